@@ -1,0 +1,1 @@
+"""One module per API: what its request and its response look like."""

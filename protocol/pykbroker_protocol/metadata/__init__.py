@@ -1,0 +1,1 @@
+"""The records of the cluster's metadata log."""

@@ -1,0 +1,1 @@
+"""Record batches: the bytes that producers send, logs keep and consumers read."""

@@ -1,0 +1,1 @@
+"""PyKBroker: a Kafka broker in one pip install."""

@@ -1,0 +1,221 @@
+"""A record batch (magic 2) as a view over the bytes it travels and is stored in.
+
+The header is read by one `struct` call; records are decoded only when somebody asks for them.
+
+     0  base offset            i64 |  27  base timestamp   i64
+     8  length of what follows i32 |  35  max timestamp    i64
+    12  partition leader epoch i32 |  43  producer id      i64
+    16  magic                  i8  |  51  producer epoch   i16
+    17  crc of bytes 21..end   u32 |  53  base sequence    i32
+    21  attributes             i16 |  57  record count     i32
+    23  last offset delta      i32 |  61  records, compressed together
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import Self, TypeAlias
+
+from pykbroker_protocol.records.compression import Compression
+from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
+from pykbroker_protocol.records.crc32c import checksum
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+MAGIC = 2
+HEADER_BYTES = 61
+PREFIX_BYTES = 12  # base offset and length, which the length does not count
+LEADER_EPOCH_AT = 12
+CRC_AT = 17
+CHECKED_FROM = 21  # the first byte the CRC covers
+MAX_TIMESTAMP_AT = 35
+
+COMPRESSION_MASK = 0x07
+LOG_APPEND_TIME_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+NO_LEADER_EPOCH = -1
+SEQUENCE_MAX = 2**31 - 1
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_I64 = Struct(">q")
+_I32 = Struct(">i")
+_U32 = Struct(">I")
+_I16 = Struct(">h")
+
+
+class TimestampType(IntEnum):
+    """Who said what time it was: the producer, or the broker on appending."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class RecordBatch:
+    """One whole batch; `view` pins the buffer beneath it for as long as the batch lives."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "crc",
+        "last_offset_delta",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "size_bytes",
+        "view",
+    )
+
+    base_offset: int
+    size_bytes: int  # with base offset and length
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    view: memoryview
+
+    @classmethod
+    def parse(cls, buffer: Bytes, position: int = 0) -> Self:
+        """The batch that starts at `position`; raises `CorruptBatch` if none does.
+
+        The CRC is not checked here: who has already checked it should not pay twice.
+        """
+        available = len(buffer) - position
+        if available < HEADER_BYTES:
+            raise TruncatedBatch(f"a batch header needs {HEADER_BYTES} bytes, {available} are left")
+        batch = cls()
+        (
+            batch.base_offset,
+            length,
+            batch.partition_leader_epoch,
+            batch.magic,
+            batch.crc,
+            batch.attributes,
+            batch.last_offset_delta,
+            batch.base_timestamp,
+            batch.max_timestamp,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            batch.record_count,
+        ) = _HEADER.unpack_from(buffer, position)
+        if batch.magic != MAGIC:
+            raise CorruptBatch(f"magic is {batch.magic}, only {MAGIC} is spoken")
+        batch.size_bytes = size = length + PREFIX_BYTES
+        if size < HEADER_BYTES:
+            raise CorruptBatch(f"length {length} is less than a batch header")
+        if size > available:
+            raise TruncatedBatch(f"a batch of {size} bytes, {available} are left")
+        if batch.last_offset_delta < 0 or batch.record_count < 0:
+            raise CorruptBatch(
+                f"{batch.record_count} records up to offset delta {batch.last_offset_delta}"
+            )
+        batch.view = memoryview(buffer)[position : position + size]
+        return batch
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record; after 2^31 - 1 sequences begin again at 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
+
+    @property
+    def compression(self) -> Compression:
+        try:
+            return Compression(self.attributes & COMPRESSION_MASK)
+        except ValueError:
+            code = self.attributes & COMPRESSION_MASK
+            raise CorruptBatch(f"compression {code} is unknown") from None
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.attributes & LOG_APPEND_TIME_FLAG:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether the base timestamp says until when compaction keeps the batch's tombstones."""
+        return bool(self.attributes & DELETE_HORIZON_FLAG)
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether a producer id guards the batch against duplication."""
+        return self.producer_id != NO_PRODUCER_ID
+
+    def is_crc_valid(self) -> bool:
+        return checksum(self.view[CHECKED_FROM:]) == self.crc
+
+    def __repr__(self) -> str:
+        return (
+            f"<RecordBatch {self.base_offset}..{self.last_offset} "
+            f"{self.record_count} records, {self.size_bytes} bytes>"
+        )
+
+
+def iterate_batches(buffer: Bytes) -> Iterator[RecordBatch]:
+    """Every batch of a buffer that holds whole ones, back to back."""
+    position = 0
+    end = len(buffer)
+    while position < end:
+        batch = RecordBatch.parse(buffer, position)
+        yield batch
+        position += batch.size_bytes
+
+
+def stamp(
+    buffer: bytearray | memoryview,
+    position: int = 0,
+    *,
+    base_offset: int,
+    partition_leader_epoch: int,
+) -> None:
+    """Writes what the leader decides into the batch at `position`; the CRC does not cover it."""
+    _I64.pack_into(buffer, position, base_offset)
+    _I32.pack_into(buffer, position + LEADER_EPOCH_AT, partition_leader_epoch)
+
+
+def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
+    """Makes `timestamp_ms` the time of every record of the batch at `position`."""
+    view = memoryview(buffer)
+    size = _I32.unpack_from(view, position + 8)[0] + PREFIX_BYTES
+    (attributes,) = _I16.unpack_from(view, position + CHECKED_FROM)
+    _I16.pack_into(view, position + CHECKED_FROM, attributes | LOG_APPEND_TIME_FLAG)
+    _I64.pack_into(view, position + MAX_TIMESTAMP_AT, timestamp_ms)
+    crc = checksum(view[position + CHECKED_FROM : position + size])
+    _U32.pack_into(view, position + CRC_AT, crc)

@@ -1,0 +1,16 @@
+"""A real Apache Kafka as oracle and rival: its install, a node of it, its tools."""
+
+from compat.apache.apache_kafka import ApacheKafka, ApacheKafkaFailedError
+from compat.apache.installation import ApacheKafkaUnavailableError, install
+from compat.apache.message_definitions import message_definitions
+from compat.apache.tools import ApacheTools, ToolFailedError
+
+__all__ = [
+    "ApacheKafka",
+    "ApacheKafkaFailedError",
+    "ApacheKafkaUnavailableError",
+    "ApacheTools",
+    "ToolFailedError",
+    "install",
+    "message_definitions",
+]

@@ -1,0 +1,27 @@
+"""Apache Kafka's own message definitions, read out of the jars that carry them."""
+
+import zipfile
+from pathlib import PurePosixPath
+
+from compat.apache.installation import KAFKA_VERSION, install
+
+_FOLDERS = ("common/message/", "common/metadata/")
+_JARS = (
+    "kafka-clients",  # requests, responses and what clients keep in groups
+    "kafka-metadata",  # records of the cluster's metadata log
+    "kafka-group-coordinator",  # records of __consumer_offsets
+    "kafka-transaction-coordinator",  # records of __transaction_state
+    "kafka-share-coordinator",  # records of __share_group_state
+    "kafka-raft",  # the state a voter keeps
+)
+
+
+def message_definitions() -> dict[str, str]:
+    """Return the JSON text (it has comments) of every message, by names as `ProduceRequest`."""
+    definitions: dict[str, str] = {}
+    for jar in _JARS:
+        with zipfile.ZipFile(install() / f"{jar}-{KAFKA_VERSION}.jar") as archive:
+            for entry in archive.namelist():
+                if entry.startswith(_FOLDERS) and entry.endswith(".json"):
+                    definitions[PurePosixPath(entry).stem] = archive.read(entry).decode()
+    return definitions

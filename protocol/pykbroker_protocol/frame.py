@@ -1,0 +1,108 @@
+"""What surrounds a message on the wire: the headers of requests and responses.
+
+Both come in two generations, chosen by whether the version of the message is flexible. Two quirks
+are part of the protocol: the client id is never compact, and the answer to ApiVersions always has
+the old header, so that a client can read it before it knows what the broker speaks.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.compiler import MalformedMessage, writer_of
+from pykbroker_protocol.varint import read_uvarint
+
+if TYPE_CHECKING:
+    from pykbroker_protocol.compiler import Buffer
+    from pykbroker_protocol.message import Message
+
+_REQUEST_HEAD = struct.Struct(">hhih")
+_CORRELATION = struct.Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    """Who asks what, in which version; `correlation_id` comes back in the answer."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_position: int
+    """Where the client id ends; in flexible versions the header's tags come first."""
+
+
+def read_request_header(frame: Buffer) -> RequestHeader:
+    """The part of a request's header that all versions share."""
+    try:
+        api_key, version, correlation_id, size = _REQUEST_HEAD.unpack_from(frame)
+        stop = _REQUEST_HEAD.size + size
+        if size < 0:
+            return RequestHeader(api_key, version, correlation_id, None, _REQUEST_HEAD.size)
+        if stop > len(frame):
+            raise MalformedMessage("request header: the client id is cut off")
+        client_id = str(frame[_REQUEST_HEAD.size : stop], "utf-8")
+    except (struct.error, UnicodeDecodeError) as error:
+        raise MalformedMessage(f"request header: {error}") from error
+    return RequestHeader(api_key, version, correlation_id, client_id, stop)
+
+
+def skip_tags(frame: Buffer, position: int) -> int:
+    """The position behind a section of tagged fields that nobody needs."""
+    try:
+        count, position = read_uvarint(frame, position)
+        for _ in range(count):
+            _, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            position += size
+    except IndexError as error:
+        raise MalformedMessage(f"header tags: {error}") from error
+    if position > len(frame):
+        raise MalformedMessage("header tags: cut off")
+    return position
+
+
+def body_position(header: RequestHeader, frame: Buffer, message: type[Message]) -> int:
+    """Where the body of a request begins."""
+    if header.api_version in message.flexible:
+        return skip_tags(frame, header.body_position)
+    return header.body_position
+
+
+def write_request(
+    message: Message, version: int, correlation_id: int, client_id: str | None
+) -> list[Buffer]:
+    """A request as buffers to be sent one after the other, without the frame's size."""
+    name = b"" if client_id is None else client_id.encode()
+    size = -1 if client_id is None else len(name)
+    out = bytearray(_REQUEST_HEAD.pack(message.api, version, correlation_id, size))
+    out += name
+    if version in message.flexible:
+        out.append(0)
+    return write_body(message, version, out)
+
+
+def write_response(message: Message, version: int, correlation_id: int) -> list[Buffer]:
+    """A response as buffers to be sent one after the other, without the frame's size."""
+    out = bytearray(_CORRELATION.pack(correlation_id))
+    if version in message.flexible and message.api != ApiKey.API_VERSIONS:
+        out.append(0)
+    return write_body(message, version, out)
+
+
+def write_body(message: Message, version: int, out: bytearray) -> list[Buffer]:
+    parts: list[Buffer] = []
+    parts.append(writer_of(type(message), version)(message, out, parts))
+    return parts
+
+
+def read_response_header(frame: Buffer, message: type[Message], version: int) -> tuple[int, int]:
+    """The correlation id of a response, and where its body begins."""
+    try:
+        (correlation_id,) = _CORRELATION.unpack_from(frame)
+    except struct.error as error:
+        raise MalformedMessage(f"response header: {error}") from error
+    if version in message.flexible and message.api != ApiKey.API_VERSIONS:
+        return correlation_id, skip_tags(frame, _CORRELATION.size)
+    return correlation_id, _CORRELATION.size

@@ -1,0 +1,42 @@
+"""CreateAcls: add access rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.message import (
+    Message,
+    array,
+    int8,
+    int16,
+    int32,
+    string,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class AclCreation(Message):
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    resource_pattern_type: int = int8("1+", default=3)
+    principal: str = string("0+")
+    host: str = string("0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class CreateAclsRequest(Message, api=ApiKey.CREATE_ACLS, versions="1-3", flexible="2+"):
+    creations: Sequence[AclCreation] = array(AclCreation, "0+")
+
+
+class AclCreationResult(Message):
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default="")
+
+
+class CreateAclsResponse(Message, api=ApiKey.CREATE_ACLS, versions="1-3", flexible="2+"):
+    throttle_time_ms: int = int32("0+", default=0)
+    results: Sequence[AclCreationResult] = array(AclCreationResult, "0+")

@@ -1,0 +1,55 @@
+"""DeleteAcls: remove the access rules that match filters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.message import (
+    Message,
+    array,
+    int8,
+    int16,
+    int32,
+    string,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class DeleteAclsFilter(Message):
+    resource_type_filter: int = int8("0+")
+    resource_name_filter: str | None = string("0+", nullable="0+")
+    pattern_type_filter: int = int8("1+", default=3)
+    principal_filter: str | None = string("0+", nullable="0+")
+    host_filter: str | None = string("0+", nullable="0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class DeleteAclsRequest(Message, api=ApiKey.DELETE_ACLS, versions="1-3", flexible="2+"):
+    filters: Sequence[DeleteAclsFilter] = array(DeleteAclsFilter, "0+")
+
+
+class DeleteAclsMatchingAcl(Message):
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default="")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    pattern_type: int = int8("1+", default=3)
+    principal: str = string("0+")
+    host: str = string("0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class DeleteAclsFilterResult(Message):
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default="")
+    matching_acls: Sequence[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl, "0+")
+
+
+class DeleteAclsResponse(Message, api=ApiKey.DELETE_ACLS, versions="1-3", flexible="2+"):
+    throttle_time_ms: int = int32("0+", default=0)
+    filter_results: Sequence[DeleteAclsFilterResult] = array(DeleteAclsFilterResult, "0+")

@@ -1,0 +1,43 @@
+"""DeleteTopics: remove topics, by name or by id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.message import (
+    STRING,
+    ZERO_UUID,
+    Message,
+    array,
+    int16,
+    int32,
+    string,
+    uuid,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class DeleteTopicState(Message):
+    name: str | None = string("6+", nullable="6+", default=None)
+    topic_id: bytes = uuid("6+", default=ZERO_UUID)
+
+
+class DeleteTopicsRequest(Message, api=ApiKey.DELETE_TOPICS, versions="1-6", flexible="4+"):
+    topics: Sequence[DeleteTopicState] = array(DeleteTopicState, "6+", default=())
+    topic_names: Sequence[str] = array(STRING, "0-5", default=(), ignorable=True)
+    timeout_ms: int = int32("0+")
+
+
+class DeletableTopicResult(Message):
+    name: str | None = string("0+", nullable="6+")
+    topic_id: bytes = uuid("6+", default=ZERO_UUID, ignorable=True)
+    error_code: int = int16("0+")
+    error_message: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+
+
+class DeleteTopicsResponse(Message, api=ApiKey.DELETE_TOPICS, versions="1-6", flexible="4+"):
+    throttle_time_ms: int = int32("1+", default=0, ignorable=True)
+    responses: Sequence[DeletableTopicResult] = array(DeletableTopicResult, "0+")

@@ -1,0 +1,23 @@
+"""Heartbeat: a member of a classic group is alive."""
+
+from __future__ import annotations
+
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.message import (
+    Message,
+    int16,
+    int32,
+    string,
+)
+
+
+class HeartbeatRequest(Message, api=ApiKey.HEARTBEAT, versions="0-4", flexible="4+"):
+    group_id: str = string("0+")
+    generation_id: int = int32("0+")
+    member_id: str = string("0+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+
+
+class HeartbeatResponse(Message, api=ApiKey.HEARTBEAT, versions="0-4", flexible="4+"):
+    throttle_time_ms: int = int32("1+", default=0, ignorable=True)
+    error_code: int = int16("0+")

@@ -1,0 +1,205 @@
+"""Writes the source of a reader: bytes of one message in one version to its value.
+
+A reader trusts no length: each is checked against the bytes at hand before anything is allocated,
+and all arrays of one message together hold at most `ELEMENTS_MAX` elements.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.message import BYTES, RECORDS, STRING, UUID
+from pykbroker_protocol.source import Source, is_fixed
+
+if TYPE_CHECKING:
+    from pykbroker_protocol.message import Field, Kind, Message
+
+ELEMENTS_MAX = 1_000_000
+"""A request of 100 MiB could otherwise ask for a hundred million Python objects."""
+
+
+class ReaderSource(Source):
+    """Source of `run(buffer, p) -> (message, p)`; `p` is the position, `end` where bytes end."""
+
+    def text(self) -> str:
+        self.add("def run(buffer, p):")
+        self.depth = 1
+        self.add("end = len(buffer)")
+        self.add(f"left = {ELEMENTS_MAX}")
+        result = self.read_struct(self.message)
+        self.add(f"return {result}, p")
+        return "\n".join(self.lines)
+
+    def read_struct(self, of: type[Message]) -> str:
+        values = {field.name: self.named("default", field.default) for field in of.fields}
+        for run in self.runs(of.fields):
+            if is_fixed(run[0]):
+                self.read_fixed(run, values)
+            else:
+                values[run[0].name] = self.read_field(run[0])
+        unknown = self.read_tags(self.tagged(of.fields), values) if self.flexible else "()"
+        result = self.fresh("message")
+        kind = self.named("Class", of)
+        self.names["new"] = object.__new__
+        self.add(f"{result} = new({kind})")
+        for name, value in values.items():
+            self.add(f"{result}.{name} = {value}")
+        self.add(f"{result}.unknown_tags = {unknown}")
+        return result
+
+    def read_fixed(self, run: list[Field], values: dict[str, str]) -> None:
+        layout = struct.Struct(">" + "".join(field.kind.letter for field in run if field.kind))
+        targets = [self.fresh("value") for _ in run]
+        unpack = self.named("unpack", layout.unpack_from)
+        self.add(f"{', '.join(targets)}, = {unpack}(buffer, p)")
+        self.add(f"p += {layout.size}")
+        values.update((field.name, target) for field, target in zip(run, targets, strict=True))
+
+    def read_field(self, field: Field) -> str:
+        if field.is_array:
+            return self.read_array(field)
+        if field.struct is not None:
+            return self.read_nested(field)
+        assert field.kind is not None
+        return self.read_sized(field.kind, field, nullable=self.may_be_null(field))
+
+    def read_one(self, kind: Kind, field: Field) -> str:
+        """One primitive outside a run: an element of an array, or a tagged field."""
+        if not kind.letter:
+            return self.read_sized(kind, field, nullable=False)
+        value = self.fresh("value")
+        layout = struct.Struct(">" + kind.letter)
+        self.add(f"{value}, = {self.named('unpack', layout.unpack_from)}(buffer, p)")
+        self.add(f"p += {layout.size}")
+        return value
+
+    def read_sized(self, kind: Kind, field: Field, *, nullable: bool) -> str:
+        size, value, stop = self.fresh("size"), self.fresh("value"), self.fresh("stop")
+        self.read_length(
+            size, compact=self.is_compact(field), letter="h" if kind is STRING else "i"
+        )
+        self.add(f"if {size} < 0:")
+        self.null_or_refuse(field, value, size, nullable=nullable)
+        self.add("else:")
+        self.depth += 1
+        self.add(f"{stop} = p + {size}")
+        self.refuse_if(
+            f"{stop} > end", field, f"{{{size}}} bytes are announced, {{end - p}} are there"
+        )
+        self.add(f"{value} = {slice_expression(kind, stop)}")
+        self.add(f"p = {stop}")
+        self.depth -= 1
+        return value
+
+    def null_or_refuse(self, field: Field, value: str, size: str, *, nullable: bool) -> None:
+        self.depth += 1
+        if nullable:
+            self.refuse_if(f"{size} != -1", field, f"a length of {{{size}}}")
+            self.add(f"{value} = None")
+        else:
+            self.add(f'raise MalformedMessage(f"{field.name}: null or a length of {{{size}}}")')
+        self.depth -= 1
+
+    def refuse_if(self, condition: str, field: Field, reason: str) -> None:
+        self.add(f"if {condition}:")
+        self.add(f'    raise MalformedMessage(f"{field.name}: {reason}")')
+
+    def read_length(self, size: str, *, compact: bool, letter: str) -> None:
+        if compact:
+            self.add(f"{size} = buffer[p] - 1; p += 1")
+            self.add(f"if {size} > 126:")
+            self.add(f"    {size}, p = read_uvarint(buffer, p - 1); {size} -= 1")
+            return
+        layout = struct.Struct(">" + letter)
+        self.add(f"{size}, = {self.named('unpack', layout.unpack_from)}(buffer, p)")
+        self.add(f"p += {layout.size}")
+
+    def read_array(self, field: Field) -> str:
+        size, value = self.fresh("size"), self.fresh("items")
+        self.read_length(size, compact=self.is_compact(field), letter="i")
+        self.add(f"if {size} < 0:")
+        self.null_or_refuse(field, value, size, nullable=self.may_be_null(field))
+        self.add("else:")
+        self.depth += 1
+        self.add(f"left -= {size}")
+        reason = f"{{{size}}} elements do not fit in {{end - p}} bytes"
+        self.refuse_if(f"{size} > end - p or left < 0", field, reason)
+        self.read_elements(field, size, value)
+        self.depth -= 1
+        return value
+
+    def read_elements(self, field: Field, size: str, value: str) -> None:
+        kind = field.kind
+        if kind is not None and kind.letter and kind is not UUID:
+            self.add(f'{value} = unpack_many(f">{{{size}}}{kind.letter}", buffer, p)')
+            self.add(f"p += {size} * {struct.calcsize('>' + kind.letter)}")
+            return
+        self.add(f"{value} = []")
+        self.add(f"for _ in range({size}):")
+        self.depth += 1
+        element = self.read_struct(field.struct) if field.struct else self.read_one(kind, field)  # type: ignore[arg-type]  # one of the two is there
+        self.add(f"{value}.append({element})")
+        self.depth -= 1
+
+    def read_nested(self, field: Field) -> str:
+        assert field.struct is not None
+        if not self.may_be_null(field):
+            return self.read_struct(field.struct)
+        value, mark = self.fresh("nested"), self.fresh("mark")
+        self.add(f"{mark} = buffer[p]; p += 1")
+        self.add(f"if {mark} == 1:")
+        self.depth += 1
+        inner = self.read_struct(field.struct)
+        self.add(f"{value} = {inner}")
+        self.depth -= 1
+        self.add(f"elif {mark} == 255:")
+        self.add(f"    {value} = None")
+        self.add(
+            f'else: raise MalformedMessage(f"{field.name}: neither null nor there ({{{mark}}})")'
+        )
+        return value
+
+    def read_tags(self, tagged: list[Field], values: dict[str, str]) -> str:
+        count, unknown = self.fresh("count"), self.fresh("unknown")
+        for field in tagged:
+            target = self.fresh("tagged")
+            self.add(f"{target} = {values[field.name]}")
+            values[field.name] = target
+        self.add(f"{count} = buffer[p]; p += 1")
+        self.add(f"{unknown} = ()")
+        self.add(f"if {count}:")
+        self.depth += 1
+        self.add(f"if {count} > 127: {count}, p = read_uvarint(buffer, p - 1)")
+        self.add(f"for _ in range({count}):")
+        self.depth += 1
+        self.read_tag(tagged, values, unknown)
+        self.depth -= 2
+        return unknown
+
+    def read_tag(self, tagged: list[Field], values: dict[str, str], unknown: str) -> None:
+        tag, size, stop = self.fresh("tag"), self.fresh("size"), self.fresh("stop")
+        self.add(f"{tag}, p = read_uvarint(buffer, p)")
+        self.add(f"{size}, p = read_uvarint(buffer, p)")
+        self.add(f"{stop} = p + {size}")
+        self.add(f"if {stop} > end: raise MalformedMessage('a tagged field is cut off')")
+        branch = "if"
+        for field in tagged:
+            self.add(f"{branch} {tag} == {field.tag}:")
+            self.depth += 1
+            read = self.read_one(field.kind, field) if is_fixed(field) else self.read_field(field)  # type: ignore[arg-type]  # a fixed field has a kind
+            self.add(f"{values[field.name]} = {read}")
+            self.refuse_if(f"p != {stop}", field, "the tagged field has another size")
+            self.depth -= 1
+            branch = "elif"
+        keep = f"{unknown} += (({tag}, bytes(buffer[p:{stop}])),); p = {stop}"
+        self.add(f"else: {keep}" if tagged else keep)
+
+
+def slice_expression(kind: Kind, stop: str) -> str:
+    if kind is STRING:
+        return f"str(buffer[p:{stop}], 'utf-8')"
+    if kind is BYTES:
+        return f"bytes(buffer[p:{stop}])"
+    assert kind is RECORDS
+    return f"buffer[p:{stop}]"

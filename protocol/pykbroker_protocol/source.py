@@ -1,0 +1,86 @@
+"""Python source under construction: what the reader's and the writer's source share."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from pykbroker_protocol.varint import read_uvarint, uvarint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pykbroker_protocol.message import Field, Message
+
+
+class MalformedMessage(Exception):
+    """The bytes are not a message of the kind and version they claim to be."""
+
+
+class UnsupportedField(Exception):
+    """A field that the peer's version cannot carry, and must not lose, holds a value."""
+
+
+class Source:
+    """Lines of Python under construction, and the names they refer to."""
+
+    def __init__(self, message: type[Message], version: int) -> None:
+        self.message = message
+        self.version = version
+        self.flexible = version in message.flexible
+        self.lines: list[str] = []
+        self.depth = 0
+        self.counter = 0
+        self.names: dict[str, Any] = {
+            "MalformedMessage": MalformedMessage,
+            "UnsupportedField": UnsupportedField,
+            "read_uvarint": read_uvarint,
+            "uvarint": uvarint,
+            "unpack_many": struct.unpack_from,
+            "pack_many": struct.pack,
+        }
+
+    def text(self) -> str:
+        raise NotImplementedError
+
+    def add(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line)
+
+    def fresh(self, stem: str) -> str:
+        self.counter += 1
+        return f"{stem}{self.counter}"
+
+    def named(self, stem: str, value: Any) -> str:
+        name = self.fresh(stem)
+        self.names[name] = value
+        return name
+
+    def is_compact(self, field: Field) -> bool:
+        return self.flexible and not field.never_compact
+
+    def may_be_null(self, field: Field) -> bool:
+        return self.version in field.nullable
+
+    def runs(self, fields: Iterable[Field]) -> Iterator[list[Field]]:
+        """Neighbouring fields of fixed size go together, every other field alone."""
+        run: list[Field] = []
+        for field in fields:
+            if not field.travels_plain_in(self.version):
+                continue
+            if is_fixed(field):
+                run.append(field)
+                continue
+            if run:
+                yield run
+                run = []
+            yield [field]
+        if run:
+            yield run
+
+    def tagged(self, fields: Iterable[Field]) -> list[Field]:
+        found = [it for it in fields if self.version in it.tagged and self.version in it.versions]
+        return sorted(found, key=lambda it: it.tag or 0)
+
+
+def is_fixed(field: Field) -> bool:
+    return field.kind is not None and field.kind.letter != "" and not field.is_array

@@ -1,0 +1,38 @@
+"""Unsigned numbers in one to five bytes: the lengths of flexible versions."""
+
+from __future__ import annotations
+
+Buffer = bytes | bytearray | memoryview
+
+UVARINT_BYTES_MAX = 5
+
+
+class MalformedVarint(IndexError):
+    """A number that does not end where it must; an IndexError, like one that is cut off."""
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """The number at a position, and the position behind it."""
+    value = shift = 0
+    for _ in range(UVARINT_BYTES_MAX):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise MalformedVarint("an unsigned varint is longer than five bytes")
+
+
+def uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return _SINGLE[value]
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_SINGLE = [bytes((value,)) for value in range(0x80)]

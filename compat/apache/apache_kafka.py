@@ -31,7 +31,8 @@ SERVER_JVM = (
     "-Dlog.level=INFO",
 )
 
-# One node can hold only one replica, and fifty partitions of internal topics slow every start.
+# One node can hold only one replica; fifty partitions of internal topics slow every start; and
+# after a kill the controller lets a node in again only when its former session has run out.
 SINGLE_NODE = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
@@ -43,6 +44,8 @@ SINGLE_NODE = {
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "16777216",
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
 }
 
 

@@ -1,0 +1,76 @@
+"""The oracle itself: it starts, answers its own tools, survives a kill and explains its files."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compat.apache import ApacheKafka, ApacheKafkaUnavailableError, ApacheTools
+from compat.apache.installation import CACHE_VARIABLE, install
+
+
+def test_a_machine_without_java_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ApacheKafkaUnavailableError, match="there is no `java` on the PATH"):
+        install()
+
+
+def test_a_machine_without_maven_is_told_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "java").write_text("")
+    (tmp_path / "java").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    with pytest.raises(ApacheKafkaUnavailableError, match="there is no `mvn` on the PATH"):
+        install()
+
+
+def test_two_processes_that_install_at_once_fetch_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "java").write_text("#!/bin/sh\n")
+    (programs / "mvn").write_text(
+        '#!/bin/sh\necho fetched >> "$FETCHES"\nsleep 0.2\n'
+        'for option; do case $option in -DoutputDirectory=*) mkdir "${option#*=}";; esac; done\n'
+    )
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    fetches = tmp_path / "fetches"
+    monkeypatch.setenv("FETCHES", str(fetches))
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    script = "from compat.apache import install; print(install())"
+    installers = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
+    assert [installer.wait() for installer in installers] == [0, 0]
+    assert fetches.read_text() == "fetched\n"
+
+
+def test_message_definitions_hold_requests_and_records(
+    apache_message_definitions: dict[str, str],
+) -> None:
+    for name in ("ProduceRequest", "TopicRecord", "OffsetCommitValue", "TransactionLogValue"):
+        text = re.sub(r"^\s*//.*$", "", apache_message_definitions[name], flags=re.MULTILINE)
+        assert json.loads(text)["name"] == name
+
+
+def test_a_killed_node_keeps_its_topics_and_its_log_can_be_dumped(
+    apache_tools: ApacheTools, tmp_path: Path
+) -> None:
+    with ApacheKafka(tmp_path / "data") as node:
+        created = node.tool("topics", "--create", "--topic", "trucks", "--partitions", 2)
+        assert created.returncode == 0, created.stderr
+        node.tool("console-producer", "--topic", "trucks", input="position\n")
+        node.kill()
+        copy = shutil.copytree(node.data_dir, tmp_path / "copy")
+    with ApacheKafka(copy) as node:
+        assert node.tool("topics", "--list").stdout.split() == ["trucks"]
+    files = sorted(copy.glob("trucks-*/*.log"))
+    dump = apache_tools.dump_log(*files, options=["--print-data-log"])
+    assert "payload: position" in dump

@@ -14,13 +14,17 @@ The header is read by one `struct` call; records are decoded only when somebody 
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import Self, TypeAlias
+from typing import Self
 
-from pykbroker_protocol.records.compression import Compression
+from pykbroker_protocol.records.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Bytes,
+    Compression,
+    decompress,
+)
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
 from pykbroker_protocol.records.crc32c import checksum
-
-Bytes: TypeAlias = bytes | bytearray | memoryview
+from pykbroker_protocol.records.record import Record, read_records
 
 MAGIC = 2
 HEADER_BYTES = 61
@@ -174,12 +178,34 @@ class RecordBatch:
         return bool(self.attributes & DELETE_HORIZON_FLAG)
 
     @property
+    def is_dense(self) -> bool:
+        """Whether every offset has its record; compaction may have taken some."""
+        return self.record_count == self.last_offset_delta + 1
+
+    @property
     def is_idempotent(self) -> bool:
         """Whether a producer id guards the batch against duplication."""
         return self.producer_id != NO_PRODUCER_ID
 
     def is_crc_valid(self) -> bool:
         return checksum(self.view[CHECKED_FROM:]) == self.crc
+
+    def payload(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+        """The records uncompressed, copied so that a reader does not pin the batch's buffer."""
+        return decompress(self.compression, self.view[HEADER_BYTES:], bytes_max)
+
+    def records(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+        """Every record, or `CorruptBatch` from the first that is malformed."""
+        appended_ms = (
+            self.max_timestamp if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+        )
+        return read_records(
+            self.payload(bytes_max),
+            self.record_count,
+            base_offset=self.base_offset,
+            base_timestamp=self.base_timestamp,
+            log_append_time_ms=appended_ms,
+        )
 
     def __repr__(self) -> str:
         return (
@@ -196,6 +222,44 @@ def iterate_batches(buffer: Bytes) -> Iterator[RecordBatch]:
         batch = RecordBatch.parse(buffer, position)
         yield batch
         position += batch.size_bytes
+
+
+def encode_batch(
+    payload: Bytes,
+    *,
+    attributes: int,
+    base_offset: int,
+    partition_leader_epoch: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    record_count: int,
+) -> bytes:
+    """A whole batch around records that are already compressed as `attributes` say."""
+    batch = bytearray(HEADER_BYTES + len(payload))
+    _HEADER.pack_into(
+        batch,
+        0,
+        base_offset,
+        len(batch) - PREFIX_BYTES,
+        partition_leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    batch[HEADER_BYTES:] = payload
+    _U32.pack_into(batch, CRC_AT, checksum(memoryview(batch)[CHECKED_FROM:]))
+    return bytes(batch)
 
 
 def stamp(

@@ -1,7 +1,7 @@
 """What is raised when bytes that claim to be a record batch are not one."""
 
 
-class CorruptBatch(ValueError):  # noqa: N818 - Kafka's noun; the reader catches a batch, not an error
+class CorruptBatch(ValueError):
     """The bytes are no whole and well-formed v2 record batch; the message says in what way."""
 
 

@@ -1,0 +1,43 @@
+"""Zig-zag varints: the integers inside records, small ones of either sign in few bytes."""
+
+from pykbroker_protocol.records.corrupt import CorruptBatch
+
+VARINT_BYTES_MAX = 5
+VARLONG_BYTES_MAX = 10
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A 32-bit integer and the position after it."""
+    return _read(data, position, VARINT_BYTES_MAX, 32)
+
+
+def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+    """A 64-bit integer and the position after it."""
+    return _read(data, position, VARLONG_BYTES_MAX, 64)
+
+
+def write_varint(output: bytearray, value: int) -> None:
+    """Appends an integer of up to 64 bits; a small one takes the same bytes at either width."""
+    zigzag = value << 1 if value >= 0 else (-value << 1) - 1
+    while zigzag > 0x7F:
+        output.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    output.append(zigzag)
+
+
+def _read(data: bytes, position: int, bytes_max: int, bits: int) -> tuple[int, int]:
+    try:
+        byte = data[position]
+        if byte < 0x80:  # nearly all of them
+            return (byte >> 1) ^ -(byte & 1), position + 1
+        zigzag = byte & 0x7F
+        for index in range(1, bytes_max):
+            byte = data[position + index]
+            zigzag |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                if zigzag >> bits:
+                    break
+                return (zigzag >> 1) ^ -(zigzag & 1), position + index + 1
+    except IndexError:
+        raise CorruptBatch(f"a varint at {position} runs past the end") from None
+    raise CorruptBatch(f"a varint at {position} is longer than {bits} bits")

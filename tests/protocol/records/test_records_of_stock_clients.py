@@ -1,0 +1,112 @@
+"""Python's stock clients read what we build and build what we read, down to the byte."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykbroker_protocol.records.batch import RecordBatch, stamp
+from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_protocol.records.compression import Compression
+from pykbroker_protocol.records.record import Record
+
+# kafka-python reads its schemas through a function that the standard library has retired.
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated. Use files:DeprecationWarning")
+
+NOW = 1_700_000_000_000
+RECORDS = [
+    Record(offset=0, timestamp=NOW, key=b"truck-1", value=b"53.55,9.99"),
+    Record(offset=1, timestamp=NOW + 7, key=None, value=b"x" * 70_000),
+    Record(offset=2, timestamp=NOW - 5, key=b"", value=None, headers=(("a", b"1"), ("b", None))),
+    Record(offset=3, timestamp=NOW, key=b"k" * 200, value=b"", headers=(("\u00fc", b""),)),
+]
+
+
+def ours(compression: Compression) -> bytes:
+    builder = BatchBuilder(
+        compression=compression, producer_id=12, producer_epoch=1, base_sequence=5
+    )
+    for record in RECORDS:
+        builder.append(record.timestamp, record.key, record.value, record.headers)
+    return builder.build()
+
+
+def theirs(builder: Any) -> bytes:
+    for record in RECORDS:
+        assert builder.append(
+            record.offset, record.timestamp, record.key, record.value, list(record.headers)
+        )
+    return bytes(builder.build())
+
+
+def aiokafka_s(compression: Compression) -> bytes:
+    from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+    return theirs(
+        DefaultRecordBatchBuilder(
+            magic=2,
+            compression_type=compression,
+            is_transactional=False,
+            producer_id=12,
+            producer_epoch=1,
+            base_sequence=5,
+            batch_size=1_000_000,
+        )
+    )
+
+
+def kafka_python_s(compression: Compression) -> bytes:
+    from kafka.record.default_records import DefaultRecordBatchBuilder
+
+    return theirs(DefaultRecordBatchBuilder(2, compression, False, 12, 1, 5, 1_000_000))
+
+
+def read_by(records_type: Any, stored: bytes) -> list[Record]:
+    memory_records = records_type(stored)
+    batch = memory_records.next_batch()
+    assert batch.validate_crc()
+    return [
+        Record(
+            offset=record.offset,
+            timestamp=record.timestamp,
+            key=record.key,
+            value=record.value,
+            headers=tuple((name, value) for name, value in record.headers),
+        )
+        for record in batch
+    ]
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_aiokafka_reads_what_we_build(compression: Compression) -> None:
+    from aiokafka.record.memory_records import MemoryRecords
+
+    assert read_by(MemoryRecords, ours(compression)) == RECORDS
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_kafka_python_reads_what_we_build(compression: Compression) -> None:
+    from kafka.record.memory_records import MemoryRecords
+
+    assert read_by(MemoryRecords, ours(compression)) == RECORDS
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_we_read_what_aiokafka_builds(compression: Compression) -> None:
+    batch = RecordBatch.parse(aiokafka_s(compression))
+    assert batch.is_crc_valid()
+    assert list(batch.records()) == RECORDS
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_we_read_what_kafka_python_builds(compression: Compression) -> None:
+    batch = RecordBatch.parse(kafka_python_s(compression))
+    assert batch.is_crc_valid()
+    assert list(batch.records()) == RECORDS
+
+
+@pytest.mark.parametrize("build", [aiokafka_s, kafka_python_s])
+def test_uncompressed_they_build_our_bytes(build: Callable[[Compression], bytes]) -> None:
+    stored = bytearray(build(Compression.NONE))
+    stamp(stored, base_offset=0, partition_leader_epoch=-1)  # one of them leaves 0 there
+    assert stored == ours(Compression.NONE)

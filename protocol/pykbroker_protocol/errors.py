@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 RETRIABLE, FINAL = 1, 0
 
@@ -248,3 +248,10 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, FINAL, "The topology epoch is not usable."
     STREAMS_TOPOLOGY_FENCED = 132, FINAL, "A newer topology has taken over."
     SHARE_SESSION_LIMIT_REACHED = 133, RETRIABLE, "No more share sessions fit."
+
+
+class Refusal(NamedTuple):
+    """What could not be done, as a value: the code, and the words that go to the client with it."""
+
+    code: ErrorCode
+    message: str | None = None

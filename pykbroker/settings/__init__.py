@@ -1,0 +1,62 @@
+"""Kafka's property names, types and defaults in one table, and the settings made from it."""
+
+from pykbroker.settings.alter import (
+    AlterOperation,
+    altered_list,
+    refuse_broker_operation,
+    refuse_broker_properties,
+    refuse_topic_operation,
+    refuse_topic_overrides,
+    validate_topic_override,
+)
+from pykbroker.settings.describe import (
+    DescribedProperty,
+    Synonym,
+    describe_broker,
+    describe_cluster_default,
+    describe_topic,
+)
+from pykbroker.settings.kinds import ConfigSource, ConfigType, Importance, UpdateMode
+from pykbroker.settings.load import (
+    load_settings,
+    names_without_effect,
+    resolve_topic,
+    topic_names_without_effect,
+    with_dynamic,
+)
+from pykbroker.settings.properties_file import parse_properties
+from pykbroker.settings.property import InvalidSetting, Property
+from pykbroker.settings.table import BROKER, TOPIC
+from pykbroker.settings.values import Layers, Settings, TopicSettings
+
+__all__ = [
+    "BROKER",
+    "TOPIC",
+    "AlterOperation",
+    "ConfigSource",
+    "ConfigType",
+    "DescribedProperty",
+    "Importance",
+    "InvalidSetting",
+    "Layers",
+    "Property",
+    "Settings",
+    "Synonym",
+    "TopicSettings",
+    "UpdateMode",
+    "altered_list",
+    "describe_broker",
+    "describe_cluster_default",
+    "describe_topic",
+    "load_settings",
+    "names_without_effect",
+    "parse_properties",
+    "refuse_broker_operation",
+    "refuse_broker_properties",
+    "refuse_topic_operation",
+    "refuse_topic_overrides",
+    "resolve_topic",
+    "topic_names_without_effect",
+    "validate_topic_override",
+    "with_dynamic",
+]

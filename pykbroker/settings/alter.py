@@ -1,0 +1,149 @@
+"""Whether a change of properties is taken, and what it is refused with."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from pykbroker.settings.kinds import ConfigType, UpdateMode
+from pykbroker.settings.load import resolve_topic, unknown_property, with_dynamic
+from pykbroker.settings.property import InvalidSetting
+from pykbroker.settings.table import BROKER, TOPIC
+from pykbroker.settings.values import Settings
+from pykbroker.settings.without_effect import is_known_to_kafka
+
+
+class AlterOperation(IntEnum):
+    """What an incremental change does, numbered as IncrementalAlterConfigs names it."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def validate_topic_override(name: str, value: str | None) -> str | None:
+    """What a client is told about this override of a topic; nothing when it is good."""
+    row = TOPIC.get(name)
+    if row is None:
+        return f"Unknown topic config name: {name}"
+    if value is None:
+        return f"Null value not supported for topic configs: {name}"
+    try:
+        row.read(value)
+    except InvalidSetting as refusal:
+        return str(refusal)
+    return None
+
+
+def refuse_topic_overrides(settings: Settings, overrides: Mapping[str, str | None]) -> str | None:
+    """What a client is told about all overrides of a topic together."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    if len(given) < len(overrides):
+        missing = ",".join(name for name, value in overrides.items() if value is None)
+        return f"Null value not supported for topic configs: {missing}"
+    # A name nobody knows is worth more to the client than a bad value.
+    in_order = sorted(given, key=lambda name: name in TOPIC)
+    refusals = (validate_topic_override(name, given[name]) for name in in_order)
+    return next(filter(None, refusals), None) or _refused_together(settings, given)
+
+
+def refuse_broker_properties(
+    settings: Settings, properties: Mapping[str, str], *, cluster_wide: bool
+) -> str | None:
+    """What a client is told that wants these to be all dynamic properties of a broker.
+
+    `cluster_wide` where they are meant for all brokers, not for this one.
+    """
+    refusal = _refused_names(properties, cluster_wide=cluster_wide)
+    if refusal:
+        return refusal
+    try:
+        for name, text in properties.items():
+            BROKER[name].read(text)
+        layers = settings.layers
+        with_dynamic(
+            settings,
+            cluster_default=properties if cluster_wide else layers.dynamic_default,
+            this_broker=layers.dynamic_broker if cluster_wide else properties,
+        )
+    except InvalidSetting as invalid:
+        return str(invalid)
+    return None
+
+
+def refuse_topic_operation(operation: AlterOperation, name: str) -> str | None:
+    """What a client is told that adds to or takes from a topic property which is no list."""
+    row = TOPIC.get(name)
+    if not _is_for_lists(operation) or (row and row.type is ConfigType.LIST):
+        return None
+    return f"Can't {operation.name} to key {name} because its type is not LIST."
+
+
+def refuse_broker_operation(operation: AlterOperation, name: str) -> str | None:
+    """What a client is told that adds to or takes from a broker property which is no list."""
+    row = BROKER.get(name)
+    if not _is_for_lists(operation) or (row and row.type is ConfigType.LIST):
+        return None
+    if row is None:
+        return f"Unknown config name: {name}"
+    return f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+
+
+def altered_list(operation: AlterOperation, current: str | None, value: str) -> str:
+    """A list property's text after elements were appended to or subtracted from it.
+
+    Elements are compared as they were written, blanks included, which is Kafka's way.
+    """
+    elements = current.split(",") if current else []
+    for element in value.split(","):
+        if operation is AlterOperation.APPEND and element not in elements:
+            elements.append(element)
+        elif operation is AlterOperation.SUBTRACT and element in elements:
+            elements.remove(element)
+    return ",".join(elements)
+
+
+def _is_for_lists(operation: AlterOperation) -> bool:
+    return operation in {AlterOperation.APPEND, AlterOperation.SUBTRACT}
+
+
+def _refused_together(settings: Settings, given: Mapping[str, str]) -> str | None:
+    topic = resolve_topic(settings, given)
+    if topic.min_compaction_lag_ms > topic.max_compaction_lag_ms:
+        return (
+            "conflict topic config setting min.compaction.lag.ms "
+            f"({topic.min_compaction_lag_ms}) > max.compaction.lag.ms "
+            f"({topic.max_compaction_lag_ms})"
+        )
+    if TOPIC["remote.storage.enable"].read(given.get("remote.storage.enable", "false")):
+        return (
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    return None
+
+
+def _refused_names(names: Mapping[str, str], *, cluster_wide: bool) -> str | None:
+    for name in names:
+        if name not in BROKER:
+            return _not_ours(name)
+    fixed = _names_of_mode(names, UpdateMode.READ_ONLY)
+    if fixed:
+        return f"Cannot update these configs dynamically: [{fixed}]"
+    single = _names_of_mode(names, UpdateMode.PER_BROKER)
+    if single and cluster_wide:
+        return (
+            "Cannot update these configs at default cluster level, "
+            f"broker id must be specified: [{single}]"
+        )
+    return None
+
+
+def _not_ours(name: str) -> str:
+    # Apache Kafka takes any unknown name here, for plugins; we have none that could read it.
+    if is_known_to_kafka(name):
+        return f"Configuration {name} has no effect on this broker"
+    return unknown_property(name)
+
+
+def _names_of_mode(names: Mapping[str, str], mode: UpdateMode) -> str:
+    return ", ".join(sorted(name for name in names if BROKER[name].update_mode is mode))

@@ -1,0 +1,127 @@
+"""What DescribeConfigs tells: each property's value, where it comes from, and what it outranks."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pykbroker.settings.kinds import ConfigSource, ConfigType, UpdateMode
+from pykbroker.settings.load import own_value, topic_default
+from pykbroker.settings.property import Property, shown
+from pykbroker.settings.table import BROKER, TOPIC
+from pykbroker.settings.values import Layers, Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synonym:
+    """One of the places that give a property a value, the one in force standing first."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedProperty:
+    name: str
+    value: str | None
+    source: ConfigSource
+    type: ConfigType
+    is_sensitive: bool
+    is_read_only: bool
+    documentation: str
+    synonyms: tuple[Synonym, ...]
+
+
+def describe_topic(
+    settings: Settings, topic_overrides: Mapping[str, str]
+) -> tuple[DescribedProperty, ...]:
+    """Every property of a topic."""
+    return tuple(
+        _described_for_topic(row, settings.layers, topic_overrides.get(row.name))
+        for row in TOPIC.values()
+        if not row.internal or row.name in topic_overrides
+    )
+
+
+def describe_broker(settings: Settings) -> tuple[DescribedProperty, ...]:
+    """Every property of the broker."""
+    layers = settings.layers
+    return tuple(
+        _described(row, shown(own_value(row, layers)), _broker_synonyms(row, layers))
+        for row in BROKER.values()
+        if not row.internal or layers.text(row.name) is not None
+    )
+
+
+def describe_cluster_default(settings: Settings) -> tuple[DescribedProperty, ...]:
+    """The properties set for all brokers at once, and only those."""
+    return tuple(
+        _described(
+            BROKER[name],
+            shown(BROKER[name].read(text)),
+            (_synonym(BROKER[name], text, ConfigSource.DYNAMIC_DEFAULT_BROKER),),
+        )
+        for name, text in settings.layers.dynamic_default.items()
+    )
+
+
+def _described_for_topic(row: Property, layers: Layers, override: str | None) -> DescribedProperty:
+    synonyms = _synonyms_on_broker(row, layers)
+    if override is None:
+        return _described(row, shown(topic_default(row, layers)), synonyms)
+    value = shown(row.read(override))
+    return _described(row, value, (_synonym(row, value, ConfigSource.DYNAMIC_TOPIC), *synonyms))
+
+
+def _synonyms_on_broker(row: Property, layers: Layers) -> tuple[Synonym, ...]:
+    """What the broker's property of this meaning is given by.
+
+    Kafka looks at the first such property alone: where `log.retention.ms` has no value,
+    `retention.ms` names neither `log.retention.minutes` nor its source, though it follows it.
+    """
+    if not row.fallbacks:
+        return ()
+    broker_row = BROKER[row.fallbacks[0][0]]
+    return _broker_synonyms(broker_row, layers)
+
+
+def _broker_synonyms(row: Property, layers: Layers) -> tuple[Synonym, ...]:
+    if own_value(row, layers) is None:
+        return ()
+    rows = (row, *(BROKER[name] for name, _ in row.fallbacks))
+    return tuple(
+        _synonym(each, text, source)
+        for source, texts in _texts_by_source(layers, rows)
+        for each in rows
+        if (text := texts.get(each.name)) is not None
+    )
+
+
+def _texts_by_source(
+    layers: Layers, rows: Iterable[Property]
+) -> tuple[tuple[ConfigSource, Mapping[str, str]], ...]:
+    defaults = {row.name: text for row in rows if (text := shown(row.default)) is not None}
+    return (
+        (ConfigSource.DYNAMIC_BROKER, layers.dynamic_broker),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, layers.dynamic_default),
+        (ConfigSource.STATIC_BROKER, layers.static),
+        (ConfigSource.DEFAULT, defaults),
+    )
+
+
+def _synonym(row: Property, value: str | None, source: ConfigSource) -> Synonym:
+    return Synonym(name=row.name, value=None if row.is_sensitive else value, source=source)
+
+
+def _described(
+    row: Property, value: str | None, synonyms: tuple[Synonym, ...]
+) -> DescribedProperty:
+    return DescribedProperty(
+        name=row.name,
+        value=None if row.is_sensitive else value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        type=row.type,
+        is_sensitive=row.is_sensitive,
+        is_read_only=row.update_mode is UpdateMode.READ_ONLY,
+        documentation=row.documentation,
+        synonyms=synonyms,
+    )

@@ -1,0 +1,41 @@
+"""What a property can be: its type, its weight, who may change it and where a value came from."""
+
+from enum import Enum, IntEnum
+
+
+class ConfigType(IntEnum):
+    """The type of a property, numbered as DescribeConfigs names it."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigSource(IntEnum):
+    """Where the value in force comes from, numbered as DescribeConfigs names it."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Importance(Enum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class UpdateMode(Enum):
+    """How far a value may be changed while the broker runs."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"

@@ -1,0 +1,32 @@
+"""The one table of property names: every row, by name, for brokers and for topics."""
+
+from collections.abc import Iterable
+
+from pykbroker.settings import broker_table, coordinator_table
+from pykbroker.settings.property import Property
+from pykbroker.settings.topic_table import TOPIC_PROPERTIES
+
+
+def _by_name(*rooms: Iterable[Property]) -> dict[str, Property]:
+    return {row.name: row for room in rooms for row in room}
+
+
+TOPIC = _by_name(TOPIC_PROPERTIES)
+
+BROKER = _by_name(
+    broker_table.IDENTITY,
+    broker_table.NETWORK,
+    broker_table.TOPICS,
+    broker_table.READING,
+    broker_table.TOPIC_DEFAULTS,
+    broker_table.LOG,
+    broker_table.REPLICATION,
+    broker_table.QUORUM,
+    coordinator_table.GROUPS,
+    coordinator_table.OFFSETS,
+    coordinator_table.TRANSACTIONS,
+    coordinator_table.QUOTAS,
+)
+
+# An older or shorter name for a property, used where the property itself is not given.
+ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}

@@ -1,0 +1,97 @@
+"""The settings in force, typed: an attribute here is a property that this broker acts on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """What was given for the broker's properties, as text, by where it was given."""
+
+    static: Mapping[str, str] = field(default_factory=dict)
+    dynamic_default: Mapping[str, str] = field(default_factory=dict)
+    dynamic_broker: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, name: str) -> str | None:
+        """The text in force: a broker's own before the cluster's, both before the file's."""
+        for layer in (self.dynamic_broker, self.dynamic_default, self.static):
+            if name in layer:
+                return layer[name]
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """A topic's properties: its own overrides, else the broker's defaults."""
+
+    cleanup_policy: tuple[str, ...]
+    retention_ms: int
+    retention_bytes: int
+    file_delete_delay_ms: int
+    segment_bytes: int
+    segment_ms: int
+    segment_jitter_ms: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    preallocate: bool
+    flush_messages: int
+    flush_ms: int
+    max_message_bytes: int
+    message_timestamp_type: str
+    message_timestamp_before_max_ms: int
+    message_timestamp_after_max_ms: int
+    compression_type: str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    min_insync_replicas: int
+    delete_retention_ms: int
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    min_cleanable_dirty_ratio: float
+    unclean_leader_election_enable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The broker's properties."""
+
+    layers: Layers = field(repr=False)
+    topic_defaults: TopicSettings
+
+    node_id: int
+    process_roles: tuple[str, ...]
+    broker_rack: str | None
+    log_dirs: tuple[str, ...]
+
+    listeners: tuple[str, ...]
+    advertised_listeners: tuple[str, ...] | None
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
+    connections_max_idle_ms: int
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
+    socket_listen_backlog_size: int
+
+    num_partitions: int
+    default_replication_factor: int
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    max_request_partition_size_limit: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+
+    log_flush_scheduler_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_retention_check_interval_ms: int
+    log_initial_task_delay_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+
+    metadata_log_segment_bytes: int
+    metadata_log_segment_ms: int
+
+    producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage, writer_of
-from pykbroker_protocol.varint import read_uvarint
+from pykbroker_protocol.varint import TAGS_MAX, read_uvarint
 
 if TYPE_CHECKING:
     from pykbroker_protocol.compiler import Buffer
@@ -52,6 +52,8 @@ def skip_tags(frame: Buffer, position: int) -> int:
     """The position behind a section of tagged fields that nobody needs."""
     try:
         count, position = read_uvarint(frame, position)
+        if count > TAGS_MAX:
+            raise MalformedMessage(f"header tags: {count} tagged fields")
         for _ in range(count):
             _, position = read_uvarint(frame, position)
             size, position = read_uvarint(frame, position)

@@ -1,7 +1,7 @@
 """Writes the source of a reader: bytes of one message in one version to its value.
 
 A reader trusts no length: each is checked against the bytes at hand before anything is allocated,
-and all arrays of one message together hold at most `ELEMENTS_MAX` elements.
+and all arrays and tags of one message together hold at most `ELEMENTS_MAX` elements.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 
 from pykbroker_protocol.message import BYTES, RECORDS, STRING, UUID
 from pykbroker_protocol.source import Source, is_fixed
+from pykbroker_protocol.varint import TAGS_MAX
 
 if TYPE_CHECKING:
     from pykbroker_protocol.message import Field, Kind, Message
 
 ELEMENTS_MAX = 1_000_000
 """A request of 100 MiB could otherwise ask for a hundred million Python objects."""
+
+STRING_BYTES_MAX = 0x7FFF
+"""The old length of a string has two bytes; what is longer could not be told to older peers."""
 
 
 class ReaderSource(Source):
@@ -110,6 +114,9 @@ class ReaderSource(Source):
             self.add(f"{size} = buffer[p] - 1; p += 1")
             self.add(f"if {size} > 126:")
             self.add(f"    {size}, p = read_uvarint(buffer, p - 1); {size} -= 1")
+            if letter == "h":
+                self.add(f"    if {size} > {STRING_BYTES_MAX}:")
+                self.add(f"        raise MalformedMessage(f'a string of {{{size}}} bytes')")
             return
         layout = struct.Struct(">" + letter)
         self.add(f"{size}, = {self.named('unpack', layout.unpack_from)}(buffer, p)")
@@ -171,13 +178,20 @@ class ReaderSource(Source):
         self.add(f"if {count}:")
         self.depth += 1
         self.add(f"if {count} > 127: {count}, p = read_uvarint(buffer, p - 1)")
+        self.add(f"left -= {count}")
+        self.add(f"if {count} > {TAGS_MAX} or left < 0:")
+        self.add(f"    raise MalformedMessage(f'{{{count}}} tagged fields')")
+        kept = self.fresh("kept")
+        self.add(f"{kept} = []")
         self.add(f"for _ in range({count}):")
         self.depth += 1
-        self.read_tag(tagged, values, unknown)
-        self.depth -= 2
+        self.read_tag(tagged, values, kept)
+        self.depth -= 1
+        self.add(f"{unknown} = tuple({kept})")
+        self.depth -= 1
         return unknown
 
-    def read_tag(self, tagged: list[Field], values: dict[str, str], unknown: str) -> None:
+    def read_tag(self, tagged: list[Field], values: dict[str, str], kept: str) -> None:
         tag, size, stop = self.fresh("tag"), self.fresh("size"), self.fresh("stop")
         self.add(f"{tag}, p = read_uvarint(buffer, p)")
         self.add(f"{size}, p = read_uvarint(buffer, p)")
@@ -192,7 +206,7 @@ class ReaderSource(Source):
             self.refuse_if(f"p != {stop}", field, "the tagged field has another size")
             self.depth -= 1
             branch = "elif"
-        keep = f"{unknown} += (({tag}, bytes(buffer[p:{stop}])),); p = {stop}"
+        keep = f"{kept}.append(({tag}, bytes(buffer[p:{stop}]))); p = {stop}"
         self.add(f"else: {keep}" if tagged else keep)
 
 

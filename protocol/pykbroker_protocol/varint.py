@@ -5,6 +5,8 @@ from __future__ import annotations
 Buffer = bytes | bytearray | memoryview
 
 UVARINT_BYTES_MAX = 5
+TAGS_MAX = 10_000
+"""Tagged fields in one place: at two bytes each they are the cheapest way to keep a reader busy."""
 
 
 class MalformedVarint(IndexError):

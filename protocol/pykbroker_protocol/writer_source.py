@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from pykbroker_protocol.message import RECORDS, STRING, UUID
+from pykbroker_protocol.message import NO_VERSIONS, RECORDS, STRING, UUID
 from pykbroker_protocol.source import Source, is_fixed
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class WriterSource(Source):
         self.add(f"{out} += {pack}({values})")
 
     def write_field(self, field: Field, value: str, out: str) -> None:
+        self.refuse_null(field, value)
         if field.is_array:
             self.write_array(field, value, out)
         elif field.struct is not None:
@@ -58,6 +59,11 @@ class WriterSource(Source):
         else:
             assert field.kind is not None
             self.write_sized(field.kind, field, value, out, nullable=self.may_be_null(field))
+
+    def refuse_null(self, field: Field, value: str) -> None:
+        """A null of a newer version has no place in one that does not know it."""
+        if field.nullable != NO_VERSIONS and not self.may_be_null(field):
+            self.add(f"if {value} is None: raise UnsupportedField('null as {field.name}')")
 
     def write_one(self, kind: Kind, field: Field, value: str, out: str) -> None:
         if not kind.letter:
@@ -175,7 +181,6 @@ def differs(value: str, field: Field, source: Source) -> str:
     if field.default is None:
         return f"{value} is not None"
     if field.is_array:
-        return (
-            f"len({value})" if not source.may_be_null(field) else f"{value} is None or len({value})"
-        )
+        never_null = field.nullable == NO_VERSIONS
+        return f"len({value})" if never_null else f"{value} is None or len({value})"
     return f"{value} != {source.named('default', field.default)}"

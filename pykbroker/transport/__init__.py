@@ -1,0 +1,1 @@
+"""The network edge: sockets, frames and the order in which answers leave."""

@@ -1,0 +1,199 @@
+"""The small text files that tell what a log directory and its partitions were, last time.
+
+All are Kafka's: offset checkpoints count their lines, the others name their values.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+LOG_START_FILE = "log-start-offset-checkpoint"
+HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+META_PROPERTIES_FILE = "meta.properties"
+
+CHECKPOINT_VERSION = 0
+PARTITION_METADATA_VERSION = 0
+META_PROPERTIES_VERSION = 1
+ID_BYTES = 16
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+
+class MalformedCheckpoint(ValueError):
+    """A checkpoint's text is not what its format says; the message names line and fault."""
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """An offset checkpoint: one offset per partition."""
+    return encode_lines(
+        f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()
+    )
+
+
+def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
+    offsets: dict[TopicPartition, int] = {}
+    for number, line in decode_lines(data):
+        topic, partition, offset = fields_of(line, number, 3)
+        key = topic, number_in(partition, number)
+        if key in offsets:
+            raise MalformedCheckpoint(f"line {number} repeats {topic}-{partition}")
+        offsets[key] = number_in(offset, number)
+    return offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMetadata:
+    """Which topic a partition's folder belongs to, should a topic of that name come again."""
+
+    topic_id: bytes
+
+    def encode(self) -> bytes:
+        topic_id = _encode_id(self.topic_id)
+        return f"version: {PARTITION_METADATA_VERSION}\ntopic_id: {topic_id}".encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        values = _named_values(data, separator=":")
+        _require_version(values, PARTITION_METADATA_VERSION)
+        return cls(topic_id=_decode_id(values, "topic_id"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """Which cluster, node and directory a log directory belongs to."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes
+
+    def encode(self) -> bytes:
+        return "".join(
+            f"{name}={_escape(value)}\n"
+            for name, value in (
+                ("version", str(META_PROPERTIES_VERSION)),
+                ("cluster.id", self.cluster_id),
+                ("node.id", str(self.node_id)),
+                ("directory.id", _encode_id(self.directory_id)),
+            )
+        ).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        values = {
+            name: _unescape(value) for name, value in _named_values(data, separator="=").items()
+        }
+        _require_version(values, META_PROPERTIES_VERSION)
+        node_id = _required(values, "node.id")
+        if not _is_number(node_id):
+            raise MalformedCheckpoint(f"node.id is {node_id!r}, not a number")
+        return cls(
+            cluster_id=_required(values, "cluster.id"),
+            node_id=int(node_id),
+            directory_id=_decode_id(values, "directory.id"),
+        )
+
+
+# Checkpoints of counted lines: a version, how many, and as many.
+
+
+def encode_lines(lines: Iterable[str]) -> bytes:
+    entries = list(lines)
+    return "".join(f"{line}\n" for line in (CHECKPOINT_VERSION, len(entries), *entries)).encode()
+
+
+def decode_lines(data: bytes) -> Sequence[tuple[int, str]]:
+    """The entries, each with its line number; no more and no fewer than were counted."""
+    lines = _text_of(data).splitlines()
+    if len(lines) < 2:
+        raise MalformedCheckpoint("the version or the count of entries is missing")
+    version, count = number_in(lines[0], 1), number_in(lines[1], 2)
+    if version != CHECKPOINT_VERSION:
+        raise MalformedCheckpoint(f"version {version} is unknown")
+    entries = list(enumerate(lines))[2:]
+    if len(entries) != count:
+        raise MalformedCheckpoint(f"{count} entries are announced, {len(entries)} are there")
+    return [(index + 1, line) for index, line in entries]
+
+
+def fields_of(line: str, line_number: int, count: int) -> list[str]:
+    fields = line.split()
+    if len(fields) != count:
+        raise MalformedCheckpoint(f"line {line_number} has {len(fields)} fields, not {count}")
+    return fields
+
+
+def number_in(field: str, line_number: int) -> int:
+    if not _is_number(field):
+        raise MalformedCheckpoint(f"line {line_number}: {field!r} is not a number")
+    return int(field)
+
+
+# Files of named values.
+
+
+def _named_values(data: bytes, *, separator: str) -> dict[str, str]:
+    values = {}
+    for number, line in enumerate(_text_of(data).splitlines(), 1):
+        if not line.strip() or line.startswith(("#", "!")):
+            continue
+        name, found, value = line.partition(separator)
+        if not found:
+            raise MalformedCheckpoint(f"line {number} has no {separator!r}")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def _required(values: Mapping[str, str], name: str) -> str:
+    value = values.get(name)
+    if not value:
+        raise MalformedCheckpoint(f"{name} is missing")
+    return value
+
+
+def _require_version(values: Mapping[str, str], version: int) -> None:
+    found = _required(values, "version")
+    if found != str(version):
+        raise MalformedCheckpoint(f"version {found} is unknown")
+
+
+def _encode_id(identifier: bytes) -> str:
+    """Kafka's text for 16 bytes: URL-safe base64 without its padding."""
+    assert len(identifier) == ID_BYTES, f"an id of {len(identifier)} bytes"
+    return urlsafe_b64encode(identifier).rstrip(b"=").decode()
+
+
+def _decode_id(values: Mapping[str, str], name: str) -> bytes:
+    text = _required(values, name)
+    try:
+        identifier = urlsafe_b64decode(f"{text}==")
+    except (NotBase64, ValueError):
+        identifier = b""
+    if len(identifier) != ID_BYTES:
+        raise MalformedCheckpoint(f"{name} {text!r} is not a base64 id of {ID_BYTES} bytes")
+    return identifier
+
+
+def _escape(value: str) -> str:
+    """As Java's properties writer, which puts a backslash before what could separate."""
+    return "".join(f"\\{letter}" if letter in "\\:=#!" else letter for letter in value)
+
+
+def _unescape(value: str) -> str:
+    letters = iter(value)
+    return "".join(next(letters, "") if letter == "\\" else letter for letter in letters)
+
+
+def _is_number(field: str) -> bool:
+    digits = field.removeprefix("-")
+    return digits.isascii() and digits.isdigit()
+
+
+def _text_of(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedCheckpoint(f"byte {error.start} is not text") from None

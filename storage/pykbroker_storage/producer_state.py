@@ -1,0 +1,274 @@
+"""What a partition remembers of its producers, so that a batch sent twice is written once.
+
+Per producer id: its epoch, its last five batches, where its open transaction began. All of it
+follows from the log; a snapshot spares reading the log again from its start.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Self
+
+from pykbroker_protocol.errors import Refusal
+from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch
+from pykbroker_protocol.records.control import EndTransactionMarker, decode_marker
+from pykbroker_protocol.records.crc32c import checksum
+from pykbroker_storage.producer import NO_OFFSET, Duplicate, Producer
+
+STRICT_EPOCHS_SINCE = 2  # the transaction.version in which every marker has a new epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedTransaction:
+    """A transaction that its marker, at `last_offset`, has just ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+    last_stable_offset: int  # as of the marker: what a reader of committed records could see
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveProducer:
+    """What DescribeProducers tells; -1 stands for what there is not."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_first_offset: int
+
+
+class ProducerStates:
+    """Ask `check` before appending, tell `update` after; both follow the log's order."""
+
+    __slots__ = ("_completed", "_open", "_producers")
+
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}
+        # First offset -> producer id. Transactions begin in log order, so the first key is least.
+        self._open: dict[int, int] = {}
+        # First offset -> the marker's offset, until the high watermark has passed the marker.
+        self._completed: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def check(
+        self, batch: RecordBatch, *, has_sequences: bool = True
+    ) -> Duplicate | Refusal | None:
+        """Whether a batch of records may be appended: None if so.
+
+        A coordinator's own batches carry an epoch but no sequences. Of a producer that is not
+        remembered any first sequence is right: what went before may have been deleted.
+        """
+        producer = self._producers.get(batch.producer_id)
+        if producer is None:
+            return None
+        if not has_sequences:
+            return producer.refuse_epoch(batch) or producer.refuse_outside_transaction(batch)
+        return (
+            producer.find(batch)
+            or producer.refuse_epoch(batch)
+            or producer.refuse_sequence(batch)
+            or producer.refuse_outside_transaction(batch)
+        )
+
+    def check_marker(
+        self,
+        marker: EndTransactionMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int = 0,
+    ) -> Refusal | None:
+        """Whether a transaction's end may be appended: None if so."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return None
+        return producer.refuse_marker_epoch(
+            producer_epoch, is_strict=transaction_version >= STRICT_EPOCHS_SINCE
+        ) or producer.refuse_coordinator(marker)
+
+    def update(
+        self, batch: RecordBatch, base_offset: int | None = None
+    ) -> CompletedTransaction | None:
+        """Remembers a batch that was appended, at `base_offset` unless the batch itself knows.
+
+        Returns the transaction that it ended, if it was the marker of one.
+        """
+        if batch.producer_id == NO_PRODUCER_ID:
+            return None
+        first_offset = batch.base_offset if base_offset is None else base_offset
+        if batch.is_control:
+            return self._end_transaction(batch, first_offset)
+        producer = self._producer(batch.producer_id)
+        producer.add(batch, first_offset)
+        if batch.is_transactional and producer.transaction_first_offset == NO_OFFSET:
+            producer.transaction_first_offset = first_offset
+            self._open[first_offset] = batch.producer_id
+        return None
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction begins that is open, or whose end may still be lost."""
+        undecided = self.first_undecided_offset
+        if not self._completed:
+            return undecided
+        unreplicated = min(self._completed)
+        return unreplicated if undecided is None else min(undecided, unreplicated)
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest open transaction begins."""
+        return next(iter(self._open), None)
+
+    def pass_high_watermark(self, high_watermark: int) -> None:
+        """Transactions whose marker lies below `high_watermark` are stable from now on."""
+        if self._completed:
+            self._completed = {
+                first_offset: marker_offset
+                for first_offset, marker_offset in self._completed.items()
+                if marker_offset >= high_watermark
+            }
+
+    def expire(self, now_ms: int, producer_id_expiration_ms: int) -> int:
+        """Forgets producers that have long been silent and have nothing open; how many."""
+        expired = [
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if producer.transaction_first_offset == NO_OFFSET
+            and now_ms - producer.last_timestamp_ms >= producer_id_expiration_ms
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    def active(self) -> Iterator[ActiveProducer]:
+        for producer_id, producer in self._producers.items():
+            yield ActiveProducer(
+                producer_id=producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp_ms=producer.last_timestamp_ms,
+                coordinator_epoch=producer.coordinator_epoch,
+                transaction_first_offset=producer.transaction_first_offset,
+            )
+
+    def encode(self) -> bytes:
+        """A `.snapshot` file, version 1: of each producer's batches it holds only the last."""
+        entries = _COUNT.pack(len(self._producers)) + b"".join(
+            _encode_producer(producer_id, producer)
+            for producer_id, producer in self._producers.items()
+        )
+        return _SNAPSHOT_HEADER.pack(SNAPSHOT_VERSION, checksum(entries)) + entries
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The producers of a `.snapshot` file; raises `CorruptSnapshot`."""
+        states = cls()
+        for producer_id, producer in _read_snapshot(data):
+            states._producers[producer_id] = producer
+        states._open = dict(
+            sorted(
+                (producer.transaction_first_offset, producer_id)
+                for producer_id, producer in states._producers.items()
+                if producer.transaction_first_offset != NO_OFFSET
+            )
+        )
+        return states
+
+    def _producer(self, producer_id: int) -> Producer:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer()
+        return producer
+
+    def _end_transaction(self, batch: RecordBatch, offset: int) -> CompletedTransaction | None:
+        marker = next((decode_marker(record.key, record.value) for record in batch.records()), None)
+        if marker is None:  # compacted away, or of a type that is no news to producers
+            return None
+        producer = self._producer(batch.producer_id)
+        first_offset = producer.end_transaction(batch, marker)
+        if first_offset == NO_OFFSET:
+            return None
+        del self._open[first_offset]
+        self._completed[first_offset] = offset
+        undecided = self.first_undecided_offset
+        return CompletedTransaction(
+            producer_id=batch.producer_id,
+            first_offset=first_offset,
+            last_offset=offset,
+            is_aborted=not marker.is_commit,
+            last_stable_offset=offset + 1 if undecided is None else undecided,
+        )
+
+
+# The snapshot file, as `formats.PRODUCER_SNAPSHOT` declares it. It is read on every start, for
+# which `construct` takes too long to import.
+
+SNAPSHOT_SUFFIX = ".snapshot"
+SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEADER = Struct(">hI")  # version, crc of all that follows
+_COUNT = Struct(">i")
+_SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
+
+
+class CorruptSnapshot(ValueError):
+    """A producer snapshot is damaged; the log before it must be read instead."""
+
+
+def snapshot_file_name(offset: int) -> str:
+    """The file that holds the producers of all batches before `offset`."""
+    return f"{offset:020d}{SNAPSHOT_SUFFIX}"
+
+
+def _read_snapshot(data: bytes) -> Iterator[tuple[int, Producer]]:
+    entries = memoryview(data)[_SNAPSHOT_HEADER.size :]
+    if len(entries) < _COUNT.size:
+        raise CorruptSnapshot(f"a producer snapshot of {len(data)} bytes")
+    version, crc = _SNAPSHOT_HEADER.unpack_from(data)
+    if version != SNAPSHOT_VERSION:
+        raise CorruptSnapshot(f"producer snapshot version {version} is unknown")
+    if checksum(entries) != crc:
+        raise CorruptSnapshot("the producer snapshot's checksum does not match")
+    (count,) = _COUNT.unpack_from(entries)
+    if len(entries) != _COUNT.size + count * _SNAPSHOT_ENTRY.size:
+        raise CorruptSnapshot(f"{count} producers do not fill {len(entries)} bytes")
+    for fields in _SNAPSHOT_ENTRY.iter_unpack(entries[_COUNT.size :]):
+        yield _producer_of(fields)
+
+
+def _encode_producer(producer_id: int, producer: Producer) -> bytes:
+    last_sequence, last_offset, offset_delta, _ = producer.last_batch
+    return _SNAPSHOT_ENTRY.pack(
+        producer_id,
+        producer.epoch,
+        last_sequence,
+        last_offset,
+        offset_delta,
+        producer.last_timestamp_ms,
+        producer.coordinator_epoch,
+        producer.transaction_first_offset,
+    )
+
+
+def _producer_of(fields: tuple[int, ...]) -> tuple[int, Producer]:
+    producer = Producer()
+    (
+        producer_id,
+        producer.epoch,
+        last_sequence,
+        last_offset,
+        offset_delta,
+        producer.last_timestamp_ms,
+        producer.coordinator_epoch,
+        producer.transaction_first_offset,
+    ) = fields
+    if last_offset >= 0:
+        producer.batches.extend(
+            (last_sequence, last_offset, offset_delta, producer.last_timestamp_ms)
+        )
+    return producer_id, producer

@@ -1,7 +1,7 @@
 """What DescribeConfigs tells: each property's value, where it comes from, and what it outranks."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pykbroker.settings.kinds import ConfigSource, ConfigType, UpdateMode
 from pykbroker.settings.load import own_value, topic_default
@@ -10,8 +10,7 @@ from pykbroker.settings.table import BROKER, TOPIC
 from pykbroker.settings.values import Layers, Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synonym:
+class Synonym(NamedTuple):
     """One of the places that give a property a value, the one in force standing first."""
 
     name: str
@@ -19,8 +18,9 @@ class Synonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedProperty:
+class DescribedProperty(NamedTuple):
+    """What is known of one property and its value here."""
+
     name: str
     value: str | None
     source: ConfigSource
@@ -46,10 +46,15 @@ def describe_broker(settings: Settings) -> tuple[DescribedProperty, ...]:
     """Every property of the broker."""
     layers = settings.layers
     return tuple(
-        _described(row, shown(own_value(row, layers)), _broker_synonyms(row, layers))
+        describe_property(row, layers)
         for row in BROKER.values()
         if not row.internal or layers.text(row.name) is not None
     )
+
+
+def describe_property(row: Property, layers: Layers) -> DescribedProperty:
+    """One property of the broker."""
+    return _described(row, shown(own_value(row, layers)), _broker_synonyms(row, layers))
 
 
 def describe_cluster_default(settings: Settings) -> tuple[DescribedProperty, ...]:

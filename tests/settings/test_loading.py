@@ -1,0 +1,194 @@
+import logging
+from dataclasses import fields
+
+import pytest
+
+from pykbroker.settings import (
+    BROKER,
+    TOPIC,
+    ConfigType,
+    InvalidSetting,
+    Settings,
+    TopicSettings,
+    load_settings,
+    names_without_effect,
+    resolve_topic,
+    topic_names_without_effect,
+    with_dynamic,
+)
+from pykbroker.settings.property import java_double
+
+PYTHON_TYPES = {
+    ConfigType.BOOLEAN: bool,
+    ConfigType.STRING: str,
+    ConfigType.INT: int,
+    ConfigType.SHORT: int,
+    ConfigType.LONG: int,
+    ConfigType.DOUBLE: float,
+    ConfigType.LIST: tuple[str, ...],
+}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "declared", "row"),
+    [
+        (field.name, field.type, rows[field.name])
+        for kind, table in ((Settings, BROKER), (TopicSettings, TOPIC))
+        for rows in [{row.attribute: row for row in table.values()}]
+        for field in fields(kind)
+        if field.name not in {"layers", "topic_defaults"}
+    ],
+)
+def test_an_attribute_has_the_type_of_its_row(
+    attribute: str, declared: object, row: object
+) -> None:
+    assert row is not None
+    kind = PYTHON_TYPES[row.type]  # type: ignore[attr-defined]  # rows come untyped from the table
+    assert declared in {kind, kind | None}, attribute
+
+
+def test_an_override_wins_over_the_file() -> None:
+    settings = load_settings({"num.partitions": "3", "broker.rack": "a"}, {"num.partitions": "5"})
+    assert (settings.num_partitions, settings.broker_rack) == (5, "a")
+
+
+def test_a_lists_elements_are_trimmed() -> None:
+    settings = load_settings({"listeners": "PLAINTEXT://:9092, CONTROLLER://:9093"})
+    assert settings.listeners == ("PLAINTEXT://:9092", "CONTROLLER://:9093")
+
+
+REFUSED = [
+    ({"socket.reqest.max.bytes": "1"},
+     "unknown property socket.reqest.max.bytes; did you mean socket.request.max.bytes?"),
+    ({"qqqqqqqqq": "1"}, "unknown property qqqqqqqqq"),
+    ({"retention.ms": "1"},
+     "retention.ms is a property of topics; the broker's default is log.retention.ms"),
+    ({"num.partitions": "many"},
+     "Invalid value many for configuration num.partitions: Not a number of type INT"),
+    ({"num.partitions": "0"},
+     "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
+    ({"process.roles": "broker,cook"},
+     ("Invalid value cook for configuration process.roles: "
+      "String must be one of: broker, controller")),
+    ({"max.connections.per.ip.overrides": "127.0.0.1:x"},
+     ("Invalid value 127.0.0.1:x for configuration max.connections.per.ip.overrides: "
+      "Entries must have the form host:connections")),
+    ({"group.max.size": "0"},
+     "Invalid value 0 for configuration group.max.size: Value must be at least 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("properties", "sentence"), REFUSED)
+def test_a_bad_property_is_refused_in_one_sentence(
+    properties: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(InvalidSetting) as refusal:
+        load_settings(properties)
+    assert str(refusal.value) == sentence
+
+
+RETENTIONS = [
+    ({}, 168 * 3_600_000),
+    ({"log.retention.hours": "1"}, 3_600_000),
+    ({"log.retention.hours": "1", "log.retention.minutes": "2"}, 120_000),
+    ({"log.retention.hours": "1", "log.retention.minutes": "2", "log.retention.ms": "3"}, 3),
+    ({"log.retention.hours": "-1"}, -1),
+    ({"log.retention.minutes": "-1"}, -1),
+    ({"log.retention.ms": "-1"}, -1),
+]
+
+
+@pytest.mark.parametrize(("properties", "expected"), RETENTIONS)
+def test_the_finest_unit_that_is_set_wins(properties: dict[str, str], expected: int) -> None:
+    assert load_settings(properties).topic_defaults.retention_ms == expected
+
+
+def test_the_flush_interval_follows_the_scheduler() -> None:
+    settings = load_settings({"log.flush.scheduler.interval.ms": "500"})
+    assert settings.topic_defaults.flush_ms == 500
+
+
+@pytest.mark.parametrize(
+    ("properties", "node_id", "log_dirs"),
+    [
+        ({"broker.id": "7", "log.dir": "a"}, 7, ("a",)),
+        ({"broker.id": "7", "node.id": "8", "log.dir": "a", "log.dirs": "b,c"}, 8, ("b", "c")),
+    ],
+)
+def test_older_names_count_where_the_newer_are_not_given(
+    properties: dict[str, str], node_id: int, log_dirs: tuple[str, ...]
+) -> None:
+    settings = load_settings(properties)
+    assert (settings.node_id, settings.log_dirs) == (node_id, log_dirs)
+
+
+def test_properties_without_effect_are_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        load_settings({"ssl.keystore.type": "JKS", "num.partitions": "1", "num.io.threads": "4"})
+    assert caplog.messages == [
+        "these properties have no effect on this broker: num.io.threads, ssl.keystore.type"
+    ]
+
+
+def test_what_has_an_attribute_or_feeds_one_has_an_effect() -> None:
+    assert names_without_effect(["log.retention.hours", "message.max.bytes", "node.id"]) == ()
+    assert names_without_effect(["group.max.size"]) == ("group.max.size",)
+    assert topic_names_without_effect(["retention.ms", "local.retention.ms"]) == (
+        "local.retention.ms",
+    )
+
+
+def test_a_topic_overrides_the_brokers_defaults() -> None:
+    settings = load_settings({"log.segment.bytes": "2000000", "min.insync.replicas": "2"})
+    topic = resolve_topic(settings, {"retention.ms": " 5 ", "cleanup.policy": "compact,delete"})
+    assert topic.retention_ms == 5
+    assert topic.cleanup_policy == ("compact", "delete")
+    assert (topic.segment_bytes, topic.min_insync_replicas) == (2_000_000, 2)
+
+
+def test_a_topic_without_overrides_shares_the_brokers_defaults() -> None:
+    settings = load_settings()
+    assert resolve_topic(settings, {}) is settings.topic_defaults
+
+
+def test_a_test_may_ask_for_segments_below_the_bound() -> None:
+    topic = resolve_topic(load_settings(), {"internal.segment.bytes": "1000"})
+    assert topic.segment_bytes == 1000
+
+
+def test_a_stored_override_that_lost_its_meaning_is_passed_over() -> None:
+    settings = load_settings()
+    overrides = {"message.format.version": "3.0", "remote.storage.enable": "false"}
+    assert resolve_topic(settings, overrides) == settings.topic_defaults
+
+
+def test_a_brokers_own_value_wins_over_the_clusters_and_both_over_the_file() -> None:
+    static = load_settings({"message.max.bytes": "1", "fetch.max.bytes": "2000"})
+    cluster = with_dynamic(static, cluster_default={"message.max.bytes": "2"})
+    own = with_dynamic(
+        static, cluster_default={"message.max.bytes": "2"}, this_broker={"message.max.bytes": "3"}
+    )
+    values = [each.topic_defaults.max_message_bytes for each in (static, cluster, own)]
+    assert values == [1, 2, 3]
+    assert own.fetch_max_bytes == 2000
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.5, "0.5"),
+        (1.0, "1.0"),
+        (0.0, "0.0"),
+        (0.001, "0.001"),
+        (0.0001, "1.0E-4"),
+        (-0.00012, "-1.2E-4"),
+        (9999999.0, "9999999.0"),
+        (10000000.0, "1.0E7"),
+        (12345678.5, "1.23456785E7"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+    ],
+)
+def test_a_number_is_written_as_java_writes_it(number: float, text: str) -> None:
+    assert java_double(number) == text

@@ -1,0 +1,66 @@
+"""Time and chance, which whoever needs them takes as arguments."""
+
+import os
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What time it is."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, as records carry them; may jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some moment, never running back; for measuring and for timeouts."""
+        ...
+
+
+class Chance(Protocol):
+    """What cannot be foreseen."""
+
+    def uuid_bytes(self) -> bytes:
+        """A new id for a topic, a directory or a cluster: 16 bytes."""
+        ...
+
+    def below(self, bound: int) -> int:
+        """A number from 0 up to, not including, `bound`."""
+        ...
+
+
+class SystemClock:
+    """The machine's time."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class SystemChance:
+    """The machine's randomness."""
+
+    __slots__ = ()
+
+    def uuid_bytes(self) -> bytes:
+        while True:
+            drawn = bytearray(os.urandom(16))
+            drawn[6] = drawn[6] & 0x0F | 0x40  # version 4, random
+            drawn[8] = drawn[8] & 0x3F | 0x80  # the variant that has versions
+            if not _begins_with_a_dash(drawn):
+                return bytes(drawn)
+
+    def below(self, bound: int) -> int:
+        assert bound > 0
+        # 64 bits more than the bound needs leave no value noticeably more likely than another.
+        length = (bound.bit_length() + 7) // 8 + 8
+        return int.from_bytes(os.urandom(length), "big") % bound
+
+
+def _begins_with_a_dash(uuid: bytearray) -> bool:
+    """In base64, as Kafka's tools write ids; a command line would take it for an option."""
+    return uuid[0] >> 2 == 62

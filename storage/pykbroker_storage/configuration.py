@@ -1,0 +1,39 @@
+"""The settings of one log, named as Kafka names them; -1 stands for unlimited."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+UNLIMITED = -1
+FOREVER_MS = 2**63 - 1
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class TimestampSource(StrEnum):
+    """Whose clock stamps the records: the producer's, or the broker's on appending."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
+
+
+class CleanupPolicy(StrEnum):
+    DELETE = "delete"
+    COMPACT = "compact"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfiguration:
+    """The defaults are those of Apache Kafka 4.3."""
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * DAY_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * DAY_MS
+    retention_bytes: int = UNLIMITED
+    flush_messages: int = FOREVER_MS
+    flush_ms: int = FOREVER_MS
+    file_delete_delay_ms: int = 60_000
+    message_timestamp_type: TimestampSource = TimestampSource.CREATE_TIME
+    max_message_bytes: int = 1024 * 1024 + 12
+    cleanup_policy: frozenset[CleanupPolicy] = frozenset({CleanupPolicy.DELETE})

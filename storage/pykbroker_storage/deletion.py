@@ -1,0 +1,67 @@
+"""Files that are renamed out of the way at once and unlinked some time later.
+
+Unlinking a large file takes long enough to be noticed, so it happens where nobody waits.
+Whoever still reads a map of the file keeps its bytes until the last view is gone.
+"""
+
+from collections import deque
+from contextlib import suppress
+from typing import NamedTuple
+
+from pykbroker_storage.filesystem import FileSystem
+
+DELETED_SUFFIX = ".deleted"
+
+
+class _Doomed(NamedTuple):
+    due_ms: int
+    path: str
+    is_directory: bool
+
+
+class PendingDeletions:
+    """`sweep` may run on another thread than everything else."""
+
+    __slots__ = ("_doomed", "_filesystem")
+
+    def __init__(self, filesystem: FileSystem) -> None:
+        self._filesystem = filesystem
+        self._doomed: deque[_Doomed] = deque()
+
+    def __len__(self) -> int:
+        return len(self._doomed)
+
+    def bury_file(self, path: str, due_ms: int) -> None:
+        """Takes away the file's name, if there is such a file."""
+        with suppress(FileNotFoundError):
+            self._filesystem.rename(path, path + DELETED_SUFFIX)
+            self._doomed.append(_Doomed(due_ms, path + DELETED_SUFFIX, is_directory=False))
+
+    def doom_directory(self, path: str, due_ms: int) -> None:
+        """A directory of files only, already renamed."""
+        self._doomed.append(_Doomed(due_ms, path, is_directory=True))
+
+    def sweep(self, now_ms: int) -> int:
+        """Unlinks what is due; returns how many files or directories that were."""
+        swept = 0
+        for _ in range(len(self._doomed)):
+            doomed = self._doomed.popleft()
+            if doomed.due_ms > now_ms:
+                self._doomed.append(doomed)
+                continue
+            if doomed.is_directory:
+                remove_tree(self._filesystem, doomed.path)
+            else:
+                with suppress(FileNotFoundError):
+                    self._filesystem.unlink(doomed.path)
+            swept += 1
+        return swept
+
+
+def remove_tree(filesystem: FileSystem, directory: str) -> None:
+    """Removes a directory of files; one that is gone already is fine."""
+    with suppress(FileNotFoundError):
+        for name in filesystem.list_directory(directory):
+            with suppress(FileNotFoundError):
+                filesystem.unlink(f"{directory}/{name}")
+        filesystem.remove_directory(directory)

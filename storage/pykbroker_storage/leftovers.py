@@ -1,0 +1,79 @@
+"""Brings a partition's directory into order after an interrupted deletion or compaction.
+
+x.deleted   was on its way out: unlinked
+x.cleaned   a compaction that had not finished: unlinked, the originals are still there
+x.swap      a compaction that had finished: takes the place of the segments it covers
+x.tmp       a file that was being replaced: unlinked, the old one is still there
+an index without its log: unlinked
+"""
+
+import logging
+from contextlib import suppress
+
+from pykbroker_protocol.records.batch import iterate_batches
+from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_storage.filesystem import FileSystem, read_file
+from pykbroker_storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
+
+logger = logging.getLogger(__name__)
+
+SWAP_SUFFIX = ".swap"
+UNFINISHED_SUFFIXES = (".deleted", ".cleaned", ".tmp")
+
+
+def tidy(filesystem: FileSystem, directory: str) -> list[int]:
+    """Returns the base offsets of the segments that are there, in order."""
+    names = set(filesystem.list_directory(directory))
+    for name in [name for name in names if name.endswith(UNFINISHED_SUFFIXES)]:
+        logger.info("%s/%s: left over, removed", directory, name)
+        filesystem.unlink(f"{directory}/{name}")
+        names.discard(name)
+    if any(name.endswith(SWAP_SUFFIX) for name in names):
+        _finish_swaps(filesystem, directory, names)
+        names = set(filesystem.list_directory(directory))
+    _remove_orphans(filesystem, directory, names)
+    return sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if is_segment(name))
+
+
+def is_segment(name: str) -> bool:
+    return name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdecimal()
+
+
+def _finish_swaps(filesystem: FileSystem, directory: str, names: set[str]) -> None:
+    for name in sorted(names):
+        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            _finish_swap(filesystem, directory, name.removesuffix(SWAP_SUFFIX), names)
+    for name in names:
+        # What is left are indexes of a swap: of no use without knowing whether they are whole.
+        if name.endswith(SWAP_SUFFIX):
+            with suppress(FileNotFoundError):
+                filesystem.unlink(f"{directory}/{name}")
+
+
+def _finish_swap(filesystem: FileSystem, directory: str, target: str, names: set[str]) -> None:
+    base_offset = int(target.removesuffix(LOG_SUFFIX))
+    swap = f"{directory}/{target}{SWAP_SUFFIX}"
+    next_offset = base_offset
+    try:
+        for batch in iterate_batches(read_file(filesystem, swap)):
+            next_offset = batch.next_offset
+    except CorruptBatch as problem:
+        logger.warning("%s: not a finished compaction (%s), removed", swap, problem)
+        filesystem.unlink(swap)
+        return
+    for name in sorted(names):
+        stem, dot, suffix = name.partition(".")
+        is_of_segment = stem.isdecimal() and f"{dot}{suffix}" in (LOG_SUFFIX, *INDEX_SUFFIXES)
+        if is_of_segment and base_offset <= int(stem) < max(next_offset, base_offset + 1):
+            filesystem.unlink(f"{directory}/{name}")
+            names.discard(name)
+    filesystem.rename(swap, f"{directory}/{target}")
+    logger.info("%s/%s: finished an interrupted compaction", directory, target)
+
+
+def _remove_orphans(filesystem: FileSystem, directory: str, names: set[str]) -> None:
+    for name in names:
+        stem, dot, suffix = name.partition(".")
+        if f"{dot}{suffix}" in INDEX_SUFFIXES and stem + LOG_SUFFIX not in names:
+            logger.warning("%s/%s: an index without its log, removed", directory, name)
+            filesystem.unlink(f"{directory}/{name}")

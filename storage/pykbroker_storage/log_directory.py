@@ -1,0 +1,332 @@
+"""One entry of `log.dirs`: the logs of many partitions, and what is known of them after a stop."""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Self, TypeAlias
+
+from pykbroker_storage.checkpoint import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
+    RECOVERY_POINT_FILE,
+    MalformedCheckpoint,
+    MetaProperties,
+    PartitionMetadata,
+    TopicPartition,
+    decode_offsets,
+    encode_offsets,
+)
+from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.deletion import PendingDeletions
+from pykbroker_storage.directory_lock import AlreadyLocked, DirectoryLock
+from pykbroker_storage.filesystem import (
+    LOCAL_DISK,
+    FileSystem,
+    read_file,
+    replace_file,
+    write_file,
+)
+from pykbroker_storage.log import Log
+from pykbroker_storage.mapped_file import OpenFiles
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+DELETED_SUFFIX = "-delete"
+NAME_LETTERS_MAX = 255
+OPEN_FILES_MAX = 512
+UNKNOWN_BROKER_EPOCH = -1
+
+Checkpoint: TypeAlias = dict[TopicPartition, int]
+
+
+class LogDirectoryRefused(Exception):
+    """The directory cannot be used; the message tells the operator why."""
+
+
+class LogDirectoryLocked(LogDirectoryRefused):
+    """Another broker works in it."""
+
+
+class LogDirectoryUnwritable(LogDirectoryRefused):
+    """It cannot be made, read or written."""
+
+
+class ForeignLogDirectory(LogDirectoryRefused):
+    """It belongs to another cluster or node."""
+
+
+class LogDirectory:
+    """Opens logs when they are first asked for; one writer, as each log has one."""
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        cluster_id: str,
+        node_id: int,
+        new_directory_id: bytes,
+        configuration: LogConfiguration,
+        filesystem: FileSystem = LOCAL_DISK,
+        open_files: OpenFiles | None = None,
+    ) -> Self:
+        """Takes the directory, making it if need be; raises `LogDirectoryRefused`.
+
+        `new_directory_id` names a directory that has no name yet. `configuration` holds for a
+        log until somebody who knows its topic sets another.
+        """
+        path = path.rstrip("/") or "/"
+        try:
+            filesystem.make_directory(path)
+            lock = DirectoryLock.take(path)
+        except AlreadyLocked:
+            raise LogDirectoryLocked(
+                f"{path} is in use by another broker, which holds its lock"
+            ) from None
+        except OSError as problem:
+            raise LogDirectoryUnwritable(f"{path} cannot be used: {problem.strerror}") from problem
+        try:
+            own = MetaProperties(
+                cluster_id=cluster_id, node_id=node_id, directory_id=new_directory_id
+            )
+            directory_id = _claim(filesystem, path, own)
+            return cls(
+                path,
+                directory_id=directory_id,
+                configuration=configuration,
+                open_files=open_files or OpenFiles(filesystem, OPEN_FILES_MAX),
+                lock=lock,
+            )
+        except BaseException as problem:
+            lock.release()
+            if isinstance(problem, OSError):
+                message = f"{path} cannot be used: {problem.strerror}"
+                raise LogDirectoryUnwritable(message) from problem
+            raise
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        directory_id: bytes,
+        configuration: LogConfiguration,
+        open_files: OpenFiles,
+        lock: DirectoryLock,
+    ) -> None:
+        self.path = path
+        self.directory_id = directory_id
+        self._lock = lock
+        self._configuration = configuration
+        self._open_files = open_files
+        self._filesystem = open_files.filesystem
+        self._pending_deletions = PendingDeletions(self._filesystem)
+        self._topic_ids: dict[TopicPartition, bytes | None] = {}
+        self._recovery_points = self._read_checkpoint(RECOVERY_POINT_FILE)
+        self._log_starts = self._read_checkpoint(LOG_START_FILE)
+        self._high_watermarks = self._read_checkpoint(HIGH_WATERMARK_FILE)
+        self._logs: dict[TopicPartition, Log | None] = dict.fromkeys(self._find_partitions())
+        # Last, for until here nothing has changed: the next stop must be clean anew.
+        self.was_clean, self.previous_broker_epoch = self._take_clean_shutdown()
+
+    # --- the logs
+
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._logs)
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._logs
+
+    def log(self, partition: TopicPartition, *, now_ms: int) -> Log:
+        """The log of a partition that is here; opened, or even recovered, when first asked for."""
+        log = self._logs[partition]
+        if log is None:
+            log = self._open_log(partition, self._configuration, now_ms, was_clean=self.was_clean)
+        return log
+
+    def create_log(
+        self,
+        partition: TopicPartition,
+        *,
+        topic_id: bytes,
+        configuration: LogConfiguration,
+        now_ms: int,
+    ) -> Log:
+        """A new, empty log."""
+        assert partition not in self._logs, f"{partition} is here already"
+        folder = self._folder(partition)
+        self._filesystem.make_directory(folder)
+        metadata = PartitionMetadata(topic_id=topic_id).encode()
+        write_file(self._filesystem, f"{folder}/{PARTITION_METADATA_FILE}", metadata)
+        self._topic_ids[partition] = topic_id
+        return self._open_log(partition, configuration, now_ms, was_clean=True)
+
+    def delete_log(self, partition: TopicPartition, *, now_ms: int) -> None:
+        """Takes the log away at once; its bytes go after `file.delete.delay.ms`, by `sweep`."""
+        topic_id = self.topic_id(partition) or bytes(16)
+        log = self._logs.pop(partition)
+        delay_ms = (log.configuration if log else self._configuration).file_delete_delay_ms
+        if log is not None:
+            log.abandon()
+        topic, number = partition
+        suffix = f"-{number}.{topic_id.hex()}{DELETED_SUFFIX}"
+        doomed = f"{self.path}/{topic[: NAME_LETTERS_MAX - len(suffix)]}{suffix}"
+        self._filesystem.rename(self._folder(partition), doomed)
+        self._pending_deletions.doom_directory(doomed, now_ms + delay_ms)
+        for known in (self._recovery_points, self._log_starts, self._high_watermarks):
+            known.pop(partition, None)
+        self._topic_ids.pop(partition, None)
+
+    def sweep(self, now_ms: int) -> int:
+        """Unlinks the deleted files that are due; may run on another thread."""
+        return self._pending_deletions.sweep(now_ms)
+
+    def topic_id(self, partition: TopicPartition) -> bytes | None:
+        """The id of the topic the partition was made for; None if its folder does not tell."""
+        if partition not in self._topic_ids:
+            self._topic_ids[partition] = self._read_topic_id(partition)
+        return self._topic_ids[partition]
+
+    # --- what is written down about them
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """As last written down; whoever knows better tells by `checkpoint`."""
+        return self._high_watermarks.get(partition, 0)
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Writes down, durably, what a start after a crash should know."""
+        self._high_watermarks.update(
+            (partition, offset)
+            for partition, offset in high_watermarks.items()
+            if partition in self._logs
+        )
+        for partition, log in self._opened():
+            self._recovery_points[partition] = log.recovery_point
+            if log.log_start_offset:
+                self._log_starts[partition] = log.log_start_offset
+        self._write_checkpoint(RECOVERY_POINT_FILE, self._recovery_points)
+        self._write_checkpoint(LOG_START_FILE, self._log_starts)
+        self._write_checkpoint(HIGH_WATERMARK_FILE, self._high_watermarks)
+
+    def close(
+        self,
+        high_watermarks: Mapping[TopicPartition, int],
+        *,
+        now_ms: int,
+        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+    ) -> None:
+        """Ends cleanly: the next start scans nothing."""
+        if not self.was_clean:
+            for partition in self._logs:  # the mark below speaks for all of them
+                self.log(partition, now_ms=now_ms)
+        for _, log in self._opened():
+            log.close()
+        self.checkpoint(high_watermarks)
+        mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        replace_file(self._filesystem, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", mark.encode())
+        self._lock.release()
+
+    def abandon(self) -> None:
+        """Lets go of everything and writes nothing, as a crash would."""
+        for _, log in self._opened():
+            log.abandon()
+        self._lock.release()
+
+    # --- how
+
+    def _opened(self) -> Iterator[tuple[TopicPartition, Log]]:
+        return ((partition, log) for partition, log in self._logs.items() if log is not None)
+
+    def _open_log(
+        self,
+        partition: TopicPartition,
+        configuration: LogConfiguration,
+        now_ms: int,
+        *,
+        was_clean: bool,
+    ) -> Log:
+        log = Log.open(
+            self._folder(partition),
+            configuration=configuration,
+            was_clean=was_clean,
+            now_ms=now_ms,
+            recovery_point=self._recovery_points.get(partition, 0),
+            log_start_offset=self._log_starts.get(partition, 0),
+            open_files=self._open_files,
+            pending_deletions=self._pending_deletions,
+        )
+        self._logs[partition] = log
+        return log
+
+    def _folder(self, partition: TopicPartition) -> str:
+        return f"{self.path}/{partition[0]}-{partition[1]}"
+
+    def _find_partitions(self) -> list[TopicPartition]:
+        partitions = []
+        for name in self._filesystem.list_directory(self.path):
+            topic, dash, number = name.rpartition("-")
+            if dash and topic and number.isdecimal():
+                partitions.append((topic, int(number)))
+            elif name.endswith(DELETED_SUFFIX):
+                self._pending_deletions.doom_directory(f"{self.path}/{name}", due_ms=0)
+        return sorted(partitions)
+
+    def _take_clean_shutdown(self) -> tuple[bool, int]:
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        try:
+            mark = read_file(self._filesystem, path)
+        except FileNotFoundError:
+            return False, UNKNOWN_BROKER_EPOCH
+        self._filesystem.unlink(path)
+        self._filesystem.sync_directory(self.path)
+        try:
+            return True, int(json.loads(mark)["brokerEpoch"])
+        except (ValueError, KeyError, TypeError):
+            return True, UNKNOWN_BROKER_EPOCH
+
+    def _read_checkpoint(self, name: str) -> Checkpoint:
+        """An offset checkpoint; a broken one costs time or a low watermark, no records."""
+        try:
+            data = read_file(self._filesystem, f"{self.path}/{name}")
+            return decode_offsets(data) if data else {}
+        except FileNotFoundError:
+            return {}
+        except MalformedCheckpoint as problem:
+            logger.warning("%s/%s: %s; begun anew", self.path, name, problem)
+            return {}
+
+    def _write_checkpoint(self, name: str, offsets: Checkpoint) -> None:
+        replace_file(self._filesystem, f"{self.path}/{name}", encode_offsets(offsets))
+
+    def _read_topic_id(self, partition: TopicPartition) -> bytes | None:
+        path = f"{self._folder(partition)}/{PARTITION_METADATA_FILE}"
+        try:
+            return PartitionMetadata.decode(read_file(self._filesystem, path)).topic_id
+        except FileNotFoundError:
+            return None
+        except MalformedCheckpoint as problem:
+            logger.warning("%s: %s", path, problem)
+            return None
+
+
+def _claim(filesystem: FileSystem, path: str, own: MetaProperties) -> bytes:
+    """Checks whose directory it is, or makes it ours; returns its id."""
+    name = f"{path}/{META_PROPERTIES_FILE}"
+    try:
+        found = MetaProperties.decode(read_file(filesystem, name))
+    except FileNotFoundError:
+        replace_file(filesystem, name, own.encode())
+        return own.directory_id
+    except MalformedCheckpoint as problem:
+        raise ForeignLogDirectory(f"{name} is not understood: {problem}") from None
+    if found.cluster_id != own.cluster_id:
+        raise ForeignLogDirectory(
+            f"{path} belongs to cluster {found.cluster_id}, this is cluster {own.cluster_id}"
+        )
+    if found.node_id != own.node_id:
+        raise ForeignLogDirectory(
+            f"{path} belongs to node {found.node_id}, this is node {own.node_id}"
+        )
+    return found.directory_id

@@ -1,0 +1,171 @@
+"""Brings a log back from its directory: quickly after a clean end, batch by batch after a crash."""
+
+import logging
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from pykbroker_protocol.records.batch import RecordBatch
+from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.leader_epochs import LeaderEpochs
+from pykbroker_storage.leftovers import tidy
+from pykbroker_storage.mapped_file import OpenFiles
+from pykbroker_storage.partition_files import (
+    load_leader_epochs,
+    load_producers,
+    save_leader_epochs,
+)
+from pykbroker_storage.producer_state import ProducerStates
+from pykbroker_storage.segment import CorruptLog, Segment, create_segment, open_segment
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLog:
+    segments: list[Segment]  # at least one; the last is written to
+    log_start_offset: int
+    leader_epochs: LeaderEpochs
+    producers: ProducerStates
+    was_changed: bool  # closing has something to write
+
+
+def load(
+    directory: str,
+    *,
+    configuration: LogConfiguration,
+    open_files: OpenFiles,
+    recovery_point: int,
+    log_start_offset: int,
+    was_clean: bool,
+    now_ms: int,
+) -> LoadedLog:
+    filesystem = open_files.filesystem
+    segments = _find_segments(directory, open_files)
+    epochs = load_leader_epochs(filesystem, directory)
+    is_intact = was_clean and bool(segments) and _find_end(segments[-1])
+    if segments and not is_intact:
+        _check_segments(segments, recovery_point, epochs, configuration.index_interval_bytes)
+        save_leader_epochs(filesystem, directory, epochs)
+    if segments and segments[-1].next_offset < log_start_offset:
+        _forget_all(segments, log_start_offset)
+    if not segments:
+        segments.append(create_segment(directory, log_start_offset, open_files, now_ms))
+    log_start_offset = max(log_start_offset, segments[0].base_offset)
+    epochs.truncate_from_end(segments[-1].next_offset)
+    epochs.truncate_from_start(log_start_offset)
+    return LoadedLog(
+        segments=segments,
+        log_start_offset=log_start_offset,
+        leader_epochs=epochs,
+        producers=load_producers(filesystem, directory, segments, log_start_offset),
+        was_changed=not is_intact,
+    )
+
+
+def _find_segments(directory: str, open_files: OpenFiles) -> list[Segment]:
+    base_offsets = tidy(open_files.filesystem, directory)
+    segments = [open_segment(directory, offset, open_files) for offset in base_offsets]
+    for segment, following in pairwise(segments):
+        segment.next_offset = following.base_offset
+    return segments
+
+
+def _find_end(active: Segment) -> bool:
+    """Whether the end is where a clean end leaves it."""
+    try:
+        active.find_end()
+    except (CorruptLog, CorruptBatch) as problem:
+        logger.warning("%s: ended cleanly, yet %s; it is checked whole", active.file.path, problem)
+        return False
+    return True
+
+
+def _check_segments(
+    segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, index_interval_bytes: int
+) -> None:
+    """Checks what was not known to be durable; what follows the first bad batch is cut."""
+    last = len(segments) - 1
+    for number, segment in enumerate(segments):
+        if number < last and segment.next_offset <= recovery_point:
+            continue
+        problem = check_and_index(segment, epochs, index_interval_bytes)
+        if number < last:
+            segment.write_indexes()
+        if problem is not None:
+            _cut(segments, number, problem)
+            return
+
+
+def check_and_index(
+    segment: Segment, epochs: LeaderEpochs, index_interval_bytes: int
+) -> "Damage | None":
+    """Reads every batch, fills the indexes, notes new epochs; tells of the first bad batch."""
+    segment.begin_indexes()
+    data = segment.file.view_all() if segment.size_bytes else memoryview(b"")
+    position = 0
+    next_offset = segment.base_offset
+    while position < len(data):
+        batch = _good_batch(data, position, next_offset)
+        if isinstance(batch, str):
+            segment.next_offset = next_offset
+            return Damage(position=position, next_offset=next_offset, reason=batch)
+        if batch.partition_leader_epoch != epochs.latest_epoch:
+            epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+        segment.account(batch, position, index_interval_bytes)
+        position += batch.size_bytes
+        next_offset = batch.next_offset
+    segment.next_offset = next_offset
+    return None
+
+
+Reason: TypeAlias = str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    position: int
+    next_offset: int
+    reason: Reason
+
+
+def _good_batch(data: memoryview, position: int, offset_min: int) -> RecordBatch | Reason:
+    try:
+        batch = RecordBatch.parse(data, position)
+    except CorruptBatch as problem:
+        return str(problem)
+    if batch.base_offset < offset_min:
+        return f"offset {batch.base_offset} where at least {offset_min} belongs"
+    if not batch.is_crc_valid():
+        return f"the checksum of the batch at offset {batch.base_offset} is wrong"
+    return batch
+
+
+def _cut(segments: list[Segment], number: int, damage: Damage) -> None:
+    segment = segments[number]
+    logger.warning(
+        "%s: %s; cut at position %d, %d bytes go; the log of this segment now ends at offset %d",
+        segment.file.path,
+        damage.reason,
+        damage.position,
+        segment.size_bytes - damage.position,
+        damage.next_offset,
+    )
+    segment.file.truncate(damage.position)
+    for later in segments[number + 1 :]:
+        logger.warning("%s: comes after the damage and is removed", later.file.path)
+        later.remove()
+    del segments[number + 1 :]
+
+
+def _forget_all(segments: list[Segment], log_start_offset: int) -> None:
+    logger.warning(
+        "%s: ends at %d, before the log's start offset %d; the log begins anew there",
+        segments[-1].file.path,
+        segments[-1].next_offset,
+        log_start_offset,
+    )
+    for segment in segments:
+        segment.remove()
+    segments.clear()

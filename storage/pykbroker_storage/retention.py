@@ -1,0 +1,64 @@
+"""Which old segments a log may drop: decided here from values, done by the log."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pykbroker_storage.configuration import UNLIMITED, LogConfiguration
+
+
+class SegmentAge(NamedTuple):
+    next_offset: int
+    size_bytes: int
+    largest_timestamp_ms: int
+
+
+def count_expired(
+    segments: Sequence[SegmentAge],
+    configuration: LogConfiguration,
+    *,
+    log_start_offset: int,
+    now_ms: int,
+) -> int:
+    """How many segments, from the oldest on, nobody may ask for any longer.
+
+    The last one is the segment written to; it counts only if it is not empty.
+    """
+    return max(
+        _count_below_start(segments, log_start_offset),
+        _count_too_old(segments, configuration.retention_ms, now_ms),
+        _count_too_many(segments, configuration.retention_bytes),
+    )
+
+
+def _count_below_start(segments: Sequence[SegmentAge], log_start_offset: int) -> int:
+    count = 0
+    for segment in segments:
+        if segment.next_offset > log_start_offset or not segment.size_bytes:
+            break
+        count += 1
+    return count
+
+
+def _count_too_old(segments: Sequence[SegmentAge], retention_ms: int, now_ms: int) -> int:
+    if retention_ms == UNLIMITED:
+        return 0
+    count = 0
+    for segment in segments:
+        if now_ms - segment.largest_timestamp_ms <= retention_ms or not segment.size_bytes:
+            break
+        count += 1
+    return count
+
+
+def _count_too_many(segments: Sequence[SegmentAge], retention_bytes: int) -> int:
+    """Drops whole segments while what stays is still at least the bytes to keep."""
+    if retention_bytes == UNLIMITED:
+        return 0
+    excess = sum(segment.size_bytes for segment in segments) - retention_bytes
+    count = 0
+    for segment in segments:
+        excess -= segment.size_bytes
+        if excess < 0 or not segment.size_bytes:
+            break
+        count += 1
+    return count

@@ -1,0 +1,116 @@
+"""The little languages of single options: addresses, settings, topics, places in a log, times."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from datetime import datetime
+from enum import Enum
+from typing import Final, NamedTuple
+
+BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE: Final = "PYKBROKER_BOOTSTRAP"
+PORT_MAX: Final = 65535
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class TopicWish(NamedTuple):
+    """A topic to exist when the broker serves; -1 leaves a number to the broker's settings."""
+
+    name: str
+    partitions: int
+    replicas: int
+
+
+class Anchor(Enum):
+    BEGINNING = "beginning"
+    END = "end"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+
+
+class Place(NamedTuple):
+    """Where in a partition to begin: `amount` is an offset, a time in ms, or a count before END."""
+
+    anchor: Anchor
+    amount: int = 0
+
+
+def bootstrap_default() -> str:
+    return os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT
+
+
+def address(text: str) -> Address:
+    """`HOST:PORT`, with brackets around an IPv6 host."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write [{host}]:{port}")
+    return Address(host.strip("[]") or "127.0.0.1", int(port))
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """`KEY=VALUE`; the value may hold more of the signs."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key.strip(), value
+
+
+def topic_wish(text: str) -> TopicWish:
+    """`NAME[:PARTITIONS[:REPLICAS]]`."""
+    name, *numbers = text.split(":")
+    if not name or len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME[:PARTITIONS[:REPLICAS]]")
+    partitions, replicas = [int(number) for number in numbers] + [-1] * (2 - len(numbers))
+    return TopicWish(name, partitions, replicas)
+
+
+def place(text: str) -> Place:
+    """`beginning`, `end`, an offset, `-N` before the end, or a time."""
+    if text in {"beginning", "end"}:
+        return Place(Anchor(text))
+    if re.fullmatch(r"\d+", text):
+        return Place(Anchor.OFFSET, int(text))
+    if re.fullmatch(r"-\d+", text):
+        return Place(Anchor.END, -int(text))
+    return Place(Anchor.TIMESTAMP, timestamp_ms(text))
+
+
+def timestamp_ms(text: str) -> int:
+    """`@MILLISECONDS` since 1970, or a date and time, local unless it names a zone."""
+    if re.fullmatch(r"@-?\d+", text):
+        return int(text[1:])
+    try:
+        return round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: write 2026-11-18T12:30 or @1795000000000"
+        ) from None
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
+    return int(text)
+
+
+def separator(text: str) -> str:
+    r"""Text in which `\t`, `\n` and `\\` mean what they mean in a program."""
+    escapes = {"t": "\t", "n": "\n", "\\": "\\", "0": "\0"}
+    return re.sub(r"\\(.)", lambda match: escapes.get(match[1], match[0]), text)

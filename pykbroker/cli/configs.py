@@ -1,0 +1,220 @@
+"""The commands that show and change the properties of topics and brokers."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.failure import CannotBegin, RefusedEach
+from pykbroker.cli.output import print_json, table
+from pykbroker.cli.refusals import raise_if_refused, refusal
+from pykbroker_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from pykbroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from pykbroker.cli.client import Client
+    from pykbroker_protocol.messages.describe_configs import DescribeConfigsResourceResult
+
+HIDDEN = "(hidden)"
+ALL_BROKERS = "default"
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+
+
+class Resource(NamedTuple):
+    type: ResourceType
+    name: str
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker that alone knows its own properties."""
+        return int(self.name) if self.type is ResourceType.BROKER and self.name else None
+
+    def __str__(self) -> str:
+        return self.name or ALL_BROKERS
+
+
+class Source(Enum):
+    """Where a value comes from, in the order of strength."""
+
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    FILE = 4
+    DEFAULT = 5
+    CLIENT_METRICS = 6
+    GROUP = 7
+    UNKNOWN = -1
+
+    @property
+    def text(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+class Operation(IntEnum):
+    SET = 0
+    UNSET = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    operation: Operation
+    key: str
+    value: str | None = None
+
+
+def topic_resource(name: str) -> Resource:
+    return Resource(ResourceType.TOPIC, name)
+
+
+def resource_of(options: Namespace) -> Resource:
+    if options.kind == "topic":
+        return topic_resource(options.name)
+    if options.name == ALL_BROKERS:
+        return Resource(ResourceType.BROKER, "")
+    if not options.name.isdecimal():
+        raise CannotBegin(f"a broker has a number for a name, or is {ALL_BROKERS!r}")
+    return Resource(ResourceType.BROKER, options.name)
+
+
+@asks_the_cluster
+async def describe(options: Namespace, client: Client) -> None:
+    resource = resource_of(options)
+    found = await describe_configs(client, resource, options.keys, is_explained=options.explain)
+    if not options.all and not options.keys:
+        found = [config for config in found if is_changed(config)]
+    documents = [config_document(it) for it in sorted(found, key=lambda config: config.name)]
+    if options.json:
+        print_json(documents)
+    elif documents:
+        print(configs_text(documents, is_explained=options.explain))
+    else:
+        print(f"{resource}: every property has its default (--all shows them)")
+
+
+async def describe_configs(
+    client: Client, resource: Resource, keys: Sequence[str] = (), *, is_explained: bool = False
+) -> Sequence[DescribeConfigsResourceResult]:
+    wanted = DescribeConfigsResource(
+        resource_type=resource.type,
+        resource_name=resource.name,
+        configuration_keys=list(keys) or None,
+    )
+    request = DescribeConfigsRequest(resources=[wanted], include_documentation=is_explained)
+    response = await client.ask(request, DescribeConfigsResponse, node_id=resource.node_id)
+    raise_if_refused(response.results[0].error_code, response.results[0].error_message)
+    return response.results[0].configs
+
+
+async def changed_configs(client: Client, resource: Resource) -> dict[str, str | None]:
+    """The properties that somebody gave this very topic or broker."""
+    own = Source.TOPIC if resource.type is ResourceType.TOPIC else Source.BROKER
+    found = await describe_configs(client, resource)
+    return {it.name: it.value for it in found if it.config_source == own.value}
+
+
+def is_changed(config: DescribeConfigsResourceResult) -> bool:
+    return source_of(config) is not Source.DEFAULT
+
+
+def source_of(config: DescribeConfigsResourceResult) -> Source:
+    try:
+        return Source(config.config_source)
+    except ValueError:
+        return Source.UNKNOWN
+
+
+def config_document(config: DescribeConfigsResourceResult) -> dict[str, Any]:
+    return {
+        "name": config.name,
+        "value": config.value,
+        "source": source_of(config).text,
+        "read_only": config.read_only,
+        "sensitive": config.is_sensitive,
+        "documentation": config.documentation or None,
+    }
+
+
+def configs_text(documents: list[dict[str, Any]], *, is_explained: bool) -> str:
+    rows = [
+        (it["name"], HIDDEN if it["sensitive"] else it["value"], it["source"]) for it in documents
+    ]
+    headings = ("PROPERTY", "VALUE", "FROM")
+    if not is_explained:
+        return table(headings, rows)
+    explained = [(*row, it["documentation"]) for row, it in zip(rows, documents, strict=True)]
+    return table((*headings, "MEANING"), explained)
+
+
+@asks_the_cluster
+async def alter(options: Namespace, client: Client) -> None:
+    resource = resource_of(options)
+    changes = changes_of(options)
+    if not changes:
+        raise CannotBegin("nothing to alter: --set, --unset, --append or --subtract is needed")
+    refusals = await alter_configs(client, [resource], changes, is_dry_run=options.dry_run)
+    if refusals:
+        raise RefusedEach(refusals)
+    verb = "could be altered" if options.dry_run else "altered"
+    if options.json:
+        print_json([change_document(change) for change in changes])
+    else:
+        print(f"{options.kind} {resource}: {', '.join(it.key for it in changes)} {verb}")
+
+
+def changes_of(options: Namespace) -> list[Change]:
+    return [
+        *(Change(Operation.SET, key, value) for key, value in options.set),
+        *(Change(Operation.UNSET, key) for key in options.unset),
+        *(Change(Operation.APPEND, key, value) for key, value in options.append),
+        *(Change(Operation.SUBTRACT, key, value) for key, value in options.subtract),
+    ]
+
+
+def change_document(change: Change) -> dict[str, Any]:
+    return {
+        "name": change.key,
+        "operation": change.operation.name.lower(),
+        "value": change.value,
+    }
+
+
+async def alter_configs(
+    client: Client, resources: Sequence[Resource], changes: Sequence[Change], *, is_dry_run: bool
+) -> list[str]:
+    """Make the same changes to each resource; the refusals come back."""
+    configs = [
+        AlterableConfig(name=it.key, config_operation=it.operation, value=it.value)
+        for it in changes
+    ]
+    wanted = [
+        AlterConfigsResource(resource_type=it.type, resource_name=it.name, configs=configs)
+        for it in resources
+    ]
+    response = await client.ask(
+        IncrementalAlterConfigsRequest(resources=wanted, validate_only=is_dry_run),
+        IncrementalAlterConfigsResponse,
+        node_id=resources[0].node_id,
+    )
+    return [
+        refusal(it.resource_name or ALL_BROKERS, it.error_code, it.error_message)
+        for it in response.responses
+        if it.error_code
+    ]

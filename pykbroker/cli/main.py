@@ -1,0 +1,57 @@
+"""Where the command begins: its words are read, one function works, an exit code ends it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from pykbroker.cli.command_line import read_command_line
+from pykbroker.cli.failure import (
+    EXIT_BROKEN_PIPE,
+    EXIT_INTERRUPTED,
+    CommandFailed,
+    RefusedEach,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; whatever goes wrong is one line on stderr, never a traceback."""
+    options = read_command_line(sys.argv[1:] if arguments is None else arguments)
+    try:
+        exit_code = run(options)
+        sys.stdout.flush()
+    except CommandFailed as failure:
+        complain(options.words, failure)
+        return failure.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        forget_stdout()
+        return EXIT_BROKEN_PIPE
+    return exit_code
+
+
+def run(options: Namespace) -> int:
+    """Import the one module that the command needs, and call its function."""
+    module, _, function = options.run.partition(":")
+    exit_code: int | None = getattr(import_module(f"pykbroker.cli.{module}"), function)(options)
+    return exit_code or 0
+
+
+def complain(words: str, failure: CommandFailed) -> None:
+    if isinstance(failure, RefusedEach):
+        for refusal in failure.refusals:
+            print(f"{words} {refusal}", file=sys.stderr)
+    else:
+        print(f"{words}: {failure}", file=sys.stderr)
+
+
+def forget_stdout() -> None:
+    """Whoever read our output is gone; without this the interpreter complains at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,6 @@
 """Kafka's property names, types and defaults in one table, and the settings made from it."""
 
+from pykbroker.settings.addresses import Listener, connections_by_host, parse_listener
 from pykbroker.settings.alter import (
     AlterOperation,
     altered_list,
@@ -39,17 +40,20 @@ __all__ = [
     "Importance",
     "InvalidSetting",
     "Layers",
+    "Listener",
     "Property",
     "Settings",
     "Synonym",
     "TopicSettings",
     "UpdateMode",
     "altered_list",
+    "connections_by_host",
     "describe_broker",
     "describe_cluster_default",
     "describe_topic",
     "load_settings",
     "names_without_effect",
+    "parse_listener",
     "parse_properties",
     "refuse_broker_operation",
     "refuse_broker_properties",

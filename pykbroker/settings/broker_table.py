@@ -1,8 +1,8 @@
 """The properties of a broker: who it is, whom it listens to, what its logs do by default."""
 
+from pykbroker.settings.addresses import check_connections_by_host, check_listeners
 from pykbroker.settings.checks import (
     at_least,
-    connections_by_host,
     each_one_of,
     one_of,
     required_at_least,
@@ -34,9 +34,9 @@ IDENTITY = (
 )
 
 NETWORK = (
-    Property("listeners", LIST, ("PLAINTEXT://:9092",), None, HIGH, PER_BROKER,
+    Property("listeners", LIST, ("PLAINTEXT://:9092",), check_listeners, HIGH, PER_BROKER,
         "Addresses on which connections are taken, each as NAME://host:port."),
-    Property("advertised.listeners", LIST, None, None, HIGH, READ_ONLY,
+    Property("advertised.listeners", LIST, None, check_listeners, HIGH, READ_ONLY,
         "Addresses that clients are told; without a value the listeners themselves."),
     Property("listener.security.protocol.map", STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
@@ -49,7 +49,7 @@ NETWORK = (
         "Most connections held open; at the limit the longest idle one gives way."),
     Property("max.connections.per.ip", INT, UNLIMITED, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Most connections from one address."),
-    Property("max.connections.per.ip.overrides", STRING, "", connections_by_host, MEDIUM,
+    Property("max.connections.per.ip.overrides", STRING, "", check_connections_by_host, MEDIUM,
         CLUSTER_WIDE, "Exceptions to max.connections.per.ip, as host:connections pairs."),
     Property("max.connection.creation.rate", INT, UNLIMITED, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Most new connections in a second."),

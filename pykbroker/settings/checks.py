@@ -63,16 +63,6 @@ def throttled_replicas(name: str, value: Value) -> str | None:
     return invalid_value(name, f"[{', '.join(value)}]", reason)
 
 
-def connections_by_host(name: str, value: Value) -> str | None:
-    """A comma-separated list of `host:connections`."""
-    assert isinstance(value, str)
-    for entry in filter(None, value.split(",")):
-        host, _, count = entry.strip().rpartition(":")
-        if not host or not count.isdecimal():
-            return invalid_value(name, value, "Entries must have the form host:connections")
-    return None
-
-
 def unlimited_or_positive(name: str, value: Value) -> str | None:
     if value == 0:
         return f"requirement failed: {name} must be unlimited (-1) or, greater than or equal to 1"

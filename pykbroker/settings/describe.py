@@ -66,6 +66,7 @@ def describe_cluster_default(settings: Settings) -> tuple[DescribedProperty, ...
             (_synonym(BROKER[name], text, ConfigSource.DYNAMIC_DEFAULT_BROKER),),
         )
         for name, text in settings.layers.dynamic_default.items()
+        if name in BROKER
     )
 
 

@@ -108,16 +108,14 @@ def _whole_number(kind: ConfigType, text: str) -> int:
 
 
 def _double(text: str) -> float:
-    unsigned = text.lstrip("+-")
-    if unsigned in {"Infinity", "NaN"}:
-        return float(text)
-    # Java takes a type suffix that Python does not, and no digit separators or named infinities.
-    number = text[:-1] if text[-1:] in {"f", "F", "d", "D"} else text
-    if number and not number.strip("+-.0123456789eE"):
-        try:
+    # Java takes a type suffix that Python does not, and no digit separators or other infinities.
+    named = text.lstrip("+-") in {"Infinity", "NaN"}
+    number = text if named or text[-1:] not in {"f", "F", "d", "D"} else text[:-1]
+    try:
+        if named or not number.strip("+-.0123456789eE"):
             return float(number)
-        except ValueError:
-            pass
+    except ValueError:
+        pass
     raise ValueError("Not a number of type DOUBLE")
 
 

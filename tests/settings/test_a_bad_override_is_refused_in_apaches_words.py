@@ -33,6 +33,10 @@ BAD_TYPES = [
     ("min.cleanable.dirty.ratio", "abc", "Not a number of type DOUBLE"),
     ("min.cleanable.dirty.ratio", "infinity", "Not a number of type DOUBLE"),
     ("min.cleanable.dirty.ratio", "1_0", "Not a number of type DOUBLE"),
+    ("min.cleanable.dirty.ratio", "1.2.3", "Not a number of type DOUBLE"),
+    ("min.cleanable.dirty.ratio", "+-Infinity", "Not a number of type DOUBLE"),
+    ("min.cleanable.dirty.ratio", "d", "Not a number of type DOUBLE"),
+    ("min.cleanable.dirty.ratio", "", "Not a number of type DOUBLE"),
 ]
 
 OUT_OF_BOUNDS = [

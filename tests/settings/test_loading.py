@@ -73,6 +73,12 @@ REFUSED = [
     ({"max.connections.per.ip.overrides": "127.0.0.1:x"},
      ("Invalid value 127.0.0.1:x for configuration max.connections.per.ip.overrides: "
       "Entries must have the form host:connections")),
+    ({"listeners": "PLAINTEXT:/:9092"},
+     ("Invalid value PLAINTEXT:/:9092 for configuration listeners: "
+      "PLAINTEXT:/:9092 does not have the form NAME://host:port")),
+    ({"listeners": "A://:1,a://:2"},
+     ("Invalid value A://:1,a://:2 for configuration listeners: "
+      "Each listener must have a different name")),
     ({"group.max.size": "0"},
      "Invalid value 0 for configuration group.max.size: Value must be at least 1"),
 ]  # fmt: skip

@@ -149,8 +149,8 @@ def test_internal_properties_are_not_shown_until_they_are_set() -> None:
     assert name in {row.name for row in describe_broker(load_settings({name: "5"}))}
 
 
-def test_the_cluster_default_shows_what_is_set_and_nothing_else() -> None:
-    settings = with_dynamic(load_settings(STATIC_MINUTES), cluster_default=BOTH[1])
+def test_the_cluster_default_shows_what_is_set_and_known() -> None:
+    settings = with_dynamic(load_settings(STATIC_MINUTES), cluster_default={**BOTH[1], "foo": "1"})
     (described,) = describe_cluster_default(settings)
     assert described.name == "log.retention.ms"
     assert _row(described) == ("8000000", CLUSTER, [("log.retention.ms", "8000000", CLUSTER)])

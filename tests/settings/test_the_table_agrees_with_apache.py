@@ -26,6 +26,8 @@ DYNAMIC_ONLY = {
 }
 # Checked by Apache after the table, by the table here; and ways of saying the same.
 CHECKED_ELSEWHERE = {
+    "listeners",
+    "advertised.listeners",
     "log.retention.ms",
     "log.retention.minutes",
     "log.retention.hours",

@@ -1,0 +1,60 @@
+"""Addresses inside property values: listeners, and hosts with a number of connections."""
+
+from typing import NamedTuple
+
+from pykbroker.settings.property import Value, invalid_value
+
+
+class Listener(NamedTuple):
+    """Where connections are taken; an empty host stands for every interface."""
+
+    name: str
+    host: str
+    port: int
+
+
+def parse_listener(text: str) -> Listener:
+    """`NAME://host:port`, an IPv6 address in brackets; a ValueError says what it should be."""
+    name, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    in_brackets = host.startswith("[") and host.endswith("]")
+    well_formed = name and separator and colon and (in_brackets or ":" not in host)
+    if not well_formed or not _is_number(port) or int(port) > 65_535:
+        raise ValueError(f"{text} does not have the form NAME://host:port")
+    return Listener(name.upper(), host[1:-1] if in_brackets else host, int(port))
+
+
+def connections_by_host(text: str) -> dict[str, int]:
+    """`host:connections` pairs between commas; a ValueError says what they should be."""
+    pairs = (entry.strip().rpartition(":") for entry in text.split(",") if entry.strip())
+    connections = {}
+    for host, _, count in pairs:
+        if not host or not _is_number(count):
+            raise ValueError("Entries must have the form host:connections")
+        connections[host] = int(count)
+    return connections
+
+
+def check_listeners(name: str, value: Value) -> str | None:
+    """Each element is a listener, and no two have one name."""
+    assert isinstance(value, tuple)
+    try:
+        names = [parse_listener(each).name for each in value]
+    except ValueError as reason:
+        return invalid_value(name, ",".join(value), str(reason))
+    if len(set(names)) < len(names):
+        return invalid_value(name, ",".join(value), "Each listener must have a different name")
+    return None
+
+
+def check_connections_by_host(name: str, value: Value) -> str | None:
+    assert isinstance(value, str)
+    try:
+        connections_by_host(value)
+    except ValueError as reason:
+        return invalid_value(name, value, str(reason))
+    return None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()

@@ -110,3 +110,15 @@ def test_a_flood_is_held_back_and_counted() -> None:
     lines = stream.getvalue().splitlines()
     assert len(lines) == 31
     assert lines[-1].endswith("partition 100 went offline (70 more like it were held back)")
+
+
+def test_a_program_reads_how_many_lines_were_held_back() -> None:
+    now = 0.0
+    stream = io.StringIO()
+    configure_logging(log_format=LogFormat.JSON, stream=stream, monotonic=lambda: now)
+    logger = logging.getLogger("pykbroker.test")
+    for _ in range(31):
+        logger.warning("again")
+    now = 61.0
+    logger.warning("again")
+    assert json.loads(stream.getvalue().splitlines()[-1])["held_back"] == 1

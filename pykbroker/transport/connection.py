@@ -118,6 +118,8 @@ class Connection(asyncio.BufferedProtocol):
         self._advance_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - whatever it was
+        if self.peer.gone:
+            return
         self._is_closing = True
         self._around.connections.discard(self)
         self._cancel_waits()

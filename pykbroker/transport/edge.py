@@ -140,11 +140,9 @@ class NetworkEdge:
         self._entering.discard(entering)
         if not entering.cancelled() and entering.exception() is None:
             return
-        # Where connection_made was called, connection_lost is or will be.
-        was_made = connection in self._around.connections or connection.peer.gone
-        if not was_made:
-            accepted.close()
-            self._lost(connection)
+        # The loops differ in whether they still report the loss of a connection that came this far.
+        accepted.close()
+        connection.connection_lost(None)
 
     def _exhausted(self, error: OSError) -> None:
         line = (
@@ -188,11 +186,9 @@ class NetworkEdge:
     # Ending
 
     async def _end_entering(self) -> None:
-        entering = list(self._entering)
-        for task in entering:
-            task.cancel()
-        if entering:
-            await asyncio.wait(entering)
+        """Lets them in rather than cancel: it takes a turn of the loop, and they end like all."""
+        if self._entering:
+            await asyncio.wait(self._entering, timeout=LAST_WAITS_S_MAX)
 
     async def _wait_for_all_lost(self, timeout_s: float) -> bool:
         if not self._admission.count:

@@ -1,0 +1,90 @@
+"""Frames come out the same however the bytes were cut on their way in."""
+
+import itertools
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykbroker.transport import frames
+from pykbroker.transport.frames import FrameReader, Scratch
+
+Arrival = tuple[list[bytes], str | None]
+
+
+def read_in_chunks(data: bytes, cuts: list[int], *, scratch_bytes: int, bytes_max: int) -> Arrival:
+    """Feeds the reader as a loop would: never more than it has room for."""
+    reader = FrameReader(Scratch(scratch_bytes), bytes_max)
+    got: list[bytes] = []
+    edges = [0, *sorted({cut for cut in cuts if cut < len(data)}), len(data)]
+    for start, stop in itertools.pairwise(edges):
+        rest = data[start:stop]
+        while rest:
+            room = reader.buffer()
+            count = min(len(room), len(rest))
+            assert count, "there is always room"
+            room[:count] = rest[:count]
+            rest = rest[count:]
+            got += [bytes(frame) for frame in reader.received(count)]
+    return got, reader.violation
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+
+
+@given(
+    bodies=st.lists(st.binary(max_size=200), max_size=12),
+    cuts=st.lists(st.integers(0, 2600), max_size=30),
+    scratch_bytes=st.integers(8, 300),
+)
+def test_any_chunking_gives_the_same_frames(
+    bodies: list[bytes], cuts: list[int], scratch_bytes: int
+) -> None:
+    got = read_in_chunks(framed(*bodies), cuts, scratch_bytes=scratch_bytes, bytes_max=200)
+    assert got == (bodies, None)
+
+
+@given(cuts=st.lists(st.integers(0, 60), max_size=20), bad=st.sampled_from([-1, 33, 2**31 - 1]))
+def test_frames_before_a_violation_count_and_nothing_after_it(cuts: list[int], bad: int) -> None:
+    data = framed(b"good", b"") + struct.pack(">i", bad) + framed(b"never seen")
+    got, violation = read_in_chunks(data, cuts, scratch_bytes=16, bytes_max=32)
+    assert got == [b"good", b""]
+    assert violation is not None
+    assert str(bad) in violation
+
+
+def test_an_announced_size_alone_takes_no_memory() -> None:
+    reader = FrameReader(Scratch(), 100 << 20)
+    reader.buffer()[:4] = struct.pack(">i", 100 << 20)
+    assert reader.received(4) == []
+    assert len(reader.buffer()) == frames.ALLOCATE_AT_ONCE_BYTES_MAX
+
+
+def test_a_large_frame_grows_as_its_bytes_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "ALLOCATE_AT_ONCE_BYTES_MAX", 16)
+    body = bytes(range(256)) * 3
+    got = read_in_chunks(framed(body), [4, 5, 100], scratch_bytes=8, bytes_max=1000)
+    assert got == ([body], None)
+
+
+def test_the_rest_of_a_cut_frame_is_received_into_the_frame_itself() -> None:
+    reader = FrameReader(Scratch(64), 1 << 20)
+    reader.buffer()[:14] = struct.pack(">i", 1000) + b"0123456789"
+    assert reader.received(14) == []
+    room = reader.buffer()
+    assert len(room) == 990
+    room[:] = bytes(990)
+    (frame,) = reader.received(990)
+    assert frame.obj is room.obj
+
+
+def test_a_frame_can_be_written_to_and_kept() -> None:
+    reader = FrameReader(Scratch(64), 64)
+    reader.buffer()[:6] = framed(b"ab")
+    (kept,) = reader.received(6)
+    kept[0:1] = b"A"
+    reader.buffer()[:6] = framed(b"xy")
+    reader.received(6)
+    assert bytes(kept) == b"Ab"

@@ -1,0 +1,184 @@
+"""Requests are served in order, one hold-up stops them all, and answers leave in request order."""
+
+import struct
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykbroker.transport.answers import ProtocolViolation
+from pykbroker.transport.frames import Scratch
+from pykbroker.transport.limits import ConnectionLimits
+from pykbroker.transport.request_stream import RequestStream, Turn
+
+LIMITS = ConnectionLimits(request_bytes_max=1000)
+
+
+def stream_with(*bodies: bytes, limits: ConnectionLimits = LIMITS) -> RequestStream:
+    stream = RequestStream(Scratch(), limits)
+    feed(stream, *bodies)
+    return stream
+
+
+def feed(stream: RequestStream, *bodies: bytes) -> None:
+    for body in bodies:
+        stream.reader.buffer()[: 4 + len(body)] = struct.pack(">i", len(body)) + body
+        stream.received(4 + len(body))
+
+
+def sent(stream: RequestStream) -> list[bytes]:
+    """Everything that may leave now, unframed."""
+    data = b"".join(stream.take_outgoing())
+    answers = []
+    while data:
+        (size,) = struct.unpack_from(">i", data)
+        answers.append(data[4 : 4 + size])
+        data = data[4 + size :]
+    return answers
+
+
+def take(stream: RequestStream) -> bytes | None:
+    frame = stream.next_request()
+    return None if frame is None else bytes(frame)
+
+
+class How:
+    """The ways in which a request can be answered."""
+
+    AT_ONCE = "at once"
+    NOT_AT_ALL = "not at all"
+    LATER = "later"
+    LATER_WITH_NOTHING = "later, with nothing"
+
+
+@given(
+    hows=st.lists(
+        st.sampled_from([How.AT_ONCE, How.NOT_AT_ALL, How.LATER, How.LATER_WITH_NOTHING]),
+        max_size=30,
+    ),
+    data=st.data(),
+)
+def test_answers_leave_in_request_order_whatever_order_they_complete_in(
+    hows: list[str], data: st.DataObject
+) -> None:
+    stream = stream_with(*(bytes([n]) for n in range(len(hows))))
+    open_turns: list[tuple[Turn, int]] = []
+    left: list[bytes] = []
+    more = st.booleans()
+
+    def complete_one() -> None:
+        n_th = data.draw(st.integers(0, len(open_turns) - 1))
+        turn, n = open_turns.pop(n_th)
+        stream.complete(turn, None if hows[n] == How.LATER_WITH_NOTHING else [bytes([n])])
+
+    for n, how in enumerate(hows):
+        assert take(stream) == bytes([n])
+        match how:
+            case How.AT_ONCE:
+                stream.answer([bytes([n])])
+            case How.NOT_AT_ALL:
+                stream.answer(None)
+            case _:
+                open_turns.append((stream.wait(pipelined=True), n))
+        while bool(open_turns) and data.draw(more):
+            complete_one()
+        left += sent(stream)
+    while open_turns:
+        complete_one()
+        left += sent(stream)
+    silent = {How.NOT_AT_ALL, How.LATER_WITH_NOTHING}
+    assert left == [bytes([n]) for n, how in enumerate(hows) if how not in silent]
+    assert stream.open_turns == 0
+
+
+def test_a_request_that_mutes_holds_up_all_later_ones_until_it_is_answered() -> None:
+    stream = stream_with(b"1", b"2")
+    take(stream)
+    turn = stream.wait(pipelined=False)
+    assert take(stream) is None
+    stream.complete(turn, [b"one"])
+    assert take(stream) == b"2"
+
+
+def test_a_mute_ends_with_its_own_answer_though_that_still_waits_for_an_earlier_one() -> None:
+    stream = stream_with(b"1", b"2", b"3")
+    take(stream)
+    first = stream.wait(pipelined=True)
+    take(stream)
+    stream.complete(stream.wait(pipelined=False), [b"two"])
+    assert sent(stream) == []
+    assert take(stream) == b"3"
+    stream.answer([b"three"])
+    stream.complete(first, [b"one"])
+    assert sent(stream) == [b"one", b"two", b"three"]
+
+
+def test_no_more_than_so_many_requests_are_in_flight() -> None:
+    stream = stream_with(b"1", b"2", b"3", limits=replace(LIMITS, requests_in_flight_max=2))
+    take(stream)
+    first = stream.wait(pipelined=True)
+    take(stream)
+    stream.answer([b"two"])
+    assert take(stream) is None
+    stream.complete(first, [b"one"])
+    assert take(stream) == b"3"
+
+
+def test_answers_held_back_by_an_earlier_one_are_bounded_in_bytes() -> None:
+    stream = stream_with(b"1", b"2", b"3", limits=replace(LIMITS, held_bytes_max=10))
+    take(stream)
+    first = stream.wait(pipelined=True)
+    take(stream)
+    stream.answer([b"0123456789", b"x"])
+    assert take(stream) is None
+    stream.complete(first, [b"one"])
+    assert sent(stream) == [b"one", b"0123456789x"]
+    assert take(stream) == b"3"
+
+
+def test_nothing_is_served_while_the_peer_does_not_read() -> None:
+    stream = stream_with(b"1")
+    stream.peer_reads(reads=False)
+    assert take(stream) is None
+    stream.peer_reads(reads=True)
+    assert take(stream) == b"1"
+
+
+def test_requests_that_come_while_held_up_are_served_after_those_before_them() -> None:
+    stream = stream_with(b"1", b"2")
+    take(stream)
+    turn = stream.wait(pipelined=False)
+    feed(stream, b"3", b"4")
+    stream.complete(turn, None)
+    assert [take(stream) for _ in range(4)] == [b"2", b"3", b"4", None]
+
+
+def test_the_requests_before_a_violation_are_served_first() -> None:
+    stream = stream_with(b"1")
+    stream.reader.buffer()[:4] = struct.pack(">i", -5)
+    stream.received(4)
+    assert take(stream) == b"1"
+    stream.answer([b"one"])
+    with pytest.raises(ProtocolViolation, match="-5"):
+        stream.next_request()
+    assert sent(stream) == [b"one"]
+
+
+def test_a_new_bound_on_frames_holds_for_the_next_frame() -> None:
+    stream = stream_with()
+    stream.apply(replace(LIMITS, request_bytes_max=3))
+    feed(stream, b"four")
+    with pytest.raises(ProtocolViolation, match="at most 3"):
+        stream.next_request()
+
+
+def test_a_request_is_answered_once() -> None:
+    stream = stream_with(b"1", b"2")
+    take(stream)
+    stream.wait(pipelined=True)
+    take(stream)
+    turn = stream.wait(pipelined=True)
+    stream.complete(turn, None)
+    with pytest.raises(AssertionError, match="once"):
+        stream.complete(turn, None)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pykbroker_protocol.explain import RequestHeader, ResponseHeader
 from pykbroker_protocol.message import (
     NO_VERSIONS,
     ZERO_UUID,
@@ -152,7 +153,9 @@ def definitions(apache_message_definitions: dict[str, str]) -> dict[str, Json]:
     return {it["name"]: it for it in read}
 
 
-@pytest.mark.parametrize("message", DECLARED, ids=lambda it: it.__name__)
+@pytest.mark.parametrize(
+    "message", [*DECLARED, RequestHeader, ResponseHeader], ids=lambda it: it.__name__
+)
 def test_a_declaration_says_what_apache_kafka_defines(
     message: type[Message], definitions: dict[str, Json]
 ) -> None:

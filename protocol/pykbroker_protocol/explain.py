@@ -151,7 +151,7 @@ class RequestHeader(Message, versions="1-2", flexible="2+"):
     request_api_key: int = int16("0+")
     request_api_version: int = int16("0+")
     correlation_id: int = int32("0+")
-    client_id: str | None = string("1+", nullable="1+", ignorable=True, never_compact=True)
+    client_id: str | None = string("1+", nullable="1+", never_compact=True)
 
 
 class ResponseHeader(Message, versions="0-1", flexible="1+"):

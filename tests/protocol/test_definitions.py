@@ -21,6 +21,7 @@ from tests.protocol.random_messages import DECLARED
 
 Json = dict[str, Any]
 STRUCT = "a struct"
+MESSAGES = [*DECLARED, RequestHeader, ResponseHeader]
 
 
 class Fact(NamedTuple):

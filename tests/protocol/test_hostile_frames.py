@@ -1,0 +1,217 @@
+"""No frame, however hostile, brings anything but a refusal in bounded time and memory."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pykbroker_protocol.compiler import MalformedMessage, decode, encode
+from pykbroker_protocol.explain import first_fault
+from pykbroker_protocol.frame import (
+    body_position,
+    read_request_header,
+    read_response_header,
+    skip_tags,
+    write_request,
+)
+from pykbroker_protocol.message import INT32, Message, Versions, array, string
+from pykbroker_protocol.messages.api_versions import ApiVersionsResponse
+from pykbroker_protocol.messages.heartbeat import HeartbeatRequest
+from pykbroker_protocol.messages.join_group import JoinGroupRequest
+from pykbroker_protocol.messages.metadata import MetadataRequest
+from pykbroker_protocol.reader_source import ELEMENTS_MAX
+from pykbroker_protocol.varint import TAGS_MAX, uvarint
+from tests.protocol.random_messages import REQUESTS, RESPONSES, random_message, versions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+EACH_REQUEST = pytest.mark.parametrize("message", REQUESTS, ids=lambda it: it.__name__)
+
+BYTES_PER_BYTE_MAX = 200
+"""One byte can ask for one empty struct: an object of a few fields."""
+BYTES_OF_OUR_OWN = 100_000
+HOSTILE_LENGTHS = (b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xfe", b"\xff\xff\xff\xff\x0f")
+
+
+def frame_of(message: Message, version: int) -> bytes:
+    return b"".join(write_request(message, version, 7, "driver"))
+
+
+def read_whole(data: bytes) -> None:
+    """What a broker does with a request before it acts."""
+    header = read_request_header(data)
+    message = next((it for it in REQUESTS if it.api == header.api_key), None)
+    if message is not None and header.api_version in message.versions:
+        decode(message, header.api_version, data, body_position(header, data, message))
+
+
+def damaged(whole: bytes, chance: Random) -> Iterator[bytes]:
+    """The ways in which a frame is not what it was."""
+    size = len(whole)
+    yield whole[: chance.randrange(size)]
+    at = chance.randrange(size)
+    yield whole[:at] + bytes((whole[at] ^ (1 << chance.randrange(8)),)) + whole[at + 1 :]
+    at = chance.randrange(8, size)
+    yield whole[:at] + chance.choice(HOSTILE_LENGTHS) + whole[at + 4 :]
+    yield whole[:at] + chance.randbytes(chance.randrange(1, 9)) + whole[at:]
+    yield whole[:8] + chance.randbytes(size)
+    yield whole[:16] + b"\0" * size
+    yield whole[:16] + b"\x01" * size
+    yield whole[:16] + b"\xff" * size
+
+
+@EACH_REQUEST
+def test_a_damaged_frame_is_read_or_refused_as_malformed(message: type[Message]) -> None:
+    chance = Random(message.__name__)
+    for version in versions_of(message):
+        for _ in range(4):
+            whole = frame_of(random_message(message, version, chance), version)
+            for data in damaged(whole, chance):
+                with suppress(MalformedMessage):
+                    read_whole(data)
+
+
+@EACH_REQUEST
+def test_every_frame_that_is_cut_short_is_refused(message: type[Message]) -> None:
+    for version in versions_of(message):
+        whole = frame_of(message(), version)
+        read_whole(whole)
+        for size in range(len(whole)):
+            with pytest.raises(MalformedMessage):
+                read_whole(whole[:size])
+
+
+@pytest.mark.parametrize("message", RESPONSES, ids=lambda it: it.__name__)
+def test_a_damaged_response_is_read_or_refused_as_malformed(message: type[Message]) -> None:
+    chance = Random(message.__name__)
+    for version in versions_of(message):
+        whole = bytes(9) + encode(random_message(message, version, chance), version)
+        for data in damaged(whole, chance):
+            with suppress(MalformedMessage):
+                _, body = read_response_header(data, message, version)
+                decode(message, version, data, body)
+
+
+@EACH_REQUEST
+def test_a_hostile_frame_takes_memory_in_proportion_to_its_size(message: type[Message]) -> None:
+    for version in versions_of(message):
+        head = frame_of(message(), version)[:17]
+        for fill in (b"\0", b"\x01", b"\x02", b"\x7f", b"\xff", b"\0\0\0\x01", b"\x01\x00"):
+            data = head + fill * (20_000 // len(fill))
+            read_refused_or_not(data)  # the reader is compiled, what remains is the frame's doing
+            assert peak_of(read_refused_or_not, data) < most_bytes_for(data)
+
+
+def read_refused_or_not(data: bytes) -> None:
+    with suppress(MalformedMessage):
+        read_whole(data)
+
+
+def most_bytes_for(data: bytes) -> int:
+    return BYTES_OF_OUR_OWN + BYTES_PER_BYTE_MAX * len(data)
+
+
+def peak_of(read: Callable[[bytes], object], data: bytes) -> int:
+    tracemalloc.start()
+    try:
+        read(data)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+FLEXIBLE_HEAD = b"\x00\x03\x00\x0c\0\0\0\x07\xff\xff\0"
+EMPTY_METADATA = b"\x01\0\0"  # no topics, two booleans
+COUNTS = [
+    ("an array", FLEXIBLE_HEAD + uvarint(2**31), "topics: 2147483647 elements do not fit"),
+    ("an array of 35 bits", FLEXIBLE_HEAD + b"\xff" * 4 + b"\x7f", "topics: .* do not fit"),
+    ("an endless length", FLEXIBLE_HEAD + b"\xff" * 9, "longer than five bytes"),
+    ("an old array", b"\0\x03\0\x01\0\0\0\x07\xff\xff\x7f\xff\xff\xff", "topics: 2147483647 el"),
+    ("a negative array", b"\0\x03\0\x01\0\0\0\x07\xff\xff\xff\xff\xff\xfe", "a length of -2"),
+    ("a negative string", b"\0\x0c\0\0\0\0\0\x07\xff\xff\xff\xfe", "group_id: .* length of -2"),
+    ("tags", FLEXIBLE_HEAD + EMPTY_METADATA + uvarint(2**28), "268435456 tagged fields"),
+    ("a tag", FLEXIBLE_HEAD + EMPTY_METADATA + b"\1\x07" + uvarint(2**31), "field is cut off"),
+    ("header tags", FLEXIBLE_HEAD[:-1] + uvarint(2**28), "268435456 tagged fields"),
+    ("a header tag", FLEXIBLE_HEAD[:-1] + b"\1\x07" + uvarint(2**31), "header tags: cut off"),
+    ("a client id", b"\0\x03\0\x01\0\0\0\x07\x7f\xff", "the client id is cut off"),
+]
+
+
+@pytest.mark.parametrize(("what", "data", "reason"), COUNTS, ids=[it[0] for it in COUNTS])
+def test_an_announced_length_is_checked_before_it_is_believed(
+    what: str, data: bytes, reason: str
+) -> None:
+    assert what
+    with pytest.raises(MalformedMessage, match=reason):
+        read_whole(data + b"\0")
+    assert peak_of(read_refused_or_not, data + b"\0") < BYTES_OF_OUR_OWN
+
+
+def test_a_string_that_an_older_peer_could_not_be_told_is_refused() -> None:
+    longest = encode(HeartbeatRequest(group_id="x" * 0x7FFF, generation_id=1, member_id=""), 4)
+    assert len(decode(HeartbeatRequest, 4, longest).group_id) == 0x7FFF
+    longer = encode(HeartbeatRequest(group_id="x" * 0x8000, generation_id=1, member_id=""), 4)
+    with pytest.raises(MalformedMessage, match="a string of 32768 bytes"):
+        decode(HeartbeatRequest, 4, longer)
+
+
+def test_so_many_tags_are_read_and_no_more() -> None:
+    body = encode(ApiVersionsResponse(error_code=0, api_keys=()), 3)[:-1]
+    tags = b"".join(uvarint(1000 + tag) + b"\0" for tag in range(TAGS_MAX))
+    read = decode(ApiVersionsResponse, 3, body + uvarint(TAGS_MAX) + tags)
+    assert len(read.unknown_tags) == TAGS_MAX
+    with pytest.raises(MalformedMessage, match="10001 tagged fields"):
+        decode(ApiVersionsResponse, 3, body + uvarint(TAGS_MAX + 1) + tags + b"\x01\0")
+
+
+class Numbers(Message):
+    numbers: tuple[int, ...] = array(INT32, "0+")
+
+
+class Lists(Message, versions="0"):
+    lists: tuple[Numbers, ...] = array(Numbers, "0+")
+    text: str = string("0+")
+
+
+def test_all_arrays_of_a_message_share_one_bound() -> None:
+    half = ELEMENTS_MAX // 2
+    numbers = half.to_bytes(4) + bytes(4 * half)
+    assert len(decode(Lists, 0, (1).to_bytes(4) + numbers + b"\0\0").lists[0].numbers) == half
+    with pytest.raises(MalformedMessage, match="elements do not fit"):
+        decode(Lists, 0, (2).to_bytes(4) + 2 * numbers + b"\0\0")
+
+
+# A frame may have a hundred megabytes; a megabyte that is read in a blink leaves no room for
+# anything that grows with the square of it.
+SLOW_FRAMES = {
+    "header tags": FLEXIBLE_HEAD[:-1] + uvarint(500_000) + bytes(1_000_000),
+    "tags": FLEXIBLE_HEAD + EMPTY_METADATA + uvarint(500_000) + b"\x7f\0" * 500_000,
+    "tags of many structs": b"\0\x0b\0\x07\0\0\0\x07\xff\xff\0" + b"\1\0\0\0\0\0\0\0\0\1\1\1"
+    + uvarint(101) + 100 * (b"\1\1" + uvarint(5_000) + b"\x7f\0" * 5_000),
+    "empty structs": FLEXIBLE_HEAD + uvarint(900_000) + bytes(1_000_000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SLOW_FRAMES)
+def test_a_frame_made_to_keep_us_busy_is_done_within_seconds(what: str) -> None:
+    data = SLOW_FRAMES[what]
+    start = time.process_time()
+    read_refused_or_not(data)
+    first_fault(data)
+    assert time.process_time() - start < 3
+
+
+def test_the_slow_frames_get_where_they_are_aimed() -> None:
+    data = SLOW_FRAMES["tags of many structs"]
+    position = body_position(read_request_header(data), data, JoinGroupRequest)
+    read = decode(JoinGroupRequest, 7, data + b"\0", position)
+    assert [len(it.unknown_tags) for it in read.protocols] == [5_000] * 100
+    assert MetadataRequest.versions == Versions(0, 13)
+    with pytest.raises(MalformedMessage, match="header tags: 500000 tagged fields"):
+        skip_tags(SLOW_FRAMES["header tags"], len(FLEXIBLE_HEAD) - 1)

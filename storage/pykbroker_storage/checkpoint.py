@@ -108,6 +108,8 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 def decode_lines(data: bytes) -> Sequence[tuple[int, str]]:
     """The entries, each with its line number; no more and no fewer than were counted."""
     lines = _text_of(data).splitlines()
+    if not lines:  # Kafka creates its checkpoints empty and fills them later
+        return []
     if len(lines) < 2:
         raise MalformedCheckpoint("the version or the count of entries is missing")
     version, count = number_in(lines[0], 1), number_in(lines[1], 2)

@@ -102,11 +102,12 @@ def test_the_file_is_kafka_s() -> None:
     assert epochs((0, 0), (3, 17)).encode() == b"0\n2\n0 0\n3 17\n"
     assert LeaderEpochs.decode(b"0\n1\n1 0\n").entries() == [(1, 0)]
     assert LeaderEpochs.decode(b"0\n0\n").entries() == []
+    assert LeaderEpochs.decode(b"").entries() == []  # as Kafka creates it
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"0\n", b"1\n0\n", b"0\n2\n0 0\n", b"0\n1\n0\n", b"0\n1\n0 x\n", b"0\n1\n-1 0\n"],
+    [b"0\n", b"1\n0\n", b"0\n2\n0 0\n", b"0\n1\n0\n", b"0\n1\n0 x\n", b"0\n1\n-1 0\n"],
 )
 def test_a_malformed_file_says_so(data: bytes) -> None:
     with pytest.raises(MalformedCheckpoint):

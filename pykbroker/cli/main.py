@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         exit_code = run(options)
         sys.stdout.flush()
     except CommandFailed as failure:
-        complain(options.words, failure)
+        complain(options, failure)
         return failure.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -44,12 +44,14 @@ def run(options: Namespace) -> int:
     return exit_code or 0
 
 
-def complain(words: str, failure: CommandFailed) -> None:
+def complain(options: Namespace, failure: CommandFailed) -> None:
+    """`topics create trucks: TOPIC_ALREADY_EXISTS: ...`, a line for each thing refused."""
+    what = " ".join((options.words, *(getattr(options, name) for name in options.subject)))
     if isinstance(failure, RefusedEach):
         for refusal in failure.refusals:
-            print(f"{words} {refusal}", file=sys.stderr)
+            print(f"{what} {refusal}", file=sys.stderr)
     else:
-        print(f"{words}: {failure}", file=sys.stderr)
+        print(f"{what}: {failure}", file=sys.stderr)
 
 
 def forget_stdout() -> None:

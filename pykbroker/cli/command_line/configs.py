@@ -23,6 +23,7 @@ def declare_describe(configs: Commands) -> None:
     describe = configs.add(
         "describe",
         run="configs:describe",
+        subject=("kind", "name"),
         brief="show the properties that somebody has set, or all of them",
         examples=("pykbroker configs describe topic trucks --all",),
     )
@@ -37,6 +38,7 @@ def declare_alter(configs: Commands) -> None:
     alter = configs.add(
         "alter",
         run="configs:alter",
+        subject=("kind",),
         brief="change properties while the broker runs",
         examples=("pykbroker configs alter topic trucks --set retention.ms=3600000",),
     )

@@ -69,11 +69,16 @@ class Commands:
         run: str,
         brief: str,
         about: str = "",
+        subject: Sequence[str] = (),
         examples: Sequence[str],
     ) -> CommandParser:
-        """One command; `run` is `module:function` below `pykbroker.cli`."""
+        """One command; `run` is `module:function` below `pykbroker.cli`.
+
+        `subject` names the arguments that a complaint repeats, such as the topic.
+        """
         command = self._add_parser(name, brief, about or brief, epilog_of(examples))
-        command.set_defaults(run=run, words=command.prog.removeprefix("pykbroker "))
+        words = command.prog.removeprefix("pykbroker ")
+        command.set_defaults(run=run, words=words, subject=subject)
         return command
 
     def add_group(self, name: str, *, brief: str) -> Commands:

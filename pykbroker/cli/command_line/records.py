@@ -44,6 +44,7 @@ def declare_produce(commands: Commands) -> None:
     produce = commands.add(
         "produce",
         run="produce:produce",
+        subject=("topic",),
         brief="write records to a topic",
         about=PRODUCE_ABOUT,
         examples=(
@@ -117,6 +118,7 @@ def declare_consume(commands: Commands) -> None:
     consume = commands.add(
         "consume",
         run="consume:consume",
+        subject=("topic",),
         brief="read the records of a topic",
         about=CONSUME_ABOUT,
         examples=(

@@ -1,0 +1,112 @@
+"""The command that writes records to a topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.failure import CannotBegin
+from pykbroker.cli.output import Progress, counted, print_json
+from pykbroker.cli.producer import ACKS_ALL, ACKS_NONE, NOT_WRITTEN, Delivery, Producer
+from pykbroker.cli.record_lines import BadLine, line_reader
+from pykbroker.cli.standard_input import line_groups
+from pykbroker_protocol.records.compression import Compression
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import AsyncIterator, Callable, Iterable
+
+    from pykbroker.cli.client import Client
+    from pykbroker.cli.producer import Written
+    from pykbroker.cli.record_lines import NewRecord
+
+ACKS = {"0": ACKS_NONE, "1": 1, "all": ACKS_ALL}
+
+
+@asks_the_cluster
+async def produce(options: Namespace, client: Client) -> None:
+    read = line_reader(options)
+    producer = await Producer.open(client, options.topic, delivery_of(options))
+    progress = Progress("record")
+    count = 0
+    try:
+        async for lines in lines_of(options):
+            records, bad_line = read_until_bad(read, lines)
+            await producer.write(records)
+            count += len(records)
+            if bad_line is not None:
+                raise BadLine(f"line {count + 1}: {bad_line}")
+            progress.show(count)
+    finally:
+        progress.clear()
+    report(options, producer.written)
+
+
+def delivery_of(options: Namespace) -> Delivery:
+    acks = ACKS[options.acks]
+    return Delivery(
+        acks=acks,
+        compression=Compression[options.compression.upper()],
+        batch_bytes=options.batch_bytes,
+        is_idempotent=acks == ACKS_ALL and not options.no_idempotence,
+    )
+
+
+async def lines_of(options: Namespace) -> AsyncIterator[list[bytes]]:
+    """The values of the command line, or standard input if there are none."""
+    if options.values:
+        if options.key_separator is None and options.json_lines:
+            raise CannotBegin("--json-lines reads standard input, not values")
+        yield [value.encode(errors="surrogateescape") for value in options.values]
+        return
+    async for lines in line_groups():
+        yield lines
+
+
+def read_until_bad(
+    read: Callable[[bytes], NewRecord], lines: Iterable[bytes]
+) -> tuple[list[NewRecord], BadLine | None]:
+    """What stands before a line that is no record is still written."""
+    records = []
+    for line in lines:
+        try:
+            records.append(read(line))
+        except BadLine as bad_line:
+            return records, bad_line
+    return records, None
+
+
+def report(options: Namespace, written: dict[int, Written]) -> None:
+    partitions = sorted(written.items())
+    total = sum(it.records for it in written.values())
+    if options.json:
+        print_json(
+            {
+                "topic": options.topic,
+                "records": total,
+                "partitions": [partition_document(*it) for it in partitions],
+            }
+        )
+        return
+    where = ", ".join(partition_text(*it) for it in partitions)
+    print(f"{options.topic}: {counted(total, 'record')} written{f', {where}' if where else ''}")
+
+
+def partition_document(partition: int, written: Written) -> dict[str, Any]:
+    def known(offset: int) -> int | None:
+        return None if offset == NOT_WRITTEN else offset
+
+    return {
+        "partition": partition,
+        "records": written.records,
+        "first_offset": known(written.first_offset),
+        "last_offset": known(written.last_offset),
+    }
+
+
+def partition_text(partition: int, written: Written) -> str:
+    if written.first_offset == NOT_WRITTEN:
+        return f"partition {partition}"
+    if written.first_offset == written.last_offset:
+        return f"partition {partition} at {written.first_offset}"
+    return f"partition {partition} at {written.first_offset} to {written.last_offset}"

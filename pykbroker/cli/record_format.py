@@ -1,0 +1,122 @@
+"""How a consumed record looks: a line of text, a JSON object, or what a template makes of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import string
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pykbroker.cli.failure import CannotBegin
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from pykbroker_protocol.records.record import Record
+
+    Format = Callable[[int, Record], bytes]
+
+FIELDS: Final = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
+
+
+def record_format(options: Namespace) -> Format:
+    """The format that this command line asks for."""
+    if options.format == "text":
+        return text_format(options)
+    if options.format == "json":
+        return json_format(options.topic)
+    return template_format(options.format, options.topic, options.null)
+
+
+def text_format(options: Namespace) -> Format:
+    null: bytes = options.null.encode()
+    separator: bytes = options.separator.encode()
+
+    def line(_: int, record: Record) -> bytes:
+        parts = [null if record.value is None else record.value]
+        if options.keys:
+            parts.insert(0, null if record.key is None else record.key)
+        if options.headers:
+            parts.insert(0, headers_text(record, options.null).encode())
+        return separator.join(parts) + b"\n"
+
+    return line
+
+
+def json_format(topic: str) -> Format:
+    def line(partition: int, record: Record) -> bytes:
+        document = {
+            "topic": topic,
+            "partition": partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            **field("key", record.key),
+            **field("value", record.value),
+            "headers": [{"name": it[0], **field("value", it[1])} for it in record.headers],
+        }
+        return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+
+    return line
+
+
+def field(name: str, content: bytes | None) -> dict[str, Any]:
+    """Text as text; other bytes under a name that says how they are written."""
+    if content is None:
+        return {name: None}
+    try:
+        return {name: content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(content).decode()}
+
+
+def template_format(template: str, topic: str, null: str) -> Format:
+    check_template(template)
+
+    def line(partition: int, record: Record) -> bytes:
+        text = template.format(
+            topic=topic,
+            partition=partition,
+            offset=record.offset,
+            timestamp=record.timestamp,
+            time=time_text(record.timestamp),
+            key=text_of(record.key, null),
+            value=text_of(record.value, null),
+            headers=headers_text(record, null),
+        )
+        return text.encode() + b"\n"
+
+    return line
+
+
+def check_template(template: str) -> None:
+    """A template names known fields, and says at most how wide they are."""
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+        if not names:
+            raise CannotBegin(f"--format: {template!r} is neither text, json nor a template")
+        for name in names:
+            if name not in FIELDS:
+                known = ", ".join(FIELDS)
+                raise CannotBegin(f"--format: there is no {{{name}}}, but {known}")
+        template.format(**(dict.fromkeys(FIELDS, "") | dict.fromkeys(FIELDS[1:4], 0)))
+    except ValueError as reason:
+        raise CannotBegin(f"--format: {template!r}: {reason}") from None
+
+
+def text_of(content: bytes | None, null: str) -> str:
+    return null if content is None else content.decode(errors="backslashreplace")
+
+
+def headers_text(record: Record, null: str) -> str:
+    return ",".join(f"{name}={text_of(value, null)}" for name, value in record.headers)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """The time with its zone, to the millisecond; times out of the calendar stay numbers."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,141 @@
+"""Reads records out of what people type and programs pipe: values, `key:value`, JSON lines."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.cli.failure import CannotBegin, CommandFailed
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """A record as it is asked for; what is None is left to the producer."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+class BadLine(CommandFailed):
+    """A line of the input is no record."""
+
+
+def line_reader(options: Namespace) -> Callable[[bytes], NewRecord]:
+    """How this command line wants its lines to be read."""
+    null = options.null.encode() if options.null is not None else None
+    headers = tuple((name, value.encode()) for name, value in options.headers)
+    if options.json_lines:
+        return json_reader(headers, options)
+    if options.key_separator is not None:
+        return separated_reader(options.key_separator.encode(), null, headers, options)
+    return value_reader(null, headers, options)
+
+
+def value_reader(
+    null: bytes | None, headers: Headers, options: Namespace
+) -> Callable[[bytes], NewRecord]:
+    key = nullable(options.key.encode(), null) if options.key is not None else None
+
+    def read(line: bytes) -> NewRecord:
+        return NewRecord(
+            key=key,
+            value=nullable(line, null),
+            headers=headers,
+            partition=options.partition,
+            timestamp=options.timestamp,
+        )
+
+    return read
+
+
+def separated_reader(
+    separator: bytes, null: bytes | None, headers: Headers, options: Namespace
+) -> Callable[[bytes], NewRecord]:
+    if not separator:
+        raise CannotBegin("--key-separator: it may not be empty")
+
+    def read(line: bytes) -> NewRecord:
+        key, found, value = line.partition(separator)
+        if not found:
+            raise BadLine(f"a line without {separator.decode()!r}: {shortened(line)}")
+        return NewRecord(
+            key=nullable(key, null),
+            value=nullable(value, null),
+            headers=headers,
+            partition=options.partition,
+            timestamp=options.timestamp,
+        )
+
+    return read
+
+
+def json_reader(headers: Headers, options: Namespace) -> Callable[[bytes], NewRecord]:
+    def read(line: bytes) -> NewRecord:
+        try:
+            document = json.loads(line)
+            if not isinstance(document, dict):
+                raise BadLine(f"a line that is no JSON object: {shortened(line)}")
+            return NewRecord(
+                key=field_bytes(document, "key"),
+                value=field_bytes(document, "value"),
+                headers=headers + json_headers(document.get("headers") or ()),
+                partition=chosen(options.partition, document.get("partition")),
+                timestamp=chosen(options.timestamp, document.get("timestamp")),
+            )
+        except (ValueError, TypeError, KeyError, binascii.Error) as reason:
+            raise BadLine(f"a line that is no record ({reason}): {shortened(line)}") from reason
+
+    return read
+
+
+def chosen(option: int | None, in_line: Any) -> int | None:
+    """What the command line says counts for every line."""
+    if option is not None or in_line is None:
+        return option
+    if isinstance(in_line, bool) or not isinstance(in_line, int):
+        raise TypeError(f"{in_line!r} is not a whole number")
+    return in_line
+
+
+def field_bytes(document: dict[str, Any], name: str) -> bytes | None:
+    encoded = document.get(f"{name}_base64")
+    if encoded is not None:
+        return base64.b64decode(encoded, validate=True)
+    return text_bytes(document.get(name))
+
+
+def text_bytes(value: Any) -> bytes | None:
+    """Strings as they are, null as null, everything else as JSON."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def json_headers(headers: Any) -> Headers:
+    """An object, or a list of {"name": …, "value": …} where a name comes twice."""
+    if isinstance(headers, dict):
+        return tuple((name, text_bytes(value)) for name, value in headers.items())
+    return tuple((header["name"], field_bytes(header, "value")) for header in headers)
+
+
+def nullable(text: bytes, null: bytes | None) -> bytes | None:
+    return None if text == null else text
+
+
+def shortened(line: bytes, limit: int = 80) -> str:
+    text = line.decode(errors="replace")
+    return text if len(text) <= limit else text[:limit] + "…"

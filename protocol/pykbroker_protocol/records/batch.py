@@ -16,9 +16,9 @@ from enum import IntEnum
 from struct import Struct
 from typing import Self
 
+from pykbroker_protocol.records.buffers import Bytes
 from pykbroker_protocol.records.compression import (
     DECOMPRESSED_BYTES_MAX,
-    Bytes,
     Compression,
     decompress,
 )
@@ -29,6 +29,7 @@ from pykbroker_protocol.records.record import Record, read_records
 MAGIC = 2
 HEADER_BYTES = 61
 PREFIX_BYTES = 12  # base offset and length, which the length does not count
+LENGTH_AT = 8
 LEADER_EPOCH_AT = 12
 CRC_AT = 17
 CHECKED_FROM = 21  # the first byte the CRC covers
@@ -277,7 +278,7 @@ def stamp(
 def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
     """Makes `timestamp_ms` the time of every record of the batch at `position`."""
     view = memoryview(buffer)
-    size = _I32.unpack_from(view, position + 8)[0] + PREFIX_BYTES
+    size = _I32.unpack_from(view, position + LENGTH_AT)[0] + PREFIX_BYTES
     (attributes,) = _I16.unpack_from(view, position + CHECKED_FROM)
     _I16.pack_into(view, position + CHECKED_FROM, attributes | LOG_APPEND_TIME_FLAG)
     _I64.pack_into(view, position + MAX_TIMESTAMP_AT, timestamp_ms)

@@ -7,13 +7,12 @@ import zlib
 from collections.abc import Callable
 from enum import IntEnum
 from struct import Struct
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 import cramjam
 
+from pykbroker_protocol.records.buffers import Bytes
 from pykbroker_protocol.records.corrupt import CorruptBatch
-
-Bytes: TypeAlias = bytes | bytearray | memoryview
 
 # A batch never inflates to more than one request could have carried of it uncompressed:
 # the default of socket.request.max.bytes.

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
-from typing import Any, TypeAlias
+from typing import Any
 
-Bytes: TypeAlias = bytes | bytearray | memoryview
+from pykbroker_protocol.records.buffers import Bytes
 
 
 def _load_checksum() -> Callable[[Bytes], int]:

@@ -1,0 +1,5 @@
+"""The kinds of buffer in which a batch's bytes come."""
+
+from typing import TypeAlias
+
+Bytes: TypeAlias = bytes | bytearray | memoryview

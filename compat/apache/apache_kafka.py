@@ -112,15 +112,19 @@ class ApacheKafka:
     def start(self, *, wait: bool = True) -> Self:
         """Start the node, formatting the data directory if nobody did; return when it serves."""
         assert not self.is_running, "the node is running already"
+        self.prepare()
+        self._spawn()
+        if wait:
+            self.wait_until_serving()
+        return self
+
+    def prepare(self) -> None:
+        """Do what comes before the first start: write the settings, format the directory."""
         self._own_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._write_properties()
         if not (self.data_dir / "meta.properties").exists():
             self._format()
-        self._spawn()
-        if wait:
-            self.wait_until_serving()
-        return self
 
     def wait_until_serving(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS

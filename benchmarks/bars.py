@@ -1,0 +1,116 @@
+"""What PyKBroker promises against Apache Kafka, as ratios in one run."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from benchmarks.measurement import Comparison
+
+# Above this share of a core, the client's own speed is what a throughput shows.
+_CLIENT_IS_THE_LIMIT_CORES = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A promise about one metric of one workload, in some or all of its cases."""
+
+    promise: str
+    workload: str
+    metric: str
+    case_contains: str = ""
+    at_most: float | None = None
+    at_least: float | None = None
+    absolute: bool = False  # about PyKBroker's own number, not the ratio
+
+    def covers(self, comparison: Comparison) -> bool:
+        case = comparison.case
+        named = (case.workload, case.metric) == (self.workload, self.metric)
+        return named and self.case_contains in case.case
+
+    def value_in(self, comparison: Comparison) -> float | None:
+        return comparison.pykbroker if self.absolute else comparison.ratio
+
+    @property
+    def limit(self) -> str:
+        bound = f"≤ {self.at_most:.3g}" if self.at_most is not None else f"≥ {self.at_least:.3g}"
+        return bound if self.absolute else f"{bound} of Apache's"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """How one case stands against one bar."""
+
+    bar: Bar
+    comparison: Comparison
+    value: float | None
+    note: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        """None when a broker gave no number."""
+        if self.value is None:
+            return None
+        if self.bar.at_most is not None:
+            return self.value <= self.bar.at_most
+        assert self.bar.at_least is not None
+        return self.value >= self.bar.at_least
+
+
+_CPU_PER_GB = "broker CPU per GB"
+_THROUGHPUT = "throughput at least Apache's where the client is not the limit"
+
+BARS = (
+    Bar(promise=_CPU_PER_GB, workload="librdkafka", metric="broker CPU per GB", at_most=0.6),
+    Bar(promise=_CPU_PER_GB, workload="java", metric="broker CPU per GB", at_most=0.6),
+    Bar(
+        promise="CPU per one-record request",
+        workload="one-record",
+        metric="broker CPU per request",
+        at_most=0.6,
+    ),
+    Bar(promise="p50 of one-record requests", workload="one-record", metric="p50", at_most=0.7),
+    Bar(promise="p99 of one-record requests", workload="one-record", metric="p99", at_most=0.7),
+    Bar(promise=_THROUGHPUT, workload="librdkafka", metric="throughput", at_least=1.0),
+    Bar(promise=_THROUGHPUT, workload="java", metric="throughput", at_least=1.0),
+    Bar(promise=_THROUGHPUT, workload="one-record", metric="throughput", at_least=1.0),
+    Bar(
+        promise="start to first Metadata",
+        workload="start",
+        metric="start to first Metadata",
+        at_most=1 / 15,
+    ),
+    Bar(
+        promise="warm start under half a second",
+        workload="start",
+        metric="start to first Metadata",
+        case_contains="warm",
+        at_most=0.5,
+        absolute=True,
+    ),
+    Bar(
+        promise="idle memory",
+        workload="start",
+        metric="resident memory",
+        case_contains="idle",
+        at_most=1 / 8,
+    ),
+)
+
+
+def judge(comparisons: Iterable[Comparison]) -> Iterator[Judgement]:
+    compared = list(comparisons)
+    for bar in BARS:
+        for comparison in filter(bar.covers, compared):
+            note = _client_limit(comparison, compared) if bar.promise == _THROUGHPUT else ""
+            yield Judgement(
+                bar=bar, comparison=comparison, value=bar.value_in(comparison), note=note
+            )
+
+
+def _client_limit(throughput: Comparison, compared: list[Comparison]) -> str:
+    """A throughput below the bar says nothing when the client could not have gone faster."""
+    busy_case = throughput.case._replace(metric="client busy", unit="cores")
+    for comparison in compared:
+        if comparison.case == busy_case and comparison.pykbroker is not None:
+            busy = comparison.pykbroker
+            return "client is the limit" if busy >= _CLIENT_IS_THE_LIMIT_CORES else ""
+    return ""

@@ -1,0 +1,105 @@
+"""A librdkafka client that produces or consumes as fast as it can."""
+
+import argparse
+import json
+import resource
+import time
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+_BATCH = 10_000
+_STALL_SECONDS = 60.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("work", choices=["produce", "consume"])
+    parser.add_argument("bootstrap")
+    parser.add_argument("topic")
+    parser.add_argument("partitions", type=int)
+    parser.add_argument("records", type=int)
+    parser.add_argument("record_size", type=int)
+    asked = parser.parse_args()
+    work = produce if asked.work == "produce" else consume
+    elapsed = work(asked)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    numbers = {
+        "seconds": elapsed,
+        "records_per_second": asked.records / elapsed,
+        "client_cpu_seconds": used.ru_utime + used.ru_stime,
+    }
+    print(json.dumps(numbers))
+
+
+def produce(asked: argparse.Namespace) -> float:
+    """From the first record handed over until the last one is acknowledged by all replicas."""
+    producer = Producer(
+        {
+            "bootstrap.servers": asked.bootstrap,
+            "acks": "all",
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 500_000,
+            "queue.buffering.max.kbytes": 262_144,
+            "delivery.report.only.error": True,  # a call per record would measure Python
+            "on_delivery": _refuse_failure,
+        }
+    )
+    producer.list_topics(asked.topic, timeout=30)
+    message = {"value": b"x" * asked.record_size}
+    batch = [message] * _BATCH
+    began = time.perf_counter()
+    queued = turn = 0
+    while queued < asked.records:
+        wanted = min(_BATCH, asked.records - queued)
+        queued += _queue(producer, asked.topic, batch[:wanted], turn % asked.partitions)
+        turn += 1
+    if left := producer.flush(_STALL_SECONDS):
+        raise SystemExit(f"{left} records were not acknowledged")
+    return time.perf_counter() - began
+
+
+def _queue(producer: Any, topic: str, batch: list[dict[str, bytes]], partition: int) -> int:
+    """Queue a batch, waiting for room; all of it goes to one partition."""
+    queued = 0
+    while queued < len(batch):
+        with suppress(BufferError):
+            queued += producer.produce_batch(topic, batch[queued:], partition=partition)
+        if queued < len(batch):
+            batch[-1].pop("_error", None)  # the note that the queue was full
+            producer.poll(0.01)
+    producer.poll(0)
+    return queued
+
+
+def _refuse_failure(error: object, _message: object) -> None:
+    if error is not None:
+        raise SystemExit(f"a record was not delivered: {error}")
+
+
+def consume(asked: argparse.Namespace) -> float:
+    """From the first record received until the last."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": asked.bootstrap,
+            "group.id": "benchmark",
+            "enable.auto.commit": False,
+            "enable.partition.eof": False,
+            "queued.min.messages": 200_000,
+        }
+    )
+    consumer.assign([TopicPartition(asked.topic, p, 0) for p in range(asked.partitions)])
+    received = len(consumer.consume(1, _STALL_SECONDS))
+    began = time.perf_counter()
+    while received < asked.records:
+        wanted = min(_BATCH, asked.records - received)  # for one too many it would wait
+        messages = consumer.consume(wanted, _STALL_SECONDS)
+        if not messages:
+            raise SystemExit(f"only {received} of {asked.records} records arrived")
+        received += len(messages)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The two brokers that are measured, each as a process of its own."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks import wire
+from benchmarks.measurement import APACHE, PYKBROKER
+from compat.apache.apache_kafka import SERVER_JVM, ApacheKafka, free_port
+from compat.broker_process import BrokerProcess
+
+START_TIMEOUT_SECONDS = 120.0
+_POLL_SECONDS = 0.002
+
+
+class Broker(Protocol):
+    """A broker's process: what a workload needs of it."""
+
+    port: int
+    data_dir: Path
+
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def is_running(self) -> bool: ...
+    def start(self, *, wait: bool = True) -> object: ...
+    def wait_until_serving(self) -> None: ...
+    def stop(self) -> object: ...
+    def kill(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """A kind of broker, and how to make one on a data directory."""
+
+    name: str
+    make: Callable[[Path], Broker]
+
+
+def rivals() -> Mapping[str, Rival]:
+    return {
+        PYKBROKER: Rival(name=PYKBROKER, make=_pykbroker),
+        APACHE: Rival(name=APACHE, make=_apache),
+    }
+
+
+def seconds_until_metadata(broker: Broker) -> float:
+    """Start a broker and return how long it took from the spawn to its first Metadata answer."""
+    return seconds_until(broker, lambda: wire.knows_itself(broker.port))
+
+
+def seconds_until(broker: Broker, is_served: Callable[[], bool]) -> float:
+    """Start a broker and return how long it took from the spawn until it served something."""
+    began = time.perf_counter()
+    broker.start(wait=False)
+    while not _served(is_served):
+        if not broker.is_running or time.perf_counter() - began > START_TIMEOUT_SECONDS:
+            broker.wait_until_serving()  # it knows best why the broker does not serve
+        time.sleep(_POLL_SECONDS)
+    elapsed = time.perf_counter() - began
+    broker.wait_until_serving()
+    return elapsed
+
+
+def _served(is_served: Callable[[], bool]) -> bool:
+    try:
+        return is_served()
+    except OSError:
+        return False
+
+
+def _pykbroker(data_dir: Path) -> Broker:
+    return BrokerProcess(data_dir, port=free_port())
+
+
+def _apache(data_dir: Path) -> Broker:
+    """Apache as it is shipped: the heap and the collector of its own start script."""
+    shipped = {"broker.session.timeout.ms": 9000, "broker.heartbeat.interval.ms": 2000}
+    node = ApacheKafka(data_dir, settings=shipped, heap="1g", jvm=SERVER_JVM)
+    node.prepare()  # formatting is no part of a start
+    return node

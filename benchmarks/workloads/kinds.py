@@ -1,0 +1,85 @@
+"""Two kinds of work: on a broker that runs already, and on brokers the work starts itself."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import process_usage
+from benchmarks.measurement import Sample
+from benchmarks.rivals import Broker, Rival
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much work is done: enough to measure, or just enough to see that it runs."""
+
+    small_records: int  # of 100 bytes
+    large_records: int  # of 1 KB
+    java_records: int
+    requests: int
+    restart_bytes: int
+    idle_connections: int
+    partitions: int
+
+
+FULL = Scale(
+    small_records=1_000_000,
+    large_records=300_000,
+    java_records=1_000_000,
+    requests=40_000,
+    restart_bytes=1_000_000_000,
+    idle_connections=5_000,
+    partitions=2_000,
+)
+QUICK = Scale(
+    small_records=100_000,
+    large_records=30_000,
+    java_records=50_000,
+    requests=4_000,
+    restart_bytes=50_000_000,
+    idle_connections=500,
+    partitions=200,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingWorkload:
+    """Work for a broker that runs already, and stays the same over all rounds."""
+
+    name: str
+    run: Callable[[Broker, Scale], Iterable[Sample]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleWorkload:
+    """Work that starts and ends brokers itself, in a directory that it keeps over all rounds."""
+
+    name: str
+    run: Callable[[Rival, Path, Scale], Iterable[Sample]]
+
+
+Workload = ServingWorkload | LifecycleWorkload
+
+
+@dataclass(slots=True)
+class Cost:
+    """What a broker spent on a piece of work."""
+
+    cpu_seconds: float = 0.0
+
+
+@contextmanager
+def cost_of(broker: Broker) -> Iterator[Cost]:
+    cost = Cost()
+    before = process_usage.cpu_seconds(broker.pid)
+    yield cost
+    cost.cpu_seconds = process_usage.cpu_seconds(broker.pid) - before
+
+
+def memory_of(broker: Broker, case: str) -> Iterator[Sample]:
+    for metric, read in (
+        ("resident memory", process_usage.resident_bytes),
+        ("own memory", process_usage.own_bytes),
+    ):
+        yield Sample(case=case, metric=metric, unit="MB", value=read(broker.pid) / 1e6)

@@ -1,0 +1,41 @@
+"""Thousands of partitions in one process: making them, holding them, starting with them."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import wire
+from benchmarks.measurement import Sample
+from benchmarks.rivals import Broker, Rival, seconds_until
+from benchmarks.topics import create
+from benchmarks.workloads.kinds import LifecycleWorkload, Scale, memory_of
+
+TOPICS = 20
+
+
+def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
+    shutil.rmtree(scratch, ignore_errors=True)
+    broker = rival.make(scratch / "data")
+    broker.start()
+    try:
+        yield from _measure(broker, scale)
+    finally:
+        broker.stop()
+
+
+def _measure(broker: Broker, scale: Scale) -> Iterator[Sample]:
+    case = f"{scale.partitions} partitions"
+    began = time.perf_counter()
+    names = [f"topic-{number}" for number in range(TOPICS)]
+    create(broker, names, partitions=scale.partitions // TOPICS)
+    created = time.perf_counter() - began
+    yield Sample(case=case, metric="create", unit="s", value=created)
+    yield from memory_of(broker, f"{case}, created")
+    broker.stop()
+    seconds = seconds_until(broker, lambda: wire.leaders(broker.port) == scale.partitions)
+    yield Sample(case=case, metric="start to Metadata of all", unit="s", value=seconds)
+    yield from memory_of(broker, f"{case}, restarted")
+
+
+WORKLOAD = LifecycleWorkload(name="many-partitions", run=run)

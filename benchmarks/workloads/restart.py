@@ -1,0 +1,52 @@
+"""A restart with a gigabyte of data, after a clean end and after kill -9."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import wire
+from benchmarks.client_process import run_client
+from benchmarks.measurement import Sample
+from benchmarks.rivals import Rival, seconds_until
+from benchmarks.topics import create
+from benchmarks.workloads.kinds import LifecycleWorkload, Scale
+
+RECORD_BYTES = 1000
+TOPIC = "restart"
+
+
+def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
+    """Every round starts on a copy of the same two directories: recovery must not get easier."""
+    records = scale.restart_bytes // RECORD_BYTES
+    clean, killed = scratch / "clean", scratch / "killed"
+    if not clean.exists():
+        _prepare(rival, scratch, records)
+    for case, original in (("after a clean end", clean), ("after kill -9", killed)):
+        seconds = _start_on_copy(rival, original, scratch / "data", records)
+        size = f"{scale.restart_bytes / 1e9:g} GB"
+        yield Sample(case=f"{size} {case}", metric="start to data served", unit="s", value=seconds)
+
+
+def _prepare(rival: Rival, scratch: Path, records: int) -> None:
+    data = scratch / "data"
+    broker = rival.make(data)
+    broker.start()
+    create(broker, [TOPIC], partitions=1)
+    run_client("librdkafka", "produce", broker.bootstrap, TOPIC, 1, records, RECORD_BYTES)
+    broker.kill()
+    shutil.copytree(data, scratch / "killed")
+    broker.start()
+    broker.stop()
+    data.rename(scratch / "clean")
+
+
+def _start_on_copy(rival: Rival, original: Path, data: Path, records: int) -> float:
+    shutil.copytree(original, data)
+    broker = rival.make(data)
+    seconds = seconds_until(broker, lambda: wire.log_end_offset(broker.port, TOPIC) == records)
+    broker.stop()
+    shutil.rmtree(data)
+    return seconds
+
+
+WORKLOAD = LifecycleWorkload(name="restart", run=run)

@@ -1,0 +1,59 @@
+"""From the start of the process to the first Metadata answer, and the memory of an idle broker."""
+
+import os
+import shutil
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.measurement import APACHE, Sample
+from benchmarks.rivals import Rival, seconds_until_metadata
+from benchmarks.workloads.kinds import LifecycleWorkload, Scale, memory_of
+from compat.apache.installation import install, java
+
+_SETTLE_SECONDS = 3.0
+
+
+def run(rival: Rival, scratch: Path, _scale: Scale) -> Iterator[Sample]:
+    """Cold means that the program is read from disk, warm that the kernel still remembers it."""
+    for case in ("cold, no data", "warm, no data"):
+        shutil.rmtree(scratch, ignore_errors=True)
+        broker = rival.make(scratch / "data")
+        if case.startswith("cold"):
+            _forget_program(rival)
+        seconds = seconds_until_metadata(broker)
+        yield Sample(case=case, metric="start to first Metadata", unit="s", value=seconds)
+        if case.startswith("warm"):
+            time.sleep(_SETTLE_SECONDS)
+            yield from memory_of(broker, "idle")
+        broker.stop()
+
+
+def _forget_program(rival: Rival) -> None:
+    """Ask the kernel to drop the program's files; pages another process maps stay."""
+    for folder in _program_folders(rival):
+        for file in folder.rglob("*"):
+            if file.is_file():
+                _forget(file)
+
+
+def _program_folders(rival: Rival) -> list[Path]:
+    if rival.name == APACHE:
+        return [install(), Path(java()).resolve().parent.parent]
+    packages = {sysconfig.get_path("stdlib"), sysconfig.get_path("platlib")}
+    checkout = Path(__file__).parents[2]
+    ours = [checkout / name for name in ("pykbroker", "protocol", "storage")]
+    return [*map(Path, packages), Path(sys.base_prefix) / "lib", *ours]
+
+
+def _forget(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+WORKLOAD = LifecycleWorkload(name="start", run=run)

@@ -84,7 +84,10 @@ class Log:
         checked batch by batch and cut behind the last good one. Give all logs of a process the
         same `open_files`: it bounds their descriptors.
         """
-        open_files = open_files or OpenFiles(LOCAL_DISK, OPEN_FILES_MAX)
+        if open_files is None:
+            open_files = OpenFiles(LOCAL_DISK, OPEN_FILES_MAX)
+        if pending_deletions is None:
+            pending_deletions = PendingDeletions(open_files.filesystem)
         loaded = load(
             os.fspath(directory),
             configuration=configuration,
@@ -100,7 +103,7 @@ class Log:
             configuration=configuration,
             recovery_point=recovery_point,
             open_files=open_files,
-            pending_deletions=pending_deletions or PendingDeletions(open_files.filesystem),
+            pending_deletions=pending_deletions,
             now_ms=now_ms,
         )
 
@@ -183,7 +186,7 @@ class Log:
         if is_roll_due(segment, self.configuration, len(records), batches, now_ms):
             segment = self.roll(now_ms)
         for batch in batches:
-            if batch.partition_leader_epoch != self.leader_epochs.latest_epoch:
+            if 0 <= batch.partition_leader_epoch != self.leader_epochs.latest_epoch:
                 self._begin_epoch(batch.partition_leader_epoch, batch.base_offset)
         segment.append(records, batches, self.configuration.index_interval_bytes)
         for batch in batches:

@@ -79,6 +79,8 @@ class LogDirectory:
         log until somebody who knows its topic sets another.
         """
         path = path.rstrip("/") or "/"
+        if open_files is None:
+            open_files = OpenFiles(filesystem, OPEN_FILES_MAX)
         try:
             filesystem.make_directory(path)
             lock = DirectoryLock.take(path)
@@ -97,7 +99,7 @@ class LogDirectory:
                 path,
                 directory_id=directory_id,
                 configuration=configuration,
-                open_files=open_files or OpenFiles(filesystem, OPEN_FILES_MAX),
+                open_files=open_files,
                 lock=lock,
             )
         except BaseException as problem:

@@ -112,7 +112,7 @@ class MappedFile:
 
     def view_all(self) -> memoryview:
         """The whole file, for a scan: let go of the view before truncating."""
-        return self.view(0, self.size_bytes)
+        return self.view(0, self.size_bytes) if self.size_bytes else memoryview(b"")
 
     def truncate(self, size_bytes: int) -> None:
         """Cuts the end off.

@@ -3,11 +3,11 @@
 import logging
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
 
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 from pykbroker_storage.leader_epochs import LeaderEpochs
 from pykbroker_storage.leftovers import tidy
 from pykbroker_storage.mapped_file import OpenFiles
@@ -98,45 +98,63 @@ def _check_segments(
             return
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """The first batch that is not good; all before it are."""
+
+    position: int
+    reason: str
+
+
 def check_and_index(
     segment: Segment, epochs: LeaderEpochs, index_interval_bytes: int
-) -> "Damage | None":
+) -> Damage | None:
     """Reads every batch, fills the indexes, notes new epochs; tells of the first bad batch."""
+    damage = _check(segment, epochs, index_interval_bytes, segment.size_bytes)
+    if isinstance(damage, _Liar):
+        _check(segment, epochs, index_interval_bytes, damage.position)
+    return damage
+
+
+class _Liar(Damage):
+    """The checksum does not cover the offset: this batch was found out by the one after it."""
+
+
+def _check(
+    segment: Segment, epochs: LeaderEpochs, index_interval_bytes: int, end: int
+) -> Damage | None:
     segment.begin_indexes()
-    data = segment.file.view_all() if segment.size_bytes else memoryview(b"")
+    segment.next_offset = segment.base_offset
+    data = segment.file.view_all()
     position = 0
-    next_offset = segment.base_offset
-    while position < len(data):
-        batch = _good_batch(data, position, next_offset)
+    gap_position = None
+    while position < end:
+        batch = _good_batch(data, position, segment)
         if isinstance(batch, str):
-            segment.next_offset = next_offset
-            return Damage(position=position, next_offset=next_offset, reason=batch)
-        if batch.partition_leader_epoch != epochs.latest_epoch:
+            return Damage(position=position, reason=batch)
+        if batch.base_offset < segment.next_offset:
+            reason = f"offset {batch.base_offset} follows offset {segment.next_offset - 1}"
+            if gap_position is not None:
+                return _Liar(position=gap_position, reason=reason)
+            return Damage(position=position, reason=reason)
+        # Compaction leaves gaps; so would a wrong offset.
+        gap_position = position if batch.base_offset > segment.next_offset else None
+        if 0 <= batch.partition_leader_epoch != epochs.latest_epoch:
             epochs.assign(batch.partition_leader_epoch, batch.base_offset)
         segment.account(batch, position, index_interval_bytes)
+        segment.next_offset = batch.next_offset
         position += batch.size_bytes
-        next_offset = batch.next_offset
-    segment.next_offset = next_offset
     return None
 
 
-Reason: TypeAlias = str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
-    position: int
-    next_offset: int
-    reason: Reason
-
-
-def _good_batch(data: memoryview, position: int, offset_min: int) -> RecordBatch | Reason:
+def _good_batch(data: memoryview, position: int, segment: Segment) -> RecordBatch | str:
+    """The batch, or what is wrong with it."""
     try:
         batch = RecordBatch.parse(data, position)
     except CorruptBatch as problem:
         return str(problem)
-    if batch.base_offset < offset_min:
-        return f"offset {batch.base_offset} where at least {offset_min} belongs"
+    if not 0 <= batch.last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX:
+        return f"offset {batch.base_offset} is not of this segment"
     if not batch.is_crc_valid():
         return f"the checksum of the batch at offset {batch.base_offset} is wrong"
     return batch
@@ -150,7 +168,7 @@ def _cut(segments: list[Segment], number: int, damage: Damage) -> None:
         damage.reason,
         damage.position,
         segment.size_bytes - damage.position,
-        damage.next_offset,
+        segment.next_offset,
     )
     segment.file.truncate(damage.position)
     for later in segments[number + 1 :]:

@@ -130,8 +130,7 @@ class Segment:
     ) -> LogSlice | None:
         """Whole batches from the one that holds `offset` to the last wholly below `end_offset`."""
         start = self.position_of(offset)
-        end = self.position_of(end_offset)
-        next_offset = end_offset
+        end, next_offset = self._boundary_at_or_before(end_offset)
         if end - start > bytes_max:
             end, next_offset = self._cut(
                 start, start + bytes_max, first_batch_whole=first_batch_whole
@@ -152,6 +151,19 @@ class Segment:
         near = self.offset_index.position_at_or_before(offset - self.base_offset)
         found = self._first_batch(near, reaching=offset)
         return found.position if found else self.size_bytes
+
+    def _boundary_at_or_before(self, offset: int) -> tuple[int, int]:
+        """Where the last batch wholly below `offset` ends, and which offset comes then."""
+        position = self._boundaries.get(offset)
+        if position is not None:
+            return position, offset
+        if offset >= self.next_offset:
+            return self.size_bytes, self.next_offset
+        near = self.offset_index.position_at_or_before(offset - self.base_offset)
+        found = self._first_batch(near, reaching=offset)
+        if found is None:
+            return self.size_bytes, self.next_offset
+        return found.position, min(found.base_offset, offset)
 
     def batch_at(self, position: int) -> RecordBatch:
         """The batch that starts at this position; its view is of the file."""

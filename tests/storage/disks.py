@@ -1,0 +1,182 @@
+"""Disks that count, fill up, fail, or lose what was not flushed."""
+
+import errno
+import os
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pykbroker_storage.filesystem import FileSystem
+
+PAGE_BYTES = 4096
+
+
+class CountingDisk(FileSystem):
+    """Knows which calls were made, how much was read and how many files are open."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.bytes_read = 0
+        self.open_now: set[int] = set()
+        self.open_most = 0
+
+        def pread(descriptor: int, count: int, position: int) -> bytes:
+            self.calls["pread"] += 1
+            data = os.pread(descriptor, count, position)
+            self.bytes_read += len(data)
+            return data
+
+        def close(descriptor: int) -> None:
+            self.open_now.remove(descriptor)
+            os.close(descriptor)
+
+        def pwrite(descriptor: int, data: Any, position: int) -> int:
+            self.calls["pwrite"] += 1
+            return os.pwrite(descriptor, data, position)
+
+        self.pread = pread
+        self.pwrite = pwrite
+        self.close = close
+
+    def open(self, path: str) -> int:
+        return self._opened(super().open(path))
+
+    def open_existing(self, path: str) -> int:
+        return self._opened(super().open_existing(path))
+
+    def map(self, descriptor: int, size_bytes: int) -> Any:
+        self.calls["map"] += 1
+        return super().map(descriptor, size_bytes)
+
+    def _opened(self, descriptor: int) -> int:
+        self.calls["open"] += 1
+        self.open_now.add(descriptor)
+        self.open_most = max(self.open_most, len(self.open_now))
+        return descriptor
+
+
+class SmallDisk(FileSystem):
+    """Takes `room_bytes` more, the last write partly, then says there is no space left."""
+
+    def __init__(self, room_bytes: int) -> None:
+        self.room_bytes = room_bytes
+
+        def pwrite(descriptor: int, data: Any, position: int) -> int:
+            if data and not self.room_bytes:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            fits = memoryview(data)[: self.room_bytes]
+            self.room_bytes -= len(fits)
+            return os.pwrite(descriptor, fits, position)
+
+        self.pwrite = pwrite
+
+
+class FailingDisk(FileSystem):
+    """Raises `EIO` in the calls named in `broken`."""
+
+    def __init__(self) -> None:
+        self.broken: set[str] = set()
+
+        def fdatasync(descriptor: int) -> None:
+            self._may("fdatasync")
+            os.fdatasync(descriptor)
+
+        def pwrite(descriptor: int, data: Any, position: int) -> int:
+            self._may("pwrite")
+            return os.pwrite(descriptor, data, position)
+
+        def ftruncate(descriptor: int, size: int) -> None:
+            self._may("ftruncate")
+            os.ftruncate(descriptor, size)
+
+        self.fdatasync = fdatasync
+        self.pwrite = pwrite
+        self.ftruncate = ftruncate
+
+    def _may(self, call: str) -> None:
+        if call in self.broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@dataclass
+class _Durable:
+    content: bytes = b""
+    pages: set[int] = field(default_factory=set)  # written since, not flushed
+
+
+class PowerCutDisk(FileSystem):
+    """On `cut_power` any page not flushed is lost, or kept, as the seed has it.
+
+    Names are taken for durable at once: what is tested is the content of files.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, _Durable] = {}
+        self._paths: dict[int, str] = {}
+
+        def pwrite(descriptor: int, data: Any, position: int) -> int:
+            written = os.pwrite(descriptor, data, position)
+            first, last = position // PAGE_BYTES, (position + max(written, 1) - 1) // PAGE_BYTES
+            self._file(descriptor).pages.update(range(first, last + 1))
+            return written
+
+        def fdatasync(descriptor: int) -> None:
+            self._files[self._paths[descriptor]] = _Durable(
+                Path(self._paths[descriptor]).read_bytes()
+            )
+
+        def ftruncate(descriptor: int, size: int) -> None:
+            os.ftruncate(descriptor, size)
+
+        def close(descriptor: int) -> None:
+            del self._paths[descriptor]
+            os.close(descriptor)
+
+        self.pwrite = pwrite
+        self.fdatasync = fdatasync
+        self.ftruncate = ftruncate
+        self.close = close
+
+    def open(self, path: str) -> int:
+        return self._opened(super().open(path), path)
+
+    def open_existing(self, path: str) -> int:
+        return self._opened(super().open_existing(path), path)
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        if source in self._files:
+            self._files[target] = self._files.pop(source)
+
+    def unlink(self, path: str) -> None:
+        super().unlink(path)
+        self._files.pop(path, None)
+
+    def cut_power(self, chance: random.Random) -> None:
+        """Rewrites every file as it may be found when the power is back."""
+        for name, durable in self._files.items():
+            path = Path(name)
+            if durable.pages and path.exists():
+                path.write_bytes(self._survivor(path.read_bytes(), durable, chance))
+        self._files.clear()
+
+    @staticmethod
+    def _survivor(latest: bytes, durable: _Durable, chance: random.Random) -> bytes:
+        size = chance.choice((len(durable.content), len(latest)))
+        found = bytearray(durable.content[:size].ljust(size, b"\0"))
+        for page in sorted(durable.pages):
+            start = page * PAGE_BYTES
+            if chance.random() < 0.5 and start < size:
+                piece = latest[start : min(start + PAGE_BYTES, size)]
+                found[start : start + len(piece)] = piece
+        return bytes(found)
+
+    def _opened(self, descriptor: int, path: str) -> int:
+        self._paths[descriptor] = path
+        self._files.setdefault(path, _Durable(Path(path).read_bytes()))
+        return descriptor
+
+    def _file(self, descriptor: int) -> _Durable:
+        return self._files[self._paths[descriptor]]

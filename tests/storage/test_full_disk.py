@@ -1,0 +1,81 @@
+"""A disk that is full or broken costs an append, never the log."""
+
+from pathlib import Path
+
+import pytest
+
+from pykbroker_storage.filesystem import DiskFull
+from tests.storage.batches import ONE_SEGMENT, SMALL, append, open_log, records_from
+from tests.storage.disks import FailingDisk, SmallDisk
+
+
+@pytest.mark.parametrize("room_bytes", [0, 1, 68, 69, 70, 137, 138, 139, 275])
+def test_a_full_disk_refuses_and_takes_more_when_there_is_room(
+    tmp_path: Path, room_bytes: int
+) -> None:
+    disk = SmallDisk(10_000)
+    log = open_log(tmp_path, ONE_SEGMENT, disk=disk)
+    append(log, b"!")  # the leader epoch is on disk
+    disk.room_bytes = room_bytes
+    fitting = room_bytes // 69
+    for number in range(fitting):
+        append(log, b"%d" % number)
+    with pytest.raises(DiskFull):
+        append(log, b"x")
+    assert log.log_end_offset == fitting + 1
+    expected = [(0, b"!"), *((number + 1, b"%d" % number) for number in range(fitting))]
+    assert records_from(log, 0) == expected
+    disk.room_bytes = 10_000
+    append(log, b"y")
+    log.close()
+    log = open_log(tmp_path, ONE_SEGMENT, was_clean=True)
+    assert records_from(log, 0) == [*expected, (fitting + 1, b"y")]
+
+
+def test_a_disk_that_fills_up_while_rolling_refuses_the_append(tmp_path: Path) -> None:
+    disk = SmallDisk(100_000)
+    log = open_log(tmp_path, SMALL, disk=disk)
+    for _ in range(3):
+        append(log, bytes(250))
+    disk.room_bytes = 10
+    with pytest.raises(DiskFull):
+        append(log, bytes(250))
+    assert log.log_end_offset == 3
+    disk.room_bytes = 10_000
+    append(log, b"a")
+    log.abandon()
+    log = open_log(tmp_path, SMALL)
+    assert [offset for offset, _ in records_from(log, 0)] == [0, 1, 2, 3]
+
+
+def test_an_append_that_failed_and_could_not_be_undone_is_cut_at_the_end(tmp_path: Path) -> None:
+    small, log_file = SmallDisk(10_000), tmp_path / f"{0:020d}.log"
+    log = open_log(tmp_path, ONE_SEGMENT, disk=small)
+    append(log, b"a")
+    small.room_bytes = 50
+
+    def no_truncation(descriptor: int, size: int) -> None:
+        raise OSError(5, f"{descriptor} stays longer than {size}")
+
+    truncate, small.ftruncate = small.ftruncate, no_truncation
+    with pytest.raises(DiskFull):
+        append(log, b"b")
+    assert log_file.stat().st_size == 69 + 50
+    small.ftruncate = truncate
+    small.room_bytes = 1000
+    log.close()
+    assert log_file.stat().st_size == 69
+    assert records_from(open_log(tmp_path, ONE_SEGMENT, was_clean=True), 0) == [(0, b"a")]
+
+
+def test_a_flush_that_fails_does_not_move_the_recovery_point(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, disk=disk)
+    append(log, b"a")
+    disk.broken = {"fdatasync"}
+    with pytest.raises(OSError, match="error"):
+        log.flush()
+    assert log.recovery_point == 0
+    disk.broken.clear()
+    log.flush()
+    assert log.recovery_point == 1

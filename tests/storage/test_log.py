@@ -1,0 +1,254 @@
+"""What a log promises to its writer and its readers."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykbroker_protocol.records.batch import RecordBatch, TimestampType, iterate_batches
+from pykbroker_storage.configuration import LogConfiguration, TimestampSource
+from pykbroker_storage.log import LogClosed, OffsetOutOfRange
+from tests.storage.batches import (
+    NOW,
+    ONE_SEGMENT,
+    SMALL,
+    append,
+    batch_bytes,
+    batches_from,
+    open_log,
+    records_from,
+)
+
+
+def test_offsets_are_given_in_order_and_across_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    assert append(log, b"a", b"b")[:2] == (0, 1)
+    assert append(log, b"c")[:2] == (2, 2)
+    assert records_from(log, 0) == [(0, b"a"), (1, b"b"), (2, b"c")]
+
+
+def test_one_append_takes_several_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    records = batch_bytes([b"a", b"b"]) + batch_bytes([b"c"])
+    appended = log.append(records, list(iterate_batches(records)), leader_epoch=3, now_ms=NOW)
+    assert appended == (0, 2, -1)
+    assert [batch.partition_leader_epoch for batch in batches_from(log, 0)] == [3, 3]
+    assert log.leader_epochs.entries() == [(3, 0)]
+
+
+def test_a_batch_keeps_its_checksum_when_it_gets_its_offset(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, b"a")
+    append(log, b"b", leader_epoch=7)
+    assert all(batch.is_crc_valid() for batch in batches_from(log, 0))
+
+
+def test_log_append_time_is_the_brokers(tmp_path: Path) -> None:
+    log = open_log(
+        tmp_path, LogConfiguration(message_timestamp_type=TimestampSource.LOG_APPEND_TIME)
+    )
+    appended = append(log, b"a", timestamp=5, now_ms=NOW + 9)
+    (batch,) = batches_from(log, 0)
+    assert appended.log_append_time_ms == NOW + 9
+    assert batch.is_crc_valid()
+    assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.LOG_APPEND_TIME, NOW + 9)
+
+
+def test_a_follower_keeps_the_leaders_offsets_and_epochs(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    first = batch_bytes([b"a"], base_offset=0, leader_epoch=2)
+    second = batch_bytes([b"b"], base_offset=5, leader_epoch=4)  # compaction left a gap
+    assert log.append_replicated(bytes(first + second), now_ms=NOW)[:2] == (0, 5)
+    assert log.log_end_offset == 6
+    assert log.leader_epochs.entries() == [(2, 0), (4, 5)]
+    assert records_from(log, 1) == [(5, b"b")]
+
+
+@pytest.mark.parametrize("offset", [-1, 3])
+def test_reading_outside_of_the_log_is_refused(tmp_path: Path, offset: int) -> None:
+    log = open_log(tmp_path)
+    append(log, b"a", b"b")
+    with pytest.raises(OffsetOutOfRange):
+        log.read(offset, bytes_max=100, end_offset=2)
+
+
+def test_reading_at_the_end_finds_nothing(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    assert log.read(0, bytes_max=100, end_offset=0) is None
+    append(log, b"a")
+    assert log.read(1, bytes_max=100, end_offset=1) is None
+
+
+def test_a_slice_ends_before_the_batch_that_reaches_the_end_offset(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for values in ((b"a", b"b"), (b"c", b"d"), (b"e", b"f")):
+        append(log, *values)
+    found = log.read(0, bytes_max=10_000, end_offset=3)
+    assert found is not None
+    assert [batch.last_offset for batch in iterate_batches(found.view)] == [1]
+    assert found.next_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("bytes_max", "first_batch_whole", "batches"),
+    [(1, True, 1), (1, False, 0), (69, False, 1), (137, True, 1), (138, True, 2), (9999, True, 3)],
+)
+def test_a_slice_holds_whole_batches_and_the_first_in_any_case(
+    tmp_path: Path,
+    bytes_max: int,
+    first_batch_whole: bool,  # noqa: FBT001 - pytest passes it by name
+    batches: int,
+) -> None:
+    log = open_log(tmp_path)
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    assert log.size_bytes == 3 * 69
+    found = log.read(0, bytes_max=bytes_max, end_offset=3, first_batch_whole=first_batch_whole)
+    assert len(list(iterate_batches(found.view)) if found else []) == batches
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=4), min_size=1, max_size=30),
+    data=st.data(),
+)
+def test_any_offset_is_found_in_any_log(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[list[int]], data: st.DataObject
+) -> None:
+    log = open_log(tmp_path_factory.mktemp("log"))
+    expected = []
+    for values in sizes:
+        first = append(log, *(bytes(size) for size in values)).first_offset
+        expected += [(first + number, bytes(size)) for number, size in enumerate(values)]
+    offset = data.draw(st.integers(0, len(expected)))
+    end_offset = data.draw(st.integers(offset, len(expected)))
+    found = [
+        (record.offset, record.value)
+        for batch in batches_from(log, offset, end_offset)
+        for record in batch.records()
+    ]
+    whole = [pair for pair in found if pair[0] >= offset]
+    assert whole == expected[offset : offset + len(whole)]
+    assert all(at < end_offset for at, _ in found)
+    if end_offset == len(expected):
+        assert len(whole) == end_offset - offset
+    log.close()
+
+
+def test_a_full_segment_is_followed_by_another(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for number in range(20):
+        append(log, b"%d" % number * 50)
+    assert log.segment_count > 3
+    assert [offset for offset, _ in records_from(log, 0)] == list(range(20))
+    sizes = [path.stat().st_size for path in tmp_path.glob("*.log")]
+    assert all(size <= SMALL.segment_bytes for size in sizes)
+
+
+def test_a_batch_larger_than_a_segment_has_one_to_itself(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, b"a")
+    append(log, bytes(5000))
+    append(log, b"c")
+    assert log.segment_count == 3
+    assert records_from(log, 0)[1] == (1, bytes(5000))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "timestamps", "segments"),
+    [
+        (LogConfiguration(segment_ms=100), (0, 100), 1),
+        (LogConfiguration(segment_ms=100), (0, 101), 2),
+        (LogConfiguration(segment_ms=100), (0, 101, 150, 300), 3),
+        (LogConfiguration(segment_index_bytes=24, index_interval_bytes=0), (0,) * 10, 5),
+        (LogConfiguration(segment_index_bytes=80, index_interval_bytes=0), (0,) * 12, 2),
+    ],
+)
+def test_a_segment_ends_when_its_time_or_its_index_is_full(
+    tmp_path: Path, configuration: LogConfiguration, timestamps: tuple[int, ...], segments: int
+) -> None:
+    log = open_log(tmp_path, configuration)
+    for timestamp in timestamps:
+        append(log, b"a", timestamp=NOW + timestamp)
+    assert log.segment_count == segments
+
+
+def test_a_segment_without_timestamps_ends_by_the_clock(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfiguration(segment_ms=100))
+    append(log, b"a", timestamp=-1, now_ms=NOW)
+    append(log, b"a", timestamp=-1, now_ms=NOW + 100)
+    append(log, b"a", timestamp=-1, now_ms=NOW + 101)
+    assert log.segment_count == 2
+
+
+def test_a_slice_never_crosses_into_the_next_segment(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for _ in range(10):
+        append(log, bytes(300))
+    found = log.read(0, bytes_max=10**6, end_offset=10)
+    assert found is not None
+    assert found.next_offset == 2
+    assert len(list(iterate_batches(found.view))) == 2
+
+
+def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -> None:
+    log = open_log(tmp_path, ONE_SEGMENT)
+    append(log, bytes(600))
+    log.configuration = SMALL
+    append(log, bytes(600))
+    assert log.segment_count == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    timestamps=st.lists(st.integers(0, 50), min_size=1, max_size=40),
+    start=st.integers(0, 10),
+    wanted=st.integers(-1, 52),
+)
+def test_a_time_leads_to_the_first_record_that_is_not_older(
+    tmp_path_factory: pytest.TempPathFactory, timestamps: list[int], start: int, wanted: int
+) -> None:
+    log = open_log(tmp_path_factory.mktemp("log"))
+    for timestamp in timestamps:
+        append(log, bytes(30), timestamp=timestamp, leader_epoch=1)
+    start = min(start, len(timestamps))
+    log.advance_log_start(start, NOW)
+    expected = next(
+        (
+            (offset, timestamp, 1)
+            for offset, timestamp in enumerate(timestamps)
+            if offset >= start and timestamp >= wanted
+        ),
+        None,
+    )
+    assert log.offset_at_timestamp(wanted) == expected
+    log.close()
+
+
+def test_the_latest_timestamp_is_of_the_first_record_that_has_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    assert log.latest_timestamp_record() is None
+    for timestamp in (5, 9, 7, 9, 1):
+        append(log, bytes(400), timestamp=timestamp, leader_epoch=2)
+    assert log.segment_count > 1
+    assert log.latest_timestamp_record() == (1, 9, 2)
+
+
+def test_a_deleted_log_refuses_and_its_slices_stay_good(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "a", ONE_SEGMENT)
+    append(log, bytes(100_000))
+    append(log, b"tail")
+    mapped = log.read(0, bytes_max=10**6, end_offset=2)
+    copied = log.read(1, bytes_max=10**6, end_offset=2)
+    assert mapped is not None
+    assert copied is not None
+    log.abandon()
+    for path in (tmp_path / "a").iterdir():
+        path.unlink()
+    assert [batch.is_crc_valid() for batch in iterate_batches(mapped.view)] == [True, True]
+    assert RecordBatch.parse(copied.view).is_crc_valid()
+    with pytest.raises(LogClosed):
+        log.read(0, bytes_max=100, end_offset=2)
+    with pytest.raises(LogClosed):
+        append(log, b"a")

@@ -1,0 +1,253 @@
+"""After a crash at any moment the log is what was written, up to its last whole batch."""
+
+import logging
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.log import Log
+from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
+from tests.storage.disks import CountingDisk, PowerCutDisk
+
+Records = list[tuple[int, bytes | None]]
+
+
+def written(log: Log, count: int, size: int = 40) -> Records:
+    """`count` batches of one record each, every one different."""
+    for number in range(count):
+        append(log, b"%05d" % number + bytes(size), leader_epoch=number // 5)
+    return records_from(log, log.log_start_offset)
+
+
+def test_whatever_was_appended_is_there_after_a_kill(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    records = written(log, 40)
+    epochs = log.leader_epochs.entries()
+    log.abandon()
+    log = open_log(tmp_path)
+    assert records_from(log, 0) == records
+    assert log.leader_epochs.entries() == epochs
+    assert append(log, b"next", leader_epoch=9).first_offset == 40
+
+
+def test_a_log_cut_anywhere_keeps_exactly_its_whole_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", ONE_SEGMENT)
+    records = written(log, 6, size=5)
+    log.abandon()
+    content = (tmp_path / "log" / f"{0:020d}.log").read_bytes()
+    batch_bytes = len(content) // 6
+    for size in range(len(content) + 1):
+        (tmp_path / "log" / f"{0:020d}.log").write_bytes(content[:size])
+        log = open_log(tmp_path / "log", ONE_SEGMENT)
+        assert records_from(log, 0) == records[: size // batch_bytes]
+        assert log.size_bytes == size // batch_bytes * batch_bytes
+        log.abandon()
+
+
+def test_a_torn_tail_is_told_to_the_operator(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = open_log(tmp_path, ONE_SEGMENT)
+    written(log, 3)
+    log.abandon()
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1])
+    with caplog.at_level(logging.WARNING):
+        open_log(tmp_path, ONE_SEGMENT)
+    assert "ends at offset 2" in caplog.text
+
+
+NOT_COVERED_BY_THE_CHECKSUM = {*range(8), *range(12, 16)}  # base offset and leader epoch
+
+
+@settings(max_examples=80, deadline=None)
+@given(bit=st.integers(0, 10**6))
+def test_a_flipped_bit_is_never_served(tmp_path_factory: pytest.TempPathFactory, bit: int) -> None:
+    directory = tmp_path_factory.mktemp("log")
+    log = open_log(directory)
+    records = written(log, 20)
+    log.abandon()
+    batch_bytes = log.size_bytes // 20
+    damaged_byte = flip(directory, bit)
+    log = open_log(directory)
+    found = records_from(log, 0)
+    if damaged_byte % batch_bytes not in NOT_COVERED_BY_THE_CHECKSUM:
+        assert found == records[: len(found)]
+        assert len(found) < 20
+    else:
+        assert [value for _, value in found] == [value for _, value in records[: len(found)]]
+    log.abandon()
+
+
+@pytest.mark.parametrize("wrong_offset", [0, 4, 6, 7, 2**32, 2**62])
+def test_a_batch_with_another_batchs_offset_is_never_served(
+    tmp_path: Path, wrong_offset: int
+) -> None:
+    log = open_log(tmp_path, ONE_SEGMENT)
+    records = written(log, 10)
+    batch_bytes = log.size_bytes // 10
+    log.abandon()
+    path = tmp_path / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    content[5 * batch_bytes : 5 * batch_bytes + 8] = wrong_offset.to_bytes(8, "big")
+    path.write_bytes(content)
+    log = open_log(tmp_path, ONE_SEGMENT)
+    assert records_from(log, 0) == records[:5]
+    assert log.leader_epochs.entries() == [(0, 0)]
+
+
+def flip(directory: Path, bit: int) -> int:
+    """Flips a bit of a segment; returns which byte of it has changed."""
+    files = sorted(directory.glob("*.log"))
+    path = files[bit % len(files)]
+    content = bytearray(path.read_bytes())
+    at = bit % (len(content) * 8)
+    content[at // 8] ^= 1 << at % 8
+    path.write_bytes(content)
+    return at // 8
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), flush_every=st.integers(1, 10))
+def test_a_power_cut_loses_nothing_that_was_flushed(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, flush_every: int
+) -> None:
+    directory = tmp_path_factory.mktemp("log")
+    disk = PowerCutDisk()
+    configuration = LogConfiguration(segment_bytes=20_000, index_interval_bytes=4096)
+    log = open_log(directory, configuration, disk=disk)
+    for number in range(30):
+        append(log, b"%05d" % number + bytes(1500))
+        if number % flush_every == 0:
+            log.flush()
+    records = records_from(log, 0)
+    durable = log.recovery_point
+    log.abandon()
+    disk.cut_power(random.Random(seed))
+    log = open_log(directory, configuration, recovery_point=durable)
+    found = records_from(log, 0)
+    assert len(found) >= durable
+    assert found == records[: len(found)]
+    log.abandon()
+
+
+def test_each_leader_of_a_log_is_known_again_from_its_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    written(log, 20)
+    epochs = log.leader_epochs.entries()
+    log.abandon()
+    (tmp_path / "leader-epoch-checkpoint").unlink()
+    assert open_log(tmp_path).leader_epochs.entries() == epochs
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_producers_are_remembered(tmp_path: Path, was_clean: bool) -> None:  # noqa: FBT001 - by name
+    log = open_log(tmp_path)
+    for sequence in range(30):
+        append(log, bytes(50), producer_id=7, base_sequence=sequence)
+    log.close() if was_clean else log.abandon()
+    log = open_log(tmp_path, was_clean=was_clean)
+    assert [state.last_sequence for state in log.producers.active()] == [29]
+
+
+def test_a_broken_producer_snapshot_is_made_good_from_the_log(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for sequence in range(30):
+        append(log, bytes(50), producer_id=7, base_sequence=sequence)
+    log.close()
+    for path in tmp_path.glob("*.snapshot"):
+        path.write_bytes(b"broken")
+    log = open_log(tmp_path, was_clean=True)
+    assert [state.last_sequence for state in log.producers.active()] == [29]
+
+
+def test_after_a_clean_end_nothing_is_scanned(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfiguration(segment_bytes=400_000))
+    records = written(log, 800, size=2000)
+    log.close()
+    disk = CountingDisk()
+    log = open_log(tmp_path, was_clean=True, recovery_point=800, disk=disk)
+    assert log.log_end_offset == 800
+    assert disk.bytes_read < 20_000
+    assert disk.calls["map"] == 0
+    assert records_from(log, 0) == records
+
+
+def test_what_was_flushed_before_the_active_segment_is_not_read_again(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfiguration(segment_bytes=400_000))
+    records = written(log, 800, size=2000)
+    due = log.flush_due(NOW)
+    assert due is not None
+    log.flush(due)
+    log.abandon()
+    disk = CountingDisk()
+    log = open_log(tmp_path, recovery_point=due, disk=disk)
+    assert disk.calls["map"] == 1  # of the active segment
+    assert records_from(log, 0) == records
+
+
+def test_indexes_are_made_anew_when_lost_or_broken(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    records = written(log, 40)
+    log.close()
+    files = sorted(tmp_path.glob("*index"))
+    for number, path in enumerate(files):
+        path.unlink() if number % 2 else path.write_bytes(b"nonsense" * 3)
+    log = open_log(tmp_path, was_clean=True)
+    assert log.log_end_offset == 40
+    assert [records_from(log, offset) for offset in range(40)] == [
+        records[offset:] for offset in range(40)
+    ]
+
+
+@pytest.mark.parametrize("name", ["5.log", "5.index", "5.timeindex", "5.snapshot"])
+@pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".tmp"])
+def test_leftovers_of_a_crash_are_removed(tmp_path: Path, name: str, suffix: str) -> None:
+    log = open_log(tmp_path)
+    records = written(log, 10)
+    log.close()
+    leftover = tmp_path / f"{name.zfill(24)}{suffix}"
+    leftover.write_bytes(b"x" * 100)
+    assert records_from(open_log(tmp_path, was_clean=True), 0) == records
+    assert not leftover.exists()
+
+
+def test_an_index_without_its_log_is_removed(tmp_path: Path) -> None:
+    (tmp_path / f"{7:020d}.index").write_bytes(b"x" * 8)
+    open_log(tmp_path)
+    assert not (tmp_path / f"{7:020d}.index").exists()
+
+
+def test_a_finished_compaction_takes_the_place_of_what_it_compacted(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    records = written(log, 20)
+    log.close()
+    names = sorted(path.name for path in (tmp_path / "log").glob("*.log"))
+    merged = b"".join((tmp_path / "log" / name).read_bytes() for name in names[:2])
+    (tmp_path / "log" / f"{names[0]}.swap").write_bytes(merged)
+    log = open_log(tmp_path / "log", was_clean=True)
+    assert records_from(log, 0) == records
+    assert log.segment_count == len(names) - 1
+
+
+def test_a_log_that_ends_before_its_start_begins_anew_there(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    written(log, 3)
+    log.close()
+    log = open_log(tmp_path, log_start_offset=50)
+    assert (log.log_start_offset, log.log_end_offset) == (50, 50)
+    assert append(log, b"a").first_offset == 50
+
+
+def test_recovery_is_the_same_twice(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "a", SMALL)
+    records = written(log, 33)
+    log.abandon()
+    open_log(tmp_path / "a", SMALL).abandon()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    assert records_from(open_log(tmp_path / "b", SMALL), 0) == records

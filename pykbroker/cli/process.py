@@ -1,0 +1,82 @@
+"""What a process owes the system it runs on: its event loop, its signals, its age."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+Result = TypeVar("Result")
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+SIGNAL_EXIT_BASE: Final = 128
+START_TIME_FIELD: Final = 19  # counted behind the name of the program, which may hold blanks
+
+
+class StopSignals:
+    """The first signal asks for a clean end, a second one ends the process where it stands."""
+
+    def __init__(self, discard: str | None = None) -> None:
+        self._asked = asyncio.Event()
+        self._discard = discard
+
+    def listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._ask)
+
+    async def stop_asked(self) -> None:
+        await self._asked.wait()
+
+    async def unless_stopped(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+        """The result of the work, or None if a signal came first and the work was given up."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self.stop_asked())
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not working.done():
+            working.cancel()
+        try:
+            return await working
+        except asyncio.CancelledError:
+            return None
+
+    def _ask(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+            # Not by the loop from now on: it may be what hangs.
+            signal.signal(number, self._end_at_once)
+        self._asked.set()
+
+    def _end_at_once(self, number: int, _: object) -> None:
+        if self._discard is not None:
+            shutil.rmtree(self._discard, ignore_errors=True)
+        os._exit(SIGNAL_EXIT_BASE + number)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop  # noqa: PLC0415  # a platform without it is served more slowly
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def seconds_since_process_start() -> float:
+    """The age of this process, the interpreter's own start included; what we used, elsewhere."""
+    try:
+        stat = Path("/proc/self/stat").read_text(encoding="utf-8")
+        started_ticks = int(stat.rpartition(")")[2].split()[START_TIME_FIELD])
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.process_time()
+    return now - started_ticks / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,1 @@
+"""The records of the topics in which coordinators keep their state: Kafka's keys and values."""

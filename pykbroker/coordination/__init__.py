@@ -1,0 +1,1 @@
+"""Coordinators as pure decisions: values and the time in, an outcome out."""

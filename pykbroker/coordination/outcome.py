@@ -1,0 +1,53 @@
+"""What a decision of a coordinator amounts to: records to write, replies to give, timers to set.
+
+The runtime carries an outcome out in this order: it appends the records as one batch, replays them
+into the state, sets the timers at once, and releases the replies when the records are committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pykbroker_protocol.message import Message
+
+Ticket = int
+"""Stands for a request that waits for its reply; a reply may come with a later decision."""
+
+
+class Write(NamedTuple):
+    """One record of the coordinator's log; without a value it is a tombstone."""
+
+    key: Message
+    value: Message | None
+    value_version: int = 0
+
+
+class Reply(NamedTuple):
+    """The answer to a request, which may have been parked for a while."""
+
+    ticket: Ticket
+    response: Message
+
+
+class SetTimer(NamedTuple):
+    """When the time comes the runtime calls back with the name; setting it again replaces it."""
+
+    name: tuple[str, ...]
+    at_ms: int
+
+
+class CancelTimer(NamedTuple):
+    name: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """All that follows from one request, or from a timer that has fired."""
+
+    writes: tuple[Write, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    timers: tuple[SetTimer | CancelTimer, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Sentences for the operator: who joined, why a group rebalances, who was fenced."""

@@ -56,8 +56,8 @@ def uuid_text(uuid: bytes) -> str:
     return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
-def counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
 def bytes_text(size: int) -> str:

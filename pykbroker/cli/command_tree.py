@@ -1,0 +1,96 @@
+"""The command line as values: words, options, and what a shell can offer for each."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pykbroker.cli.command_line import build_parser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Kind(Enum):
+    """What a shell can offer for a value."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    TOPIC = "topic"
+    ANYTHING = "anything"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    names: tuple[str, ...]
+    text: str
+    takes_value: bool
+    choices: tuple[str, ...] = ()
+    kind: Kind = Kind.ANYTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A command, or a word that has commands behind it."""
+
+    path: tuple[str, ...]
+    text: str
+    options: tuple[Option, ...]
+    choices: tuple[str, ...]
+    kind: Kind
+    words: tuple[Word, ...]
+
+    def walk(self) -> Iterator[Word]:
+        yield self
+        for word in self.words:
+            yield from word.walk()
+
+
+def command_tree() -> Word:
+    """The whole command line as values."""
+    return word_of(build_parser(), (), "")
+
+
+def word_of(parser: argparse.ArgumentParser, path: tuple[str, ...], text: str) -> Word:
+    arguments = [action for action in parser._actions if not action.option_strings]  # noqa: SLF001  # argparse has no other way in
+    positionals = [it for it in arguments if not isinstance(it, argparse._SubParsersAction)]  # noqa: SLF001  # likewise
+    return Word(
+        path=path,
+        text=text,
+        options=tuple(option_of(it) for it in parser._actions if it.option_strings),  # noqa: SLF001  # likewise
+        choices=tuple(str(choice) for it in positionals[:1] for choice in it.choices or ()),
+        kind=kind_of(positionals[0]) if positionals else Kind.ANYTHING,
+        words=tuple(words_of(parser, path)),
+    )
+
+
+def words_of(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> Iterator[Word]:
+    for action in parser._actions:  # noqa: SLF001  # likewise
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # likewise
+            texts = {choice.dest: choice.help or "" for choice in action._choices_actions}  # noqa: SLF001  # likewise
+            for name, command in action.choices.items():
+                yield word_of(command, (*path, name), texts[name])
+
+
+def option_of(action: argparse.Action) -> Option:
+    return Option(
+        names=tuple(action.option_strings),
+        text=(action.help or "").partition(" (default")[0],
+        takes_value=action.nargs != 0,
+        choices=tuple(map(str, action.choices or ())),
+        kind=kind_of(action),
+    )
+
+
+def kind_of(action: argparse.Action) -> Kind:
+    match action.metavar:
+        case "FILE":
+            return Kind.FILE
+        case "DIR":
+            return Kind.DIRECTORY
+        case "TOPIC":
+            return Kind.TOPIC
+        case _:
+            return Kind.ANYTHING

@@ -1,0 +1,190 @@
+"""Explains files made of record batches: log segments, the metadata log and its snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.cli.log_dump.finding import Finding, damage
+from pykbroker.cli.log_dump.metadata import control_document, control_text, metadata_document
+from pykbroker.cli.output import bytes_text, counted
+from pykbroker.cli.record_format import field, time_text
+from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.records.batch import PREFIX_BYTES, RecordBatch, TimestampType
+from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from pykbroker_protocol.records.record import Record
+
+LENGTH_AT = slice(8, 12)
+BATCH_BYTES_MAX = 1 << 30
+
+
+@dataclass(slots=True)
+class Tally:
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    next_offset: int = 0
+
+
+def explain_batches(
+    path: Path, *, is_metadata: bool, with_records: bool = False
+) -> Iterator[Finding]:
+    """Each batch, checked; its records if wanted; a sum at the end."""
+    tally = Tally()
+    position = 0
+    try:
+        with path.open("rb") as file:
+            while (batch := next_batch(file)) is not None:
+                yield from explain_batch(batch, position, tally)
+                if with_records or is_metadata or batch.is_control:
+                    yield from explain_records(batch, is_metadata=is_metadata)
+                position += batch.size_bytes
+    except CorruptBatch as reason:
+        yield damage(f"at byte {position}: {reason}", position=position)
+    yield summed_up(tally)
+
+
+def next_batch(file: BinaryIO) -> RecordBatch | None:
+    """The batch at which the file stands; None at its end."""
+    prefix = file.read(PREFIX_BYTES)
+    if not prefix:
+        return None
+    if len(prefix) < PREFIX_BYTES:
+        raise TruncatedBatch(f"only {len(prefix)} bytes are left")
+    length = int.from_bytes(prefix[LENGTH_AT], "big", signed=True)
+    if not 0 <= length <= BATCH_BYTES_MAX:
+        raise CorruptBatch(f"no batch is {length} bytes long")
+    return RecordBatch.parse(prefix + file.read(length))
+
+
+def explain_batch(batch: RecordBatch, position: int, tally: Tally) -> Iterator[Finding]:
+    is_whole = batch.is_crc_valid()
+    document = batch_document(batch, position, is_whole=is_whole)
+    yield Finding(kind="batch", text=batch_text(batch, position), document=document)
+    if not is_whole:
+        yield damage(f"the checksum of the batch at byte {position} is wrong", position=position)
+    if tally.batches and batch.base_offset < tally.next_offset:
+        text = f"offset {batch.base_offset} follows offset {tally.next_offset - 1}"
+        yield damage(text, position=position)
+    tally.batches += 1
+    tally.records += batch.record_count
+    tally.next_offset = batch.next_offset
+    if tally.first_offset is None:
+        tally.first_offset = batch.base_offset
+
+
+def batch_document(batch: RecordBatch, position: int, *, is_whole: bool) -> dict[str, Any]:
+    return {
+        "position": position,
+        "size_bytes": batch.size_bytes,
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "records": batch.record_count,
+        "leader_epoch": batch.partition_leader_epoch,
+        "compression": batch.compression.name.lower(),
+        "timestamp_type": batch.timestamp_type.name.lower(),
+        "base_timestamp": batch.base_timestamp,
+        "max_timestamp": batch.max_timestamp,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+        "transactional": batch.is_transactional,
+        "control": batch.is_control,
+        "crc": batch.crc,
+        "crc_valid": is_whole,
+    }
+
+
+def batch_text(batch: RecordBatch, position: int) -> str:
+    parts = [
+        f"batch {batch.base_offset}..{batch.last_offset} at byte {position}",
+        bytes_text(batch.size_bytes),
+        counted(batch.record_count, "record"),
+        f"leader epoch {batch.partition_leader_epoch}",
+        batch.compression.name.lower() if batch.compression else "",
+        f"{time_kind(batch)} {time_text(batch.max_timestamp)}" if batch.max_timestamp >= 0 else "",
+        producer_text(batch) if batch.is_idempotent else "",
+        "in a transaction" if batch.is_transactional and not batch.is_control else "",
+        "control" if batch.is_control else "",
+        f"crc {batch.crc:08x}",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def time_kind(batch: RecordBatch) -> str:
+    is_append = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return "appended" if is_append else "created until"
+
+
+def producer_text(batch: RecordBatch) -> str:
+    producer = f"producer {batch.producer_id} epoch {batch.producer_epoch}"
+    return producer if batch.is_control else f"{producer} from sequence {batch.base_sequence}"
+
+
+def explain_records(batch: RecordBatch, *, is_metadata: bool) -> Iterator[Finding]:
+    try:
+        for record in batch.records():
+            if batch.is_control:
+                yield explain_control(record)
+            elif is_metadata:
+                yield explain_metadata(record)
+            else:
+                yield explain_record(record)
+    except CorruptBatch as reason:
+        yield damage(f"the records of the batch at offset {batch.base_offset}: {reason}")
+
+
+def explain_record(record: Record) -> Finding:
+    document = {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        **field("key", record.key),
+        **field("value", record.value),
+        "headers": [{"name": name, **field("value", value)} for name, value in record.headers],
+    }
+    key, value = shown(record.key), shown(record.value)
+    headers = "".join(f", header {name}={shown(value)}" for name, value in record.headers)
+    text = f"  {record.offset}  {time_text(record.timestamp)}  key {key}  value {value}{headers}"
+    return Finding(kind="record", text=text, document=document)
+
+
+def shown(content: bytes | None) -> str:
+    return "null" if content is None else content.decode(errors="backslashreplace")
+
+
+def explain_control(record: Record) -> Finding:
+    try:
+        document = control_document(record)
+    except MalformedMessage as reason:
+        return damage(f"the control record at offset {record.offset}: {reason}")
+    text = f"  {record.offset}  {control_text(document)}"
+    return Finding(kind="control", text=text, document={"offset": record.offset, **document})
+
+
+def explain_metadata(record: Record) -> Finding:
+    try:
+        document = metadata_document(record.value or b"")
+    except MalformedMessage as reason:
+        return damage(f"the metadata record at offset {record.offset}: {reason}")
+    text = f"  {record.offset}  {control_text(document)}"
+    return Finding(kind="metadata", text=text, document={"offset": record.offset, **document})
+
+
+def summed_up(tally: Tally) -> Finding:
+    document = {
+        "batches": tally.batches,
+        "records": tally.records,
+        "first_offset": tally.first_offset,
+        "next_offset": tally.next_offset if tally.batches else None,
+    }
+    text = counted(tally.batches, "batch", "batches")
+    if tally.batches:
+        last_offset = tally.next_offset - 1
+        text += f", {counted(tally.records, 'record')}, offsets {tally.first_offset}..{last_offset}"
+    return Finding(kind="summary", text=text, document=document)

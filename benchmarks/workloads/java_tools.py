@@ -12,9 +12,7 @@ from benchmarks.workloads.kinds import Scale, ServingWorkload, cost_of, memory_o
 from compat.apache.tools import MEASURING_JVM, ApacheTools
 
 RECORD_BYTES = 100
-_PRODUCED = re.compile(
-    r"^(\d+) records sent, ([\d.]+) records/sec .*?([\d.]+) ms 99th", re.MULTILINE
-)
+_PRODUCED = re.compile(r" records sent, ([\d.]+) records/sec .*?([\d.]+) ms 99th")
 _RECORDS_COLUMN, _RATE_COLUMN = 4, 5
 _SILENT = "org.apache.kafka.tools.consumer.NoOpMessageFormatter"
 

@@ -43,7 +43,7 @@ def knows_itself(port: int) -> bool:
 
 def leaders(port: int) -> int:
     """How many partitions of the cluster have a leader."""
-    return _count_leaders(_ask(port, METADATA_WITH_TOPICS))
+    return count_leaders(_ask(port, METADATA_WITH_TOPICS))
 
 
 def log_end_offset(port: int, topic: str, partition: int = 0) -> int:
@@ -96,7 +96,7 @@ def _one_record_batch(value: bytes) -> bytes:
     return struct.pack(">qi", 0, len(tail)) + tail
 
 
-def _count_leaders(answer: bytes) -> int:
+def count_leaders(answer: bytes) -> int:
     brokers, position = _int32(answer, 0), 4
     for _ in range(brokers):
         position = _after_string(answer, position + 4) + 4  # node id, host, port

@@ -66,6 +66,10 @@ class FileSystem:
         finally:
             os.close(descriptor)
 
+    def sync_all(self) -> None:
+        """Makes everything written so far durable, whoever wrote it."""
+        os.sync()
+
 
 LOCAL_DISK = FileSystem()
 

@@ -45,7 +45,7 @@ class Appended(NamedTuple):
 
 
 class Log:
-    """Blocking. Reads and `flush` may run beside the writer, everything else may not."""
+    """Blocking, with one owner; `flush` alone may run on another thread, beside its appends."""
 
     __slots__ = (
         "_active",
@@ -283,7 +283,13 @@ class Log:
         for segment in self._segments[self._segment_number(self.recovery_point) :]:
             if segment.base_offset >= upto:
                 break
-            segment.flush(is_sealed=segment is not self._active)
+            try:
+                segment.flush_records()
+                if segment is not self._active:
+                    segment.flush_indexes()
+            except FileNotFoundError:
+                if segment in self._segments and not self._closed:
+                    raise  # else it was deleted meanwhile
         if not self._names_flushed:
             self._names_flushed = True
             self._filesystem.sync_directory(self.directory)
@@ -409,19 +415,29 @@ class Log:
     def _filesystem(self) -> FileSystem:
         return self._open_files.filesystem
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether closing has something to write."""
+        return self._changed
+
     # --- the end
 
-    def close(self) -> None:
-        """Flushes and writes what makes the next start quick."""
+    def close(self, *, durable: bool = True) -> None:
+        """Writes what makes the next start quick, and closes the files.
+
+        Whoever closes thousands leaves out `durable` and syncs the disk once.
+        """
         if self._closed:
             return
-        if self._changed:
+        if self._changed and self._active.size_bytes:
             self._active.seal()
-            if self._active.size_bytes:
-                self._save_producers(durable=True)
-                self._active.flush(is_sealed=True)
+            self._save_producers(durable=durable)
+            if durable:
+                self._active.flush_indexes()
                 self._names_flushed = False
                 self.flush()
+            else:
+                self.recovery_point = self.log_end_offset
         self.abandon()
 
     def abandon(self) -> None:

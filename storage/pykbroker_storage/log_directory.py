@@ -37,6 +37,8 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETED_SUFFIX = "-delete"
 NAME_LETTERS_MAX = 255
 OPEN_FILES_MAX = 512
+# Closing more logs than this, one sync of the whole disk is quicker than five per log.
+SYNC_EACH_MAX = 100
 UNKNOWN_BROKER_EPOCH = -1
 
 Checkpoint: TypeAlias = dict[TopicPartition, int]
@@ -223,12 +225,33 @@ class LogDirectory:
         if not self.was_clean:
             for partition in self._logs:  # the mark below speaks for all of them
                 self.log(partition, now_ms=now_ms)
-        for _, log in self._opened():
-            log.close()
-        self.checkpoint(high_watermarks)
+        try:
+            all_closed = self._close_logs()
+            self.checkpoint(high_watermarks)
+            if all_closed:
+                self._mark_clean(broker_epoch)
+        finally:
+            self._lock.release()
+
+    def _close_logs(self) -> bool:
+        """One log that cannot be closed keeps no other from it, but the end is not clean."""
+        opened = list(self._opened())
+        at_once = sum(log.is_changed for _, log in opened) > SYNC_EACH_MAX
+        failed = []
+        for partition, log in opened:
+            try:
+                log.close(durable=not at_once)
+            except OSError as problem:
+                logger.warning("%s-%d: is checked on the next start: %s", *partition, problem)
+                log.abandon()
+                failed.append(partition)
+        if at_once:
+            self._filesystem.sync_all()
+        return not failed
+
+    def _mark_clean(self, broker_epoch: int) -> None:
         mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         replace_file(self._filesystem, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", mark.encode())
-        self._lock.release()
 
     def abandon(self) -> None:
         """Lets go of everything and writes nothing, as a crash would."""

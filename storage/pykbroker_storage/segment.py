@@ -195,13 +195,12 @@ class Segment:
             self._boundaries = {self.base_offset: 0}
         self.find_end()
 
-    def flush(self, *, is_sealed: bool) -> None:
-        """Makes the records durable; the indexes too, once they are complete."""
-        filesystem = self._open_files.filesystem
-        sync_file(filesystem, self.file.path)
-        if is_sealed:
-            sync_file(filesystem, self.path(".index"))
-            sync_file(filesystem, self.path(".timeindex"))
+    def flush_records(self) -> None:
+        sync_file(self._open_files.filesystem, self.file.path)
+
+    def flush_indexes(self) -> None:
+        sync_file(self._open_files.filesystem, self.path(".index"))
+        sync_file(self._open_files.filesystem, self.path(".timeindex"))
 
     def seal(self) -> None:
         """Nothing will be appended: cuts what a failed append may have left, keeps the indexes."""

@@ -50,6 +50,9 @@ class CountingDisk(FileSystem):
         self.calls["map"] += 1
         return super().map(descriptor, size_bytes)
 
+    def sync_all(self) -> None:
+        self.calls["sync_all"] += 1
+
     def _opened(self, descriptor: int) -> int:
         self.calls["open"] += 1
         self.open_now.add(descriptor)

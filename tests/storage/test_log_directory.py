@@ -1,0 +1,251 @@
+"""A log directory across starts, stops and crashes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pykbroker_storage.checkpoint import decode_offsets
+from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
+from pykbroker_storage.log_directory import (
+    ForeignLogDirectory,
+    LogDirectory,
+    LogDirectoryLocked,
+    LogDirectoryRefused,
+    LogDirectoryUnwritable,
+)
+from pykbroker_storage.mapped_file import OpenFiles
+from tests.storage.batches import NOW, append, records_from
+from tests.storage.disks import CountingDisk, FailingDisk
+
+TOPIC_ID = bytes(range(16))
+DIRECTORY_ID = bytes(range(1, 17))
+CONFIGURATION = LogConfiguration(segment_bytes=1000, index_interval_bytes=200)
+
+
+def open_directory(
+    path: Path,
+    *,
+    cluster_id: str = "a-cluster",
+    node_id: int = 1,
+    new_directory_id: bytes = DIRECTORY_ID,
+    disk: FileSystem = LOCAL_DISK,
+    files_max: int = 32,
+) -> LogDirectory:
+    return LogDirectory.open(
+        str(path),
+        cluster_id=cluster_id,
+        node_id=node_id,
+        new_directory_id=new_directory_id,
+        configuration=CONFIGURATION,
+        open_files=OpenFiles(disk, files_max),
+        filesystem=disk,
+    )
+
+
+def create(directory: LogDirectory, topic: str, partition: int = 0) -> None:
+    directory.create_log(
+        (topic, partition), topic_id=TOPIC_ID, configuration=CONFIGURATION, now_ms=NOW
+    )
+
+
+def test_a_new_directory_gets_its_name_and_keeps_it(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path / "data")
+    assert directory.directory_id == DIRECTORY_ID
+    directory.abandon()
+    again = open_directory(tmp_path / "data", new_directory_id=bytes(16))
+    assert again.directory_id == DIRECTORY_ID
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "said"),
+    [("another", 1, "cluster a-cluster"), ("a-cluster", 2, "node 1")],
+)
+def test_the_directory_of_another_cluster_or_node_is_refused(
+    tmp_path: Path, cluster_id: str, node_id: int, said: str
+) -> None:
+    open_directory(tmp_path).abandon()
+    with pytest.raises(ForeignLogDirectory, match=said):
+        open_directory(tmp_path, cluster_id=cluster_id, node_id=node_id)
+    open_directory(tmp_path).abandon()  # the refusal has let go of the lock
+
+
+def test_a_directory_has_one_broker_at_a_time(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    with pytest.raises(LogDirectoryLocked):
+        open_directory(tmp_path)
+    directory.abandon()
+    open_directory(tmp_path).abandon()
+
+
+def test_a_directory_is_locked_against_other_processes(tmp_path: Path) -> None:
+    script = (
+        "import fcntl, sys, time; file = open(sys.argv[1], 'w');"
+        "fcntl.lockf(file, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / ".lock")], stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(LogDirectoryLocked):
+            open_directory(tmp_path)
+        other.kill()
+
+
+def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(LogDirectoryUnwritable, match="file cannot be used"):
+        open_directory(tmp_path / "file")
+
+
+def test_a_broken_disk_is_refused(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    disk.broken = {"pwrite"}
+    with pytest.raises(LogDirectoryUnwritable, match="error"):
+        open_directory(tmp_path, disk=disk)
+    disk.broken.clear()
+    open_directory(tmp_path, disk=disk).abandon()
+
+
+def test_unreadable_properties_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=99\n")
+    with pytest.raises(LogDirectoryRefused, match="version 99"):
+        open_directory(tmp_path)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_logs_are_there_again_after_a_stop(
+    tmp_path: Path,
+    is_clean: bool,  # noqa: FBT001 - by name
+) -> None:
+    directory = open_directory(tmp_path)
+    for topic in ("a", "b-with-dashes"):
+        create(directory, topic, 3)
+        append(directory.log((topic, 3), now_ms=NOW), b"x", leader_epoch=4)
+    if is_clean:
+        directory.close({("a", 3): 1}, now_ms=NOW, broker_epoch=77)
+    else:
+        directory.abandon()
+    again = open_directory(tmp_path)
+    assert (again.was_clean, again.previous_broker_epoch) == (is_clean, 77 if is_clean else -1)
+    assert again.partitions() == [("a", 3), ("b-with-dashes", 3)]
+    assert ("a", 3) in again
+    assert ("a", 4) not in again
+    assert records_from(again.log(("a", 3), now_ms=NOW), 0) == [(0, b"x")]
+    assert again.topic_id(("b-with-dashes", 3)) == TOPIC_ID
+    assert again.high_watermark(("a", 3)) == (1 if is_clean else 0)
+
+
+def test_a_start_after_a_clean_start_that_crashed_is_not_clean(tmp_path: Path) -> None:
+    open_directory(tmp_path).close({}, now_ms=NOW)
+    assert json.loads((tmp_path / ".kafka_cleanshutdown").read_bytes()) == {
+        "version": 0,
+        "brokerEpoch": -1,
+    }
+    first = open_directory(tmp_path)
+    assert first.was_clean
+    first.abandon()
+    assert not open_directory(tmp_path).was_clean
+
+
+def test_a_log_never_asked_for_is_checked_before_an_end_is_called_clean(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    append(directory.log(("a", 0), now_ms=NOW), b"x")
+    directory.abandon()
+    path = tmp_path / "a-0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes() + b"torn")
+    open_directory(tmp_path).close({}, now_ms=NOW)
+    again = open_directory(tmp_path)
+    assert again.was_clean
+    assert records_from(again.log(("a", 0), now_ms=NOW), 0) == [(0, b"x")]
+
+
+def test_an_end_is_not_clean_if_a_log_could_not_be_closed(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directory = open_directory(tmp_path, disk=disk)
+    create(directory, "a")
+    append(directory.log(("a", 0), now_ms=NOW), b"x")
+    sync, disk.fdatasync = disk.fdatasync, lambda _: disk._may("fdatasync")
+    disk.broken = {"fdatasync"}
+    with pytest.raises(OSError, match="error"):
+        directory.close({}, now_ms=NOW)  # nothing at all can be written durably
+    disk.fdatasync = sync
+    disk.broken.clear()
+    directory.abandon()
+    assert not open_directory(tmp_path).was_clean
+
+
+def test_checkpoints_tell_what_is_durable_and_what_was_deleted(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    log = directory.log(("a", 0), now_ms=NOW)
+    for _ in range(10):
+        append(log, bytes(300))
+    log.flush()
+    log.advance_log_start(5, NOW)
+    directory.checkpoint({("a", 0): 9, ("gone", 0): 3})
+    read = {path.name: decode_offsets(path.read_bytes()) for path in tmp_path.glob("*-checkpoint")}
+    assert read == {
+        "recovery-point-offset-checkpoint": {("a", 0): 10},
+        "log-start-offset-checkpoint": {("a", 0): 5},
+        "replication-offset-checkpoint": {("a", 0): 9},
+    }
+    directory.abandon()
+    again = open_directory(tmp_path).log(("a", 0), now_ms=NOW)
+    assert (again.log_start_offset, again.recovery_point) == (5, 10)
+
+
+def test_a_deleted_log_leaves_at_once_and_its_bytes_after_the_delay(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    append(directory.log(("a", 0), now_ms=NOW), b"x")
+    directory.delete_log(("a", 0), now_ms=NOW)
+    assert directory.partitions() == []
+    doomed = tmp_path / f"a-0.{TOPIC_ID.hex()}-delete"
+    assert doomed.is_dir()
+    create(directory, "a")  # the name is free again
+    assert directory.sweep(NOW + 59_999) == 0
+    assert directory.sweep(NOW + 60_000) == 1
+    assert not doomed.exists()
+    assert directory.log(("a", 0), now_ms=NOW).log_end_offset == 0
+
+
+def test_a_log_deleted_before_a_crash_does_not_come_back(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    directory.delete_log(("a", 0), now_ms=NOW)
+    directory.abandon()
+    again = open_directory(tmp_path)
+    assert again.partitions() == []
+    again.sweep(NOW)
+    assert list(tmp_path.glob("*-delete")) == []
+
+
+def test_a_long_topic_name_can_be_deleted(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "t" * 249)
+    directory.delete_log(("t" * 249, 0), now_ms=NOW)
+    assert all(len(path.name) <= 255 for path in tmp_path.iterdir())
+
+
+def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    directory = open_directory(tmp_path, disk=disk, files_max=20)
+    partitions = [("many", number) for number in range(200)]
+    for partition in partitions:
+        create(directory, *partition)
+    for partition in partitions:
+        append(directory.log(partition, now_ms=NOW), b"x")
+    for partition in partitions:
+        assert records_from(directory.log(partition, now_ms=NOW), 0) == [(0, b"x")]
+    assert disk.open_most <= 22
+    directory.close({}, now_ms=NOW)
+    assert disk.open_now == set()
+    assert disk.calls["sync_all"] == 1
+    again = open_directory(tmp_path)
+    assert records_from(again.log(("many", 199), now_ms=NOW), 0) == [(0, b"x")]

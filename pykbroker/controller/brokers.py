@@ -1,0 +1,97 @@
+"""Brokers come, are let in, and lead what they held before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pykbroker.controller.decision import Decision
+from pykbroker.controller.features import SUPPORTED_FEATURES
+from pykbroker.controller.image import NO_LEADER
+from pykbroker_protocol.metadata.cluster import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
+from pykbroker_protocol.metadata.topics import PartitionChangeRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pykbroker.controller.image import ClusterImage, PartitionImage
+
+PLAINTEXT = 0
+UNFENCE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """How a broker introduces itself; the incarnation is new at each start of its process."""
+
+    broker_id: int
+    incarnation_id: bytes
+    listeners: Mapping[str, tuple[str, int]]
+    security_protocols: Mapping[str, int] = field(default_factory=dict)
+    """Where a listener is not plaintext."""
+    rack: str | None
+    directories: Sequence[bytes]
+    features: Mapping[str, tuple[int, int]] = field(default_factory=SUPPORTED_FEATURES.copy)
+
+
+def register_broker(registration: BrokerRegistration, *, next_offset: int) -> Decision[int]:
+    """The broker's epoch is the offset of its registration, so every later one is greater."""
+    record = RegisterBrokerRecord(
+        broker_id=registration.broker_id,
+        incarnation_id=registration.incarnation_id,
+        broker_epoch=next_offset,
+        end_points=[
+            BrokerEndpoint(
+                name=name,
+                host=host,
+                port=port,
+                security_protocol=registration.security_protocols.get(name, PLAINTEXT),
+            )
+            for name, (host, port) in registration.listeners.items()
+        ],
+        features=[
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in registration.features.items()
+        ],
+        rack=registration.rack,
+        fenced=True,
+        log_dirs=tuple(registration.directories),
+    )
+    return Decision((record,), next_offset)
+
+
+def unfence_broker(image: ClusterImage, broker_id: int) -> Decision[None]:
+    broker = image.brokers[broker_id]
+    if not broker.fenced:
+        return Decision((), None)
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=broker.epoch, fenced=UNFENCE
+    )
+    return Decision((record,), None)
+
+
+def lead_again(
+    image: ClusterImage, broker_id: int, *, was_clean: bool
+) -> Iterator[PartitionChangeRecord]:
+    """A new leader epoch for what the broker leads, if its log may have lost its end.
+
+    After a clean stop the log is what it was and so is the epoch. A partition without a leader
+    is led by the broker again if it was the one in sync.
+    """
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            if _leads_anew(partition, broker_id, was_clean=was_clean):
+                yield PartitionChangeRecord(
+                    partition_id=partition.index, topic_id=topic.id, leader=broker_id
+                )
+
+
+def _leads_anew(partition: PartitionImage, broker_id: int, *, was_clean: bool) -> bool:
+    if partition.leader == NO_LEADER:
+        return broker_id in partition.in_sync
+    return partition.leader == broker_id and not was_clean

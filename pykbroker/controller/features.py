@@ -1,0 +1,33 @@
+"""The features this node is built for, and those a new cluster begins with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+METADATA_VERSION = "metadata.version"
+METADATA_VERSION_LEVEL = 30
+"""What Apache Kafka calls 4.3-IV0; it fixes the versions of the records in `records`."""
+
+SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
+    METADATA_VERSION: (METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
+    "kraft.version": (0, 0),
+}
+"""The lowest and the highest level of each; what is not named is supported at level 0 alone."""
+
+FEATURES_OF_A_NEW_CLUSTER = {METADATA_VERSION: METADATA_VERSION_LEVEL}
+"""Those that have a record; the level of kraft.version 0 follows from there being none."""
+
+
+def refuse_features(finalized: Mapping[str, int]) -> str | None:
+    """Why this node cannot work with the metadata of a cluster that has these features."""
+    for name, level in sorted(finalized.items()):
+        lowest, highest = SUPPORTED_FEATURES.get(name, (0, 0))
+        if not lowest <= level <= highest:
+            return (
+                f"the cluster's metadata has {name} at level {level}; "
+                f"this node supports {lowest} to {highest}"
+            )
+    return None

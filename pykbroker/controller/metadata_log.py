@@ -1,0 +1,122 @@
+"""The metadata log on disk, as the quorum's leader writes it: a quorum of one, for now.
+
+The seam to a larger quorum is narrow: records go in, the offset of the last one comes out, and
+`commit` returns when it cannot be lost any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.controller.batches import leader_change, record_batch, records_of
+from pykbroker.controller.quorum.state import QuorumState, next_epoch
+from pykbroker.controller.topic_names import CLUSTER_METADATA_TOPIC
+from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
+from pykbroker_storage.configuration import FOREVER_MS, LogConfiguration
+from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem, read_file, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pykbroker_protocol.message import Message
+    from pykbroker_storage.log import Log
+    from pykbroker_storage.log_directory import LogDirectory
+
+METADATA_PARTITION = (CLUSTER_METADATA_TOPIC, 0)
+METADATA_TOPIC_ID = (1).to_bytes(16, "big")
+QUORUM_STATE_FILE = "quorum-state"
+READ_BYTES_MAX = 8 * 1024 * 1024
+
+# Only a snapshot lets go of records here: no policy, no age.
+CONFIGURATION = LogConfiguration(
+    segment_bytes=1024 * 1024 * 1024,
+    segment_ms=FOREVER_MS,
+    max_message_bytes=8 * 1024 * 1024,
+    cleanup_policy=frozenset(),
+)
+
+
+class MetadataLog:
+    """Blocking; one writer. `commit` may run on another thread."""
+
+    @classmethod
+    def open(
+        cls,
+        directory: LogDirectory,
+        *,
+        node_id: int,
+        now_ms: int,
+        durable: bool,
+        filesystem: FileSystem = LOCAL_DISK,
+    ) -> MetadataLog:
+        if METADATA_PARTITION in directory:
+            log = directory.log(METADATA_PARTITION, now_ms=now_ms)
+            log.configuration = CONFIGURATION
+        else:
+            log = directory.create_log(
+                METADATA_PARTITION,
+                topic_id=METADATA_TOPIC_ID,
+                configuration=CONFIGURATION,
+                now_ms=now_ms,
+            )
+        return cls(log, node_id=node_id, durable=durable, filesystem=filesystem)
+
+    def __init__(
+        self, log: Log, *, node_id: int, durable: bool, filesystem: FileSystem = LOCAL_DISK
+    ) -> None:
+        self.log = log
+        self.epoch = 0
+        self._node_id = node_id
+        self._durable = durable
+        self._filesystem = filesystem
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.log.log_end_offset
+
+    def begin_epoch(self, now_ms: int) -> None:
+        """Lead: the epoch is written down before a record carries it."""
+        last = self.log.leader_epochs.latest_epoch
+        state = next_epoch(self._read_state(), node_id=self._node_id, last_epoch_in_log=last)
+        replace_file(self._filesystem, self._state_path, state.encode())
+        self.epoch = state.leader_epoch
+        self._append(leader_change(self._node_id, state.voters, timestamp_ms=now_ms), now_ms)
+
+    def append(self, records: Sequence[Message], now_ms: int) -> int:
+        """All of the records or, after a crash, none; returns the offset of the last one."""
+        return self._append(record_batch(records, timestamp_ms=now_ms), now_ms)
+
+    def _append(self, encoded: bytes, now_ms: int) -> int:
+        buffer = bytearray(encoded)
+        batch = RecordBatch.parse(buffer)
+        return self.log.append(buffer, [batch], leader_epoch=self.epoch, now_ms=now_ms).last_offset
+
+    def commit(self) -> None:
+        """Return when what was appended survives a power cut, if that is wanted."""
+        if self._durable:
+            self.log.flush()
+
+    def batches(self, offset: int) -> Iterator[RecordBatch]:
+        """Every batch from an offset to the end."""
+        end = self.log.log_end_offset
+        while offset < end:
+            found = self.log.read(offset, bytes_max=READ_BYTES_MAX, end_offset=end)
+            assert found is not None, f"the metadata log ends at {offset}, not at {end}"
+            yield from iterate_batches(found.view)
+            offset = found.next_offset
+
+    def records(self, offset: int) -> Iterator[Message]:
+        """Every record from an offset to the end."""
+        for batch in self.batches(offset):
+            yield from records_of(batch)
+
+    def _read_state(self) -> QuorumState:
+        try:
+            return QuorumState.decode(read_file(self._filesystem, self._state_path))
+        except FileNotFoundError:
+            return QuorumState()
+
+    @property
+    def _state_path(self) -> str:
+        return f"{self.log.directory}/{QUORUM_STATE_FILE}"

@@ -1,0 +1,65 @@
+"""How a record lies in the metadata log: a frame of three small numbers, and the message.
+
+frame version  uvarint, always 1
+record type    uvarint
+version        uvarint
+the message in that version
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.compiler import encode, reader_of
+from pykbroker_protocol.message import Message
+from pykbroker_protocol.metadata import cluster, security, topics
+from pykbroker_protocol.varint import read_uvarint, uvarint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+FRAME_VERSION = 1
+
+RECORD_TYPES: dict[int, type[Message]] = {
+    message.record_type: message
+    for module in (cluster, security, topics)
+    for message in vars(module).values()
+    if isinstance(message, type) and issubclass(message, Message) and message.record_type >= 0
+}
+
+
+class MalformedRecord(Exception):
+    """A value in the metadata log is no record; the message says why."""
+
+
+def encode_record(record: Message) -> bytes:
+    """The value by which the log keeps a record, in the newest version we know."""
+    version = type(record).versions.last
+    return _frame(record.record_type, version) + encode(record, version)
+
+
+def decode_record(value: bytes) -> Message:
+    frame_version, position = read_uvarint(value, 0)
+    if frame_version != FRAME_VERSION:
+        raise MalformedRecord(f"frame version {frame_version}")
+    record_type, position = read_uvarint(value, position)
+    version, position = read_uvarint(value, position)
+    record: Message = _reader(record_type, version)(value, position)[0]
+    return record
+
+
+@functools.cache
+def _frame(record_type: int, version: int) -> bytes:
+    return uvarint(FRAME_VERSION) + uvarint(record_type) + uvarint(version)
+
+
+@functools.cache
+def _reader(record_type: int, version: int) -> Callable[[bytes, int], tuple[Any, int]]:
+    message = RECORD_TYPES.get(record_type)
+    if message is None:
+        raise MalformedRecord(f"record type {record_type} is unknown")
+    if version not in message.versions:
+        raise MalformedRecord(f"{message.__name__} version {version} is unknown")
+    return reader_of(message, version)

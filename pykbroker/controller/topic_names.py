@@ -1,0 +1,54 @@
+"""Which names a topic may have."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.errors import ErrorCode, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NAME_LETTERS_MAX = 249
+"""A partition's folder adds a dash and a number, and may be renamed for deletion."""
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_COLLIDING = frozenset("._")
+
+
+def refuse_name(name: str) -> Refusal | None:
+    problem = _problem(name)
+    if problem is None:
+        return None
+    return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+
+
+def _problem(name: str) -> str | None:
+    if not name:
+        return "the empty string is not allowed"
+    if name in {".", ".."}:
+        return f"'{name}' is not allowed"
+    if len(name) > NAME_LETTERS_MAX:
+        return f"the length of '{name}' is longer than the max allowed length {NAME_LETTERS_MAX}"
+    if not _LEGAL.fullmatch(name):
+        return (
+            f"'{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+def refuse_collision(name: str, existing: Iterable[str]) -> Refusal | None:
+    """Metrics write a dot as an underscore: two topics must differ in more than that."""
+    if _COLLIDING.isdisjoint(name):
+        return None
+    unified = name.replace(".", "_")
+    for other in existing:
+        if other.replace(".", "_") == unified and other != name:
+            return Refusal(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )
+    return None

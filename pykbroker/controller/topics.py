@@ -1,0 +1,234 @@
+"""Creating and deleting topics: what is refused, and the records of what is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pykbroker.controller.decision import RECORDS_PER_COMMAND_MAX, Decision
+from pykbroker.controller.image import TOPIC_RESOURCE, ClusterImage, TopicImage
+from pykbroker.controller.new_partitions import (
+    assigned_partitions,
+    placed_partitions,
+)
+from pykbroker.controller.topic_names import (
+    CLUSTER_METADATA_TOPIC,
+    refuse_collision,
+    refuse_name,
+)
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.metadata.topics import ConfigRecord, RemoveTopicRecord, TopicRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pykbroker.controller.placement import Draw
+    from pykbroker_protocol.message import Message
+
+PARTITIONS_PER_REQUEST_MAX = 10_000
+UNSET = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """What is asked for; -1 leaves a number to the cluster's defaults, or to `assignments`."""
+
+    name: str
+    partitions: int = UNSET
+    replication_factor: int = UNSET
+    assignments: Sequence[tuple[int, Sequence[int]]] | Mapping[int, Sequence[int]] | None = None
+    """Partition index and its replicas, in place of the numbers."""
+    configuration: Mapping[str, str | None] = field(default_factory=dict)
+
+    def assigned(self) -> Sequence[tuple[int, Sequence[int]]]:
+        """The assignments in the order they were written."""
+        given = self.assignments or ()
+        return given if not hasattr(given, "items") else tuple(given.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRules:
+    """What a decision about topics asks of the settings, and of chance."""
+
+    default_partitions: int
+    default_replication_factor: int
+    refuse_configuration: Callable[[Mapping[str, str | None]], str | None]
+    new_id: Callable[[], bytes]
+    draw: Draw
+
+
+def create_topics(
+    image: ClusterImage, wanted: Sequence[NewTopic], rules: TopicRules
+) -> Decision[list[TopicImage | Refusal]]:
+    """One outcome for each topic asked for; a topic that was refused leaves no record."""
+    if _partitions_asked_for(wanted, rules) > PARTITIONS_PER_REQUEST_MAX:
+        return _all_refused(wanted, "Excessively large number of partitions per request.")
+    twice = _named_twice([topic.name for topic in wanted])
+    records: list[Message] = []
+    outcomes: list[TopicImage | Refusal] = []
+    for topic in wanted:
+        made = (
+            Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if topic.name in twice
+            else _create_topic(image, topic, rules)
+        )
+        if isinstance(made, Refusal):
+            outcomes.append(made)
+        else:
+            records += made
+            outcomes.append(_topic_in(made))
+    if len(records) > RECORDS_PER_COMMAND_MAX:
+        return _all_refused(wanted, "Unable to perform excessively large batch operation.")
+    return Decision(records, outcomes)
+
+
+def _create_topic(
+    image: ClusterImage, topic: NewTopic, rules: TopicRules
+) -> list[Message] | Refusal:
+    refusal = _refuse(image, topic, rules)
+    if refusal is not None:
+        return refusal
+    topic_id = _unused_id(image, rules)
+    if topic.assigned():
+        partitions = _assigned(image, topic, topic_id)
+    else:
+        partitions = _placed(image, topic, topic_id, rules)
+    if isinstance(partitions, Refusal):
+        return partitions
+    configuration = [
+        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+        for name, value in topic.configuration.items()
+    ]
+    return [TopicRecord(name=topic.name, topic_id=topic_id), *configuration, *partitions]
+
+
+def _refuse(image: ClusterImage, topic: NewTopic, rules: TopicRules) -> Refusal | None:
+    refusal = refuse_name(topic.name)
+    if refusal is not None:
+        return refusal
+    if topic.name == CLUSTER_METADATA_TOPIC:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.",
+        )
+    if topic.name in image.topics:
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    refusal = refuse_collision(topic.name, image.topics)
+    if refusal is not None:
+        return refusal
+    problem = rules.refuse_configuration(topic.configuration) if topic.configuration else None
+    return Refusal(ErrorCode.INVALID_CONFIG, problem) if problem else None
+
+
+def _assigned(image: ClusterImage, topic: NewTopic, topic_id: bytes) -> list[Message] | Refusal:
+    if topic.replication_factor != UNSET:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, "
+            "but replication factor was not set to -1.",
+        )
+    if topic.partitions != UNSET:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
+    replicas: dict[int, Sequence[int]] = {}
+    for index, brokers in topic.assigned():
+        if index in replicas:
+            return Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        replicas[index] = brokers
+    made = assigned_partitions(image, topic_id, sorted(replicas.items()), replicas_each=None)
+    if not isinstance(made, Refusal) and sorted(replicas) != list(range(len(replicas))):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return made
+
+
+def _placed(
+    image: ClusterImage, topic: NewTopic, topic_id: bytes, rules: TopicRules
+) -> list[Message] | Refusal:
+    if topic.replication_factor < UNSET or topic.replication_factor == 0:
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.partitions < UNSET or topic.partitions == 0:
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    replicas = topic.replication_factor
+    return placed_partitions(
+        image,
+        topic_id,
+        indexes=range(_partitions_of(topic, rules)),
+        replicas=rules.default_replication_factor if replicas == UNSET else replicas,
+        draw=rules.draw,
+    )
+
+
+def delete_topics(
+    image: ClusterImage, named: Sequence[str | bytes]
+) -> Decision[list[TopicImage | Refusal]]:
+    """Topics are named, or given by their id."""
+    twice = _named_twice(named)
+    records: list[Message] = []
+    outcomes: list[TopicImage | Refusal] = []
+    for name in named:
+        outcome = _refuse_twice(name) if name in twice else _find(image, name)
+        if isinstance(outcome, TopicImage):
+            records.append(RemoveTopicRecord(topic_id=outcome.id))
+        outcomes.append(outcome)
+    return Decision(records, outcomes)
+
+
+def _find(image: ClusterImage, name: str | bytes) -> TopicImage | Refusal:
+    if isinstance(name, str):
+        return image.topics.get(name) or Refusal(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    return image.topics_by_id.get(name) or Refusal(
+        ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+    )
+
+
+def _refuse_twice(name: str | bytes) -> Refusal:
+    what = "name" if isinstance(name, str) else "id"
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
+
+
+def _named_twice(names: Sequence[str | bytes]) -> set[str | bytes]:
+    seen: set[str | bytes] = set()
+    return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]  # adding answers None, which is false
+
+
+def _partitions_asked_for(wanted: Sequence[NewTopic], rules: TopicRules) -> int:
+    return sum(len(topic.assigned()) or _partitions_of(topic, rules) for topic in wanted)
+
+
+def _partitions_of(topic: NewTopic, rules: TopicRules) -> int:
+    return rules.default_partitions if topic.partitions == UNSET else topic.partitions
+
+
+def _all_refused(wanted: Sequence[NewTopic], why: str) -> Decision[list[TopicImage | Refusal]]:
+    return Decision((), [Refusal(ErrorCode.POLICY_VIOLATION, why) for _ in wanted])
+
+
+def _unused_id(image: ClusterImage, rules: TopicRules) -> bytes:
+    while (topic_id := rules.new_id()) in image.topics_by_id:
+        pass
+    return topic_id
+
+
+def _topic_in(records: Sequence[Message]) -> TopicImage:
+    """The topic these records make, seen by itself."""
+    image = ClusterImage(cluster_id="")
+    for record in records:
+        image.apply(record)
+    (topic,) = image.topics.values()
+    return topic

@@ -88,3 +88,25 @@ def test_a_frame_can_be_written_to_and_kept() -> None:
     reader.buffer()[:6] = framed(b"xy")
     reader.received(6)
     assert bytes(kept) == b"Ab"
+
+
+def test_memory_of_a_large_frame_serves_again_when_nobody_holds_it() -> None:
+    scratch = Scratch()
+    first = scratch.memory_for(100_000)
+    held = scratch.memory_for(100_000)
+    assert held.obj is not first.obj
+    once = id(first.obj)
+    first.release()
+    again = scratch.memory_for(70_000)
+    assert id(again.obj) == once
+    assert len(again) == 70_000
+    part = held[10:20]
+    held.release()
+    assert scratch.memory_for(100_000).obj is not part.obj
+
+
+def test_large_memory_that_is_all_held_is_not_kept_without_bound() -> None:
+    scratch = Scratch()
+    held = [scratch.memory_for(100_000) for _ in range(20)]
+    assert len({id(view.obj) for view in held}) == 20
+    assert len(scratch._spares) == frames.SPARES_MAX

@@ -217,7 +217,7 @@ def content_of(field: Field, version: int, *, flexible: bool) -> Part:
     if field.struct is not None:
         element: Part = Structure(field.struct, version, flexible=flexible)
         if not field.is_array:
-            return OptionalStructure(element) if nullable else element
+            return OptionalStructure(element, field, version) if nullable else element
     else:
         assert field.kind is not None
         may_be_null = nullable and not field.is_array
@@ -333,18 +333,22 @@ class Counted(int):
 
 
 class OptionalStructure(Part):
-    def __init__(self, structure: Part) -> None:
+    """A struct behind a byte that says whether it is there; null is 0 among the tags, else -1."""
+
+    def __init__(self, structure: Part, field: Field, version: int) -> None:
         super().__init__()
         self.structure = structure
+        self.null = 0 if version in field.tagged else -1
 
     def _parse(self, stream: Walk, context: Any, path: str) -> Any:
         stream.require(1, "a byte that says whether the struct is there")
         mark = parse(construct.Int8sb, stream, context, path)
-        if mark == -1:
+        if mark == self.null:
             stream.see(stream.position - 1, None)
             return None
         if mark != 1:
-            stream.refuse(stream.position - 1, "1 (the struct is there) or -1 (null)", str(mark))
+            expected = f"1 (the struct is there) or {self.null} (null)"
+            stream.refuse(stream.position - 1, expected, str(mark))
         return parse(self.structure, stream, context, path)
 
 

@@ -160,7 +160,7 @@ class ReaderSource(Source):
         inner = self.read_struct(field.struct)
         self.add(f"{value} = {inner}")
         self.depth -= 1
-        self.add(f"elif {mark} == 255:")
+        self.add(f"elif {mark} == {self.null_mark(field)}:")
         self.add(f"    {value} = None")
         self.add(
             f'else: raise MalformedMessage(f"{field.name}: neither null nor there ({{{mark}}})")'

@@ -58,6 +58,10 @@ class Source:
     def is_compact(self, field: Field) -> bool:
         return self.flexible and not field.never_compact
 
+    def null_mark(self, field: Field) -> int:
+        """The byte that stands for a null struct; Kafka has another one among the tags."""
+        return 0 if self.version in field.tagged else 0xFF
+
     def may_be_null(self, field: Field) -> bool:
         return self.version in field.nullable
 

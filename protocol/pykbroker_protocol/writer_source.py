@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 RECORDS_COPIED_MAX = 4096
 """Records up to this size are copied into the frame; larger ones travel as they lie."""
 
-NULL_STRUCT, THERE = b"\xff", b"\x01"
+THERE = 1
+"""The byte before a struct that might have been null."""
 
 
 class WriterSource(Source):
@@ -143,10 +144,10 @@ class WriterSource(Source):
         if not self.may_be_null(field):
             self.write_struct(field.struct, nested, out)
             return
-        self.add(f"if {nested} is None: {out} += {NULL_STRUCT!r}")
+        self.add(f"if {nested} is None: {out}.append({self.null_mark(field)})")
         self.add("else:")
         self.depth += 1
-        self.add(f"{out} += {THERE!r}")
+        self.add(f"{out}.append({THERE})")
         self.write_struct(field.struct, nested, out)
         self.depth -= 1
 

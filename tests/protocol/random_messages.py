@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import struct
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any
 
-import pykbroker_protocol.messages
-import pykbroker_protocol.metadata
+import pykbroker_protocol
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.catalog import request_of, response_of
 from pykbroker_protocol.message import BOOLEAN, FLOAT64, STRING, UUID, Message
@@ -24,15 +23,14 @@ UNKNOWN_TAGS = range(1000, 1010)
 
 
 def _declared() -> Iterator[type[Message]]:
-    """Every class with versions of its own: requests, responses, stored records."""
-    for package in (pykbroker_protocol.messages, pykbroker_protocol.metadata):
-        for module in iter_modules(package.__path__):
-            for it in vars(import_module(f"{package.__name__}.{module.name}")).values():
-                if isinstance(it, type) and issubclass(it, Message) and it.versions[1] >= 0:
-                    yield it
+    """Every class with versions of its own: requests, responses, stored records, headers."""
+    for module in walk_packages(pykbroker_protocol.__path__, "pykbroker_protocol."):
+        for it in vars(import_module(module.name)).values():
+            if isinstance(it, type) and issubclass(it, Message) and it.versions.last >= 0:
+                yield it
 
 
-DECLARED = sorted(_declared(), key=lambda it: it.__name__)
+DECLARED = sorted(set(_declared()), key=lambda it: it.__name__)
 REQUESTS = [it for key in ApiKey if (it := request_of(key)) is not None]
 RESPONSES = [it for key in ApiKey if (it := response_of(key)) is not None]
 

@@ -11,6 +11,8 @@ import pytest
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import UnsupportedField, decode, encode, reader_of
 from pykbroker_protocol.frame import body_position, read_request_header, write_request
+from pykbroker_protocol.internal_topics.consumer_groups import ConsumerGroupMemberMetadataValue
+from pykbroker_protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from pykbroker_protocol.messages.heartbeat import HeartbeatResponse
 from pykbroker_protocol.messages.offset_fetch import OffsetFetchRequest
 from pykbroker_protocol.messages.produce import (
@@ -77,6 +79,23 @@ def test_a_value_of_one_version_is_written_in_another_or_refused(message: type[M
 def test_a_null_is_refused_in_a_version_that_knows_no_null() -> None:
     with pytest.raises(UnsupportedField, match="null as topics"):
         encode(OffsetFetchRequest(group_id="fleet", topics=None), 1)
+
+
+def test_a_null_struct_among_the_tags_is_told_by_another_byte_than_in_the_row() -> None:
+    member = ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="",
+        client_host="",
+        subscribed_topic_names=(),
+        subscribed_topic_regex=None,
+        server_assignor=None,
+        classic_member_metadata=None,
+    )
+    assert encode(member, 0).endswith(b"\x01\x00\x01\x00")  # one tag: 0, of one byte: 0
+    assert decode(ConsumerGroupMemberMetadataValue, 0, encode(member, 0)) == member
+    partitions = DescribeTopicPartitionsRequest(topics=(), cursor=None)
+    assert encode(partitions, 0).endswith(b"\xff\x00")  # -1, then no tags
 
 
 def test_unknown_tags_come_back_in_the_order_of_their_numbers() -> None:

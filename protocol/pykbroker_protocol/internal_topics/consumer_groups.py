@@ -76,8 +76,9 @@ class ConsumerGroupMemberMetadataValue(Message, record_type=5, versions="0", fle
     rebalance_timeout_ms: int = int32("0+", default=-1)
     server_assignor: str | None = string("0+", nullable="0+")
     classic_member_metadata: ClassicMemberMetadata | None = nested(
-        ClassicMemberMetadata, "0+", nullable="0+", tag=0, default=None
+        ClassicMemberMetadata, "0+", nullable="0+", tag=0
     )
+    """Null says that the member speaks the consumer protocol; it is written, being no default."""
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, record_type=6, versions="0"):
@@ -113,7 +114,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, record_type=8, versions="
 class TopicPartitions(Message):
     topic_id: bytes = uuid("0+")
     partitions: Sequence[int] = array(INT32, "0+")
-    assignment_epochs: Sequence[int] | None = array(INT32, "0+", nullable="0+", tag=0, default=None)
+    assignment_epochs: Sequence[int] | None = array(INT32, "0+", nullable="0+", tag=0, default=())
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(

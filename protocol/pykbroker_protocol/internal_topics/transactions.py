@@ -30,10 +30,10 @@ class PartitionsSchema(Message):
 
 class TransactionLogValue(Message, record_type=0, versions="0-1", flexible="1+"):
     producer_id: int = int64("0+")
-    previous_producer_id: int = int64("None", tag=0, tagged="1+", default=-1)
-    next_producer_id: int = int64("None", tag=1, tagged="1+", default=-1)
+    previous_producer_id: int = int64("1+", tag=0, default=-1)
+    next_producer_id: int = int64("1+", tag=1, default=-1)
     producer_epoch: int = int16("0+")
-    next_producer_epoch: int = int16("None", tag=3, tagged="1+", default=-1)
+    next_producer_epoch: int = int16("1+", tag=3, default=-1)
     transaction_timeout_ms: int = int32("0+")
     transaction_status: int = int8("0+")
     transaction_partitions: Sequence[PartitionsSchema] | None = array(
@@ -41,4 +41,4 @@ class TransactionLogValue(Message, record_type=0, versions="0-1", flexible="1+")
     )
     transaction_last_update_timestamp_ms: int = int64("0+")
     transaction_start_timestamp_ms: int = int64("0+")
-    client_transaction_version: int = int16("None", tag=2, tagged="1+", default=0)
+    client_transaction_version: int = int16("1+", tag=2, default=0)

@@ -9,6 +9,7 @@ from compat.apache import (
     ApacheKafka,
     ApacheKafkaUnavailableError,
     ApacheTools,
+    WarmTools,
     install,
     message_definitions,
 )
@@ -56,10 +57,11 @@ def show_on_failure(request: pytest.FixtureRequest) -> Callable[[str, Callable[[
 
 
 @pytest.fixture(scope="session")
-def apache_tools() -> ApacheTools:
+def apache_tools() -> Iterator[ApacheTools]:
     """Apache Kafka's console tools; the first test that asks installs them."""
     _require_apache()
-    return ApacheTools.installed()
+    with WarmTools.open() as tools:
+        yield tools
 
 
 @pytest.fixture(scope="session")
@@ -70,9 +72,11 @@ def apache_message_definitions() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def _apache_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    _require_apache()
-    with ApacheKafka(tmp_path_factory.mktemp("apache") / "data", heap="384m") as node:
+def _apache_node(
+    tmp_path_factory: pytest.TempPathFactory, apache_tools: ApacheTools
+) -> Iterator[ApacheKafka]:
+    data = tmp_path_factory.mktemp("apache") / "data"
+    with ApacheKafka(data, heap="384m", tools=apache_tools) as node:
         yield node
 
 

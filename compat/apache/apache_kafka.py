@@ -70,6 +70,7 @@ class ApacheKafka:
         settings: Mapping[str, object] | None = None,
         heap: str = "512m",
         jvm: Sequence[str] = MODEST_JVM,
+        tools: ApacheTools | None = None,
     ) -> None:
         self.data_dir = data_dir.absolute()
         self.port = port or free_port()
@@ -77,7 +78,7 @@ class ApacheKafka:
         self.node_id = node_id if node_id is not None else _existing_node_id(data_dir)
         self.settings = dict(settings or {})
         self.jvm = [f"-Xms{heap}", f"-Xmx{heap}", *jvm]
-        self.tools = ApacheTools.installed()
+        self.tools = tools or ApacheTools.installed()
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0  # where the running process's part of the log file begins
 

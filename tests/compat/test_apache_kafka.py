@@ -63,14 +63,40 @@ def test_message_definitions_hold_requests_and_records(
 def test_a_killed_node_keeps_its_topics_and_its_log_can_be_dumped(
     apache_tools: ApacheTools, tmp_path: Path
 ) -> None:
-    with ApacheKafka(tmp_path / "data") as node:
+    with ApacheKafka(tmp_path / "data", tools=apache_tools) as node:
         created = node.tool("topics", "--create", "--topic", "trucks", "--partitions", 2)
         assert created.returncode == 0, created.stderr
         node.tool("console-producer", "--topic", "trucks", input="position\n")
         node.kill()
         copy = shutil.copytree(node.data_dir, tmp_path / "copy")
-    with ApacheKafka(copy) as node:
+    with ApacheKafka(copy, tools=apache_tools) as node:
         assert node.tool("topics", "--list").stdout.split() == ["trucks"]
     files = sorted(copy.glob("trucks-*/*.log"))
     dump = apache_tools.dump_log(*files, options=["--print-data-log"])
     assert "payload: position" in dump
+
+
+def test_warm_tools_answer_as_tools_of_their_own_process_do(
+    apache: ApacheKafka, apache_tools: ApacheTools, tmp_path: Path
+) -> None:
+    cold = ApacheTools.installed()
+    missing = tmp_path / "00000000000000000000.log"
+    to_node = ("--bootstrap-server", apache.bootstrap)
+    for call in (
+        ("topics", *to_node, "--create", "--topic", "warm", "--partitions", 0),
+        ("topics", *to_node, "--describe", "--topic", "missing"),
+        ("topics", *to_node, "--list"),
+        ("configs", *to_node, "--describe", "--entity-type", "brokers", "--entity-name", 1),
+        ("cluster", "cluster-id", *to_node),
+        ("dump-log", "--files", missing),
+    ):
+        warm_answer, cold_answer = apache_tools.tool(*call), cold.tool(*call)
+        assert warm_answer.returncode == cold_answer.returncode, warm_answer
+        assert warm_answer.stdout.splitlines()[:1] == cold_answer.stdout.splitlines()[:1], call
+
+
+def test_a_tool_that_ends_its_jvm_is_answered_and_the_next_one_works(
+    apache: ApacheKafka, apache_tools: ApacheTools
+) -> None:
+    assert apache_tools.tool("cluster", "no-such-command").returncode == 1
+    assert apache.tool("topics", "--list").returncode == 0

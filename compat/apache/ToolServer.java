@@ -1,0 +1,105 @@
+import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Base64;
+import org.apache.kafka.common.utils.Exit;
+
+/**
+ * Runs Apache Kafka's console tools one after the other in one warm JVM.
+ *
+ * A request is a line of base64 words: main class, standard input, arguments. The answer is a line
+ * as well: exit code, then standard output and standard error as base64.
+ */
+public final class ToolServer {
+    private static final Channel OUT = new Channel();
+    private static final Channel ERR = new Channel();
+    private static final int STILL_RUNNING = -1;
+    private static volatile int exitCode = STILL_RUNNING;
+
+    public static void main(String[] unused) throws IOException {
+        BufferedReader requests =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
+        PrintStream answers = System.out;
+        // Set once: Scala and log4j keep the streams that they saw first.
+        System.setOut(new PrintStream(OUT, true));
+        System.setErr(new PrintStream(ERR, true));
+        Exit.setExitProcedure((code, message) -> end(code));
+        Exit.setHaltProcedure((code, message) -> end(code));
+        for (String request = requests.readLine(); request != null; request = requests.readLine()) {
+            String[] words = request.split(" ", -1);
+            for (int i = 0; i < words.length; i++) {
+                words[i] = new String(Base64.getDecoder().decode(words[i]), StandardCharsets.UTF_8);
+            }
+            int code = run(words[0], words[1], Arrays.copyOfRange(words, 2, words.length));
+            answers.println(code + " " + OUT.take() + " " + ERR.take());
+            answers.flush();
+        }
+        Runtime.getRuntime().halt(0); // a tool may have left threads behind
+    }
+
+    private static int run(String mainClass, String input, String[] arguments) {
+        System.setIn(new ByteArrayInputStream(input.getBytes(StandardCharsets.UTF_8)));
+        exitCode = STILL_RUNNING;
+        try {
+            Class.forName(mainClass).getMethod("main", String[].class).invoke(null, (Object) arguments);
+        } catch (InvocationTargetException thrown) {
+            if (exitCode == STILL_RUNNING) {
+                thrown.getCause().printStackTrace();
+                return 1;
+            }
+        } catch (ReflectiveOperationException noTool) {
+            noTool.printStackTrace();
+            return 1;
+        }
+        return exitCode == STILL_RUNNING ? 0 : exitCode;
+    }
+
+    /**
+     * Ends a tool as the end of its JVM would. Some tools catch every Throwable, complain and exit
+     * once more; only the first wish counts, and nothing is heard of a tool after it.
+     */
+    private static void end(int code) {
+        if (exitCode == STILL_RUNNING) {
+            exitCode = code;
+        }
+        throw new Ended();
+    }
+
+    private static final class Ended extends Error {
+        Ended() {
+            super(null, null, false, false);
+        }
+    }
+
+    /** Collects what is written until somebody takes it. */
+    private static final class Channel extends OutputStream {
+        private ByteArrayOutputStream collected = new ByteArrayOutputStream();
+
+        @Override
+        public synchronized void write(int octet) {
+            if (exitCode == STILL_RUNNING) {
+                collected.write(octet);
+            }
+        }
+
+        @Override
+        public synchronized void write(byte[] octets, int from, int count) {
+            if (exitCode == STILL_RUNNING) {
+                collected.write(octets, from, count);
+            }
+        }
+
+        synchronized String take() {
+            String taken = Base64.getEncoder().encodeToString(collected.toByteArray());
+            collected = new ByteArrayOutputStream();
+            return taken;
+        }
+    }
+}

@@ -1,0 +1,153 @@
+"""One warm JVM that runs many console tools, a tenth of a second each instead of a second."""
+
+import select
+import subprocess
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from compat.apache.installation import install
+from compat.apache.tools import (
+    SHORT_LIVED_JVM,
+    TOOL_TIMEOUT_SECONDS,
+    TOOLS,
+    ApacheTools,
+    Completed,
+    java_command,
+)
+
+SOURCE = Path(__file__).with_name("ToolServer.java")
+
+# The others run long, or are interrupted, or measure: each of them has a process of its own.
+_ASK_AND_ANSWER = frozenset(
+    {
+        "acls",
+        "api-versions",
+        "client-metrics",
+        "cluster",
+        "configs",
+        "consumer-groups",
+        "delegation-tokens",
+        "delete-records",
+        "dump-log",
+        "features",
+        "get-offsets",
+        "groups",
+        "leader-election",
+        "log-dirs",
+        "metadata-quorum",
+        "metadata-shell",
+        "reassign-partitions",
+        "share-groups",
+        "storage",
+        "streams-groups",
+        "topics",
+        "transactions",
+    }
+)
+
+
+class ToolServer:
+    """A process that lives until it is closed; a tool that takes it down costs one restart."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = [*command]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._one_at_a_time = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()  # it holds nothing that an orderly end would save
+            self._process.communicate()
+            self._process = None
+
+    def run(
+        self, main: str, arguments: Sequence[str], standard_input: str, timeout_seconds: float
+    ) -> Completed:
+        """Run one main class to its end."""
+        command = [main, *arguments]
+        words = [main, standard_input, *arguments]
+        request = b" ".join(b64encode(word.encode()) for word in words) + b"\n"
+        with self._one_at_a_time:
+            process = self._running()
+            assert process.stdin is not None
+            process.stdin.write(request)
+            process.stdin.flush()
+            answer = self._answer(process, command, timeout_seconds)
+        code, output, errors = answer.split(b" ")
+        return Completed(
+            command,
+            int(code),
+            b64decode(output).decode(errors="replace"),
+            b64decode(errors).decode(errors="replace"),
+        )
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        return self._process
+
+    def _answer(
+        self, process: subprocess.Popen[bytes], command: list[str], timeout_seconds: float
+    ) -> bytes:
+        """Wait for the answer's line, which is written at once when the tool has ended."""
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], timeout_seconds)
+        if not ready:
+            self.close()
+            raise subprocess.TimeoutExpired(command, timeout_seconds)
+        answer = process.stdout.readline()
+        if not answer.endswith(b"\n"):
+            code = process.wait()
+            self.close()
+            excuse = b64encode(b"the tool ended its JVM; what it printed is lost")
+            return b"%d  %b" % (code, excuse)
+        return answer.rstrip(b"\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmTools(ApacheTools):
+    """The same tools, those that only ask and answer in one warm JVM."""
+
+    server: ToolServer
+
+    @classmethod
+    @contextmanager
+    def open(cls) -> Iterator[Self]:
+        libraries = install()
+        with ToolServer(java_command(libraries, SHORT_LIVED_JVM, str(SOURCE))) as server:
+            yield cls(libraries=libraries, server=server)
+
+    def tool(
+        self,
+        name: str,
+        *arguments: object,
+        input: str | None = None,  # noqa: A002 (named as in subprocess.run)
+        timeout_seconds: float = TOOL_TIMEOUT_SECONDS,
+    ) -> Completed:
+        if name not in _ASK_AND_ANSWER:
+            # Spelled out: a slotted dataclass is made twice, which `super()` cannot follow.
+            return ApacheTools.tool(
+                self, name, *arguments, input=input, timeout_seconds=timeout_seconds
+            )
+        given = [str(argument) for argument in arguments]
+        return self.server.run(TOOLS[name], given, input or "", timeout_seconds)

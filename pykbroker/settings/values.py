@@ -95,3 +95,7 @@ class Settings:
 
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
+
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int

@@ -1,0 +1,97 @@
+"""What each request means: one module per API, and the one table of what we serve.
+
+ApiVersions, the version gate, the decoder and the documents are all derived from `APIS`. A row
+names a module; it is imported when the first request of its kind comes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.message import Message, Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pykbroker.apis.node import Call
+
+    Handle: TypeAlias = Callable[[Any, Call], Message | Awaitable[Message | None] | None]
+
+
+class Api:
+    """One row of the table: an API, the versions we serve of it, and its handler.
+
+    Everything but the key and the range is looked up in the modules of the API's name:
+    `pykbroker_protocol.messages.<name>` for what it looks like, `pykbroker.apis.<name>` for what
+    it means.
+    """
+
+    def __init__(
+        self,
+        key: ApiKey,
+        served: tuple[int, int],
+        *,
+        advertised_from: int | None = None,
+        pipelined: bool = False,
+        answer_only: bool = False,
+    ) -> None:
+        self.key = key
+        self.served = Versions(*served)
+        self.advertised = Versions(
+            served[0] if advertised_from is None else advertised_from, served[1]
+        )
+        self.pipelined = pipelined
+        """Further requests of the connection are served while this one's answer is awaited."""
+        self.answer_only = answer_only
+        """Nobody but the peer cares for the outcome: it is dropped when the peer goes."""
+        self._request_type: type[Message] | None = None
+        self._handle: Handle | None = None
+
+    @property
+    def name(self) -> str:
+        return self.key.name.lower()
+
+    @property
+    def title(self) -> str:
+        """As the protocol spells it: OffsetForLeaderEpoch."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+    @property
+    def request_type(self) -> type[Message]:
+        if self._request_type is None:
+            module = import_module(f"pykbroker_protocol.messages.{self.name}")
+            self._request_type = getattr(module, f"{self.title}Request")
+        assert self._request_type is not None
+        return self._request_type
+
+    @property
+    def handle(self) -> Handle:
+        if self._handle is None:
+            self._handle = import_module(f"pykbroker.apis.{self.name}").handle
+        assert self._handle is not None
+        return self._handle
+
+
+_ROWS = (
+    # KAFKA-18659: released librdkafka takes "gzip, snappy and lz4 work" from Produce version 0.
+    Api(ApiKey.PRODUCE, (3, 13), advertised_from=0, pipelined=True),
+    Api(ApiKey.FETCH, (4, 18), answer_only=True),
+    Api(ApiKey.LIST_OFFSETS, (1, 11)),
+    Api(ApiKey.METADATA, (0, 13)),
+    Api(ApiKey.FIND_COORDINATOR, (0, 6)),
+    Api(ApiKey.API_VERSIONS, (0, 4)),
+    Api(ApiKey.CREATE_TOPICS, (2, 7)),
+    Api(ApiKey.DELETE_TOPICS, (1, 6)),
+    Api(ApiKey.DELETE_RECORDS, (0, 2)),
+    Api(ApiKey.INIT_PRODUCER_ID, (0, 5)),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4)),
+    Api(ApiKey.DESCRIBE_CONFIGS, (1, 4)),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, (1, 5)),
+    Api(ApiKey.CREATE_PARTITIONS, (0, 3)),
+    Api(ApiKey.DESCRIBE_CLUSTER, (0, 2)),
+    Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0)),
+)
+
+APIS: dict[int, Api] = {api.key: api for api in _ROWS}

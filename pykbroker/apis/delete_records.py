@@ -1,0 +1,59 @@
+"""DeleteRecords: the start of partitions moves forward, and what lies before it is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.internal_topics import is_internal
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.delete_records import (
+        DeleteRecordsPartition,
+        DeleteRecordsRequest,
+    )
+
+NO_OFFSET = -1
+
+
+def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[result(topic.name, it, call) for it in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def result(topic: str, asked: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:
+    outcome = delete(topic, asked, call)
+    if isinstance(outcome, Refusal):
+        return DeleteRecordsPartitionResult(
+            partition_index=asked.partition_index, low_watermark=NO_OFFSET, error_code=outcome.code
+        )
+    return DeleteRecordsPartitionResult(
+        partition_index=asked.partition_index, low_watermark=outcome, error_code=ErrorCode.NONE
+    )
+
+
+def delete(topic: str, asked: DeleteRecordsPartition, call: Call) -> int | Refusal:
+    """The new start of the log, or why it stays where it is."""
+    partition = call.node.partitions.get(topic, asked.partition_index)
+    if partition is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if is_internal(topic):
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if not partition.leads:
+        return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if "delete" not in partition.settings.cleanup_policy:
+        return Refusal(ErrorCode.POLICY_VIOLATION)
+    return partition.delete_records_before(asked.offset, call.node.clock.now_ms())

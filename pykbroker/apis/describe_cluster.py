@@ -1,0 +1,60 @@
+"""DescribeCluster: the cluster's id, its controller, and the brokers one can reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.describe_cluster import DescribeClusterRequest
+
+BROKERS = 1
+CONTROLLERS = 2
+ENDPOINT_TYPE_SINCE_VERSION = 1
+ALL_OPERATIONS_ON_A_CLUSTER = sum(1 << code for code in (7, 8, 9, 10, 11, 12, 5))
+"""Alter, AlterConfigs, ClusterAction, Create, Describe, DescribeConfigs, IdempotentWrite."""
+
+
+def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    image = call.node.image
+    if call.version >= ENDPOINT_TYPE_SINCE_VERSION and request.endpoint_type != BROKERS:
+        return refused(request)
+    listener = call.peer.listener
+    return DescribeClusterResponse(
+        error_code=ErrorCode.NONE,
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=broker.id,
+                host=broker.listeners[listener][0],
+                port=broker.listeners[listener][1],
+                rack=broker.rack,
+                is_fenced=broker.fenced,
+            )
+            for broker in image.brokers.values()
+            if listener in broker.listeners
+            and (request.include_fenced_brokers or not broker.fenced)
+        ],
+    )
+
+
+def refused(request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """This is a broker's listener; what controllers there are is asked at one of theirs."""
+    code = (
+        ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        if request.endpoint_type == CONTROLLERS
+        else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+    )
+    return DescribeClusterResponse(
+        error_code=code,
+        error_message=code.sentence,
+        cluster_id="",
+        brokers=(),
+    )

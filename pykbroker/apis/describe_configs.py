@@ -1,0 +1,104 @@
+"""DescribeConfigs: each property's value, and the places it could come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.apis.resources import ResourceType, broker_id_of
+from pykbroker.settings import describe_broker, describe_cluster_default, describe_topic
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pykbroker.apis.node import Call
+    from pykbroker.settings import DescribedProperty
+    from pykbroker_protocol.messages.describe_configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+    )
+
+
+def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[result(resource, request, call) for resource in request.resources]
+    )
+
+
+def result(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
+) -> DescribeConfigsResult:
+    found = described(resource, call)
+    if isinstance(found, Refusal):
+        return DescribeConfigsResult(
+            error_code=found.code,
+            error_message=found.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=(),
+        )
+    keys = resource.configuration_keys
+    return DescribeConfigsResult(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[row(it, request) for it in found if keys is None or it.name in keys],
+    )
+
+
+def described(
+    resource: DescribeConfigsResource, call: Call
+) -> Iterable[DescribedProperty] | Refusal:
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            return described_topic(resource.resource_name, call)
+        case ResourceType.BROKER:
+            return described_broker(resource.resource_name, call)
+        case unsupported:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST, f"Resource type {unsupported} has no configuration here."
+            )
+
+
+def described_topic(name: str, call: Call) -> Iterable[DescribedProperty] | Refusal:
+    image = call.node.image
+    if name not in image.topics:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    overrides = image.configurations.get((ResourceType.TOPIC, name), {})
+    return describe_topic(call.node.settings, overrides)
+
+
+def described_broker(name: str, call: Call) -> Iterable[DescribedProperty] | Refusal:
+    if not name:
+        return describe_cluster_default(call.node.settings)
+    node_id = broker_id_of(name)
+    if node_id != call.node.node_id:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {call.node.node_id} or empty string, "
+            f"but received {name}",
+        )
+    return describe_broker(call.node.settings)
+
+
+def row(it: DescribedProperty, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=it.name,
+        value=it.value,
+        read_only=it.is_read_only,
+        config_source=it.source,
+        is_sensitive=it.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in (it.synonyms if request.include_synonyms else ())
+        ],
+        config_type=it.type,
+        documentation=it.documentation if request.include_documentation else None,
+    )

@@ -1,0 +1,91 @@
+"""DescribeTopicPartitions: topics in order of name, a bounded number of partitions a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.internal_topics import is_internal
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.message import ZERO_UUID
+from pykbroker_protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pykbroker.apis.node import Call
+    from pykbroker.controller.image import PartitionImage, TopicImage
+    from pykbroker_protocol.messages.describe_topic_partitions import (
+        DescribeTopicPartitionsRequest,
+    )
+
+NO_LEADER = -1
+
+
+def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+    cursor = request.cursor
+    names = sorted({topic.name for topic in request.topics} or call.node.image.topics)
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    bound = call.node.settings.max_request_partition_size_limit
+    left = max(1, min(request.response_partition_limit, bound))
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        topic = call.node.image.topics.get(name)
+        if topic is None:
+            topics.append(missing_row(name))
+            continue
+        if left == 0:
+            return page(topics, Cursor(topic_name=name, partition_index=0))
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        shown = topic.partitions[first : first + left]
+        topics.append(topic_row(topic, shown))
+        left -= len(shown)
+        if first + len(shown) < len(topic.partitions):
+            return page(topics, Cursor(topic_name=name, partition_index=first + len(shown)))
+    return page(topics, None)
+
+
+def page(
+    topics: Sequence[DescribeTopicPartitionsResponseTopic], next_cursor: Cursor | None
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
+
+
+def missing_row(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=is_internal(name),
+        partitions=(),
+    )
+
+
+def topic_row(
+    topic: TopicImage, partitions: Sequence[PartitionImage]
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=[partition_row(partition) for partition in partitions],
+    )
+
+
+def partition_row(partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+    has_leader = partition.leader != NO_LEADER
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.in_sync,
+        offline_replicas=(),
+    )

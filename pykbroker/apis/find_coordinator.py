@@ -1,0 +1,101 @@
+"""FindCoordinator: the leader of the internal partition that a group's name falls on.
+
+The internal topic is made when the first client asks; until it has a leader the client is told to
+ask again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.controller.topics import NewTopic
+from pykbroker.internal_topics import CONSUMER_OFFSETS, partition_of_name
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+BATCHED_SINCE_VERSION = 4
+NO_NODE = -1
+
+
+class Located(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+
+
+NOT_LOCATED = Located(NO_NODE, "", -1)
+
+
+def handle(
+    request: FindCoordinatorRequest, call: Call
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    if request.key_type != GROUP or CONSUMER_OFFSETS in call.node.image.topics:
+        return answer(request, call)
+    return create_and_answer(request, call)
+
+
+async def create_and_answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    await call.node.controller.create_topics([offsets_topic(call)])
+    return answer(request, call)
+
+
+def offsets_topic(call: Call) -> NewTopic:
+    settings = call.node.settings
+    brokers = sum(not broker.fenced for broker in call.node.image.brokers.values())
+    return NewTopic(
+        name=CONSUMER_OFFSETS,
+        partitions=settings.offsets_topic_num_partitions,
+        replication_factor=min(settings.offsets_topic_replication_factor, brokers),
+        configuration={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(settings.offsets_topic_segment_bytes),
+        },
+    )
+
+
+def answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    if call.version >= BATCHED_SINCE_VERSION:
+        rows = [row(key, locate(key, request.key_type, call)) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=rows)
+    found = locate(request.key, request.key_type, call)
+    if isinstance(found, Refusal):
+        return FindCoordinatorResponse(
+            error_code=found.code,
+            error_message=found.message,
+            node_id=NO_NODE,
+            port=NOT_LOCATED.port,
+        )
+    return FindCoordinatorResponse(node_id=found.node_id, host=found.host, port=found.port)
+
+
+def row(key: str, found: Located | Refusal) -> Coordinator:
+    if isinstance(found, Refusal):
+        return Coordinator(
+            key=key,
+            node_id=NO_NODE,
+            port=NOT_LOCATED.port,
+            error_code=found.code,
+            error_message=found.message,
+        )
+    return Coordinator(key=key, node_id=found.node_id, host=found.host, port=found.port)
+
+
+def locate(key: str, key_type: int, call: Call) -> Located | Refusal:
+    if key_type not in (GROUP, TRANSACTION, SHARE):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Key type {key_type} is not known.")
+    topic = call.node.image.topics.get(CONSUMER_OFFSETS)
+    if key_type != GROUP or topic is None:
+        return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
+    leader = topic.partitions[partition_of_name(key, len(topic.partitions))].leader
+    broker = call.node.image.brokers.get(leader)
+    if broker is None or call.peer.listener not in broker.listeners:
+        return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
+    return Located(leader, *broker.listeners[call.peer.listener])

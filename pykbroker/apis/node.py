@@ -1,0 +1,52 @@
+"""What the handlers of requests work with: the parts of this node, put together by `broker`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pykbroker.apis.fetch_sessions import FetchSessions
+    from pykbroker.apis.producer_ids import ProducerIds
+    from pykbroker.clock import Clock
+    from pykbroker.controller.controller import Controller
+    from pykbroker.controller.image import ClusterImage
+    from pykbroker.partitions.board import Partitions
+    from pykbroker.settings import Settings
+    from pykbroker.transport.peer import Peer
+
+
+class Endpoint(NamedTuple):
+    host: str
+    port: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """One broker, as its request handlers see it."""
+
+    node_id: int
+    settings: Settings
+    clock: Clock
+    controller: Controller
+    partitions: Partitions
+    fetch_sessions: FetchSessions
+    producer_ids: ProducerIds
+    endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
+    """Where clients find this node, by listener name."""
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.controller.image
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Call:
+    """One request's circumstances: its version, who sends it, and the node that serves it."""
+
+    node: Node
+    version: int
+    client_id: str | None
+    peer: Peer

@@ -1,0 +1,53 @@
+"""OffsetForLeaderEpoch: where an epoch ended, so that a reader finds out what it has lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.offset_for_leader_epoch import (
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderPartition,
+    )
+
+
+def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[answer(topic.topic, it, call) for it in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def answer(topic: str, asked: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    partition = call.node.partitions.get(topic, asked.partition)
+    if partition is None:
+        return EpochEndOffset(
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partition=asked.partition
+        )
+    refusal = partition.epoch_refusal(asked.current_leader_epoch)
+    if refusal is not None:
+        return EpochEndOffset(error_code=refusal.code, partition=asked.partition)
+    log = partition.log
+    if asked.leader_epoch == partition.leadership.leader_epoch:
+        epoch, end_offset = asked.leader_epoch, log.log_end_offset
+    else:
+        epoch, end_offset = log.leader_epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
+    return EpochEndOffset(
+        error_code=ErrorCode.NONE,
+        partition=asked.partition,
+        leader_epoch=epoch,
+        end_offset=end_offset,
+    )

@@ -1,0 +1,211 @@
+"""Produce: each partition's batch is appended or refused on its own.
+
+acks=0 is not answered, acks=1 is answered once the leader has the records, acks=all once every
+in-sync replica has them. What was refused comes back as an error of its partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pykbroker.partitions.waiting import until_committed
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable
+
+    from pykbroker.apis.node import Call
+    from pykbroker.partitions.partition import Partition, Written
+    from pykbroker_protocol.messages.produce import (
+        PartitionProduceData,
+        ProduceRequest,
+        TopicProduceData,
+    )
+
+ALL, NONE = -1, 0
+TOPIC_IDS_SINCE_VERSION = 13
+LEADER_HINT_SINCE_VERSION = 10
+
+Uncommitted = list[tuple["Partition", "Written", PartitionProduceResponse]]
+
+
+def handle(
+    request: ProduceRequest, call: Call
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if request.acks not in (ALL, NONE, 1):
+        return refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.transactional_id is not None:
+        return refuse_all(request, ErrorCode.INVALID_REQUEST)
+    uncommitted: Uncommitted = []
+    response = ProduceResponse(
+        responses=[
+            append_topic(topic, request.acks, call, uncommitted) for topic in request.topic_data
+        ]
+    )
+    if request.acks == NONE:
+        return None
+    if uncommitted:
+        return answer_when_committed(response, uncommitted, request.timeout_ms)
+    if call.version >= LEADER_HINT_SINCE_VERSION:
+        return with_leaders(response, call)
+    return response
+
+
+def append_topic(
+    topic: TopicProduceData, acks: int, call: Call, uncommitted: Uncommitted
+) -> TopicProduceResponse:
+    name: str | None = topic.name
+    if call.version >= TOPIC_IDS_SINCE_VERSION:
+        name = call.node.partitions.topic_name(topic.topic_id)
+    return TopicProduceResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partition_responses=[
+            append(name, it, acks, call, uncommitted) for it in topic.partition_data
+        ],
+    )
+
+
+def append(
+    topic: str | None,
+    request: PartitionProduceData,
+    acks: int,
+    call: Call,
+    uncommitted: Uncommitted,
+) -> PartitionProduceResponse:
+    if topic is None:
+        return refused(request.index, Refusal(ErrorCode.UNKNOWN_TOPIC_ID))
+    partition = call.node.partitions.get(topic, request.index)
+    if partition is None:
+        return refused(request.index, Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    records = request.records
+    assert records is None or isinstance(records, memoryview)
+    written = partition.append(
+        records,
+        required_acks=acks,
+        produce_version=call.version,
+        now_ms=call.node.clock.now_ms(),
+    )
+    if isinstance(written, Refusal):
+        return refused(request.index, written)
+    answer = PartitionProduceResponse(
+        index=request.index,
+        error_code=ErrorCode.NONE,
+        base_offset=written.first_offset,
+        log_append_time_ms=written.log_append_time_ms,
+        log_start_offset=written.log_start_offset,
+    )
+    if acks == ALL and partition.high_watermark <= written.last_offset:
+        uncommitted.append((partition, written, answer))
+    return answer
+
+
+def refused(index: int, refusal: Refusal) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index, error_code=refusal.code, base_offset=-1, error_message=refusal.message
+    )
+
+
+async def answer_when_committed(
+    response: ProduceResponse, uncommitted: Uncommitted, timeout_ms: int
+) -> ProduceResponse:
+    """Waits for the in-sync replicas; what they do not confirm in time is told as timed out."""
+    outcomes = await asyncio.gather(
+        *(
+            until_committed(partition, written.last_offset + 1, timeout_ms / 1000)
+            for partition, written, _ in uncommitted
+        )
+    )
+    late = {
+        id(answer)
+        for (_, _, answer), is_committed in zip(uncommitted, outcomes, strict=True)
+        if not is_committed
+    }
+    return response.replace(
+        responses=[
+            topic.replace(partition_responses=list(timed_out(topic.partition_responses, late)))
+            for topic in response.responses
+        ]
+    )
+
+
+def timed_out(
+    answers: Iterable[PartitionProduceResponse], late: set[int]
+) -> Iterable[PartitionProduceResponse]:
+    for answer in answers:
+        if id(answer) in late:
+            yield refused(answer.index, Refusal(ErrorCode.REQUEST_TIMED_OUT))
+        else:
+            yield answer
+
+
+def refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse | None:
+    if request.acks == NONE:
+        return None
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    refused(it.index, Refusal(code)) for it in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def with_leaders(response: ProduceResponse, call: Call) -> ProduceResponse:
+    """Tell a client that has come to the wrong node where the leader is (KIP-951)."""
+    lost = [
+        (topic, answer)
+        for topic in response.responses
+        for answer in topic.partition_responses
+        if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    ]
+    if not lost:
+        return response
+    hints = {}
+    leaders = set()
+    for topic, answer in lost:
+        name = topic.name or call.node.partitions.topic_name(topic.topic_id)
+        partition = call.node.partitions.get(name or "", answer.index)
+        if partition is not None:
+            leadership = partition.leadership
+            leaders.add(leadership.leader)
+            hints[id(answer)] = LeaderIdAndEpoch(
+                leader_id=leadership.leader, leader_epoch=leadership.leader_epoch
+            )
+    return response.replace(
+        responses=[
+            topic.replace(
+                partition_responses=[
+                    answer.replace(current_leader=hints[id(answer)])
+                    if id(answer) in hints
+                    else answer
+                    for answer in topic.partition_responses
+                ]
+            )
+            for topic in response.responses
+        ],
+        node_endpoints=endpoints_of(leaders, call),
+    )
+
+
+def endpoints_of(node_ids: set[int], call: Call) -> list[NodeEndpoint]:
+    brokers = call.node.image.brokers
+    return [
+        NodeEndpoint(node_id=it, host=host, port=port, rack=brokers[it].rack)
+        for it in sorted(node_ids)
+        if it in brokers and call.peer.listener in brokers[it].listeners
+        for host, port in (brokers[it].listeners[call.peer.listener],)
+    ]

@@ -1,0 +1,272 @@
+"""The composition root: which parts a broker has, and in which order they start and stop.
+
+listeners ── transport ── apis ─┬─ partitions ── logs on disk
+                                └─ controller ── metadata log on disk
+                                       │
+              what it decides ─────────┴──> partitions follow
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from pykbroker.apis.dispatch import Dispatcher
+from pykbroker.apis.fetch_sessions import FetchSessions
+from pykbroker.apis.node import Node
+from pykbroker.apis.producer_ids import ProducerIds
+from pykbroker.clock import Chance, Clock, SystemChance, SystemClock
+from pykbroker.controller.controller import Controller
+from pykbroker.controller.topics import NewTopic
+from pykbroker.partitions.board import Partitions, log_configuration
+from pykbroker.partitions.upkeep import Upkeep
+from pykbroker.settings import Listener as Address
+from pykbroker.settings import connections_by_host, parse_listener, with_dynamic
+from pykbroker.transport.edge import NetworkEdge
+from pykbroker.transport.limits import ConnectionLimits
+from pykbroker.transport.listener import CannotListen, Listener, bind
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MalformedCheckpoint, MetaProperties
+from pykbroker_storage.log_directory import LogDirectory, LogDirectoryRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pykbroker.controller.changes import Changes
+    from pykbroker.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS_MAX = 5.0
+BROKER = 4
+"""The resource type of brokers, as configuration records number it."""
+
+
+class CannotStart(Exception):
+    """The broker cannot serve; the reason is one line for the operator."""
+
+
+class Broker:
+    """A running node: everything in one process, with nothing else to set up."""
+
+    def __init__(self, *, settings: Settings, clock: Clock, chance: Chance) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.chance = chance
+        self.addresses: list[Address] = []
+        self._ending = contextlib.AsyncExitStack()
+
+    directory: LogDirectory
+    controller: Controller
+    partitions: Partitions
+    node: Node
+    edge: NetworkEdge
+
+    @classmethod
+    async def start(
+        cls,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        ephemeral: bool = False,
+    ) -> Self:
+        """A broker that serves; `ephemeral` data is not flushed, for it need not survive."""
+        broker = cls(
+            settings=settings, clock=clock or SystemClock(), chance=chance or SystemChance()
+        )
+        try:
+            await broker.open(durable=not ephemeral)
+        except (CannotListen, LogDirectoryRefused) as error:
+            await broker.stop()
+            raise CannotStart(str(error)) from error
+        except BaseException:
+            await broker.stop()
+            raise
+        return broker
+
+    async def open(self, *, durable: bool) -> None:
+        listeners = await self.bind_listeners()
+        self.open_directory()
+        await self.open_controller(durable=durable)
+        self.open_partitions()
+        self.node = Node(
+            node_id=self.settings.node_id,
+            settings=self.settings,
+            clock=self.clock,
+            controller=self.controller,
+            partitions=self.partitions,
+            fetch_sessions=FetchSessions(
+                self.settings.max_incremental_fetch_session_cache_slots,
+                lambda: self.chance.below(2**31 - 1) + 1,
+            ),
+            producer_ids=ProducerIds(self.controller),
+        )
+        self.start_upkeep()
+        self.open_doors(listeners)
+
+    # --- the parts, in the order they start
+
+    async def bind_listeners(self) -> list[Listener]:
+        given = tuple(parse_listener(it) for it in self.settings.advertised_listeners or ())
+        limits = connection_limits(self.settings)
+        listeners = []
+        for wanted in (parse_listener(it) for it in self.settings.listeners):
+            listener = await bind(wanted.name, wanted.host, wanted.port, limits)
+            self._ending.callback(listener.close)
+            listeners.append(listener)
+            bound = Address(wanted.name, wanted.host, listener.address.port)
+            self.addresses.append(advertised(bound, given))
+        return listeners
+
+    def open_directory(self) -> None:
+        if len(self.settings.log_dirs) != 1:
+            raise CannotStart("log.dirs names several directories; this broker works in one")
+        (path,) = self.settings.log_dirs
+        self.directory = LogDirectory.open(
+            path,
+            cluster_id=cluster_id_in(path) or text_of(self.chance.uuid_bytes()),
+            node_id=self.settings.node_id,
+            new_directory_id=self.chance.uuid_bytes(),
+            configuration=log_configuration(self.settings.topic_defaults),
+        )
+        self._ending.callback(self.close_directory)
+
+    def close_directory(self) -> None:
+        self.directory.close(
+            self.partitions.high_watermarks() if hasattr(self, "partitions") else {},
+            now_ms=self.clock.now_ms(),
+        )
+
+    async def open_controller(self, *, durable: bool) -> None:
+        settings = self.settings
+        self.controller = await Controller.open(
+            self.directory, settings=settings, clock=self.clock, chance=self.chance, durable=durable
+        )
+        self._ending.push_async_callback(self.controller.close)
+        await self.controller.join(
+            listeners={it.name: (it.host, it.port) for it in self.addresses},
+            rack=settings.broker_rack,
+        )
+
+    def open_partitions(self) -> None:
+        self.partitions = Partitions(
+            node_id=self.settings.node_id,
+            directory=self.directory,
+            settings=self.settings,
+            clock=self.clock,
+        )
+        self.apply_broker_configuration()
+        self.partitions.follow(self.controller.image, self.controller.image.topics.values())
+        self.controller.observe(self.follow)
+
+    def start_upkeep(self) -> None:
+        tasks = Upkeep(self.partitions).start()
+        self._ending.push_async_callback(end_tasks, tasks)
+
+    def open_doors(self, listeners: Iterable[Listener]) -> None:
+        self.edge = NetworkEdge(Dispatcher(self.node).serve, connection_limits(self.settings))
+        self._ending.push_async_callback(self.edge.stop, STOP_SECONDS_MAX)
+        for listener in listeners:
+            self.edge.open(listener)
+
+    # --- following the controller
+
+    def follow(self, changes: Changes) -> None:
+        image = self.controller.image
+        for topic in changes.topics_deleted:
+            self.partitions.drop(topic)
+        self.partitions.follow(image, changes.topics_changed)
+        for resource_type, name in changes.configurations_changed:
+            if resource_type == BROKER:
+                self.apply_broker_configuration()
+            else:
+                self.partitions.reconfigure(image, name)
+
+    def apply_broker_configuration(self) -> None:
+        """What is stored in the cluster's metadata goes before what the file says."""
+        stored = self.controller.image.configurations
+        this_broker = stored.get((BROKER, str(self.settings.node_id)), {})
+        cluster_default = stored.get((BROKER, ""), {})
+        self.settings = with_dynamic(
+            self.settings, cluster_default=cluster_default, this_broker=this_broker
+        )
+        self.partitions.change_defaults(self.settings, self.controller.image)
+        if hasattr(self, "node"):
+            self.node.settings = self.settings
+            self.edge.limits = connection_limits(self.settings)
+
+    # --- for whoever started it
+
+    @property
+    def node_id(self) -> int:
+        return self.settings.node_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self.controller.image.cluster_id
+
+    @property
+    def bootstrap(self) -> str:
+        _, host, port = self.addresses[0]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    async def create_topics(self, topics: Iterable[tuple[str, int, int]]) -> None:
+        """Make topics of (name, partitions, replicas); those that exist are left as they are."""
+        wanted = [
+            NewTopic(name=name, partitions=partitions, replication_factor=replicas)
+            for name, partitions, replicas in topics
+        ]
+        outcomes = await self.controller.create_topics(wanted)
+        for topic, outcome in zip(wanted, outcomes, strict=True):
+            if isinstance(outcome, Refusal) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise CannotStart(f"topic {topic.name}: {outcome.message or outcome.code.sentence}")
+
+    async def stop(self) -> None:
+        """Answer what is under way, write down what makes the next start quick, let go."""
+        await self._ending.aclose()
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    return ConnectionLimits(
+        request_bytes_max=settings.socket_request_max_bytes,
+        idle_ms_max=settings.connections_max_idle_ms,
+        connections_max=settings.max_connections,
+        connections_per_ip_max=settings.max_connections_per_ip,
+        connections_per_ip_overrides=connections_by_host(settings.max_connections_per_ip_overrides),
+        accept_backlog_max=settings.socket_listen_backlog_size,
+        send_buffer_bytes=settings.socket_send_buffer_bytes,
+        receive_buffer_bytes=settings.socket_receive_buffer_bytes,
+    )
+
+
+def advertised(bound: Address, given: Iterable[Address]) -> Address:
+    """What clients are told of a bound listener: what was given, else where it is bound."""
+    for address in given:
+        if address.name == bound.name:
+            return Address(bound.name, address.host, address.port or bound.port)
+    is_wildcard = bound.host in {"", "0.0.0.0", "::"}  # noqa: S104  # recognised, not bound
+    return Address(bound.name, socket.gethostname() if is_wildcard else bound.host, bound.port)
+
+
+def cluster_id_in(path: str) -> str | None:
+    """The cluster that a directory belongs to already."""
+    try:
+        return MetaProperties.decode(Path(path, META_PROPERTIES_FILE).read_bytes()).cluster_id
+    except (OSError, MalformedCheckpoint):
+        return None  # opening the directory says what is wrong with it
+
+
+def text_of(uuid: bytes) -> str:
+    return base64.urlsafe_b64encode(uuid).decode().rstrip("=")

@@ -1,0 +1,156 @@
+"""All partitions that this node holds, kept as the cluster's metadata says."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pykbroker.partitions.partition import Leadership, Partition
+from pykbroker.settings import resolve_topic
+from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pykbroker.clock import Clock
+    from pykbroker.controller.image import ClusterImage, PartitionImage, TopicImage
+    from pykbroker.settings import Settings, TopicSettings
+    from pykbroker_storage.log import Log
+    from pykbroker_storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+TOPIC = 2
+"""The resource type of topics, as configuration records number it."""
+
+
+class Partitions:
+    """Finds partitions for requests, and follows what the controller has decided."""
+
+    def __init__(
+        self, *, node_id: int, directory: LogDirectory, settings: Settings, clock: Clock
+    ) -> None:
+        self.node_id = node_id
+        self.directory = directory
+        self.settings = settings
+        self.clock = clock
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._topic_names: dict[bytes, str] = {}
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        return self._partitions.get((topic, index))
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self._topic_names.get(topic_id)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(tuple(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        return {name: it.high_watermark for name, it in self._partitions.items()}
+
+    # --- following the metadata
+
+    def follow(self, image: ClusterImage, topics: Iterable[TopicImage]) -> None:
+        """Create what is missing of these topics, and take over who leads."""
+        for topic in topics:
+            self._topic_names[topic.id] = topic.name
+            settings = self.topic_settings(image, topic.name)
+            for partition in topic.partitions:
+                if self.node_id in partition.replicas:
+                    self.follow_partition(topic, partition, settings)
+
+    def follow_partition(
+        self, topic: TopicImage, image: PartitionImage, settings: TopicSettings
+    ) -> None:
+        known = self._partitions.get((topic.name, image.index))
+        if known is not None and known.topic_id == topic.id:
+            known.lead_or_follow(leadership_of(image))
+            return
+        log = self.open_log(topic, image.index, settings)
+        self._partitions[topic.name, image.index] = Partition(
+            topic=topic.name,
+            index=image.index,
+            topic_id=topic.id,
+            node_id=self.node_id,
+            log=log,
+            leadership=leadership_of(image),
+            settings=settings,
+            high_watermark=self.directory.high_watermark((topic.name, image.index)),
+        )
+
+    def open_log(self, topic: TopicImage, index: int, settings: TopicSettings) -> Log:
+        """The log that lies on disk, or a new one; that of another topic id gives way."""
+        name, now_ms = (topic.name, index), self.clock.now_ms()
+        configuration = log_configuration(settings)
+        if name in self.directory and self.directory.topic_id(name) not in (topic.id, None):
+            logger.warning("%s-%d on disk belongs to a deleted topic of that name; removed", *name)
+            self.directory.delete_log(name, now_ms=now_ms)
+        if name not in self.directory:
+            return self.directory.create_log(
+                name, topic_id=topic.id, configuration=configuration, now_ms=now_ms
+            )
+        log = self.directory.log(name, now_ms=now_ms)
+        log.configuration = configuration
+        return log
+
+    def topic_settings(self, image: ClusterImage, topic: str) -> TopicSettings:
+        return resolve_topic(self.settings, image.configurations.get((TOPIC, topic), {}))
+
+    def change_defaults(self, settings: Settings, image: ClusterImage) -> None:
+        """The broker's own properties have changed, and with them what topics do not override."""
+        self.settings = settings
+        for topic in image.topics:
+            self.reconfigure(image, topic)
+
+    def reconfigure(self, image: ClusterImage, topic: str) -> None:
+        settings = self.topic_settings(image, topic)
+        found = image.topics.get(topic)
+        for index in range(len(found.partitions) if found else 0):
+            partition = self._partitions.get((topic, index))
+            if partition is not None:
+                partition.settings = settings
+                partition.log.configuration = log_configuration(settings)
+
+    def drop(self, topic: TopicImage) -> None:
+        """A deleted topic's logs go; who is still reading keeps what it holds."""
+        self._topic_names.pop(topic.id, None)
+        for image in topic.partitions:
+            partition = self._partitions.get((topic.name, image.index))
+            if partition is None or partition.topic_id != topic.id:
+                continue
+            del self._partitions[topic.name, image.index]
+            partition.wake_all()
+            self.directory.delete_log((topic.name, image.index), now_ms=self.clock.now_ms())
+
+
+def leadership_of(image: PartitionImage) -> Leadership:
+    return Leadership(
+        leader=image.leader,
+        leader_epoch=image.leader_epoch,
+        partition_epoch=image.partition_epoch,
+        replicas=tuple(image.replicas),
+        in_sync=tuple(image.in_sync),
+    )
+
+
+def log_configuration(settings: TopicSettings) -> LogConfiguration:
+    """The part of a topic's settings that its log acts on."""
+    return LogConfiguration(
+        segment_bytes=settings.segment_bytes,
+        segment_ms=settings.segment_ms,
+        segment_jitter_ms=settings.segment_jitter_ms,
+        segment_index_bytes=settings.segment_index_bytes,
+        index_interval_bytes=settings.index_interval_bytes,
+        retention_ms=settings.retention_ms,
+        retention_bytes=settings.retention_bytes,
+        flush_messages=settings.flush_messages,
+        flush_ms=settings.flush_ms,
+        file_delete_delay_ms=settings.file_delete_delay_ms,
+        message_timestamp_type=TimestampSource(settings.message_timestamp_type),
+        max_message_bytes=settings.max_message_bytes,
+        cleanup_policy=frozenset(CleanupPolicy(it) for it in settings.cleanup_policy),
+    )

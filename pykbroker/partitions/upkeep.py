@@ -1,0 +1,90 @@
+"""What a log needs from time to time: retention, flushing, checkpoints, and old files swept away.
+
+Each round is short work on the event loop, partition by partition with a breath between; what
+waits for a disk is done on another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pykbroker.partitions.board import Partitions
+    from pykbroker.partitions.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+SWEEP_MS = 1_000
+FLUSH_LOOK_MS_MAX = 1_000
+PARTITIONS_PER_BREATH = 100
+
+
+class Upkeep:
+    """The periodic work of a node, each kind in a task of its own."""
+
+    def __init__(self, partitions: Partitions) -> None:
+        self.partitions = partitions
+        self.settings = partitions.settings
+        self.clock = partitions.clock
+
+    def start(self) -> list[asyncio.Task[None]]:
+        rounds: list[tuple[Callable[[], object], int]] = [
+            (self.enforce_retention, self.settings.log_retention_check_interval_ms),
+            (self.checkpoint, self.settings.replica_high_watermark_checkpoint_interval_ms),
+            (self.flush, FLUSH_LOOK_MS_MAX),
+            (self.sweep, SWEEP_MS),
+            (self.expire_producers, self.settings.producer_id_expiration_check_interval_ms),
+        ]
+        return [asyncio.create_task(self.repeat(work, each_ms)) for work, each_ms in rounds]
+
+    async def repeat(self, work: Callable[[], object], each_ms: int) -> None:
+        while True:
+            await asyncio.sleep(each_ms / 1000)
+            try:
+                outcome = work()
+                if asyncio.iscoroutine(outcome):
+                    await outcome
+            except OSError:
+                logger.exception("upkeep failed and is tried again later")
+
+    async def each(self, work: Callable[[Partition], object]) -> None:
+        """Do something at every partition, and let requests in between."""
+        for count, partition in enumerate(self.partitions):
+            work(partition)
+            if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
+                await asyncio.sleep(0)
+
+    async def enforce_retention(self) -> None:
+        now_ms = self.clock.now_ms()
+        await self.each(lambda it: let_go_of_the_old(it, now_ms))
+
+    async def expire_producers(self) -> None:
+        now_ms, age_ms = self.clock.now_ms(), self.settings.producer_id_expiration_ms
+        await self.each(lambda it: it.log.producers.expire(now_ms, age_ms))
+
+    async def flush(self) -> None:
+        for partition in self.partitions:
+            upto = partition.log.flush_due(self.clock.now_ms())
+            if upto is not None:
+                await asyncio.to_thread(partition.log.flush, upto)
+
+    def checkpoint(self) -> None:
+        self.partitions.directory.checkpoint(self.partitions.high_watermarks())
+
+    async def sweep(self) -> None:
+        await asyncio.to_thread(self.partitions.directory.sweep, self.clock.now_ms())
+
+
+def let_go_of_the_old(partition: Partition, now_ms: int) -> None:
+    count = partition.log.enforce_retention(now_ms, partition.high_watermark)
+    if count:
+        logger.info(
+            "%s: retention removed %d segments; the log starts at offset %d",
+            partition,
+            count,
+            partition.log.log_start_offset,
+        )

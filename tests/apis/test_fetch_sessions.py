@@ -1,0 +1,104 @@
+"""Fetch sessions: what a client has named once is remembered until it changes it."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from pykbroker.apis.fetch_sessions import (
+    EVICTION_AGE_MS,
+    FetchSession,
+    FetchSessions,
+    WantedPartition,
+)
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+
+
+def sessions(slots_max: int = 10) -> FetchSessions:
+    numbers = count(1)
+    return FetchSessions(slots_max, lambda: next(numbers))
+
+
+def fetch(
+    session_id: int, epoch: int, *indexes: int, offset: int = 0, forgotten: tuple[int, ...] = ()
+) -> FetchRequest:
+    partitions = [
+        FetchPartition(partition=it, fetch_offset=offset, partition_max_bytes=1) for it in indexes
+    ]
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[FetchTopic(topic="t", partitions=partitions)] if indexes else [],
+        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=forgotten)]
+        if forgotten
+        else [],
+    )
+
+
+def opened(store: FetchSessions, *indexes: int, now_ms: int = 0) -> FetchSession:
+    session = store.find(fetch(0, 0, *indexes), uses_topic_ids=False, now_ms=now_ms)
+    assert isinstance(session, FetchSession)
+    return session
+
+
+def refusal(found: object) -> ErrorCode:
+    assert isinstance(found, Refusal)
+    return found.code
+
+
+def indexes_of(session: FetchSession) -> list[int]:
+    return [wanted.number for wanted in session.partitions]
+
+
+def test_a_fetch_without_a_session_has_none() -> None:
+    assert sessions().find(fetch(0, -1, 0), uses_topic_ids=False, now_ms=0) is None
+
+
+def test_an_increment_adds_changes_and_forgets_partitions() -> None:
+    store = sessions()
+    session = opened(store, 0, 1)
+    again = store.find(
+        fetch(session.session_id, 1, 1, 2, offset=7, forgotten=(0,)), uses_topic_ids=False, now_ms=1
+    )
+    assert again is session
+    assert indexes_of(session) == [1, 2]
+    assert session.partitions[WantedPartition("t", bytes(16), 1)].asked.fetch_offset == 7
+
+
+def test_the_wrong_session_epoch_or_naming_is_refused() -> None:
+    store = sessions()
+    session = opened(store, 0)
+    unknown = store.find(fetch(99, 1), uses_topic_ids=False, now_ms=0)
+    early = store.find(fetch(session.session_id, 2), uses_topic_ids=False, now_ms=0)
+    by_id = store.find(fetch(session.session_id, 1), uses_topic_ids=True, now_ms=0)
+    assert refusal(unknown) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert refusal(early) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert refusal(by_id) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_final_epoch_closes_the_session() -> None:
+    store = sessions()
+    session = opened(store, 0)
+    assert store.find(fetch(session.session_id, -1), uses_topic_ids=False, now_ms=0) is None
+    assert not store.sessions
+
+
+def test_a_full_store_gives_no_session_until_one_has_gone_idle() -> None:
+    store = sessions(slots_max=1)
+    opened(store, 0, now_ms=0)
+    assert store.find(fetch(0, 0, 0), uses_topic_ids=False, now_ms=1) is None
+    opened(store, 0, now_ms=EVICTION_AGE_MS)
+    assert len(store.sessions) == 1
+
+
+def test_who_was_served_goes_behind_the_others() -> None:
+    session = opened(sessions(), 0, 1, 2)
+    session.put_last([WantedPartition("t", bytes(16), 0)])
+    assert indexes_of(session) == [1, 2, 0]

@@ -1,0 +1,120 @@
+"""Which produced batches are admitted to a log, as a table of batches and verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pykbroker.partitions.admission import admit, records_tile
+from pykbroker.settings import load_settings, resolve_topic
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.records.batch import RecordBatch
+from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_protocol.records.compression import Compression
+
+if TYPE_CHECKING:
+    from pykbroker.settings import TopicSettings
+
+NOW_MS = 1_700_000_000_000
+DEFAULTS = resolve_topic(load_settings(), {})
+COMPACTED = resolve_topic(load_settings(), {"cleanup.policy": "compact"})
+
+
+def batch_of(
+    *values: bytes,
+    key: bytes | None = b"k",
+    timestamp_ms: int = NOW_MS,
+    compression: Compression = Compression.NONE,
+) -> bytearray:
+    builder = BatchBuilder(compression=compression)
+    for value in values or (b"v",):
+        builder.append(timestamp=timestamp_ms, key=key, value=value)
+    return bytearray(builder.build())
+
+
+def verdict(
+    records: bytearray | None, settings: TopicSettings = DEFAULTS, version: int = 9
+) -> ErrorCode:
+    view = None if records is None else memoryview(records)
+    outcome = admit(view, settings, produce_version=version, now_ms=NOW_MS)
+    return outcome.code if isinstance(outcome, Refusal) else ErrorCode.NONE
+
+
+def changed(records: bytearray, position: int, byte: int) -> bytearray:
+    records[position] = byte
+    return records
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_a_sound_batch_is_admitted_in_every_compression(compression: Compression) -> None:
+    assert verdict(batch_of(b"a", b"b" * 300, compression=compression)) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (bytearray(), ErrorCode.INVALID_RECORD),
+        (batch_of()[:40], ErrorCode.INVALID_RECORD),
+        (changed(batch_of(), 16, 1), ErrorCode.INVALID_RECORD),
+        (batch_of() + batch_of(), ErrorCode.INVALID_RECORD),
+        (changed(batch_of(), 7, 5), ErrorCode.INVALID_RECORD),
+        (changed(batch_of(), -1, 0xFF), ErrorCode.CORRUPT_MESSAGE),
+        (changed(batch_of(), 20, 0xFF), ErrorCode.CORRUPT_MESSAGE),
+    ],
+    ids=["null", "empty", "cut off", "magic 1", "two", "base offset", "flipped", "wrong crc"],
+)
+def test_a_batch_that_is_not_sound_is_refused(records: bytearray | None, code: ErrorCode) -> None:
+    assert verdict(records) == code
+
+
+def test_zstd_needs_version_seven_of_produce() -> None:
+    records = batch_of(compression=Compression.ZSTD)
+    assert verdict(records, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert verdict(records, version=7) == ErrorCode.NONE
+
+
+def test_a_batch_above_the_topics_bound_is_refused_with_both_numbers() -> None:
+    settings = replace(DEFAULTS, max_message_bytes=100)
+    records = batch_of(b"x" * 100)
+    refusal = admit(memoryview(records), settings, produce_version=9, now_ms=NOW_MS)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert str(len(records)) in (refusal.message or "")
+    assert "100" in (refusal.message or "")
+
+
+def test_a_record_from_the_future_is_refused() -> None:
+    hour_ms = 3_600_000
+    assert verdict(batch_of(timestamp_ms=NOW_MS + hour_ms)) == ErrorCode.NONE
+    assert verdict(batch_of(timestamp_ms=NOW_MS + hour_ms + 1)) == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_record_from_too_far_in_the_past_is_refused_where_the_topic_says_so() -> None:
+    settings = replace(DEFAULTS, message_timestamp_before_max_ms=1000)
+    assert verdict(batch_of(timestamp_ms=NOW_MS - 1000), settings) == ErrorCode.NONE
+    assert verdict(batch_of(timestamp_ms=NOW_MS - 1001), settings) == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_compacted_topic_refuses_a_record_without_a_key() -> None:
+    assert verdict(batch_of(key=b"k"), COMPACTED) == ErrorCode.NONE
+    assert verdict(batch_of(key=None), COMPACTED) == ErrorCode.INVALID_RECORD
+
+
+def test_clients_may_not_write_control_batches() -> None:
+    builder = BatchBuilder(is_control=True, is_transactional=True, producer_id=1, producer_epoch=0)
+    builder.append(timestamp=NOW_MS, key=b"\0\0\0\1", value=b"\0\0\0\0\0\0")
+    assert verdict(bytearray(builder.build())) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("size", [0, 1, 61, 62, 63, 64, 127, 128, 8191, 8192, 100_000])
+def test_records_of_every_length_lead_to_the_end_of_their_batch(size: int) -> None:
+    assert records_tile(RecordBatch.parse(batch_of(b"x" * size, b"y", b"")))
+
+
+def test_records_that_do_not_fill_their_batch_are_refused() -> None:
+    records = batch_of(b"abc", b"def")
+    lying = changed(bytearray(records), 61, records[61] + 2)
+    assert not records_tile(RecordBatch.parse(lying))

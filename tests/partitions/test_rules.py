@@ -1,0 +1,59 @@
+"""The pure rules of a partition: what may be read, what is committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
+from pykbroker.partitions.isolation import Isolation, Reader, last_stable_offset, readable_end
+
+
+@pytest.mark.parametrize(
+    ("reader", "isolation", "end"),
+    [
+        (Reader.CONSUMER, Isolation.READ_UNCOMMITTED, 20),
+        (Reader.CONSUMER, Isolation.READ_COMMITTED, 10),
+        (Reader.FOLLOWER, Isolation.READ_UNCOMMITTED, 30),
+        (Reader.FOLLOWER, Isolation.READ_COMMITTED, 30),
+    ],
+)
+def test_each_reader_sees_as_far_as_it_may(reader: Reader, isolation: Isolation, end: int) -> None:
+    seen = readable_end(
+        reader, isolation, last_stable_offset=10, high_watermark=20, log_end_offset=30
+    )
+    assert seen == end
+
+
+def test_without_open_transactions_all_that_is_committed_is_stable() -> None:
+    assert last_stable_offset(None, 7) == 7
+    assert last_stable_offset(3, 7) == 3
+    assert last_stable_offset(9, 7) == 7
+
+
+@pytest.mark.parametrize(
+    ("current", "in_sync", "ends", "min_in_sync", "expected"),
+    [
+        (0, (1,), {1: 5}, 1, 5),
+        (0, (1, 2), {1: 5, 2: 3}, 1, 3),
+        (4, (1, 2), {1: 5, 2: 3}, 1, 4),
+        (0, (1,), {1: 5}, 2, 0),
+        (0, (1, 2), {1: 5}, 1, 0),
+    ],
+    ids=["alone", "slowest", "never back", "too few", "unknown follower"],
+)
+def test_a_record_is_committed_once_all_in_sync_replicas_have_it(
+    current: int,
+    in_sync: tuple[int, ...],
+    ends: dict[int, int],
+    min_in_sync: int,
+    expected: int,
+) -> None:
+    advanced = advanced_high_watermark(
+        current, in_sync=in_sync, end_offsets=ends, min_in_sync=min_in_sync
+    )
+    assert advanced == expected
+
+
+def test_too_small_a_set_is_no_safety_for_acks_all() -> None:
+    assert may_write_to_all((1, 2), 2)
+    assert not may_write_to_all((1,), 2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykbroker.controller.brokers import (
     BrokerRegistration,
@@ -19,20 +19,27 @@ from pykbroker.controller.brokers import (
     unfence_broker,
 )
 from pykbroker.controller.changes import Changes, replay
+from pykbroker.controller.configurations import (
+    CLUSTER_WIDE,
+    ConfigurationChange,
+    ConfigurationReplacement,
+    alter_configurations,
+    replace_configurations,
+)
 from pykbroker.controller.decision import Decision
 from pykbroker.controller.features import FEATURES_OF_A_NEW_CLUSTER, refuse_features
-from pykbroker.controller.image import ClusterImage, TopicImage
-from pykbroker.controller.metadata_log import MetadataLog
+from pykbroker.controller.image import BROKER_RESOURCE, ClusterImage, TopicImage
+from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
 from pykbroker.controller.new_partitions import NewPartitions, create_partitions
 from pykbroker.controller.producer_ids import allocate_producer_ids
 from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, delete_topics
-from pykbroker.settings import refuse_topic_overrides
+from pykbroker.settings import refuse_topic_overrides, with_dynamic
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from pykbroker_storage.filesystem import LOCAL_DISK, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from pykbroker.clock import Chance, Clock
     from pykbroker.settings import Settings
@@ -44,16 +51,15 @@ logger = logging.getLogger(__name__)
 
 Outcome = TypeVar("Outcome")
 
+SNAPSHOT_AFTER_BYTES = 4 * 1024 * 1024
+"""Bounds what a start has to replay."""
+
 RECORDS_PER_BATCH_MAX = 1_000
 """Of what has no need to happen at once."""
 
 
 class ControllerStopped(Exception):
     """The metadata log could not be written; what is in the image may not be what is on disk."""
-
-
-class CannotLoadMetadata(Exception):
-    """The metadata in the log directory is not for this node; the message tells the operator."""
 
 
 class Controller:
@@ -68,13 +74,25 @@ class Controller:
         clock: Clock,
         chance: Chance,
         durable: bool = True,
+        snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES,
     ) -> Controller:
-        """Replay what the log directory holds and begin a new epoch."""
+        """Replay what the log directory holds and begin a new epoch.
+
+        Raises CannotLoadMetadata if that is not for this node.
+        """
         log = MetadataLog.open(
             directory, node_id=settings.node_id, now_ms=clock.now_ms(), durable=durable
         )
         image = ClusterImage(cluster_id=cluster_id_of(directory), controller_id=settings.node_id)
-        controller = cls(directory, log, image, settings=settings, clock=clock, chance=chance)
+        controller = cls(
+            directory,
+            log,
+            image,
+            settings=settings,
+            clock=clock,
+            chance=chance,
+            snapshot_after_bytes=snapshot_after_bytes,
+        )
         controller.load()
         await controller.lead()
         return controller
@@ -88,6 +106,7 @@ class Controller:
         settings: Settings,
         clock: Clock,
         chance: Chance,
+        snapshot_after_bytes: int,
     ) -> None:
         self.image = image
         self.settings = settings
@@ -97,17 +116,19 @@ class Controller:
         self.log = log
         self._turn = asyncio.Lock()
         self._observers: list[Callable[[Changes], None]] = []
-        self._working: set[asyncio.Task[object]] = set()
+        self._working: set[asyncio.Task[Any]] = set()
         self._failure: OSError | None = None
+        self._snapshot_after_bytes = snapshot_after_bytes
+        self._snapshot_due_at_bytes = snapshot_after_bytes
 
     # --- commands
 
     async def create_topics(
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
-        rules = self._topic_rules()
         return await self._execute(
-            lambda: create_topics(self.image, wanted, rules), validate_only=validate_only
+            lambda: create_topics(self.image, wanted, self._topic_rules()),
+            validate_only=validate_only,
         )
 
     async def delete_topics(self, named: Sequence[str | bytes]) -> list[TopicImage | Refusal]:
@@ -118,6 +139,22 @@ class Controller:
     ) -> list[Refusal | None]:
         return await self._execute(
             lambda: create_partitions(self.image, wanted, self.chance.below),
+            validate_only=validate_only,
+        )
+
+    async def alter_configurations(
+        self, changes: Sequence[ConfigurationChange], *, validate_only: bool = False
+    ) -> list[Refusal | None]:
+        return await self._execute(
+            lambda: alter_configurations(self.image, changes, self._settings_in_force()),
+            validate_only=validate_only,
+        )
+
+    async def replace_configurations(
+        self, replacements: Sequence[ConfigurationReplacement], *, validate_only: bool = False
+    ) -> list[Refusal | None]:
+        return await self._execute(
+            lambda: replace_configurations(self.image, replacements, self._settings_in_force()),
             validate_only=validate_only,
         )
 
@@ -171,10 +208,15 @@ class Controller:
         self, decide: Callable[[], Decision[Outcome]], *, validate_only: bool = False
     ) -> Outcome:
         """Shielded: once records are in the log, the image must take them, come what may."""
-        task = asyncio.ensure_future(self._carry_out(decide, validate_only=validate_only))
+        return await asyncio.shield(
+            self._begin(self._carry_out(decide, validate_only=validate_only))
+        )
+
+    def _begin(self, work: Coroutine[None, None, Outcome]) -> asyncio.Task[Outcome]:
+        task = asyncio.get_running_loop().create_task(work)
         self._working.add(task)
         task.add_done_callback(self._working.discard)
-        return await asyncio.shield(task)
+        return task
 
     async def _carry_out(
         self, decide: Callable[[], Decision[Outcome]], *, validate_only: bool
@@ -200,14 +242,28 @@ class Controller:
         self.image.offset = last_offset
         for follow in self._observers:
             follow(changes)
+        if self.log.size_bytes > self._snapshot_due_at_bytes:
+            self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
+            self._begin(self._take_snapshot())
+
+    async def _take_snapshot(self) -> None:
+        """In turn with commands, so that the image stays as it is while it is written."""
+        async with self._turn:
+            now_ms = self.clock.now_ms()
+            try:
+                name = self.log.begin_snapshot(now_ms)
+                await asyncio.to_thread(self.log.write_snapshot, name, self.image, now_ms)
+                self.log.forget_before(name, now_ms)
+            except OSError as failure:  # nothing is lost: the log still has it all
+                logger.warning("no snapshot of the metadata could be written: %s", failure)
+                return
+            self._snapshot_due_at_bytes = self._snapshot_after_bytes
 
     # --- starting
 
     def load(self) -> None:
         """Bring the image to where the log ends."""
-        for record in self.log.records(self.log.log.log_start_offset):
-            self.image.apply(record)
-        self.image.offset = self.log.end_offset - 1
+        self.log.load(self.image)
         refusal = refuse_features(self.image.features)
         if refusal is not None:
             raise CannotLoadMetadata(refusal)
@@ -220,13 +276,24 @@ class Controller:
             await self._execute(lambda: Decision(tuple(first_records()), None))
 
     def _topic_rules(self) -> TopicRules:
-        settings = self.settings
+        settings = self._settings_in_force()
         return TopicRules(
             default_partitions=settings.num_partitions,
             default_replication_factor=settings.default_replication_factor,
             refuse_configuration=lambda given: refuse_topic_overrides(settings, given),
             new_id=self.chance.uuid_bytes,
             draw=self.chance.below,
+        )
+
+    def _settings_in_force(self) -> Settings:
+        """This node's settings with what the cluster's metadata lays over them."""
+        configurations = self.image.configurations
+        cluster_default = configurations.get((BROKER_RESOURCE, CLUSTER_WIDE))
+        this_broker = configurations.get((BROKER_RESOURCE, str(self.settings.node_id)))
+        if not cluster_default and not this_broker:
+            return self.settings
+        return with_dynamic(
+            self.settings, cluster_default=cluster_default or {}, this_broker=this_broker or {}
         )
 
 

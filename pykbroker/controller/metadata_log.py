@@ -9,15 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.batches import leader_change, record_batch, records_of
-from pykbroker.controller.quorum.state import QuorumState, next_epoch
+from pykbroker.controller.image import UnsupportedRecord
+from pykbroker.controller.quorum.state import MalformedQuorumState, QuorumState, next_epoch
+from pykbroker.controller.records import MalformedRecord
+from pykbroker.controller.snapshot import (
+    SnapshotName,
+    newest_snapshot,
+    read_snapshot,
+    write_snapshot,
+)
+from pykbroker.controller.spans import UnfinishedSpan, without_spans
 from pykbroker.controller.topic_names import CLUSTER_METADATA_TOPIC
+from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
+from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.configuration import FOREVER_MS, LogConfiguration
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem, read_file, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pykbroker.controller.image import ClusterImage
     from pykbroker_protocol.message import Message
     from pykbroker_storage.log import Log
     from pykbroker_storage.log_directory import LogDirectory
@@ -34,6 +46,19 @@ CONFIGURATION = LogConfiguration(
     max_message_bytes=8 * 1024 * 1024,
     cleanup_policy=frozenset(),
 )
+
+
+_UNREADABLE = (
+    CorruptBatch,
+    MalformedMessage,
+    MalformedRecord,
+    UnfinishedSpan,
+    UnsupportedRecord,
+)
+
+
+class CannotLoadMetadata(Exception):
+    """The metadata in the log directory is not for this node; the message tells the operator."""
 
 
 class MetadataLog:
@@ -77,8 +102,12 @@ class MetadataLog:
 
     def begin_epoch(self, now_ms: int) -> None:
         """Lead: the epoch is written down before a record carries it."""
+        try:
+            known = self._read_state()
+        except MalformedQuorumState as problem:
+            raise CannotLoadMetadata(f"{self._state_path}: {problem}") from problem
         last = self.log.leader_epochs.latest_epoch
-        state = next_epoch(self._read_state(), node_id=self._node_id, last_epoch_in_log=last)
+        state = next_epoch(known, node_id=self._node_id, last_epoch_in_log=last)
         replace_file(self._filesystem, self._state_path, state.encode())
         self.epoch = state.leader_epoch
         self._append(leader_change(self._node_id, state.voters, timestamp_ms=now_ms), now_ms)
@@ -97,19 +126,65 @@ class MetadataLog:
         if self._durable:
             self.log.flush()
 
-    def batches(self, offset: int) -> Iterator[RecordBatch]:
-        """Every batch from an offset to the end."""
+    # --- reading it back
+
+    def load(self, image: ClusterImage) -> None:
+        """Bring an empty image to where the log ends: by the newest snapshot and what follows."""
+        try:
+            offset = self._load_snapshot(image)
+            for record in without_spans(self._records(offset)):
+                image.apply(record)
+        except _UNREADABLE as problem:
+            raise CannotLoadMetadata(f"{self.log.directory}: {problem}") from problem
+        image.offset = self.end_offset - 1
+
+    def _load_snapshot(self, image: ClusterImage) -> int:
+        """The offset from which the log tells the rest."""
+        name = newest_snapshot(self._filesystem, self.log.directory)
+        start = self.log.log_start_offset
+        if name is None or name.end_offset < start:
+            if start > 0:
+                raise CannotLoadMetadata(
+                    f"{self.log.directory} begins at offset {start}, and there is no snapshot of "
+                    "what was before"
+                )
+            return start
+        for record in read_snapshot(self._filesystem, self.log.directory, name):
+            image.apply(record)
+        if name.end_offset > self.end_offset:  # what the snapshot covers may be lost
+            self.log.truncate_fully_and_start_at(name.end_offset, now_ms=0)
+        return name.end_offset
+
+    def _records(self, offset: int) -> Iterator[Message]:
+        """Every record from an offset to the end."""
         end = self.log.log_end_offset
         while offset < end:
             found = self.log.read(offset, bytes_max=READ_BYTES_MAX, end_offset=end)
             assert found is not None, f"the metadata log ends at {offset}, not at {end}"
-            yield from iterate_batches(found.view)
+            for batch in iterate_batches(found.view):
+                yield from records_of(batch)
             offset = found.next_offset
 
-    def records(self, offset: int) -> Iterator[Message]:
-        """Every record from an offset to the end."""
-        for batch in self.batches(offset):
-            yield from records_of(batch)
+    # --- making it short
+
+    @property
+    def size_bytes(self) -> int:
+        return self.log.size_bytes
+
+    def begin_snapshot(self, now_ms: int) -> SnapshotName:
+        """The snapshot to be written now; the log goes on in a new segment."""
+        self.log.roll(now_ms)
+        return SnapshotName(self.end_offset, self.log.leader_epochs.latest_epoch)
+
+    def write_snapshot(self, name: SnapshotName, image: ClusterImage, now_ms: int) -> None:
+        """Durable when it returns; may run on another thread while nothing changes the image."""
+        write_snapshot(self._filesystem, self.log.directory, name, image, timestamp_ms=now_ms)
+
+    def forget_before(self, name: SnapshotName, now_ms: int) -> None:
+        """Let go of the segments that a snapshot stands for."""
+        self.log.advance_log_start(name.end_offset, now_ms)
+
+    # --- the state of the voter
 
     def _read_state(self) -> QuorumState:
         try:

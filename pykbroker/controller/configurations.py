@@ -1,0 +1,218 @@
+"""Changing what topics and brokers are configured to: value by value, or all of a resource."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.controller.decision import Decision
+from pykbroker.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from pykbroker.controller.topic_names import refuse_name
+from pykbroker.settings import (
+    BROKER,
+    TOPIC,
+    AlterOperation,
+    altered_list,
+    refuse_broker_operation,
+    refuse_broker_properties,
+    refuse_topic_operation,
+    refuse_topic_overrides,
+)
+from pykbroker.settings.property import shown
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.metadata.topics import ConfigRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pykbroker.controller.image import ClusterImage
+    from pykbroker.settings import Settings
+    from pykbroker_protocol.message import Message
+
+CLUSTER_WIDE = ""
+"""The name under which all brokers are configured at once."""
+
+
+class ConfigurationOperation(NamedTuple):
+    """One value and what to do with it; the numbers are those of AlterOperation."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationChange:
+    """Operations on some values of a resource; the others stay."""
+
+    resource_type: int
+    name: str
+    operations: Sequence[ConfigurationOperation | tuple[str, int, str | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationReplacement:
+    """All values of a resource; what is not named goes."""
+
+    resource_type: int
+    name: str
+    values: Mapping[str, str | None]
+
+
+AnyChange = ConfigurationChange | ConfigurationReplacement
+
+
+def alter_configurations(
+    image: ClusterImage, changes: Sequence[ConfigurationChange], settings: Settings
+) -> Decision[list[Refusal | None]]:
+    return _decide(image, changes, settings, _altered)
+
+
+def replace_configurations(
+    image: ClusterImage, replacements: Sequence[ConfigurationReplacement], settings: Settings
+) -> Decision[list[Refusal | None]]:
+    return _decide(image, replacements, settings, _replaced)
+
+
+def _decide(
+    image: ClusterImage,
+    changes: Sequence[AnyChange],
+    settings: Settings,
+    values_after: Callable[..., dict[str, str] | Refusal],
+) -> Decision[list[Refusal | None]]:
+    """Each resource is decided by itself; a refused one keeps what it had."""
+    times = Counter((change.resource_type, change.name) for change in changes)
+    records: list[Message] = []
+    outcomes: list[Refusal | None] = []
+    for change in changes:
+        resource = change.resource_type, change.name
+        before = image.configurations.get(resource, {})
+        refusal = _refuse_resource(image, resource, settings.node_id, times[resource])
+        after = refusal or values_after(change, before)
+        if not isinstance(after, Refusal):
+            after = _refuse_values(resource, after, settings) or after
+        if isinstance(after, Refusal):
+            outcomes.append(after)
+        else:
+            records += _records(resource, before, after)
+            outcomes.append(None)
+    return Decision(records, outcomes)
+
+
+def _refuse_resource(
+    image: ClusterImage, resource: tuple[int, str], node_id: int, times: int
+) -> Refusal | None:
+    kind, name = resource
+    if times > 1:
+        return _invalid_request("Each resource must appear at most once.")
+    if kind == TOPIC_RESOURCE:
+        return _refuse_topic(image, name)
+    if kind == BROKER_RESOURCE:
+        return _refuse_broker(name, node_id)
+    return _invalid_request(f"Unknown resource type {kind}")
+
+
+def _refuse_topic(image: ClusterImage, name: str) -> Refusal | None:
+    if not name:
+        return _invalid_request("Default topic resources are not allowed.")
+    refusal = refuse_name(name)
+    if refusal is None and name not in image.topics:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return refusal
+
+
+def _refuse_broker(name: str, node_id: int) -> Refusal | None:
+    if name == CLUSTER_WIDE:
+        return None
+    try:
+        broker_id = int(name)
+    except ValueError:
+        return _invalid_request(f"Node id must be an integer, but it is: {name}")
+    if broker_id != node_id:
+        return _invalid_request(
+            f"Unexpected broker id, expected {node_id}, but received {broker_id}"
+        )
+    return None
+
+
+def _altered(change: ConfigurationChange, before: Mapping[str, str]) -> dict[str, str] | Refusal:
+    operations = [ConfigurationOperation(*it) for it in change.operations]
+    if len({it.name for it in operations}) < len(operations):
+        return _invalid_request("Error due to duplicate config keys")
+    refusal = _refuse_nulls(
+        [it.name for it in operations if it.value is None and it.operation != AlterOperation.DELETE]
+    )
+    if refusal is not None:
+        return refusal
+    after = dict(before)
+    for name, number, value in operations:
+        try:
+            operation = AlterOperation(number)
+        except ValueError:
+            return _invalid_request(f"Unknown operation type {number}")
+        refusal = _refuse_operation(change.resource_type, operation, name)
+        if refusal is not None:
+            return refusal
+        if operation is AlterOperation.DELETE:
+            after.pop(name, None)
+        elif operation is AlterOperation.SET:
+            after[name] = value or ""
+        else:
+            current = before.get(name, _default_text(change.resource_type, name))
+            after[name] = altered_list(operation, current, value or "")
+    return after
+
+
+def _replaced(
+    replacement: ConfigurationReplacement, _: Mapping[str, str]
+) -> dict[str, str] | Refusal:
+    nulls = [name for name, value in replacement.values.items() if value is None]
+    return _refuse_nulls(nulls) or {
+        name: value for name, value in replacement.values.items() if value is not None
+    }
+
+
+def _refuse_nulls(names: Sequence[str]) -> Refusal | None:
+    if not names:
+        return None
+    return _invalid_request(f"Null value not supported for : {','.join(names)}")
+
+
+def _refuse_operation(kind: int, operation: AlterOperation, name: str) -> Refusal | None:
+    if kind == TOPIC_RESOURCE:
+        problem = refuse_topic_operation(operation, name)
+        return Refusal(ErrorCode.INVALID_CONFIG, problem) if problem else None
+    problem = refuse_broker_operation(operation, name)
+    return _invalid_request(problem) if problem else None
+
+
+def _refuse_values(
+    resource: tuple[int, str], values: Mapping[str, str], settings: Settings
+) -> Refusal | None:
+    kind, name = resource
+    if kind == TOPIC_RESOURCE:
+        problem = refuse_topic_overrides(settings, values)
+        return Refusal(ErrorCode.INVALID_CONFIG, problem) if problem else None
+    problem = refuse_broker_properties(settings, values, cluster_wide=name == CLUSTER_WIDE)
+    return _invalid_request(problem) if problem else None
+
+
+def _records(
+    resource: tuple[int, str], before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[ConfigRecord]:
+    kind, resource_name = resource
+    for name in (*after, *(gone for gone in before if gone not in after)):
+        if after.get(name) != before.get(name):
+            yield ConfigRecord(
+                resource_type=kind, resource_name=resource_name, name=name, value=after.get(name)
+            )
+
+
+def _default_text(kind: int, name: str) -> str | None:
+    row = (TOPIC if kind == TOPIC_RESOURCE else BROKER).get(name)
+    return shown(row.default) if row else None
+
+
+def _invalid_request(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, message)

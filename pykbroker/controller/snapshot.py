@@ -1,0 +1,195 @@
+"""The whole image in one file, so that a start need not replay all that ever happened.
+
+`<end offset>-<epoch>.checkpoint` holds the image of everything before its end offset, as batches
+of records between a header and a footer. It is written beside and renamed when it is whole and
+durable; a start takes the newest one.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.controller.batches import control_batch, record_batch, records_of
+from pykbroker_protocol.metadata.cluster import (
+    BrokerEndpoint,
+    BrokerFeature,
+    FeatureLevelRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+)
+from pykbroker_protocol.metadata.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from pykbroker_protocol.metadata.topics import ConfigRecord, PartitionRecord, TopicRecord
+from pykbroker_protocol.records.batch import iterate_batches
+from pykbroker_protocol.records.control import ControlRecordType, control_record_type
+from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_storage.filesystem import FileSystem, read_file, sync_file, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pykbroker.controller.image import BrokerImage, ClusterImage, TopicImage
+    from pykbroker_protocol.message import Message
+    from pykbroker_protocol.records.batch import RecordBatch
+
+RECORDS_PER_BATCH = 1_000
+UNFINISHED_SUFFIX = ".part"
+ANY_BROKER = -1
+_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+class SnapshotName(NamedTuple):
+    """Which part of the log a snapshot stands for; the newer one is the greater."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
+
+
+def newest_snapshot(filesystem: FileSystem, directory: str) -> SnapshotName | None:
+    return max(_snapshots(filesystem, directory), default=None)
+
+
+def write_snapshot(
+    filesystem: FileSystem,
+    directory: str,
+    name: SnapshotName,
+    image: ClusterImage,
+    *,
+    timestamp_ms: int,
+) -> None:
+    """When it returns, the snapshot is durable and older ones are gone."""
+    path = f"{directory}/{name.file_name}"
+    write_file(filesystem, path + UNFINISHED_SUFFIX, encode_snapshot(image, name, timestamp_ms))
+    sync_file(filesystem, path + UNFINISHED_SUFFIX)
+    filesystem.rename(path + UNFINISHED_SUFFIX, path)
+    filesystem.sync_directory(directory)
+    for other in _snapshots(filesystem, directory):
+        if other < name:
+            with suppress(FileNotFoundError):
+                filesystem.unlink(f"{directory}/{other.file_name}")
+
+
+def read_snapshot(filesystem: FileSystem, directory: str, name: SnapshotName) -> Iterator[Message]:
+    """Every record; raises `CorruptBatch` if the file is not what was written."""
+    return decode_snapshot(read_file(filesystem, f"{directory}/{name.file_name}"))
+
+
+def encode_snapshot(image: ClusterImage, name: SnapshotName, timestamp_ms: int) -> bytes:
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms, version=0)
+    out = bytearray(
+        control_batch(
+            ControlRecordType.SNAPSHOT_HEADER, header, timestamp_ms=timestamp_ms, epoch=name.epoch
+        )
+    )
+    offset = 1
+    for records in _in_batches(image_records(image)):
+        out += record_batch(
+            records, timestamp_ms=timestamp_ms, base_offset=offset, epoch=name.epoch
+        )
+        offset += len(records)
+    out += control_batch(
+        ControlRecordType.SNAPSHOT_FOOTER,
+        SnapshotFooterRecord(version=0),
+        timestamp_ms=timestamp_ms,
+        base_offset=offset,
+        epoch=name.epoch,
+    )
+    return bytes(out)
+
+
+def decode_snapshot(data: bytes) -> Iterator[Message]:
+    batches = list(iterate_batches(data))
+    for batch in batches:
+        if not batch.is_crc_valid():
+            raise CorruptBatch(f"the snapshot's batch at offset {batch.base_offset} is damaged")
+    if not batches or not _is_footer(batches[-1]):
+        raise CorruptBatch("the snapshot has no footer: it was not written to its end")
+    for batch in batches:
+        yield from records_of(batch)
+
+
+def image_records(image: ClusterImage) -> Iterator[Message]:
+    """The records that make this image out of an empty one."""
+    for name, level in sorted(image.features.items()):
+        yield FeatureLevelRecord(name=name, feature_level=level)
+    for broker in image.brokers.values():
+        yield _registration(broker)
+    for topic in image.topics.values():
+        yield from _topic_records(topic)
+    for (kind, resource_name), values in image.configurations.items():
+        for name, value in values.items():
+            yield ConfigRecord(
+                resource_type=kind, resource_name=resource_name, name=name, value=value
+            )
+    if image.next_producer_id:
+        yield ProducerIdsRecord(
+            broker_id=ANY_BROKER, broker_epoch=-1, next_producer_id=image.next_producer_id
+        )
+
+
+def _registration(broker: BrokerImage) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker.id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[
+            BrokerEndpoint(
+                name=name, host=host, port=port, security_protocol=broker.security_protocols[name]
+            )
+            for name, (host, port) in broker.listeners.items()
+        ],
+        features=[
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in broker.features.items()
+        ],
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.directories,
+    )
+
+
+def _topic_records(topic: TopicImage) -> Iterator[Message]:
+    yield TopicRecord(name=topic.name, topic_id=topic.id)
+    for partition in topic.partitions:
+        yield PartitionRecord(
+            partition_id=partition.index,
+            topic_id=topic.id,
+            replicas=partition.replicas,
+            isr=partition.in_sync,
+            removing_replicas=partition.removing,
+            adding_replicas=partition.adding,
+            leader=partition.leader,
+            leader_recovery_state=partition.leader_recovery_state,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            directories=partition.directories,
+        )
+
+
+def _in_batches(records: Iterable[Message]) -> Iterator[list[Message]]:
+    batch: list[Message] = []
+    for record in records:
+        batch.append(record)
+        if len(batch) == RECORDS_PER_BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _is_footer(batch: RecordBatch) -> bool:
+    if not batch.is_control:
+        return False
+    (record,) = batch.records()
+    return control_record_type(record.key) is ControlRecordType.SNAPSHOT_FOOTER
+
+
+def _snapshots(filesystem: FileSystem, directory: str) -> list[SnapshotName]:
+    found = (_NAME.fullmatch(name) for name in filesystem.list_directory(directory))
+    return [SnapshotName(int(it[1]), int(it[2])) for it in found if it]

@@ -1,0 +1,23 @@
+"""What the operator has decided about groups and the offsets they commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNLIMITED = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """Kafka's properties of the same names, with its defaults."""
+
+    session_timeout_ms_min: int = 6_000
+    session_timeout_ms_max: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3_000
+    members_max: int = UNLIMITED
+    offset_metadata_length_max: int = 4_096
+    """`offset.metadata.max.bytes`; Kafka counts UTF-16 units rather than bytes."""
+    offsets_retention_ms: int = 10_080 * 60_000
+    offsets_retention_check_interval_ms: int = 600_000
+    newcomer_join_timeout_ms: int = 300_000
+    """How long a member may wait for its first JoinGroup answer; fixed in Kafka as well."""

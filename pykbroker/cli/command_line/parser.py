@@ -35,9 +35,13 @@ class CommandParser(argparse.ArgumentParser):
             return super().parse_known_args(args, namespace)
         self._is_intermixing = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            options, strangers = self.parse_known_intermixed_args(args, namespace)
         finally:
             self._is_intermixing = False
+        if strangers:
+            # Said here, where the command is known, and not by the root.
+            self.error(f"unrecognized arguments: {' '.join(strangers)}")
+        return options, []
 
     def error(self, message: str) -> NoReturn:
         words = self.prog.removeprefix("pykbroker ")

@@ -1,0 +1,91 @@
+"""The command as a user runs it, and the clusters it is tried on."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from compat.broker_process import BrokerProcess
+
+COMMAND_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.exit_code == 0, self.err
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        assert self.exit_code == 0, self.err
+        return self.out.splitlines()
+
+
+class Run(Protocol):
+    def __call__(self, *arguments: str, stdin: str = "") -> Outcome: ...
+
+
+def run_pykbroker(
+    *arguments: str, stdin: str = "", bootstrap: str = "", cwd: Path | None = None
+) -> Outcome:
+    environment = {**os.environ, "PYKBROKER_BOOTSTRAP": bootstrap, "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pykbroker", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=cwd,
+        timeout=COMMAND_TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def pykbroker() -> Callable[..., Outcome]:
+    """The command without a broker."""
+    return run_pykbroker
+
+
+@pytest.fixture(scope="session")
+def _own_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("cli") / "data") as node:
+        yield node
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("apache", marks=pytest.mark.oracle, id="Apache Kafka"),
+        pytest.param("own", id="PyKBroker"),
+    ]
+)
+def ask(request: pytest.FixtureRequest) -> Run:
+    """The command with a cluster to ask: Apache's first, then ours; both must look the same."""
+    node = request.getfixturevalue("apache" if request.param == "apache" else "_own_node")
+
+    def run(*arguments: str, stdin: str = "") -> Outcome:
+        return run_pykbroker(*arguments, stdin=stdin, bootstrap=node.bootstrap)
+
+    return run
+
+
+@pytest.fixture
+def topic(ask: Run, request: pytest.FixtureRequest) -> str:
+    """A topic of three partitions that no other test knows."""
+    name = f"cli-{abs(hash(request.node.nodeid)):x}"
+    assert ask("topics", "create", name, "--partitions", "3").exit_code == 0
+    return name

@@ -1,0 +1,127 @@
+"""What can be typed, and what is said about typing errors."""
+
+import argparse
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykbroker.cli.command_line import build_parser, read_command_line, values
+from pykbroker.cli.command_line.values import Address, Anchor, Place, TopicWish
+from pykbroker.cli.command_tree import Word, command_tree
+
+COMMANDS = [word for word in command_tree().walk() if word.path and not word.words]
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "value"),
+    [
+        (values.address, "127.0.0.1:9092", Address("127.0.0.1", 9092)),
+        (values.address, "[::1]:0", Address("::1", 0)),
+        (values.assignment, "a=b=c", ("a", "b=c")),
+        (values.assignment, "a=", ("a", "")),
+        (values.topic_wish, "trucks", TopicWish("trucks", -1, -1)),
+        (values.topic_wish, "trucks:10", TopicWish("trucks", 10, -1)),
+        (values.topic_wish, "trucks:10:3", TopicWish("trucks", 10, 3)),
+        (values.place, "beginning", Place(Anchor.BEGINNING)),
+        (values.place, "end", Place(Anchor.END)),
+        (values.place, "12", Place(Anchor.OFFSET, 12)),
+        (values.place, "-5", Place(Anchor.END, 5)),
+        (values.place, "@1700000000000", Place(Anchor.TIMESTAMP, 1_700_000_000_000)),
+        (values.place, "2023-11-14T22:13:20Z", Place(Anchor.TIMESTAMP, 1_700_000_000_000)),
+        (values.place, "2023-11-14T23:13:20.5+01:00", Place(Anchor.TIMESTAMP, 1_700_000_000_500)),
+        (values.separator, r"a\tb\\t", "a\tb\\t"),
+        (values.positive, "1", 1),
+        (values.natural, "0", 0),
+    ],
+)
+def test_a_value_is_read(read: Callable[[str], Any], text: str, value: object) -> None:
+    assert read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (values.address, "9092"),
+        (values.address, "host:port"),
+        (values.address, "host:65536"),
+        (values.address, "::1:9092"),
+        (values.assignment, "retention.ms"),
+        (values.assignment, "=1"),
+        (values.topic_wish, ":3"),
+        (values.topic_wish, "trucks:many"),
+        (values.topic_wish, "trucks:1:2:3"),
+        (values.place, "yesterday"),
+        (values.timestamp_ms, "12"),
+        (values.positive, "0"),
+        (values.natural, "-1"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused(read: Callable[[str], Any], text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        read(text)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--ephemeral"], ["--listen", "127.0.0.1:0"]])
+def test_without_a_command_it_serves(arguments: list[str]) -> None:
+    assert read_command_line(arguments).words == "serve"
+
+
+def test_options_may_stand_between_the_arguments() -> None:
+    options = read_command_line(["produce", "trucks", "--key", "a", "one", "--acks", "1", "two"])
+    assert (options.topic, options.values, options.acks) == ("trucks", ["one", "two"], "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["topics", "create"], "topics create: the following arguments are required: TOPIC"),
+        (["topics", "create", "a", "--partitions", "0"], "topics create: argument --partitions"),
+        (["serve", "--listen", "9092"], "serve: argument --listen: '9092' is not HOST:PORT"),
+        (["--listn"], "serve: unrecognized arguments: --listn"),
+        (["serve", "--data", "d", "--ephemeral"], "serve: argument --ephemeral: not allowed with"),
+        (["nonsense"], "pykbroker: argument COMMAND: invalid choice: 'nonsense'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read_command_line(arguments)
+    error = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert error.startswith(complaint)
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("word", COMMANDS, ids=lambda word: " ".join(word.path))
+def test_every_command_has_an_example_that_can_be_typed(
+    word: Word, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        build_parser().parse_args([*word.path, "--help"])
+    text = capsys.readouterr().out
+    examples = text.partition("example")[2].splitlines()[1:]
+    assert examples
+    assert all("pykbroker" in example for example in examples)
+
+
+@pytest.mark.parametrize("word", COMMANDS, ids=lambda word: " ".join(word.path))
+def test_every_command_has_a_function_that_does_it(word: Word) -> None:
+    module, _, function = defaults_of(word)["run"].partition(":")
+    assert callable(getattr(importlib.import_module(f"pykbroker.cli.{module}"), function))
+
+
+@pytest.mark.parametrize("word", COMMANDS, ids=lambda word: " ".join(word.path))
+def test_every_option_explains_itself(word: Word) -> None:
+    assert [option.names for option in word.options if not option.text] == []
+
+
+def defaults_of(word: Word) -> dict[str, Any]:
+    parser: argparse.ArgumentParser = build_parser()
+    for name in word.path:
+        (commands,) = (it for it in parser._actions if isinstance(it.choices, dict))
+        assert isinstance(commands.choices, dict)
+        parser = commands.choices[name]
+    return parser._defaults

@@ -1,0 +1,134 @@
+"""The completion scripts, tried in the shells that are here."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pykbroker.cli.command_tree import command_tree
+from pykbroker.cli.completion_scripts import bash_script, fish_script, zsh_script
+
+SCRIPTS = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
+
+ASK_BASH = """
+source "$1"
+pykbroker() { [[ "$*" == "topics list --names"* ]] && echo "trucks depots"; }
+shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+_pykbroker
+echo "${COMPREPLY[*]}"
+"""
+
+ASK_ZSH = """
+compdef() { :; }
+_describe() { shift; [[ $1 == option ]] && shift; echo "${(P)@[-1]}"; }
+_files() { echo files "$@"; }
+pykbroker() { [[ "$*" == "topics list --names"* ]] && print -l trucks depots; }
+source "$1"
+shift
+words=("$@") CURRENT=$# PREFIX="${@[-1]}"
+_pykbroker
+"""
+
+ASK_FISH = """
+function pykbroker; string match -q "topics list --names*" "$argv"; and echo trucks\\ndepots; end
+source $argv[1]
+complete -C (string join " " -- $argv[2..-1])
+"""
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_a_shell_finds_no_fault_with_its_script(shell: str, tmp_path: Path) -> None:
+    script = saved(SCRIPTS[shell], tmp_path)
+    subprocess.run([found(shell), "-n", script], check=True, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("topics", "de"), {"describe", "delete"}),
+        (("topics", "describe", ""), {"trucks", "depots"}),
+        (("topics", "describe", "trucks", "--bo"), {"--bootstrap"}),
+        (("produce", "trucks", "--compression", "z"), {"zstd"}),
+        (("consume", "--isolation", "read_c"), {"read_committed"}),
+        (("configs", "describe", "b"), {"broker"}),
+        (("completion", ""), {"bash", "zsh", "fish"}),
+        (("",), {"serve", "topics", "produce", "consume", "configs", "cluster", "log"}),
+    ],
+)
+def test_bash_offers_what_can_come_next(
+    typed: tuple[str, ...], offered: set[str], tmp_path: Path
+) -> None:
+    script = saved(bash_script, tmp_path)
+    assert offered <= set(asked("bash", ASK_BASH, script, typed).split())
+
+
+def test_bash_offers_files_where_a_file_is_wanted(tmp_path: Path) -> None:
+    script = saved(bash_script, tmp_path)
+    offered = asked("bash", ASK_BASH, script, ("log", "dump", f"{tmp_path}/com"))
+    assert offered.split() == [str(tmp_path / "completion")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("topics", "de"), {"describe:show", "delete:delete"}),
+        (("topics", "describe", ""), {"trucks", "depots"}),
+        (("produce", "trucks", "--compression", "z"), {"zstd"}),
+        (("log", "dump", ""), {"files"}),
+    ],
+)
+def test_zsh_offers_what_can_come_next(
+    typed: tuple[str, ...], offered: set[str], tmp_path: Path
+) -> None:
+    script = saved(zsh_script, tmp_path)
+    assert offered <= set(asked("zsh", ASK_ZSH, script, typed).split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("topics", "de"), {"describe", "delete"}),
+        (("topics", "describe", ""), {"trucks", "depots"}),
+        (("topics", "describe", "trucks", "--bo"), {"--bootstrap"}),
+        (("produce", "trucks", "--compression", "z"), {"zstd"}),
+    ],
+)
+def test_fish_offers_what_can_come_next(
+    typed: tuple[str, ...], offered: set[str], tmp_path: Path
+) -> None:
+    script = saved(fish_script, tmp_path)
+    command = [found("fish"), "-c", ASK_FISH, str(script), "pykbroker", *typed]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert offered <= {line.partition("\t")[0] for line in done.stdout.splitlines()}
+
+
+def test_every_option_of_every_command_is_in_every_script() -> None:
+    tree = command_tree()
+    for script in SCRIPTS.values():
+        text = script(tree)
+        for word in tree.walk():
+            for option in word.options:
+                assert option.names[-1].lstrip("-") in text
+
+
+def saved(script: Callable[..., str], directory: Path) -> Path:
+    path = directory / "completion"
+    path.write_text(script(command_tree()))
+    return path
+
+
+def asked(shell: str, harness: str, script: Path, typed: tuple[str, ...]) -> str:
+    command = [found(shell), "-c", harness, shell, str(script), "pykbroker", *typed]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def found(shell: str) -> str:
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"{shell} is not installed")
+    return path

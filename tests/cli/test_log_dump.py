@@ -1,0 +1,222 @@
+"""Files of a data directory, explained; damage is found."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.cli.main import main
+from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_protocol.records.compression import Compression
+from pykbroker_protocol.records.control import EndTransactionMarker, marker_batch
+from pykbroker_protocol.records.crc32c import checksum
+from pykbroker_storage.checkpoint import MetaProperties, PartitionMetadata, encode_offsets
+from pykbroker_storage.formats import (
+    ABORTED_TRANSACTION_ENTRY,
+    OFFSET_INDEX_ENTRY,
+    PRODUCER_ENTRY,
+    TIME_INDEX_ENTRY,
+)
+
+SEGMENT = "00000000000000000010"
+Dump = Callable[..., tuple[int, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Dump:
+    """Write a file, explain it: the exit code and what was found."""
+
+    def dump_file(name: str, data: bytes, *options: str) -> tuple[int, list[dict[str, Any]]]:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        exit_code = main(["log", "dump", "--json", *options, str(path)])
+        return exit_code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return dump_file
+
+
+def batch(base_offset: int, *values: bytes) -> bytes:
+    builder = BatchBuilder(base_offset=base_offset, compression=Compression.GZIP, producer_id=7)
+    for value in values:
+        builder.append(1000, b"k", value, [("h", b"1")])
+    return builder.build()
+
+
+def test_batches_and_records_of_a_segment_are_shown(dump: Dump) -> None:
+    exit_code, found = dump(f"{SEGMENT}.log", batch(10, b"a", b"b") + batch(12, b"c"), "--records")
+    assert exit_code == 0
+    assert [it["kind"] for it in found] == [
+        *("batch", "record", "record"),
+        *("batch", "record"),
+        "summary",
+    ]
+    assert found[0]["compression"] == "gzip"
+    assert found[0]["crc_valid"] is True
+    assert found[3]["position"] == found[0]["size_bytes"]
+    assert found[2]["value"] == "b"
+    assert found[2]["headers"] == [{"name": "h", "value": "1"}]
+    summary = {name: found[-1][name] for name in ("batches", "records", "next_offset")}
+    assert summary == {"batches": 2, "records": 3, "next_offset": 13}
+
+
+def test_a_flipped_byte_is_found_and_the_batches_behind_it_are_still_shown(dump: Dump) -> None:
+    damaged = bytearray(batch(10, b"a") + batch(11, b"b"))
+    damaged[70] ^= 1
+    exit_code, found = dump(f"{SEGMENT}.log", bytes(damaged))
+    assert exit_code == 1
+    assert [it["kind"] for it in found] == ["batch", "damage", "batch", "summary"]
+    assert found[0]["crc_valid"] is False
+
+
+@pytest.mark.parametrize("missing", [1, 40, 70])
+def test_a_torn_tail_is_found(dump: Dump, missing: int) -> None:
+    exit_code, found = dump(f"{SEGMENT}.log", batch(10, b"a") + batch(11, b"b" * 50)[:-missing])
+    assert exit_code == 1
+    assert [it["kind"] for it in found] == ["batch", "damage", "summary"]
+
+
+def test_offsets_that_go_back_are_found(dump: Dump) -> None:
+    exit_code, found = dump(f"{SEGMENT}.log", batch(10, b"a") + batch(10, b"b"))
+    assert exit_code == 1
+    assert found[2]["message"] == "offset 10 follows offset 10"
+
+
+def test_the_end_of_a_transaction_is_shown(dump: Dump) -> None:
+    marker = EndTransactionMarker(is_commit=False, coordinator_epoch=4)
+    data = marker_batch(marker, producer_id=9, producer_epoch=1, timestamp_ms=5)
+    _, found = dump(f"{SEGMENT}.log", data)
+    assert found[1]["type"] == "ABORT"
+    assert found[1]["fields"] == {"coordinator_epoch": 4}
+
+
+def test_metadata_records_are_decoded(dump: Dump) -> None:
+    builder = BatchBuilder()
+    builder.append(0, None, bytes.fromhex("010200") + b"\x07trucks" + bytes(15) + b"\x05" + b"\0")
+    builder.append(0, None, bytes.fromhex("016300ff"))
+    exit_code, found = dump("__cluster_metadata-0/00000000000000000000.log", builder.build())
+    assert exit_code == 0
+    assert found[1]["type"] == "TopicRecord"
+    assert found[1]["fields"] == {"name": "trucks", "topic_id": "AAAAAAAAAAAAAAAAAAAABQ"}
+    assert (found[2]["type"], found[2]["hex"]) == ("record 99", "ff")
+
+
+def test_an_offset_index_is_checked_against_its_log(dump: Dump, tmp_path: Path) -> None:
+    first, second = batch(10, b"a", b"b"), batch(12, b"c")
+    (tmp_path / f"{SEGMENT}.log").write_bytes(first + second)
+    right = OFFSET_INDEX_ENTRY.build({"relative_offset": 2, "position": len(first)})
+    wrong = OFFSET_INDEX_ENTRY.build({"relative_offset": 3, "position": len(first) + 1})
+    assert dump(f"{SEGMENT}.index", right + bytes(8)) == (
+        0,
+        [
+            entry(tmp_path, "index", kind="entry", offset=12, position=len(first)),
+            entry(tmp_path, "index", kind="unused", entries=1),
+        ],
+    )
+    exit_code, found = dump(f"{SEGMENT}.index", right + wrong)
+    assert exit_code == 1
+    assert "no batch with offset 13" in found[-1]["message"]
+
+
+def entry(directory: Path, suffix: str, **fields: Any) -> dict[str, Any]:
+    return {"file": str(directory / f"{SEGMENT}.{suffix}"), **fields}
+
+
+def test_a_time_index_must_ascend(dump: Dump) -> None:
+    entries = [
+        TIME_INDEX_ENTRY.build({"timestamp": timestamp, "relative_offset": 1 + i})
+        for i, timestamp in enumerate((1000, 999))
+    ]
+    exit_code, found = dump(f"{SEGMENT}.timeindex", b"".join(entries))
+    assert exit_code == 1
+    assert [it["kind"] for it in found] == ["entry", "entry", "damage"]
+    assert found[0]["offset"] == 11
+
+
+def test_aborted_transactions_are_shown(dump: Dump) -> None:
+    fields = {"producer_id": 1, "first_offset": 2, "last_offset": 3, "last_stable_offset": 4}
+    data = ABORTED_TRANSACTION_ENTRY.build({"version": 0, **fields})
+    exit_code, found = dump(f"{SEGMENT}.txnindex", data)
+    assert exit_code == 0
+    assert {name: found[0][name] for name in fields} == fields
+    assert dump(f"{SEGMENT}.txnindex", data + b"\0")[0] == 1
+
+
+def test_producers_are_shown_and_their_checksum_is_verified(dump: Dump) -> None:
+    fields = {
+        "producer_id": 1,
+        "producer_epoch": 0,
+        "last_sequence": 5,
+        "last_offset": 15,
+        "offset_delta": 0,
+        "timestamp": 1000,
+        "coordinator_epoch": -1,
+        "transaction_first_offset": -1,
+    }
+    body = (1).to_bytes(4, "big") + PRODUCER_ENTRY.build(fields)
+    data = (1).to_bytes(2, "big") + checksum(body).to_bytes(4, "big") + body
+    exit_code, found = dump(f"{SEGMENT}.snapshot", data)
+    assert exit_code == 0
+    assert {name: found[0][name] for name in fields} == fields
+    assert dump(f"{SEGMENT}.snapshot", data[:-1] + b"\0")[0] == 1
+    assert dump(f"{SEGMENT}.snapshot", data[:-1])[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "found"),
+    [
+        (
+            "replication-offset-checkpoint",
+            encode_offsets({("a", 1): 5}),
+            {"topic": "a", "partition": 1, "offset": 5},
+        ),
+        ("leader-epoch-checkpoint", b"0\n1\n3 70\n", {"leader_epoch": 3, "start_offset": 70}),
+        (
+            "meta.properties",
+            MetaProperties(cluster_id="c", node_id=2, directory_id=bytes(16)).encode(),
+            {"cluster_id": "c", "node_id": 2, "directory_id": "AAAAAAAAAAAAAAAAAAAAAA"},
+        ),
+        (
+            "partition.metadata",
+            PartitionMetadata(topic_id=bytes(16)).encode(),
+            {"topic_id": "AAAAAAAAAAAAAAAAAAAAAA"},
+        ),
+        ("quorum-state", b'{"leaderId":1}', {"name": "leaderId", "value": 1}),
+    ],
+)
+def test_small_files_are_explained(
+    dump: Dump, name: str, data: bytes, found: dict[str, Any]
+) -> None:
+    exit_code, findings = dump(name, data)
+    assert exit_code == 0
+    assert {name: findings[0][name] for name in found} == found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["replication-offset-checkpoint", "leader-epoch-checkpoint", "meta.properties", "quorum-state"],
+)
+def test_a_small_file_of_nonsense_is_damaged(dump: Dump, name: str) -> None:
+    exit_code, found = dump(name, b"\xff nonsense")
+    assert exit_code == 1
+    assert found[0]["kind"] == "damage"
+
+
+def test_people_get_one_readable_line_for_each_batch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"{SEGMENT}.log"
+    path.write_bytes(batch(10, b"a"))
+    assert main(["log", "dump", str(path)]) == 0
+    head, line, summary = capsys.readouterr().out.splitlines()
+    assert head.startswith(f"{path}: log segment, ")
+    assert line.startswith("  batch 10..10 at byte 0, ")
+    assert "1 record, leader epoch -1, gzip, created until 1970-01-01T00:00:01.000Z" in line
+    assert summary == "  1 batch, 1 record, offsets 10..10"
+
+
+def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "dump", "nowhere"]) == 2
+    assert capsys.readouterr().err == "log dump: nowhere: No such file or directory\n"

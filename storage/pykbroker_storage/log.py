@@ -1,7 +1,6 @@
 """One partition's log: appended at its end by a single writer, read from any offset."""
 
 import os
-from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -16,13 +15,14 @@ from pykbroker_protocol.records.batch import (
 )
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.deletion import PendingDeletions
-from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem, sync_file
+from pykbroker_storage.filesystem import LOCAL_DISK, sync_file
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import load_producers, save_leader_epochs, save_producers
 from pykbroker_storage.recovery import LoadedLog, load
-from pykbroker_storage.retention import SegmentAge, count_expired
+from pykbroker_storage.retention import count_expired
 from pykbroker_storage.rolling import is_roll_due
-from pykbroker_storage.segment import SEGMENT_SUFFIXES, LogSlice, Segment, create_segment
+from pykbroker_storage.segment import LogSlice
+from pykbroker_storage.segments import Segments
 from pykbroker_storage.time_lookup import TimedOffset, first_at_or_after, latest_record
 
 NO_TIMESTAMP = -1
@@ -48,13 +48,11 @@ class Log:
     """Blocking, with one owner; `flush` alone may run on another thread, beside its appends."""
 
     __slots__ = (
-        "_active",
         "_changed",
         "_closed",
+        "_filesystem",
         "_last_flush_ms",
         "_names_flushed",
-        "_open_files",
-        "_pending_deletions",
         "_segments",
         "configuration",
         "directory",
@@ -125,10 +123,10 @@ class Log:
         self.recovery_point = min(recovery_point, self.log_end_offset)  # durable before it
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
-        self._segments = loaded.segments
-        self._active = loaded.segments[-1]
-        self._open_files = open_files
-        self._pending_deletions = pending_deletions
+        self._filesystem = open_files.filesystem
+        self._segments = Segments(
+            directory, loaded.segments, open_files=open_files, pending_deletions=pending_deletions
+        )
         self._changed = loaded.was_changed
         self._closed = False
         self._names_flushed = False
@@ -182,17 +180,17 @@ class Log:
     ) -> None:
         if self._closed:
             raise LogClosed(self.directory)
-        segment = self._active
-        if is_roll_due(segment, self.configuration, len(records), batches, now_ms):
-            segment = self.roll(now_ms)
+        if is_roll_due(self._segments.active, self.configuration, len(records), batches, now_ms):
+            self.roll(now_ms)
         for batch in batches:
             if 0 <= batch.partition_leader_epoch != self.leader_epochs.latest_epoch:
                 self._begin_epoch(batch.partition_leader_epoch, batch.base_offset)
-        segment.append(records, batches, self.configuration.index_interval_bytes)
+        active = self._segments.active
+        active.append(records, batches, self.configuration.index_interval_bytes)
         for batch in batches:
             if batch.producer_id != NO_PRODUCER_ID:
                 self.producers.update(batch)
-        self.log_end_offset = segment.next_offset
+        self.log_end_offset = active.next_offset
         self._changed = True
         if self.log_end_offset - self.recovery_point >= self.configuration.flush_messages:
             self.flush()
@@ -201,21 +199,15 @@ class Log:
         if self.leader_epochs.assign(epoch, start_offset):
             self._save_leader_epochs()
 
-    def roll(self, now_ms: int) -> Segment:
+    def roll(self, now_ms: int) -> None:
         """Seals the active segment, if it has records, and begins a new one after it."""
-        if not self._active.size_bytes:
-            return self._active
-        self._changed = True
-        self._active.seal()
-        self._save_producers()
-        self._begin_segment(self.log_end_offset, now_ms)
-        return self._active
-
-    def _begin_segment(self, base_offset: int, now_ms: int) -> None:
-        segment = create_segment(self.directory, base_offset, self._open_files, now_ms)
-        self._segments.append(segment)
-        self._active = segment
-        self._names_flushed = False
+        active = self._segments.active
+        if active.size_bytes:
+            self._changed = True
+            active.seal()
+            self._save_producers()
+            self._segments.begin(self.log_end_offset, now_ms)
+            self._names_flushed = False
 
     # --- reading
 
@@ -233,25 +225,13 @@ class Log:
             raise OffsetOutOfRange(
                 f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
             )
-        segment = self._active
-        if offset >= segment.base_offset:
-            return segment.read(
-                offset,
-                bytes_max=bytes_max,
-                end_offset=end_offset,
-                first_batch_whole=first_batch_whole,
-            )
-        for number in range(self._segment_number(offset), len(self._segments)):
-            # Compaction may have left nothing at the end of a segment: the next one has it.
-            segment = self._segments[number]
-            if segment.position_of(offset) < segment.size_bytes:
-                return segment.read(
-                    offset,
-                    bytes_max=bytes_max,
-                    end_offset=end_offset,
-                    first_batch_whole=first_batch_whole,
-                )
-        return None
+        active = self._segments.active
+        return (active if offset >= active.base_offset else self._segments).read(
+            offset,
+            bytes_max=bytes_max,
+            end_offset=end_offset,
+            first_batch_whole=first_batch_whole,
+        )
 
     def offset_at_timestamp(self, timestamp_ms: int) -> TimedOffset | None:
         """The first record at or after a time: what ListOffsets asks for."""
@@ -263,15 +243,11 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._segments)
+        return self._segments.size_bytes
 
     @property
     def segment_count(self) -> int:
         return len(self._segments)
-
-    def _segment_number(self, offset: int) -> int:
-        found = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1
-        return max(found, 0)
 
     # --- making it durable
 
@@ -280,12 +256,12 @@ class Log:
         upto = self.log_end_offset if upto is None else upto
         if upto <= self.recovery_point and self._names_flushed:
             return
-        for segment in self._segments[self._segment_number(self.recovery_point) :]:
+        for segment in self._segments.since(self.recovery_point):
             if segment.base_offset >= upto:
                 break
             try:
                 segment.flush_records()
-                if segment is not self._active:
+                if segment.is_sealed:
                     segment.flush_indexes()
             except FileNotFoundError:
                 if segment in self._segments and not self._closed:
@@ -305,8 +281,8 @@ class Log:
             self._last_flush_ms = now_ms
             if self.recovery_point < self.log_end_offset:
                 return self.log_end_offset
-        if self.recovery_point < self._active.base_offset:
-            return self._active.base_offset
+        if self.recovery_point < self._segments.active.base_offset:
+            return self._segments.active.base_offset
         return None
 
     # --- letting go of records
@@ -319,9 +295,7 @@ class Log:
             )
         self.log_start_offset = offset
         self._drop_epochs_before_start()
-        ages = self._ages()
-        below = sum(1 for age in ages[:-1] if age.next_offset <= offset)
-        self._delete_oldest(below, now_ms)
+        self._delete_oldest(self._segments.count_below(offset), now_ms)
 
     def enforce_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
         """Deletes segments too old or too many, below the high watermark; returns how many.
@@ -332,7 +306,7 @@ class Log:
         if CleanupPolicy.DELETE not in configuration.cleanup_policy:
             return 0
         limit = self.log_end_offset if high_watermark is None else high_watermark
-        ages = [age for age in self._ages() if age.next_offset <= limit]
+        ages = [age for age in self._segments.ages() if age.next_offset <= limit]
         count = count_expired(
             ages, configuration, log_start_offset=self.log_start_offset, now_ms=now_ms
         )
@@ -345,35 +319,28 @@ class Log:
         """Removes every batch that reaches to `offset` or beyond: whoever was leader had others."""
         if offset >= self.log_end_offset:
             return
-        if offset <= self._segments[0].base_offset:
+        if offset <= self._segments.base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
-        keep = self._segment_number(offset) + 1
-        for segment in self._segments[keep:]:
-            self._bury(segment, now_ms)
-        del self._segments[keep:]
-        self._active = self._segments[-1]
-        self._active.truncate_to_offset(offset)
+        self._segments.truncate_to(offset, self._due_ms(now_ms))
         self._reload_after_truncation()
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Forgets all records: the log begins anew, empty, at `offset`."""
-        for segment in self._segments:
-            self._bury(segment, now_ms)
-        self._segments.clear()
-        self._begin_segment(offset, now_ms)
+        self._segments.begin_anew(offset, due_ms=self._due_ms(now_ms), now_ms=now_ms)
+        self._names_flushed = False
         self.log_start_offset = offset
         self._reload_after_truncation()
 
     def _reload_after_truncation(self) -> None:
         self._changed = True
-        self.log_end_offset = self._active.next_offset
+        self.log_end_offset = self._segments.active.next_offset
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
         self.leader_epochs.truncate_from_end(self.log_end_offset)
         self._drop_epochs_before_start()
         self.producers = load_producers(
-            self._filesystem, self.directory, self._segments, self.log_start_offset
+            self._filesystem, self.directory, list(self._segments), self.log_start_offset
         )
 
     def _drop_epochs_before_start(self) -> None:
@@ -381,25 +348,13 @@ class Log:
         self._save_leader_epochs()
 
     def _delete_oldest(self, count: int, now_ms: int) -> None:
-        if not count:
-            return
-        for segment in self._segments[:count]:
-            self._bury(segment, now_ms)
-        del self._segments[:count]
-        self.log_start_offset = max(self.log_start_offset, self._segments[0].base_offset)
-        self._drop_epochs_before_start()
+        if count:
+            self._segments.drop_oldest(count, self._due_ms(now_ms))
+            self.log_start_offset = max(self.log_start_offset, self._segments.base_offset)
+            self._drop_epochs_before_start()
 
-    def _bury(self, segment: Segment, now_ms: int) -> None:
-        segment.file.close()
-        due_ms = now_ms + self.configuration.file_delete_delay_ms
-        for suffix in SEGMENT_SUFFIXES:
-            self._pending_deletions.bury_file(segment.path(suffix), due_ms)
-
-    def _ages(self) -> list[SegmentAge]:
-        return [
-            SegmentAge(segment.next_offset, segment.size_bytes, segment.largest_timestamp_ms)
-            for segment in self._segments
-        ]
+    def _due_ms(self, now_ms: int) -> int:
+        return now_ms + self.configuration.file_delete_delay_ms
 
     # --- what lies beside the segments
 
@@ -410,10 +365,6 @@ class Log:
         path = save_producers(self._filesystem, self.directory, self.producers, self.log_end_offset)
         if durable:
             sync_file(self._filesystem, path)
-
-    @property
-    def _filesystem(self) -> FileSystem:
-        return self._open_files.filesystem
 
     @property
     def is_changed(self) -> bool:
@@ -429,11 +380,12 @@ class Log:
         """
         if self._closed:
             return
-        if self._changed and self._active.size_bytes:
-            self._active.seal()
+        active = self._segments.active
+        if self._changed and active.size_bytes:
+            active.seal()
             self._save_producers(durable=durable)
             if durable:
-                self._active.flush_indexes()
+                active.flush_indexes()
                 self._names_flushed = False
                 self.flush()
             else:
@@ -443,5 +395,4 @@ class Log:
     def abandon(self) -> None:
         """Closes the files and writes nothing, as before a deletion; views stay good."""
         self._closed = True
-        for segment in self._segments:
-            segment.file.close()
+        self._segments.close()

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Self, TypeAlias
 
 from pykbroker_storage.checkpoint import (
@@ -18,7 +19,7 @@ from pykbroker_storage.checkpoint import (
     decode_offsets,
     encode_offsets,
 )
-from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.directory_lock import AlreadyLocked, DirectoryLock
 from pykbroker_storage.filesystem import (
@@ -78,7 +79,7 @@ class LogDirectory:
         """Takes the directory, making it if need be; raises `LogDirectoryRefused`.
 
         `new_directory_id` names a directory that has no name yet. `configuration` holds for a
-        log until somebody who knows its topic sets another.
+        log until somebody who knows its topic gives another.
         """
         path = path.rstrip("/") or "/"
         if open_files is None:
@@ -143,11 +144,25 @@ class LogDirectory:
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._logs
 
-    def log(self, partition: TopicPartition, *, now_ms: int) -> Log:
-        """The log of a partition that is here; opened, or even recovered, when first asked for."""
+    def log(
+        self,
+        partition: TopicPartition,
+        *,
+        now_ms: int,
+        configuration: LogConfiguration | None = None,
+    ) -> Log:
+        """The log of a partition that is here; opened, or even recovered, when first asked for.
+
+        Give the topic's configuration: in a log that is never compacted, recovery takes a gap
+        between segments for a loss and cuts there.
+        """
         log = self._logs[partition]
         if log is None:
-            log = self._open_log(partition, self._configuration, now_ms, was_clean=self.was_clean)
+            careful = replace(self._configuration, cleanup_policy=frozenset(CleanupPolicy))
+            log = self._open_log(
+                partition, configuration or careful, now_ms, was_clean=self.was_clean
+            )
+            log.configuration = configuration or self._configuration
         return log
 
     def create_log(

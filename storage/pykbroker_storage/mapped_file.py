@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pykbroker_storage.filesystem import FileSystem, directory_of, read_exactly, write_fully
+from pykbroker_storage.segment_indexes import RecentIndexes
 
 if TYPE_CHECKING:
     import mmap
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 SMALL_READ_BYTES = 64 * 1024
 COPY_BYTES = 1024 * 1024
 CLOSED = -1
+# Sealed segments whose indexes stay in memory; one of 1 GiB needs up to 5 MB.
+INDEXES_MAX = 32
 
 
 class OpenFiles:
@@ -22,11 +25,12 @@ class OpenFiles:
     next use, and views given out stay good: a map lives as long as its last view.
     """
 
-    __slots__ = ("_files", "_files_max", "filesystem")
+    __slots__ = ("_files", "_files_max", "filesystem", "recent_indexes")
 
     def __init__(self, filesystem: FileSystem, files_max: int) -> None:
         assert files_max > 0
         self.filesystem = filesystem
+        self.recent_indexes = RecentIndexes(INDEXES_MAX)
         self._files_max = files_max
         self._files: OrderedDict[MappedFile, None] = OrderedDict()
 

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.batch_scan import CorruptLog
+from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
 from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 from pykbroker_storage.leader_epochs import LeaderEpochs
 from pykbroker_storage.leftovers import tidy
@@ -17,7 +18,7 @@ from pykbroker_storage.partition_files import (
     save_leader_epochs,
 )
 from pykbroker_storage.producer_state import ProducerStates
-from pykbroker_storage.segment import CorruptLog, Segment, create_segment, open_segment
+from pykbroker_storage.segment import Segment, create_segment, open_segment
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +47,7 @@ def load(
     epochs = load_leader_epochs(filesystem, directory)
     is_intact = was_clean and bool(segments) and _find_end(segments[-1])
     if segments and not is_intact:
-        _check_segments(segments, recovery_point, epochs, configuration.index_interval_bytes)
-        save_leader_epochs(filesystem, directory, epochs)
+        _check_segments(segments, recovery_point, epochs, configuration)
     if segments and segments[-1].next_offset < log_start_offset:
         _forget_all(segments, log_start_offset)
     if not segments:
@@ -55,6 +55,8 @@ def load(
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(segments[-1].next_offset)
     epochs.truncate_from_start(log_start_offset)
+    if not is_intact and epochs.entries():
+        save_leader_epochs(filesystem, directory, epochs)
     return LoadedLog(
         segments=segments,
         log_start_offset=log_start_offset,
@@ -69,6 +71,7 @@ def _find_segments(directory: str, open_files: OpenFiles) -> list[Segment]:
     segments = [open_segment(directory, offset, open_files) for offset in base_offsets]
     for segment, following in pairwise(segments):
         segment.next_offset = following.base_offset
+        segment.is_sealed = True
     return segments
 
 
@@ -83,19 +86,33 @@ def _find_end(active: Segment) -> bool:
 
 
 def _check_segments(
-    segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, index_interval_bytes: int
+    segments: list[Segment],
+    recovery_point: int,
+    epochs: LeaderEpochs,
+    configuration: LogConfiguration,
 ) -> None:
     """Checks what was not known to be durable; what follows the first bad batch is cut."""
-    last = len(segments) - 1
+    has_gaps = CleanupPolicy.COMPACT in configuration.cleanup_policy
     for number, segment in enumerate(segments):
-        if number < last and segment.next_offset <= recovery_point:
+        following = segments[number + 1] if segment.is_sealed else None
+        if following and following.base_offset <= recovery_point:
             continue
-        problem = check_and_index(segment, epochs, index_interval_bytes)
-        if number < last:
-            segment.write_indexes()
-        if problem is not None:
-            _cut(segments, number, problem)
+        damage = check_and_index(segment, epochs, configuration.index_interval_bytes)
+        if following:
+            segment.seal()
+            if damage is None and not has_gaps:
+                damage = _missing_end(segment, following.base_offset)
+        if damage is not None:
+            _cut(segments, number, damage)
             return
+
+
+def _missing_end(segment: Segment, expected_offset: int) -> "Damage | None":
+    """A power cut may keep a later segment and lose the end of the one before."""
+    if segment.next_offset == expected_offset:
+        return None
+    reason = f"offsets {segment.next_offset} to {expected_offset - 1} are missing"
+    return Damage(position=segment.size_bytes, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +187,7 @@ def _cut(segments: list[Segment], number: int, damage: Damage) -> None:
         segment.size_bytes - damage.position,
         segment.next_offset,
     )
+    segment.is_sealed = False
     segment.file.truncate(damage.position)
     for later in segments[number + 1 :]:
         logger.warning("%s: comes after the damage and is removed", later.file.path)

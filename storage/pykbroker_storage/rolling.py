@@ -29,7 +29,7 @@ def is_roll_due(
     return (
         size_bytes + records_bytes > configuration.segment_bytes
         or _is_old(segment, configuration, batches[-1].max_timestamp, now_ms)
-        or segment.is_index_full(configuration.segment_index_bytes)
+        or segment.indexes.is_full(configuration.segment_index_bytes)
     )
 
 

@@ -6,36 +6,28 @@ from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
-from pykbroker_protocol.records.batch import HEADER_BYTES, PREFIX_BYTES, RecordBatch
-from pykbroker_storage.filesystem import read_file, sync_file, write_file
-from pykbroker_storage.index import (
-    OFFSET_ENTRY_BYTES,
-    TIME_ENTRY_BYTES,
-    MalformedIndex,
-    OffsetIndex,
-    TimeIndex,
-)
+from pykbroker_protocol.records.batch import RecordBatch
+from pykbroker_storage.batch_scan import first_batch
+from pykbroker_storage.filesystem import sync_file, write_file
+from pykbroker_storage.index import MalformedIndex
 from pykbroker_storage.mapped_file import MappedFile, OpenFiles
+from pykbroker_storage.segment_indexes import (
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    SegmentIndexes,
+    read_last_timestamp,
+)
 
 logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 LOG_SUFFIX = ".log"
-INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, ".txnindex")
 SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, ".snapshot")
-# How far a scan over batch headers looks at a time: twice the usual distance of index entries.
-SCAN_BYTES = 8192
 # Where readers and the writer lately stood; readers come back to exactly these offsets.
 BOUNDARIES_MAX = 32
-NEVER = 2**63
 
-# base offset, length, (leader epoch, magic, crc, attributes,) last offset delta
-_BOUNDS = Struct(">qi11xi")
 _TIMES = Struct(">35xq")
-
-
-class CorruptLog(Exception):
-    """The stored bytes are no sequence of record batches; the message says where."""
 
 
 class LogSlice(NamedTuple):
@@ -45,26 +37,18 @@ class LogSlice(NamedTuple):
     next_offset: int
 
 
-class _Bounds(NamedTuple):
-    position: int
-    end: int
-    base_offset: int
-    last_offset: int
-
-
 class Segment:
     """The bounds: every offset in it is >= `base_offset` and < `next_offset`."""
 
     __slots__ = (
         "_boundaries",
         "_first_timestamp_ms",
-        "_offset_index",
+        "_indexes",
         "_open_files",
-        "_time_index",
-        "_unindexed_bytes",
         "base_offset",
         "created_ms",
         "file",
+        "is_sealed",
         "max_timestamp_ms",
         "max_timestamp_offset",
         "next_offset",
@@ -87,11 +71,10 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self._open_files = open_files
         self._first_timestamp_ms = NO_TIMESTAMP
-        self._unindexed_bytes = 0
         self._boundaries: dict[int, int] = {base_offset: 0}
+        self.is_sealed = False
         # None until needed: most sealed segments are never read again.
-        self._offset_index: OffsetIndex | None = None
-        self._time_index: TimeIndex | None = None
+        self._indexes: SegmentIndexes | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -119,11 +102,15 @@ class Segment:
         if batch.max_timestamp > self.max_timestamp_ms:
             self.max_timestamp_ms = batch.max_timestamp
             self.max_timestamp_offset = batch.last_offset
-        if self._unindexed_bytes > index_interval_bytes:
-            self.offset_index.append(batch.last_offset - self.base_offset, position)
-            self._note_max_timestamp()
-            self._unindexed_bytes = 0
-        self._unindexed_bytes += batch.size_bytes
+        indexes = self.indexes
+        if indexes.unindexed_bytes > index_interval_bytes:
+            indexes.note(
+                batch.last_offset - self.base_offset,
+                position,
+                self.max_timestamp_ms,
+                self.max_timestamp_offset - self.base_offset,
+            )
+        indexes.unindexed_bytes += batch.size_bytes
 
     def read(
         self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool
@@ -148,8 +135,8 @@ class Segment:
             return position
         if offset >= self.next_offset:
             return self.size_bytes
-        near = self.offset_index.position_at_or_before(offset - self.base_offset)
-        found = self._first_batch(near, reaching=offset)
+        near = self.indexes.offsets.position_at_or_before(offset - self.base_offset)
+        found = first_batch(self.file, near, reaching=offset)
         return found.position if found else self.size_bytes
 
     def _boundary_at_or_before(self, offset: int) -> tuple[int, int]:
@@ -159,15 +146,15 @@ class Segment:
             return position, offset
         if offset >= self.next_offset:
             return self.size_bytes, self.next_offset
-        near = self.offset_index.position_at_or_before(offset - self.base_offset)
-        found = self._first_batch(near, reaching=offset)
+        near = self.indexes.offsets.position_at_or_before(offset - self.base_offset)
+        found = first_batch(self.file, near, reaching=offset)
         if found is None:
             return self.size_bytes, self.next_offset
         return found.position, min(found.base_offset, offset)
 
     def batch_at(self, position: int) -> RecordBatch:
         """The batch that starts at this position; its view is of the file."""
-        bounds = self._first_batch(position, reaching=0)
+        bounds = first_batch(self.file, position, reaching=0)
         assert bounds is not None, "the position is not the end"
         return RecordBatch.parse(self.file.view(position, bounds.end))
 
@@ -175,7 +162,7 @@ class Segment:
         """The first batch at or after `offset` with a record at or after the time, or the end."""
         if timestamp_ms > self.largest_timestamp_ms:
             return self.size_bytes
-        before = self.base_offset + self.time_index.offset_before(timestamp_ms)
+        before = self.base_offset + self.indexes.times.offset_before(timestamp_ms)
         position = self.position_of(max(before, offset))
         while position < self.size_bytes:
             batch = self.batch_at(position)
@@ -186,11 +173,12 @@ class Segment:
 
     def truncate_to_offset(self, offset: int) -> None:
         """Removes every batch that reaches to `offset`; the segment is the active one again."""
+        self._open_files.recent_indexes.forget(self)
+        self.is_sealed = False
         position = self.position_of(offset)
         if position < self.size_bytes:
-            relative_offset = self.batch_at(position).base_offset - self.base_offset
-            self.offset_index.truncate_to_position(position)
-            self.time_index.truncate_to_offset(relative_offset)
+            first_removed = self.batch_at(position).base_offset - self.base_offset
+            self.indexes.truncate(position, first_removed)
             self.file.truncate(position)
             self._boundaries = {self.base_offset: 0}
         self.find_end()
@@ -206,6 +194,8 @@ class Segment:
         """Nothing will be appended: cuts what a failed append may have left, keeps the indexes."""
         self.file.cut_leftover()
         self.write_indexes()
+        self.is_sealed = True
+        self._open_files.recent_indexes.admit(self)
 
     def find_end(self, index_interval_bytes: int = 4096) -> None:
         """Learns the end offset and largest timestamp of the segment written last.
@@ -213,10 +203,10 @@ class Segment:
         It reads the batch headers after the last index entry; without entries that is all.
         """
         self.next_offset = self.base_offset
-        self.max_timestamp_ms = self.time_index.last_timestamp
-        self.max_timestamp_offset = self.base_offset + self.time_index.last_relative_offset
-        self._unindexed_bytes = 0
-        position = self.offset_index.last_position
+        self.max_timestamp_ms = self.indexes.times.last_timestamp
+        self.max_timestamp_offset = self.base_offset + self.indexes.times.last_relative_offset
+        self.indexes.unindexed_bytes = 0
+        position = self.indexes.offsets.last_position
         while position < self.size_bytes:
             batch = self.batch_at(position)
             self.account(batch, position, index_interval_bytes)
@@ -227,11 +217,18 @@ class Segment:
     def largest_timestamp_ms(self) -> int:
         """Of its records; the file's own time if they carry none."""
         if self.max_timestamp_ms == NO_TIMESTAMP and self.size_bytes:
-            self.max_timestamp_ms = self.time_index.last_timestamp
-            self.max_timestamp_offset = self.base_offset + self.time_index.last_relative_offset
+            self._learn_max_timestamp()
         if self.max_timestamp_ms != NO_TIMESTAMP:
             return self.max_timestamp_ms
         return self.created_ms
+
+    def _learn_max_timestamp(self) -> None:
+        try:
+            found = read_last_timestamp(self._open_files.filesystem, self._stem)
+        except (FileNotFoundError, MalformedIndex):
+            found = self.indexes.times.last_timestamp, self.indexes.times.last_relative_offset
+        self.max_timestamp_ms = found[0]
+        self.max_timestamp_offset = self.base_offset + found[1]
 
     @property
     def first_timestamp_ms(self) -> int:
@@ -240,73 +237,70 @@ class Segment:
             (self._first_timestamp_ms,) = _TIMES.unpack(self.file.view(0, _TIMES.size))
         return self._first_timestamp_ms
 
-    def is_index_full(self, segment_index_bytes: int) -> bool:
-        """One time entry is kept free: closing the segment writes it."""
-        return (
-            len(self.offset_index) >= segment_index_bytes // OFFSET_ENTRY_BYTES
-            or len(self.time_index) >= segment_index_bytes // TIME_ENTRY_BYTES - 1
-        )
-
     @property
-    def offset_index(self) -> OffsetIndex:
-        if self._offset_index is None:
-            self._load_indexes()
-        assert self._offset_index is not None
-        return self._offset_index
+    def indexes(self) -> SegmentIndexes:
+        if self._indexes is None:
+            self._indexes = self._load_indexes()
+        return self._indexes
 
-    @property
-    def time_index(self) -> TimeIndex:
-        if self._time_index is None:
-            self._load_indexes()
-        assert self._time_index is not None
-        return self._time_index
+    def drop_indexes(self) -> None:
+        """Frees the memory; they are read again when needed."""
+        if self.is_sealed:
+            self._indexes = None
 
     def begin_indexes(self) -> None:
         """Starts both indexes empty: for a new segment, or before a scan that fills them."""
-        self._offset_index = OffsetIndex()
-        self._time_index = TimeIndex()
-        self._unindexed_bytes = 0
+        self._indexes = SegmentIndexes()
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
 
     def write_indexes(self) -> None:
         """Puts the indexes on disk; the last time entry speaks for the whole segment."""
         self._note_max_timestamp()
-        filesystem = self._open_files.filesystem
-        write_file(filesystem, self.path(".index"), self.offset_index.to_bytes())
-        write_file(filesystem, self.path(".timeindex"), self.time_index.to_bytes())
+        self.indexes.write(self._open_files.filesystem, self._stem)
+
+    def close(self) -> None:
+        self._open_files.recent_indexes.forget(self)
+        self.file.close()
 
     def remove(self) -> None:
         """Unlinks its files at once."""
-        self.file.close()
+        self.close()
         for suffix in SEGMENT_SUFFIXES:
             with suppress(FileNotFoundError):
                 self._open_files.filesystem.unlink(self.path(suffix))
 
     def path(self, suffix: str) -> str:
-        return self.file.path.removesuffix(".log") + suffix
+        return self._stem + suffix
+
+    @property
+    def _stem(self) -> str:
+        return self.file.path.removesuffix(LOG_SUFFIX)
 
     def _note_max_timestamp(self) -> None:
         relative_offset = self.max_timestamp_offset - self.base_offset
-        self.time_index.append(self.max_timestamp_ms, relative_offset)
+        self.indexes.times.append(self.max_timestamp_ms, relative_offset)
 
-    def _load_indexes(self) -> None:
+    def _load_indexes(self) -> SegmentIndexes:
         if self.size_bytes == 0:
-            self._offset_index = OffsetIndex()
-            self._time_index = TimeIndex()
-            return
-        filesystem = self._open_files.filesystem
+            return SegmentIndexes()
         try:
-            offsets = read_file(filesystem, self.path(".index"))
-            self._offset_index = OffsetIndex.from_bytes(offsets, log_bytes=self.size_bytes)
-            self._time_index = TimeIndex.from_bytes(read_file(filesystem, self.path(".timeindex")))
+            filesystem = self._open_files.filesystem
+            indexes = SegmentIndexes.read(filesystem, self._stem, log_bytes=self.size_bytes)
         except (FileNotFoundError, MalformedIndex) as problem:
             logger.warning("%s: indexes are rebuilt from the log: %s", self.file.path, problem)
-            next_offset = self.next_offset
-            self.begin_indexes()
-            self.find_end()
-            self._note_max_timestamp()
-            self.next_offset = max(next_offset, self.next_offset)
+            indexes = self._rebuild_indexes()
+        if self.is_sealed:
+            self._open_files.recent_indexes.admit(self)
+        return indexes
+
+    def _rebuild_indexes(self) -> SegmentIndexes:
+        next_offset = self.next_offset
+        self.begin_indexes()
+        self.find_end()
+        self._note_max_timestamp()
+        self.next_offset = max(next_offset, self.next_offset)
+        return self.indexes
 
     def _remember(self, offset: int, position: int) -> None:
         boundaries = self._boundaries
@@ -314,34 +308,10 @@ class Segment:
             del boundaries[next(iter(boundaries))]
         boundaries[offset] = position
 
-    def _first_batch(
-        self, position: int, *, reaching: int = NEVER, ending_after: int = NEVER
-    ) -> _Bounds | None:
-        """From a batch boundary forward: the first batch with that offset or that end."""
-        size_bytes = self.size_bytes
-        unpack = _BOUNDS.unpack_from
-        while position < size_bytes:
-            window = self.file.view(position, min(position + SCAN_BYTES, size_bytes))
-            at = 0
-            last_start = len(window) - HEADER_BYTES
-            while at <= last_start:
-                base_offset, length, last_offset_delta = unpack(window, at)
-                end = position + at + length + PREFIX_BYTES
-                if length < HEADER_BYTES - PREFIX_BYTES or end > size_bytes:
-                    raise CorruptLog(f"{self.file.path}: no batch at {position + at}")
-                last_offset = base_offset + last_offset_delta
-                if last_offset >= reaching or end > ending_after:
-                    return _Bounds(position + at, end, base_offset, last_offset)
-                at = end - position
-            if at == 0:
-                raise CorruptLog(f"{self.file.path}: the log ends within a batch at {position}")
-            position += at
-        return None
-
     def _cut(self, start: int, limit: int, *, first_batch_whole: bool) -> tuple[int, int]:
         """The last boundary up to `limit`, and the offset that starts there."""
-        near = max(start, self.offset_index.last_position_up_to(limit))
-        first_outside = self._first_batch(near, ending_after=limit)
+        near = max(start, self.indexes.offsets.last_position_up_to(limit))
+        first_outside = first_batch(self.file, near, ending_after=limit)
         assert first_outside is not None, "the caller has seen that more lies beyond the limit"
         if first_outside.position == start and first_batch_whole:
             return first_outside.end, first_outside.last_offset + 1

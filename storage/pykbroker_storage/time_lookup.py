@@ -1,6 +1,6 @@
 """Finds records by their timestamps, across the segments of a log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pykbroker_protocol.records.contents import (
@@ -17,7 +17,7 @@ class TimedOffset(NamedTuple):
 
 
 def first_at_or_after(
-    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int
+    segments: Iterable[Segment], timestamp_ms: int, log_start_offset: int
 ) -> TimedOffset | None:
     """The first record from the log's start on that is not older than the time."""
     for segment in segments:
@@ -31,7 +31,7 @@ def first_at_or_after(
     return None
 
 
-def latest_record(segments: Sequence[Segment], log_start_offset: int) -> TimedOffset | None:
+def latest_record(segments: Iterable[Segment], log_start_offset: int) -> TimedOffset | None:
     """The first record with the largest timestamp of all."""
     latest: Segment | None = None
     for segment in segments:

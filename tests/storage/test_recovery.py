@@ -3,13 +3,14 @@
 import logging
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
 from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.disks import CountingDisk, PowerCutDisk
@@ -134,6 +135,22 @@ def test_a_power_cut_loses_nothing_that_was_flushed(
     assert len(found) >= durable
     assert found == records[: len(found)]
     log.abandon()
+
+
+@pytest.mark.parametrize(
+    ("policy", "records_left"), [(CleanupPolicy.DELETE, 7), (CleanupPolicy.COMPACT, 19)]
+)
+def test_a_gap_between_segments_is_a_loss_unless_the_log_is_compacted(
+    tmp_path: Path, policy: CleanupPolicy, records_left: int
+) -> None:
+    log = open_log(tmp_path)
+    written(log, 20)
+    batch_bytes = log.size_bytes // 20
+    log.abandon()
+    first = min(tmp_path.glob("*.log"))
+    first.write_bytes(first.read_bytes()[:-batch_bytes])
+    log = open_log(tmp_path, replace(SMALL, cleanup_policy=frozenset({policy})))
+    assert len(records_from(log, 0)) == records_left
 
 
 def test_each_leader_of_a_log_is_known_again_from_its_batches(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+"""The segments of one log, in order; the last one is written to."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from pykbroker_storage.deletion import PendingDeletions
+from pykbroker_storage.mapped_file import OpenFiles
+from pykbroker_storage.retention import SegmentAge
+from pykbroker_storage.segment import SEGMENT_SUFFIXES, LogSlice, Segment, create_segment
+
+
+class Segments:
+    """There is always one; `active` is the last."""
+
+    __slots__ = ("_directory", "_list", "_open_files", "_pending_deletions", "active")
+
+    def __init__(
+        self,
+        directory: str,
+        segments: list[Segment],
+        *,
+        open_files: OpenFiles,
+        pending_deletions: PendingDeletions,
+    ) -> None:
+        self._directory = directory
+        self._list = segments
+        self._open_files = open_files
+        self._pending_deletions = pending_deletions
+        self.active = segments[-1]
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._list)
+
+    def __contains__(self, segment: Segment) -> bool:
+        return segment in self._list
+
+    def begin(self, base_offset: int, now_ms: int) -> None:
+        """A new, empty active segment."""
+        self.active = create_segment(self._directory, base_offset, self._open_files, now_ms)
+        self._list.append(self.active)
+
+    def read(
+        self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool
+    ) -> LogSlice | None:
+        for segment in self.since(offset):
+            # Compaction may have left nothing at the end of a segment: the next one has it.
+            if segment.position_of(offset) < segment.size_bytes:
+                return segment.read(
+                    offset,
+                    bytes_max=bytes_max,
+                    end_offset=end_offset,
+                    first_batch_whole=first_batch_whole,
+                )
+        return None
+
+    def since(self, offset: int) -> Sequence[Segment]:
+        """From the one that would hold `offset` on."""
+        return self._list[self._number(offset) :]
+
+    @property
+    def base_offset(self) -> int:
+        return self._list[0].base_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._list)
+
+    def ages(self) -> list[SegmentAge]:
+        return [
+            SegmentAge(segment.next_offset, segment.size_bytes, segment.largest_timestamp_ms)
+            for segment in self._list
+        ]
+
+    def count_below(self, offset: int) -> int:
+        """How many sealed segments hold nothing from `offset` on."""
+        return sum(segment.next_offset <= offset for segment in self._list[:-1])
+
+    def drop_oldest(self, count: int, due_ms: int) -> None:
+        """Takes them away; their bytes are unlinked when `due_ms` has come."""
+        for segment in self._list[:count]:
+            self._bury(segment, due_ms)
+        del self._list[:count]
+
+    def truncate_to(self, offset: int, due_ms: int) -> None:
+        """Removes every batch that reaches to `offset` or beyond."""
+        keep = self._number(offset) + 1
+        for segment in self._list[keep:]:
+            self._bury(segment, due_ms)
+        del self._list[keep:]
+        self.active = self._list[-1]
+        self.active.truncate_to_offset(offset)
+
+    def begin_anew(self, base_offset: int, *, due_ms: int, now_ms: int) -> None:
+        self.drop_oldest(len(self._list), due_ms)
+        self.begin(base_offset, now_ms)
+
+    def close(self) -> None:
+        for segment in self._list:
+            segment.close()
+
+    def _number(self, offset: int) -> int:
+        found = bisect_right(self._list, offset, key=lambda segment: segment.base_offset) - 1
+        return max(found, 0)
+
+    def _bury(self, segment: Segment, due_ms: int) -> None:
+        segment.close()
+        for suffix in SEGMENT_SUFFIXES:
+            self._pending_deletions.bury_file(segment.path(suffix), due_ms)

@@ -40,15 +40,25 @@ def _problem(name: str) -> str | None:
     return None
 
 
-def refuse_collision(name: str, existing: Iterable[str]) -> Refusal | None:
+class CollidingNames:
     """Metrics write a dot as an underscore: two topics must differ in more than that."""
-    if _COLLIDING.isdisjoint(name):
-        return None
-    unified = name.replace(".", "_")
-    for other in existing:
-        if other.replace(".", "_") == unified and other != name:
-            return Refusal(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topic: {other}",
-            )
-    return None
+
+    def __init__(self, existing: Iterable[str]) -> None:
+        self._existing = {_unified(name): name for name in existing if _can_collide(name)}
+
+    def refuse(self, name: str) -> Refusal | None:
+        other = self._existing.get(_unified(name)) if _can_collide(name) else None
+        if other is None or other == name:
+            return None
+        return Refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )
+
+
+def _can_collide(name: str) -> bool:
+    return not _COLLIDING.isdisjoint(name)
+
+
+def _unified(name: str) -> str:
+    return name.replace(".", "_")

@@ -13,7 +13,7 @@ from pykbroker.controller.new_partitions import (
 )
 from pykbroker.controller.topic_names import (
     CLUSTER_METADATA_TOPIC,
-    refuse_collision,
+    CollidingNames,
     refuse_name,
 )
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -64,13 +64,14 @@ def create_topics(
     if _partitions_asked_for(wanted, rules) > PARTITIONS_PER_REQUEST_MAX:
         return _all_refused(wanted, "Excessively large number of partitions per request.")
     twice = _named_twice([topic.name for topic in wanted])
+    colliding = CollidingNames(image.topics)
     records: list[Message] = []
     outcomes: list[TopicImage | Refusal] = []
     for topic in wanted:
         made = (
             Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if topic.name in twice
-            else _create_topic(image, topic, rules)
+            else _create_topic(image, topic, rules, colliding)
         )
         if isinstance(made, Refusal):
             outcomes.append(made)
@@ -83,9 +84,9 @@ def create_topics(
 
 
 def _create_topic(
-    image: ClusterImage, topic: NewTopic, rules: TopicRules
+    image: ClusterImage, topic: NewTopic, rules: TopicRules, colliding: CollidingNames
 ) -> list[Message] | Refusal:
-    refusal = _refuse(image, topic, rules)
+    refusal = _refuse(image, topic, rules, colliding)
     if refusal is not None:
         return refusal
     topic_id = _unused_id(image, rules)
@@ -102,7 +103,9 @@ def _create_topic(
     return [TopicRecord(name=topic.name, topic_id=topic_id), *configuration, *partitions]
 
 
-def _refuse(image: ClusterImage, topic: NewTopic, rules: TopicRules) -> Refusal | None:
+def _refuse(
+    image: ClusterImage, topic: NewTopic, rules: TopicRules, colliding: CollidingNames
+) -> Refusal | None:
     refusal = refuse_name(topic.name)
     if refusal is not None:
         return refusal
@@ -113,7 +116,7 @@ def _refuse(image: ClusterImage, topic: NewTopic, rules: TopicRules) -> Refusal 
         )
     if topic.name in image.topics:
         return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-    refusal = refuse_collision(topic.name, image.topics)
+    refusal = colliding.refuse(topic.name)
     if refusal is not None:
         return refusal
     problem = rules.refuse_configuration(topic.configuration) if topic.configuration else None

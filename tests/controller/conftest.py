@@ -1,0 +1,89 @@
+"""A controller on a directory of its own, with a clock that stands still and chance that counts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.controller.controller import Controller
+from pykbroker.settings import load_settings
+from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.log_directory import LogDirectory
+
+CLUSTER_ID = "PyKBrokerCompatibility"
+NOW_MS = 1_700_000_000_000
+NODE_ID = 1
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Counting:
+    """Chance that gives 0 for any number and a new id each time."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def uuid_bytes(self) -> bytes:
+        self.drawn += 1
+        return b"id" + self.drawn.to_bytes(14, "big")
+
+    def below(self, bound: int) -> int:
+        assert bound > 0
+        return 0
+
+
+class Node:
+    """Starts controllers on one directory, ends them cleanly or as a crash would."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.chance = Counting()
+        self.directory: LogDirectory | None = None
+
+    @property
+    def metadata(self) -> Path:
+        return self.path / "__cluster_metadata-0"
+
+    async def start(self, *, join: bool = True, **more: Any) -> Controller:
+        self.directory = LogDirectory.open(
+            str(self.path),
+            cluster_id=CLUSTER_ID,
+            node_id=NODE_ID,
+            new_directory_id=self.chance.uuid_bytes(),
+            configuration=LogConfiguration(),
+        )
+        controller = await Controller.open(
+            self.directory,
+            settings=load_settings({"node.id": str(NODE_ID), "log.dirs": str(self.path)}),
+            clock=StandingClock(),
+            chance=self.chance,
+            **more,
+        )
+        if join:
+            await controller.join(listeners={"PLAINTEXT": ("127.0.0.1", 9092)}, rack=None)
+        return controller
+
+    async def stop(self, controller: Controller) -> None:
+        await controller.close()
+        assert self.directory is not None
+        self.directory.close({}, now_ms=NOW_MS)
+        self.directory = None
+
+    def crash(self) -> None:
+        if self.directory is not None:
+            self.directory.abandon()
+            self.directory = None
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    node = Node(tmp_path / "data")
+    yield node
+    node.crash()

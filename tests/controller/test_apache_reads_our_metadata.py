@@ -1,0 +1,104 @@
+"""What the controller writes is Kafka's own: its tools read it, and a broker starts on it."""
+
+import base64
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.apache import ApacheKafka, ApacheTools
+from pykbroker.controller.configurations import ConfigurationChange
+from pykbroker.controller.controller import Controller
+from pykbroker.controller.image import TopicImage
+from pykbroker.controller.snapshot import newest_snapshot
+from pykbroker.controller.topics import NewTopic
+from pykbroker_storage.filesystem import LOCAL_DISK
+
+
+async def do_a_bit_of_everything(controller: Controller) -> list[TopicImage]:
+    made = await controller.create_topics(
+        [
+            NewTopic(name="orders", partitions=3, configuration={"retention.ms": "3600000"}),
+            NewTopic(name="payments", assignments={0: [1], 1: [1]}),
+            NewTopic(name="gone", partitions=1),
+        ]
+    )
+    await controller.delete_topics(["gone"])
+    change = ConfigurationChange(
+        resource_type=2, name="payments", operations=[("cleanup.policy", 0, "compact")]
+    )
+    assert await controller.alter_configurations([change]) == [None]
+    assert await controller.allocate_producer_ids() == range(1000)
+    return [topic for topic in made if isinstance(topic, TopicImage)][:2]
+
+
+def text_of(topic_id: bytes) -> str:
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+@pytest.mark.oracle
+async def test_dump_log_decodes_every_record(node: Any, apache_tools: ApacheTools) -> None:
+    controller = await node.start()
+    await do_a_bit_of_everything(controller)
+    await node.stop(controller)
+    dump = apache_tools.dump_log(
+        node.metadata / f"{0:020d}.log", options=["--cluster-metadata-decoder"]
+    )
+    types = set(re.findall(r'"type":"(\w+)"', dump))
+    assert types == {
+        "FEATURE_LEVEL_RECORD",
+        "REGISTER_BROKER_RECORD",
+        "BROKER_REGISTRATION_CHANGE_RECORD",
+        "TOPIC_RECORD",
+        "PARTITION_RECORD",
+        "CONFIG_RECORD",
+        "REMOVE_TOPIC_RECORD",
+        "PRODUCER_IDS_RECORD",
+    }
+    assert 'LeaderChange: {"version":0,"leaderId":1' in dump
+    assert "isvalid: false" not in dump
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", ["log", "snapshot"])
+async def test_the_metadata_shell_loads(node: Any, apache_tools: ApacheTools, kind: str) -> None:
+    controller = await node.start(snapshot_after_bytes=1 if kind == "snapshot" else 1 << 30)
+    topics = await do_a_bit_of_everything(controller)
+    await node.stop(controller)
+    if kind == "snapshot":
+        name = newest_snapshot(LOCAL_DISK, str(node.metadata))
+        assert name is not None
+        file = node.metadata / name.file_name
+    else:
+        file = node.metadata / f"{0:020d}.log"
+    assert apache_tools
+    shell = ApacheTools.installed()  # in a JVM of its own: the second shell in one stays silent
+    shown = shell.metadata_shell(file, "find", "/image/topics").split()
+    for topic in topics:
+        assert f"/image/topics/byId/{text_of(topic.id)}" in shown
+        for partition in topic.partitions:
+            assert f"/image/topics/byName/{topic.name}/{partition.index}" in shown
+    value = shell.metadata_shell(file, "cat", "/image/configs/TOPIC:payments/cleanup.policy")
+    assert value.strip() == "compact"
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("snapshot_after_bytes", [1 << 30, 1])
+async def test_an_apache_node_starts_on_a_copy_and_has_the_same_topics(
+    node: Any, tmp_path: Path, apache_tools: ApacheTools, snapshot_after_bytes: int
+) -> None:
+    assert apache_tools
+    controller = await node.start(snapshot_after_bytes=snapshot_after_bytes)
+    topics = await do_a_bit_of_everything(controller)
+    await node.stop(controller)
+    copy = shutil.copytree(node.path, tmp_path / "copy")
+    with ApacheKafka(copy, heap="256m", node_id=1) as apache:
+        described = apache.tool("topics", "--describe").stdout
+        made = apache.tool("topics", "--create", "--topic", "later", "--partitions", 1)
+        assert made.returncode == 0, made.stderr
+    found = dict(re.findall(r"Topic: (\S+)\s+TopicId: (\S+)", described))
+    assert found == {topic.name: text_of(topic.id) for topic in topics}
+    assert "retention.ms=3600000" in described
+    assert described.count("Leader: 1") == 5

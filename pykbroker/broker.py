@@ -22,6 +22,7 @@ from pykbroker.apis.node import Node
 from pykbroker.apis.producer_ids import ProducerIds
 from pykbroker.clock import Chance, Clock, SystemChance, SystemClock
 from pykbroker.controller.controller import Controller
+from pykbroker.controller.image import BROKER_RESOURCE
 from pykbroker.controller.topics import NewTopic
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS_MAX = 5.0
-BROKER = 4
-"""The resource type of brokers, as configuration records number it."""
 
 
 class CannotStart(Exception):
@@ -183,7 +182,7 @@ class Broker:
             self.partitions.drop(topic)
         self.partitions.follow(image, changes.topics_changed)
         for resource_type, name in changes.configurations_changed:
-            if resource_type == BROKER:
+            if resource_type == BROKER_RESOURCE:
                 self.apply_broker_configuration()
             else:
                 self.partitions.reconfigure(image, name)
@@ -191,8 +190,8 @@ class Broker:
     def apply_broker_configuration(self) -> None:
         """What is stored in the cluster's metadata goes before what the file says."""
         stored = self.controller.image.configurations
-        this_broker = stored.get((BROKER, str(self.settings.node_id)), {})
-        cluster_default = stored.get((BROKER, ""), {})
+        this_broker = stored.get((BROKER_RESOURCE, str(self.settings.node_id)), {})
+        cluster_default = stored.get((BROKER_RESOURCE, ""), {})
         self.settings = with_dynamic(
             self.settings, cluster_default=cluster_default, this_broker=this_broker
         )

@@ -88,8 +88,10 @@ _ROWS = (
     Api(ApiKey.INIT_PRODUCER_ID, (0, 5)),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4)),
     Api(ApiKey.DESCRIBE_CONFIGS, (1, 4)),
+    Api(ApiKey.ALTER_CONFIGS, (0, 2)),
     Api(ApiKey.DESCRIBE_LOG_DIRS, (1, 5)),
     Api(ApiKey.CREATE_PARTITIONS, (0, 3)),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1)),
     Api(ApiKey.DESCRIBE_CLUSTER, (0, 2)),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0)),
 )

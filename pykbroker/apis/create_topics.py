@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pykbroker.controller.image import TopicImage
     from pykbroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
-TOPIC = 2
-
 
 async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     counts = Counter(topic.name for topic in request.topics)

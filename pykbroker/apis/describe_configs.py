@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.apis.resources import ResourceType, broker_id_of
+from pykbroker.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from pykbroker.settings import describe_broker, describe_cluster_default, describe_topic
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.describe_configs import (
@@ -56,30 +56,28 @@ def result(
 def described(
     resource: DescribeConfigsResource, call: Call
 ) -> Iterable[DescribedProperty] | Refusal:
-    match resource.resource_type:
-        case ResourceType.TOPIC:
-            return described_topic(resource.resource_name, call)
-        case ResourceType.BROKER:
-            return described_broker(resource.resource_name, call)
-        case unsupported:
-            return Refusal(
-                ErrorCode.INVALID_REQUEST, f"Resource type {unsupported} has no configuration here."
-            )
+    if resource.resource_type == TOPIC_RESOURCE:
+        return described_topic(resource.resource_name, call)
+    if resource.resource_type == BROKER_RESOURCE:
+        return described_broker(resource.resource_name, call)
+    return Refusal(
+        ErrorCode.INVALID_REQUEST,
+        f"Resource type {resource.resource_type} has no configuration here.",
+    )
 
 
 def described_topic(name: str, call: Call) -> Iterable[DescribedProperty] | Refusal:
     image = call.node.image
     if name not in image.topics:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    overrides = image.configurations.get((ResourceType.TOPIC, name), {})
+    overrides = image.configurations.get((TOPIC_RESOURCE, name), {})
     return describe_topic(call.node.settings, overrides)
 
 
 def described_broker(name: str, call: Call) -> Iterable[DescribedProperty] | Refusal:
     if not name:
         return describe_cluster_default(call.node.settings)
-    node_id = broker_id_of(name)
-    if node_id != call.node.node_id:
+    if name != str(call.node.node_id):
         return Refusal(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {call.node.node_id} or empty string, "

@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from pykbroker.apis import APIS, api_versions
+from pykbroker.apis.answers import Answer, ProtocolViolation, Ready, Waiting
 from pykbroker.apis.node import Call
-from pykbroker.transport.answers import Answer, ProtocolViolation, Ready, Waiting
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage, reader_of
 from pykbroker_protocol.frame import body_position, read_request_header, write_response
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from pykbroker.apis.node import Node
-    from pykbroker.transport.peer import Peer
+    from pykbroker.apis.peer import Peer
     from pykbroker_protocol.frame import RequestHeader
 
 logger = logging.getLogger(__name__)
@@ -76,8 +76,4 @@ def explain(frame: memoryview, error: MalformedMessage) -> str:
     """One line for the log: the field and the byte at which the frame goes wrong."""
     from pykbroker_protocol.explain import first_fault  # noqa: PLC0415  # loads construct
 
-    return f"{error}; {first_fault(bytes(frame[:EXPLAINED_BYTES_MAX]))}"
-
-
-EXPLAINED_BYTES_MAX = 64 * 1024
-"""So much of a frame is looked at to explain it; the explanation is a debugging aid."""
+    return f"{error}; {first_fault(frame)}"

@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pykbroker.apis.fetch_sessions import FetchSessions
+    from pykbroker.apis.peer import Peer
     from pykbroker.apis.producer_ids import ProducerIds
     from pykbroker.clock import Clock
     from pykbroker.controller.controller import Controller
     from pykbroker.controller.image import ClusterImage
     from pykbroker.partitions.board import Partitions
     from pykbroker.settings import Settings
-    from pykbroker.transport.peer import Peer
 
 
 class Endpoint(NamedTuple):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pykbroker.clock import Clock
-    from pykbroker.controller.image import ClusterImage, PartitionImage, TopicImage
+    from pykbroker.partitions.followed import FollowedCluster, FollowedPartition, FollowedTopic
     from pykbroker.settings import Settings, TopicSettings
     from pykbroker_storage.log import Log
     from pykbroker_storage.log_directory import LogDirectory
@@ -54,7 +54,7 @@ class Partitions:
 
     # --- following the metadata
 
-    def follow(self, image: ClusterImage, topics: Iterable[TopicImage]) -> None:
+    def follow(self, image: FollowedCluster, topics: Iterable[FollowedTopic]) -> None:
         """Create what is missing of these topics, and take over who leads."""
         for topic in topics:
             self._topic_names[topic.id] = topic.name
@@ -64,7 +64,7 @@ class Partitions:
                     self.follow_partition(topic, partition, settings)
 
     def follow_partition(
-        self, topic: TopicImage, image: PartitionImage, settings: TopicSettings
+        self, topic: FollowedTopic, image: FollowedPartition, settings: TopicSettings
     ) -> None:
         known = self._partitions.get((topic.name, image.index))
         if known is not None and known.topic_id == topic.id:
@@ -82,7 +82,7 @@ class Partitions:
             high_watermark=self.directory.high_watermark((topic.name, image.index)),
         )
 
-    def open_log(self, topic: TopicImage, index: int, settings: TopicSettings) -> Log:
+    def open_log(self, topic: FollowedTopic, index: int, settings: TopicSettings) -> Log:
         """The log that lies on disk, or a new one; that of another topic id gives way."""
         name, now_ms = (topic.name, index), self.clock.now_ms()
         configuration = log_configuration(settings)
@@ -97,16 +97,16 @@ class Partitions:
         log.configuration = configuration
         return log
 
-    def topic_settings(self, image: ClusterImage, topic: str) -> TopicSettings:
+    def topic_settings(self, image: FollowedCluster, topic: str) -> TopicSettings:
         return resolve_topic(self.settings, image.configurations.get((TOPIC, topic), {}))
 
-    def change_defaults(self, settings: Settings, image: ClusterImage) -> None:
+    def change_defaults(self, settings: Settings, image: FollowedCluster) -> None:
         """The broker's own properties have changed, and with them what topics do not override."""
         self.settings = settings
         for topic in image.topics:
             self.reconfigure(image, topic)
 
-    def reconfigure(self, image: ClusterImage, topic: str) -> None:
+    def reconfigure(self, image: FollowedCluster, topic: str) -> None:
         settings = self.topic_settings(image, topic)
         found = image.topics.get(topic)
         for index in range(len(found.partitions) if found else 0):
@@ -115,7 +115,7 @@ class Partitions:
                 partition.settings = settings
                 partition.log.configuration = log_configuration(settings)
 
-    def drop(self, topic: TopicImage) -> None:
+    def drop(self, topic: FollowedTopic) -> None:
         """A deleted topic's logs go; who is still reading keeps what it holds."""
         self._topic_names.pop(topic.id, None)
         for image in topic.partitions:
@@ -127,7 +127,7 @@ class Partitions:
             self.directory.delete_log((topic.name, image.index), now_ms=self.clock.now_ms())
 
 
-def leadership_of(image: PartitionImage) -> Leadership:
+def leadership_of(image: FollowedPartition) -> Leadership:
     return Leadership(
         leader=image.leader,
         leader_epoch=image.leader_epoch,

@@ -7,12 +7,18 @@ happened; nobody polls. A deadline ends a wait that nothing else has ended.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pykbroker.partitions.partition import Partition
+
+class Awaited(Protocol):
+    """What a partition shows of itself to those who wait for it."""
+
+    high_watermark: int
+    bytes_awaited: set[BytesAwaited]
+    commits_awaited: list[CommitAwaited]
 
 
 class BytesAwaited:
@@ -35,7 +41,7 @@ class BytesAwaited:
 
 
 async def until_bytes(
-    partitions: Iterable[Partition], bytes_missing: int, deadline_seconds: float
+    partitions: Iterable[Awaited], bytes_missing: int, deadline_seconds: float
 ) -> None:
     """Wait until so many bytes have become readable, a partition changes, or time is up."""
     loop = asyncio.get_running_loop()
@@ -69,7 +75,7 @@ class CommitAwaited:
         return True
 
 
-async def until_committed(partition: Partition, offset: int, deadline_seconds: float) -> bool:
+async def until_committed(partition: Awaited, offset: int, deadline_seconds: float) -> bool:
     """Wait until the high watermark has reached an offset; False when time is up before."""
     if partition.high_watermark >= offset:
         return True

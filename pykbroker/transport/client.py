@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Self, cast
 
-from pykbroker.transport.answers import Buffer
+from pykbroker.apis.answers import Buffer
 from pykbroker.transport.frames import SIZE, FrameReader, Scratch
 from pykbroker.transport.outgoing import pieces
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
-from pykbroker.transport.answers import ProtocolViolation, Ready, Serve, Waiting
+from pykbroker.apis.answers import ProtocolViolation, Ready, Serve, Waiting
+from pykbroker.apis.peer import Peer
 from pykbroker.transport.frames import Scratch
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.operator_log import OperatorLog
 from pykbroker.transport.outgoing import COPY_BYTES_MAX, pieces
-from pykbroker.transport.peer import Peer
 from pykbroker.transport.request_stream import RequestStream, Turn
 
 REQUESTS_PER_TURN_MAX: Final = 64

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from pykbroker.apis.answers import Serve
+from pykbroker.apis.peer import Peer
 from pykbroker.transport.admission import Admission, Verdict
-from pykbroker.transport.answers import Serve
 from pykbroker.transport.connection import Connection, Surroundings
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.listener import Listener
 from pykbroker.transport.operator_log import OperatorLog
-from pykbroker.transport.peer import Peer
 
 logger = logging.getLogger(__name__)
 

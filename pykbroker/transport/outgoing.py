@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pykbroker.transport.answers import Buffer
+from pykbroker.apis.answers import Buffer
 
 COPY_BYTES_MAX: Final = 8 * 1024
 """Up to here copying is cheaper than one more piece in the system call."""

@@ -9,7 +9,7 @@ are handed out one by one, in order, and none while the stream is *held up*:
 - unread: the peer does not take its answers (the connection says so).
 """
 
-from pykbroker.transport.answers import Buffer, ProtocolViolation, Ready
+from pykbroker.apis.answers import Buffer, ProtocolViolation, Ready
 from pykbroker.transport.frames import SIZE, FrameReader, Scratch
 from pykbroker.transport.limits import ConnectionLimits
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import uvloop
 
-from pykbroker.transport.answers import Serve
+from pykbroker.apis.answers import Serve
 from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.listener import bind

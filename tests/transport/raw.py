@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from pykbroker.transport.answers import Serve
+from pykbroker.apis.answers import Serve
 from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.limits import ConnectionLimits
 

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from pykbroker.transport.answers import Answer, Ready, Waiting
+from pykbroker.apis.answers import Answer, Ready, Waiting
+from pykbroker.apis.peer import Peer
 from pykbroker.transport.client import Connection, Disconnected, TimedOut
-from pykbroker.transport.peer import Peer
 from tests.transport.raw import OpenEdge, until
 
 HOST = "127.0.0.1"

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from pykbroker.transport.answers import Answer, ProtocolViolation, Ready, Waiting
+from pykbroker.apis.answers import Answer, ProtocolViolation, Ready, Waiting
+from pykbroker.apis.peer import Peer
 from pykbroker.transport.limits import ConnectionLimits
-from pykbroker.transport.peer import Peer
 from tests.transport.raw import OpenEdge, RawClient, framed, until
 
 MEGABYTE = 1 << 20

@@ -14,11 +14,11 @@ from typing import NoReturn
 
 import pytest
 
-from pykbroker.transport.answers import Answer, Ready, Waiting
+from pykbroker.apis.answers import Answer, Ready, Waiting
+from pykbroker.apis.peer import Peer
 from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.listener import CannotListen, Listener, PortInUse, bind
-from pykbroker.transport.peer import Peer
 from tests.transport.raw import OpenEdge, RawClient, ServedEdge, until
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykbroker.transport.answers import ProtocolViolation
+from pykbroker.apis.answers import ProtocolViolation
 from pykbroker.transport.frames import Scratch
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.request_stream import RequestStream, Turn

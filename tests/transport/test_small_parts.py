@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykbroker.apis.peer import Peer
 from pykbroker.transport.admission import Admission, Verdict
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.operator_log import LINES_PER_WINDOW_MAX, WINDOW_MS, OperatorLog
 from pykbroker.transport.outgoing import COPY_BYTES_MAX, JOIN_BYTES_MAX, pieces
-from pykbroker.transport.peer import Peer
 
 sizes = st.one_of(st.integers(0, 64), st.integers(COPY_BYTES_MAX - 1, COPY_BYTES_MAX + 2))
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pykbroker.transport.peer import Peer
+from pykbroker.apis.peer import Peer
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """A run of bytes; a memoryview must count in bytes (format B)."""

@@ -1,0 +1,45 @@
+"""AlterConfigs: the whole configuration of a resource is replaced; what is not named is unset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.controller.configurations import ConfigurationReplacement
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.alter_configs import (
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+
+
+async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+    outcomes = await call.node.controller.replace_configurations(
+        [whole(resource) for resource in request.resources], validate_only=request.validate_only
+    )
+    return AlterConfigsResponse(
+        responses=[
+            result(resource, outcome)
+            for resource, outcome in zip(request.resources, outcomes, strict=True)
+        ]
+    )
+
+
+def whole(resource: AlterConfigsResource) -> ConfigurationReplacement:
+    return ConfigurationReplacement(
+        resource_type=resource.resource_type,
+        name=resource.resource_name,
+        values={it.name: it.value for it in resource.configs},
+    )
+
+
+def result(resource: AlterConfigsResource, outcome: Refusal | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if outcome is None else outcome.code,
+        error_message=None if outcome is None else outcome.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,1 @@
+"""The runtime around coordination: load, append what was decided, replay it, reply."""

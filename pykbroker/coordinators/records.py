@@ -1,0 +1,71 @@
+"""How a coordinator's records lie in its log: a type and a key, a version and a value."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker_protocol.compiler import MalformedMessage, decode, encode
+from pykbroker_protocol.internal_topics import classic_groups, consumer_groups, offsets
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pykbroker.coordination.outcome import Write
+    from pykbroker_protocol.message import Message
+
+_NUMBER = struct.Struct(">h")
+KEY_VERSION = 0
+
+
+class RecordType(NamedTuple):
+    key: type[Message]
+    value: type[Message]
+
+
+def record_types(*modules: ModuleType) -> dict[int, RecordType]:
+    """The pairs of `SomethingKey` and `SomethingValue` in these modules, by their number."""
+    return {
+        key.record_type: RecordType(key, getattr(module, f"{name.removesuffix('Key')}Value"))
+        for module in modules
+        for name, key in vars(module).items()
+        if name.endswith("Key")
+    }
+
+
+GROUP_RECORDS = record_types(classic_groups, offsets, consumer_groups)
+
+
+def encode_key(key: Message) -> bytes:
+    return _NUMBER.pack(key.record_type) + encode(key, KEY_VERSION)
+
+
+def encode_write(write: Write) -> tuple[bytes, bytes | None]:
+    if write.value is None:
+        return encode_key(write.key), None
+    version = write.value_version
+    return encode_key(write.key), _NUMBER.pack(version) + encode(write.value, version)
+
+
+class UnknownRecord(Exception):
+    """A record of a type or version that this release does not know."""
+
+
+def decode_record(
+    types: dict[int, RecordType], key: bytes, value: bytes | None
+) -> tuple[Message, Message | None]:
+    """The key and the value of a record; without a value it is a tombstone."""
+    try:
+        (number,) = _NUMBER.unpack_from(key)
+        if number not in types:
+            raise UnknownRecord(f"record type {number}")
+        found = types[number]
+        key_message = decode(found.key, KEY_VERSION, key, _NUMBER.size)
+        if value is None:
+            return key_message, None
+        (version,) = _NUMBER.unpack_from(value)
+        if version not in found.value.versions:
+            raise UnknownRecord(f"{found.value.__name__} version {version}")
+        return key_message, decode(found.value, version, value, _NUMBER.size)
+    except (struct.error, MalformedMessage) as error:
+        raise UnknownRecord(str(error)) from error

@@ -1,7 +1,7 @@
 """One partition's log: appended at its end by a single writer, read from any offset."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -24,6 +24,7 @@ from pykbroker_storage.rolling import is_roll_due
 from pykbroker_storage.segment import LogSlice
 from pykbroker_storage.segments import Segments
 from pykbroker_storage.time_lookup import TimedOffset, first_at_or_after, latest_record
+from pykbroker_storage.verification import walk
 
 NO_TIMESTAMP = -1
 # What a log alone, outside of a log directory, holds open.
@@ -240,6 +241,13 @@ class Log:
     def latest_timestamp_record(self) -> TimedOffset | None:
         """The record with the largest timestamp, the first of several."""
         return latest_record(self._segments, self.log_start_offset)
+
+    def verify(self) -> Iterator[str]:
+        """Reads everything; one sentence per segment about the first bad batch in it."""
+        for segment in list(self._segments):
+            damage = walk(segment, segment.size_bytes)
+            if damage is not None:
+                yield f"{segment.file.path}, position {damage.position}: {damage.reason}"
 
     @property
     def size_bytes(self) -> int:

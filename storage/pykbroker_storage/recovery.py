@@ -8,7 +8,6 @@ from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
-from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 from pykbroker_storage.leader_epochs import LeaderEpochs
 from pykbroker_storage.leftovers import tidy
 from pykbroker_storage.mapped_file import OpenFiles
@@ -19,6 +18,7 @@ from pykbroker_storage.partition_files import (
 )
 from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.segment import Segment, create_segment, open_segment
+from pykbroker_storage.verification import Damage, walk
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def _check_segments(
             return
 
 
-def _missing_end(segment: Segment, expected_offset: int) -> "Damage | None":
+def _missing_end(segment: Segment, expected_offset: int) -> Damage | None:
     """A power cut may keep a later segment and lose the end of the one before."""
     if segment.next_offset == expected_offset:
         return None
@@ -115,66 +115,23 @@ def _missing_end(segment: Segment, expected_offset: int) -> "Damage | None":
     return Damage(position=segment.size_bytes, reason=reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
-    """The first batch that is not good; all before it are."""
-
-    position: int
-    reason: str
-
-
 def check_and_index(
     segment: Segment, epochs: LeaderEpochs, index_interval_bytes: int
 ) -> Damage | None:
     """Reads every batch, fills the indexes, notes new epochs; tells of the first bad batch."""
-    damage = _check(segment, epochs, index_interval_bytes, segment.size_bytes)
-    if isinstance(damage, _Liar):
-        _check(segment, epochs, index_interval_bytes, damage.position)
-    return damage
 
-
-class _Liar(Damage):
-    """The checksum does not cover the offset: this batch was found out by the one after it."""
-
-
-def _check(
-    segment: Segment, epochs: LeaderEpochs, index_interval_bytes: int, end: int
-) -> Damage | None:
-    segment.begin_indexes()
-    segment.next_offset = segment.base_offset
-    data = segment.file.view_all()
-    position = 0
-    gap_position = None
-    while position < end:
-        batch = _good_batch(data, position, segment)
-        if isinstance(batch, str):
-            return Damage(position=position, reason=batch)
-        if batch.base_offset < segment.next_offset:
-            reason = f"offset {batch.base_offset} follows offset {segment.next_offset - 1}"
-            if gap_position is not None:
-                return _Liar(position=gap_position, reason=reason)
-            return Damage(position=position, reason=reason)
-        # Compaction leaves gaps; so would a wrong offset.
-        gap_position = position if batch.base_offset > segment.next_offset else None
+    def take(batch: RecordBatch, position: int) -> None:
         if 0 <= batch.partition_leader_epoch != epochs.latest_epoch:
             epochs.assign(batch.partition_leader_epoch, batch.base_offset)
         segment.account(batch, position, index_interval_bytes)
         segment.next_offset = batch.next_offset
-        position += batch.size_bytes
-    return None
 
-
-def _good_batch(data: memoryview, position: int, segment: Segment) -> RecordBatch | str:
-    """The batch, or what is wrong with it."""
-    try:
-        batch = RecordBatch.parse(data, position)
-    except CorruptBatch as problem:
-        return str(problem)
-    if not 0 <= batch.last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX:
-        return f"offset {batch.base_offset} is not of this segment"
-    if not batch.is_crc_valid():
-        return f"the checksum of the batch at offset {batch.base_offset} is wrong"
-    return batch
+    segment.begin_indexes()
+    damage = walk(segment, segment.size_bytes, take)
+    if damage is not None and damage.is_found_late:
+        segment.begin_indexes()
+        walk(segment, damage.position, take)
+    return damage
 
 
 def _cut(segments: list[Segment], number: int, damage: Damage) -> None:

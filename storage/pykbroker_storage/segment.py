@@ -251,6 +251,7 @@ class Segment:
     def begin_indexes(self) -> None:
         """Starts both indexes empty: for a new segment, or before a scan that fills them."""
         self._indexes = SegmentIndexes()
+        self.next_offset = self.base_offset
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
 

@@ -1,0 +1,124 @@
+"""Any sequence of appends, readings, deletions and crashes leaves the log a model predicts."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from pykbroker_storage.configuration import LogConfiguration
+from tests.storage.batches import NOW, append, open_log, records_from
+
+CONFIGURATION = LogConfiguration(
+    segment_bytes=600, index_interval_bytes=100, retention_bytes=1500, file_delete_delay_ms=0
+)
+
+
+class LogMachine(RuleBasedStateMachine):
+    """The model: the records by offset, and the ends of the batches they came in."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.directory = tempfile.TemporaryDirectory()
+        self.records: list[tuple[int, bytes | None]] = []
+        self.batch_ends = [0]
+        self.start = 0
+        self.count = 0
+        self.held: list[tuple[memoryview, bytes]] = []
+        self.log = open_log(Path(self.directory.name), CONFIGURATION)
+
+    @rule(sizes=st.lists(st.integers(0, 200), min_size=1, max_size=4))
+    def append(self, sizes: list[int]) -> None:
+        values = [
+            b"%08d" % (self.count + number) + bytes(size) for number, size in enumerate(sizes)
+        ]
+        self.count += len(values)
+        first = append(self.log, *values).first_offset
+        assert first == self.batch_ends[-1]
+        self.records += list(enumerate(values, first))
+        self.batch_ends.append(first + len(values))
+
+    @rule(data=st.data(), bytes_max=st.integers(1, 2000))
+    def hold_a_slice(self, data: st.DataObject, bytes_max: int) -> None:
+        offset = data.draw(st.integers(self.start, self.batch_ends[-1]))
+        found = self.log.read(offset, bytes_max=bytes_max, end_offset=self.batch_ends[-1])
+        assert (found is None) == (offset == self.batch_ends[-1])
+        if found is not None:
+            self.held.append((found.view, bytes(found.view)))
+
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        offset = data.draw(st.integers(self.start, self.batch_ends[-1] + 1))
+        self.log.truncate_to(offset, NOW)
+        base = self.batch_ends[0]
+        self.batch_ends = [end for end in self.batch_ends if end <= offset] or [base]
+        self.records = [pair for pair in self.records if pair[0] < self.batch_ends[-1]]
+        self.start = min(self.start, self.batch_ends[-1])
+        assert self.log.log_end_offset == self.batch_ends[-1]
+
+    @rule(data=st.data())
+    def delete_records(self, data: st.DataObject) -> None:
+        self.start = data.draw(st.integers(self.start, self.batch_ends[-1]))
+        self.log.advance_log_start(self.start, NOW)
+
+    @rule()
+    def enforce_retention(self) -> None:
+        self.log.enforce_retention(NOW)
+        assert self.log.log_start_offset >= self.start
+        self.start = self.log.log_start_offset
+
+    @rule()
+    def roll(self) -> None:
+        self.log.roll(NOW)
+
+    @rule()
+    def restart(self) -> None:
+        self.log.close()
+        self._open(was_clean=True)
+
+    @rule(flushed=st.booleans())
+    def crash(self, *, flushed: bool) -> None:
+        if flushed:
+            self.log.flush()
+        self.log.abandon()
+        self._open(was_clean=False)
+
+    def _open(self, *, was_clean: bool) -> None:
+        self.log = open_log(
+            Path(self.directory.name),
+            CONFIGURATION,
+            was_clean=was_clean,
+            recovery_point=self.log.recovery_point,
+            log_start_offset=self.start,
+        )
+
+    @precondition(lambda self: hasattr(self, "log"))
+    @invariant()
+    def the_log_is_what_the_model_says(self) -> None:
+        assert self.log.log_start_offset == self.start
+        assert self.log.log_end_offset == self.batch_ends[-1]
+        expected = [pair for pair in self.records if pair[0] >= self.start]
+        assert records_from(self.log, self.start) == expected
+        assert list(self.log.verify()) == []
+
+    @precondition(lambda self: hasattr(self, "held"))
+    @invariant()
+    def slices_stay_what_they_were(self) -> None:
+        assert all(bytes(view) == content for view, content in self.held)
+
+    def teardown(self) -> None:
+        if hasattr(self, "log"):
+            self.log.abandon()
+            self.held.clear()
+            self.directory.cleanup()
+
+
+TestLogAsAWhole = LogMachine.TestCase
+TestLogAsAWhole.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

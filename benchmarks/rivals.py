@@ -60,10 +60,15 @@ def seconds_until(broker: Broker, is_served: Callable[[], bool]) -> float:
     while not _served(is_served):
         if not broker.is_running or time.perf_counter() - began > START_TIMEOUT_SECONDS:
             broker.wait_until_serving()  # it knows best why the broker does not serve
+            raise NeverServedError(f"the broker on {broker.data_dir} is up without what was asked")
         time.sleep(_POLL_SECONDS)
     elapsed = time.perf_counter() - began
     broker.wait_until_serving()
     return elapsed
+
+
+class NeverServedError(RuntimeError):
+    """A broker says that it serves, yet not what the work waits for."""
 
 
 def _served(is_served: Callable[[], bool]) -> bool:

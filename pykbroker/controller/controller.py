@@ -58,8 +58,8 @@ RECORDS_PER_BATCH_MAX = 1_000
 """Of what has no need to happen at once."""
 
 
-class ControllerStopped(Exception):
-    """The metadata log could not be written; what is in the image may not be what is on disk."""
+class CannotCommit(Exception):
+    """The metadata log could not be written, so the command has no outcome."""
 
 
 class Controller:
@@ -223,21 +223,25 @@ class Controller:
     ) -> Outcome:
         async with self._turn:
             if self._failure is not None:
-                raise ControllerStopped(str(self._failure)) from self._failure
+                raise CannotCommit(str(self._failure)) from self._failure
             decision = decide()
             if decision.records and not validate_only:
                 await self._commit(decision.records)
             return decision.outcome
 
     async def _commit(self, records: Sequence[Message]) -> None:
-        last_offset = self.log.append(records, self.clock.now_ms())
+        try:
+            last_offset = self.log.append(records, self.clock.now_ms())
+        except OSError as failure:  # the log is as it was
+            logger.warning("the metadata log takes no records (%s); nothing was changed", failure)
+            raise CannotCommit(str(failure)) from failure
         try:
             await asyncio.to_thread(self.log.commit)
         except OSError as failure:
             # The records may or may not be on disk: only a start that reads it can tell.
             self._failure = failure
             logger.critical("the metadata log cannot be flushed (%s); no more changes", failure)
-            raise ControllerStopped(str(failure)) from failure
+            raise CannotCommit(str(failure)) from failure
         changes = replay(self.image, records)
         self.image.offset = last_offset
         for follow in self._observers:

@@ -1,0 +1,387 @@
+"""The controller's promise: what it told somebody is in the log, and the log makes the image."""
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pykbroker.controller.configurations import ConfigurationChange
+from pykbroker.controller.controller import CannotCommit, Controller
+from pykbroker.controller.image import ClusterImage, TopicImage
+from pykbroker.controller.metadata_log import CannotLoadMetadata
+from pykbroker.controller.new_partitions import NewPartitions
+from pykbroker.controller.snapshot import newest_snapshot
+from pykbroker.controller.topics import NewTopic
+from pykbroker_protocol.errors import Refusal
+from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
+from pykbroker_protocol.metadata.security import ClientQuotaRecord
+from pykbroker_protocol.metadata.topics import TopicRecord
+from pykbroker_storage.filesystem import LOCAL_DISK
+
+if TYPE_CHECKING:
+    from pykbroker.controller.changes import Changes
+
+TOPIC = 2
+
+
+def contents(image: ClusterImage) -> dict[str, object]:
+    return {name: getattr(image, name) for name in ClusterImage.__slots__ if name != "offset"}
+
+
+def reloaded(controller: Controller) -> ClusterImage:
+    """The image that the log alone makes."""
+    image = ClusterImage(
+        cluster_id=controller.image.cluster_id, controller_id=controller.image.controller_id
+    )
+    controller.log.load(image)
+    return image
+
+
+def epochs(controller: Controller) -> list[tuple[str, int, int]]:
+    return [
+        (topic.name, partition.index, partition.leader_epoch)
+        for topic in controller.image.topics.values()
+        for partition in topic.partitions
+    ]
+
+
+async def test_a_topic_outlives_a_restart(node: Any) -> None:
+    controller = await node.start()
+    (made,) = await controller.create_topics([NewTopic(name="kept", partitions=2)])
+    await node.stop(controller)
+    again = await node.start()
+    assert again.image.topics == {"kept": made}
+    assert again.image.topics_by_id == {made.id: made}
+
+
+async def test_what_is_only_validated_leaves_no_trace(node: Any) -> None:
+    controller = await node.start()
+    end = controller.log.end_offset
+    (made,) = await controller.create_topics([NewTopic(name="maybe")], validate_only=True)
+    assert isinstance(made, TopicImage)
+    assert controller.log.end_offset == end
+    assert not controller.image.topics
+
+
+async def test_observers_follow_before_the_sender_hears_of_it(node: Any) -> None:
+    controller = await node.start()
+    seen: list[Changes] = []
+    controller.observe(seen.append)
+    (made,) = await controller.create_topics(
+        [NewTopic(name="watched", configuration={"retention.ms": "5"})]
+    )
+    assert [it.name for it in seen[0].topics_created] == ["watched"]
+    assert seen[0].configurations_changed == ((TOPIC, "watched"),)
+    await controller.create_partitions([NewPartitions(name="watched", count=3)])
+    assert [len(it.partitions) for it in seen[1].topics_changed] == [3]
+    assert not seen[1].topics_created
+    await controller.delete_topics([made.id])
+    assert [it.name for it in seen[2].topics_deleted] == ["watched"]
+    assert len(seen) == 3
+
+
+async def test_a_refused_command_is_no_commit(node: Any) -> None:
+    controller = await node.start()
+    seen: list[Changes] = []
+    controller.observe(seen.append)
+    (refused,) = await controller.delete_topics(["never"])
+    assert isinstance(refused, Refusal)
+    assert not seen
+
+
+async def test_commands_at_the_same_time_are_decided_one_after_the_other(node: Any) -> None:
+    controller = await node.start()
+    outcomes = await asyncio.gather(
+        *(controller.create_topics([NewTopic(name="contested")]) for _ in range(5))
+    )
+    assert [isinstance(it, TopicImage) for (it,) in outcomes] == [True] + [False] * 4
+
+
+async def test_producer_ids_are_never_given_twice(node: Any) -> None:
+    controller = await node.start()
+    first = await controller.allocate_producer_ids()
+    assert await controller.allocate_producer_ids() == range(first.stop, first.stop + 1000)
+    node.crash()
+    again = await node.start()
+    assert await again.allocate_producer_ids() == range(2000, 3000)
+
+
+# --- starting again
+
+
+async def test_each_start_is_a_new_epoch_and_incarnation_of_the_broker(node: Any) -> None:
+    first = await node.start()
+    before, epoch = first.image.brokers[1], first.log.epoch
+    await node.stop(first)
+    second = await node.start()
+    after = second.image.brokers[1]
+    assert second.log.epoch == epoch + 1
+    assert after.epoch > before.epoch
+    assert after.incarnation_id != before.incarnation_id
+    assert after.directories == before.directories
+    assert not after.fenced
+
+
+async def test_leader_epochs_stay_after_a_clean_stop(node: Any) -> None:
+    controller = await node.start()
+    await controller.create_topics([NewTopic(name="led", partitions=2)])
+    await node.stop(controller)
+    assert epochs(await node.start()) == [("led", 0, 0), ("led", 1, 0)]
+
+
+async def test_leader_epochs_grow_after_a_crash(node: Any) -> None:
+    controller = await node.start()
+    await controller.create_topics([NewTopic(name="led", partitions=2)])
+    node.crash()
+    assert epochs(await node.start()) == [("led", 0, 1), ("led", 1, 1)]
+
+
+async def test_a_thousand_partitions_and_more_are_led_anew(node: Any) -> None:
+    controller = await node.start()
+    await controller.create_topics([NewTopic(name="wide", partitions=2_500)])
+    node.crash()
+    assert {epoch for _, _, epoch in epochs(await node.start())} == {1}
+
+
+@pytest.mark.parametrize("cut", [1, 40, 120])
+async def test_a_torn_tail_takes_the_last_command_whole(node: Any, cut: int) -> None:
+    controller = await node.start()
+    await controller.create_topics([NewTopic(name="safe")])
+    await controller.create_topics([NewTopic(name="torn", partitions=2)])
+    node.crash()
+    log = node.metadata / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-cut])
+    again = await node.start()
+    assert list(again.image.topics) == ["safe"]
+    assert contents(reloaded(again)) == contents(again.image)
+
+
+async def test_a_lost_quorum_state_is_made_up_for_by_the_log(node: Any) -> None:
+    controller = await node.start()
+    epoch = controller.log.epoch
+    await node.stop(controller)
+    (node.metadata / "quorum-state").unlink()
+    assert (await node.start()).log.epoch == epoch + 1
+
+
+async def test_a_broken_quorum_state_is_refused(node: Any) -> None:
+    await node.stop(await node.start())
+    (node.metadata / "quorum-state").write_text("{}")
+    with pytest.raises(CannotLoadMetadata, match="quorum-state"):
+        await node.start()
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (ClientQuotaRecord(entity=[], key="k", value=1.0, remove=False), "ClientQuotaRecord"),
+        (
+            FeatureLevelRecord(name="share.version", feature_level=1),
+            "share.version at level 1; this node supports 0 to 0",
+        ),
+        (
+            FeatureLevelRecord(name="metadata.version", feature_level=31),
+            "metadata.version at level 31; this node supports 30 to 30",
+        ),
+    ],
+)
+async def test_metadata_this_node_would_forget_is_refused(
+    node: Any, record: Any, message: str
+) -> None:
+    controller = await node.start()
+    controller.log.append([record], now_ms=0)
+    node.crash()
+    with pytest.raises(CannotLoadMetadata, match=message):
+        await node.start()
+
+
+# --- snapshots
+
+
+async def test_a_snapshot_and_what_follows_make_the_same_image(node: Any) -> None:
+    controller = await node.start(snapshot_after_bytes=2_000)
+    for number in range(40):
+        await controller.create_topics(
+            [NewTopic(name=f"t{number}", partitions=2, configuration={"retention.ms": "9"})]
+        )
+    await controller.close()
+    assert newest_snapshot(LOCAL_DISK, str(node.metadata)) is not None
+    assert len(list(node.metadata.glob("*.checkpoint"))) == 1
+    assert controller.log.log.log_start_offset > 0
+    assert contents(reloaded(controller)) == contents(controller.image)
+    node.crash()
+    again = await node.start()
+    assert list(again.image.topics) == [f"t{number}" for number in range(40)]
+
+
+async def test_a_log_shorter_than_its_snapshot_goes_on_after_it(node: Any) -> None:
+    controller = await node.start(snapshot_after_bytes=1)
+    await controller.create_topics([NewTopic(name="covered")])
+    await controller.close()
+    end = controller.log.end_offset
+    node.crash()
+    for segment in node.metadata.glob("*.log"):
+        segment.unlink()
+    again = await node.start()
+    assert list(again.image.topics) == ["covered"]
+    assert again.log.end_offset > end
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
+async def test_a_damaged_snapshot_is_refused(node: Any, damage: str) -> None:
+    controller = await node.start(snapshot_after_bytes=1)
+    await controller.create_topics([NewTopic(name="covered")])
+    await controller.close()
+    node.crash()
+    (snapshot,) = node.metadata.glob("*.checkpoint")
+    data = bytearray(snapshot.read_bytes())
+    if damage == "missing":
+        snapshot.unlink()
+    elif damage == "cut":
+        snapshot.write_bytes(data[: -len(data) // 3])
+    else:
+        data[200] ^= 1
+        snapshot.write_bytes(data)
+    with pytest.raises(CannotLoadMetadata):
+        await node.start()
+
+
+# --- when it goes wrong in the middle
+
+
+async def test_a_sender_that_gives_up_does_not_tear_image_and_log_apart(
+    node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = await node.start()
+    may_commit, is_committing = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def commit_later() -> None:
+        loop.call_soon_threadsafe(is_committing.set)
+        assert may_commit.wait(timeout=10)
+
+    monkeypatch.setattr(type(controller.log), "commit", lambda _: commit_later())
+    sender = asyncio.create_task(controller.create_topics([NewTopic(name="orphan")]))
+    await is_committing.wait()
+    sender.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sender
+    assert not controller.image.topics
+    may_commit.set()
+    await controller.close()
+    assert list(controller.image.topics) == ["orphan"]
+    assert contents(reloaded(controller)) == contents(controller.image)
+
+
+async def test_what_was_appended_but_not_answered_is_there_after_a_crash(
+    node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = await node.start()
+
+    def fail(_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(controller.log), "commit", fail)
+        with pytest.raises(CannotCommit):
+            await controller.create_topics([NewTopic(name="unanswered")])
+    assert not controller.image.topics
+    with pytest.raises(CannotCommit):  # the image may be behind the log from here on
+        await controller.create_topics([NewTopic(name="another")])
+    node.crash()
+    assert list((await node.start()).image.topics) == ["unanswered"]
+
+
+async def test_an_append_that_fails_is_as_if_it_had_not_been_tried(
+    node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = await node.start()
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(type(controller.log), "append", fail)
+        with pytest.raises(CannotCommit):
+            await controller.create_topics([NewTopic(name="no-room")])
+        with pytest.raises(CannotCommit):
+            await controller.create_topics([NewTopic(name="room")])
+    await controller.create_topics([NewTopic(name="room")])
+    assert contents(reloaded(controller)) == contents(controller.image)
+
+
+# --- whatever happens, in whatever order
+
+names = st.sampled_from(["a", "b", "c.d", "c_d", "bad name"])
+values = st.sampled_from(["5", "-1", "x"])
+commands = st.lists(
+    st.one_of(
+        st.tuples(st.just("create"), names, st.integers(-1, 3)),
+        st.tuples(st.just("delete"), names, st.none()),
+        st.tuples(st.just("grow"), names, st.integers(0, 5)),
+        st.tuples(st.just("configure"), names, values),
+        st.tuples(st.just("unconfigure"), names, st.none()),
+        st.tuples(st.just("number"), names, st.none()),
+        st.tuples(st.just("restart"), names, st.booleans()),
+    ),
+    max_size=20,
+)
+
+
+async def run(controller: Controller, command: tuple[str, str, Any]) -> None:
+    kind, name, argument = command
+    match kind:
+        case "create":
+            await controller.create_topics([NewTopic(name=name, partitions=argument)])
+        case "delete":
+            await controller.delete_topics([name])
+        case "grow":
+            await controller.create_partitions([NewPartitions(name=name, count=argument)])
+        case "configure" | "unconfigure":
+            operation = ("retention.ms", 0 if kind == "configure" else 1, argument)
+            await controller.alter_configurations(
+                [ConfigurationChange(resource_type=TOPIC, name=name, operations=[operation])]
+            )
+        case "number":
+            await controller.allocate_producer_ids()
+
+
+@given(commands, st.sampled_from([300, 1 << 30]))
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_the_log_always_makes_the_live_image(
+    tmp_path_factory: pytest.TempPathFactory,
+    node: Any,
+    steps: list[tuple[str, str, Any]],
+    snapshot_after_bytes: int,
+) -> None:
+    async def scenario() -> None:
+        node.path = tmp_path_factory.mktemp("replay") / "data"
+        controller = await node.start(snapshot_after_bytes=snapshot_after_bytes)
+        for step in steps:
+            if step[0] == "restart":
+                before = contents(controller.image)["topics_by_id"]
+                await controller.close()
+                if step[2]:
+                    await node.stop(controller)
+                else:
+                    node.crash()
+                controller = await node.start(snapshot_after_bytes=snapshot_after_bytes)
+                assert list(controller.image.topics_by_id) == list(before)  # type: ignore[call-overload]  # a dict
+            else:
+                await run(controller, step)
+        await controller.close()
+        assert contents(reloaded(controller)) == contents(controller.image)
+        node.crash()
+
+    asyncio.run(scenario())
+
+
+def test_a_topic_record_alone_is_a_topic_without_partitions() -> None:
+    image = ClusterImage(cluster_id="test")
+    image.apply(TopicRecord(name="bare", topic_id=bytes(16)))
+    assert image.topics["bare"].partitions == []

@@ -85,6 +85,11 @@ class Client:
         """Send a request that is not answered."""
         await (await self._broker(node_id)).tell(request, version_max=version_max)
 
+    async def settle(self) -> None:
+        """Return when every broker has read all that it was told: answers keep their order."""
+        for broker in self._brokers.values():
+            await broker.greet()
+
     async def metadata(
         self, topics: Sequence[str] | None = (), *, may_create: bool = False
     ) -> MetadataResponse:
@@ -143,7 +148,7 @@ class Broker:
             raise Disconnected(unreachable(address, failure)) from failure
         broker = cls(address, connection)
         try:
-            await broker._learn_versions()
+            await broker.greet()
         except BaseException:
             await broker.close()
             raise
@@ -194,8 +199,8 @@ class Broker:
         except ConnectionFailed as failure:
             raise Disconnected(str(failure)) from failure
 
-    async def _learn_versions(self) -> None:
-        """Ask in the newest version; who does not know it answers in the oldest one."""
+    async def greet(self) -> None:
+        """Learn what the broker speaks; one that is too old for the question says so in v0."""
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
         )

@@ -62,6 +62,15 @@ class StopSignals:
         os._exit(SIGNAL_EXIT_BASE + number)
 
 
+def end_on_sigterm() -> None:
+    """Let a SIGTERM unwind what was begun, as SIGINT does by itself."""
+
+    def end(_: int, __: object) -> None:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, end)
+
+
 def new_event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop  # noqa: PLC0415  # a platform without it is served more slowly

@@ -37,6 +37,7 @@ async def produce(options: Namespace, client: Client) -> None:
             if bad_line is not None:
                 raise BadLine(f"line {count + 1}: {bad_line}")
             progress.show(count)
+        await producer.finish()
     finally:
         progress.clear()
     report(options, producer.written)

@@ -99,6 +99,11 @@ class Producer:
             self._waiting[partition].extend(self._batches(partition, group, now_ms))
         await self._deliver()
 
+    async def finish(self) -> None:
+        """Return when nothing is on its way that nobody would answer."""
+        if self._delivery.acks == ACKS_NONE:
+            await self._client.settle()
+
     async def _get_producer_id(self) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         deadline = time.monotonic() + self._client.timeout_ms / 1000

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 from pykbroker.broker import Broker, CannotStart
 from pykbroker.cli.failure import CannotBegin
-from pykbroker.cli.process import StopSignals, new_event_loop, seconds_since_process_start
+from pykbroker.cli.process import (
+    StopSignals,
+    end_on_sigterm,
+    new_event_loop,
+    seconds_since_process_start,
+)
 from pykbroker.cli.serve_settings import given_properties
 from pykbroker.settings import InvalidSetting, load_settings
 from pykbroker.telemetry import LogFormat, configure_logging
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
 def serve(options: Namespace) -> int:
     configure_logging(options.log_level, LogFormat(options.log_format))
+    end_on_sigterm()  # until the event loop listens for it
     with data_directory(options) as data:
         try:
             settings = load_settings(*given_properties(options, data))

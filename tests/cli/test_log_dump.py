@@ -220,3 +220,9 @@ def test_people_get_one_readable_line_for_each_batch(
 def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "dump", "nowhere"]) == 2
     assert capsys.readouterr().err == "log dump: nowhere: No such file or directory\n"
+
+
+def test_a_file_of_another_program_is_left_alone(dump: Dump) -> None:
+    exit_code, found = dump("server.log", b"started")
+    assert exit_code == 0
+    assert [it["kind"] for it in found] == ["unknown"]

@@ -1,7 +1,7 @@
 """Keys go where Java's producer puts them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykbroker.cli.partitioner import murmur2, partition_of_key
@@ -22,7 +22,7 @@ def test_the_hash_is_the_one_that_java_computes(key: bytes, hashed: int) -> None
     assert murmur2(key) == hashed & 0xFFFFFFFF
 
 
-@pytest.mark.filterwarnings("ignore:(open|read)_text is deprecated")  # as kafka-python is imported
+@settings(deadline=None)  # the first example imports kafka-python
 @given(key=st.binary(max_size=64), count=st.integers(1, 1000))
 def test_kafka_python_chooses_the_same_partition(key: bytes, count: int) -> None:
     from kafka.partitioner.default import murmur2 as kafka_pythons

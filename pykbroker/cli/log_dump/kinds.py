@@ -37,6 +37,9 @@ def explain_lock(_: Path) -> Iterator[Finding]:
     yield Finding(kind="lock", text="a running broker holds it locked")
 
 
+# The files of a segment are named for its first offset.
+OF_A_SEGMENT = re.compile(r"\d{20}(\.\w+)")
+
 BY_NAME: dict[str, tuple[str, Explainer]] = {
     "meta.properties": ("what this directory belongs to", explain_meta_properties),
     "partition.metadata": ("which topic this partition is of", explain_partition_metadata),
@@ -60,7 +63,8 @@ BY_SUFFIX: dict[str, tuple[str, Explainer]] = {
 def explain(path: Path, *, with_records: bool) -> tuple[str, Iterator[Finding]]:
     """The kind of a file in words, and what is found in it."""
     name = settled_name(path)
-    suffix = name[name.rfind(".") :] if "." in name else ""
+    segment = OF_A_SEGMENT.fullmatch(name)
+    suffix = segment[1] if segment else ""
     if SNAPSHOT_OF_METADATA.fullmatch(name):
         return "snapshot of the metadata", explain_batches(path, is_metadata=True)
     if suffix == ".log":

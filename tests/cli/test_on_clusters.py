@@ -1,0 +1,252 @@
+"""The commands against a real Apache Kafka, and against our own broker: both must look the same."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+
+def test_a_topic_is_created_described_altered_and_deleted(ask: Run) -> None:
+    name = "cli-lifecycle"
+    created = ask("topics", "create", name, "--partitions", "2", "--set", "retention.ms=1000")
+    assert created.out == f"{name}: created, 2 partitions, 1 replica\n"
+    assert name in ask("topics", "list", "--names").lines
+    altered = ask("topics", "alter", name, "--partitions", "3", "--set", "segment.bytes=1048576")
+    assert altered.out == f"{name}: altered\n"
+    (described,) = ask("topics", "describe", name, "--json").json
+    assert described["configs"] == {"retention.ms": "1000", "segment.bytes": "1048576"}
+    assert [it["partition"] for it in described["partitions"]] == [0, 1, 2]
+    assert {(it["start_offset"], it["end_offset"]) for it in described["partitions"]} == {(0, 0)}
+    assert ask("topics", "delete", name).out == f"{name}: deleted\n"
+    assert name not in ask("topics", "list", "--names").lines
+
+
+def test_a_described_topic_is_a_table_for_people(ask: Run, topic: str) -> None:
+    lines = ask("topics", "describe", topic).lines
+    assert lines[0] == f"topic    {topic}"
+    assert lines[2].split() == [
+        *("PARTITION", "LEADER", "EPOCH", "REPLICAS"),
+        *("IN", "SYNC", "START", "END"),
+    ]
+    assert len(lines) == 6
+
+
+def test_a_dry_run_changes_nothing(ask: Run, topic: str) -> None:
+    assert "could be created" in ask("topics", "create", "cli-dry", "--dry-run").out
+    assert "could be altered" in ask("topics", "alter", topic, "--partitions", "9", "--dry-run").out
+    assert "cli-dry" not in ask("topics", "list", "--names").lines
+    assert len(ask("topics", "describe", topic, "--json").json[0]["partitions"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("topics", "create", "TOPIC"), "topics create TOPIC: TOPIC_ALREADY_EXISTS: Topic 'TOPIC'"),
+        (("topics", "create", "a/b"), "topics create a/b: INVALID_TOPIC_EXCEPTION: "),
+        (
+            ("topics", "create", "cli-wide", "--replicas", "9"),
+            "topics create cli-wide: INVALID_REPLICATION_FACTOR: ",
+        ),
+        (
+            ("topics", "create", "cli-bad", "--set", "retention.ms=x"),
+            "topics create cli-bad: INVALID_CONFIG: ",
+        ),
+        (
+            ("topics", "describe", "cli-nowhere"),
+            "topics describe cli-nowhere: UNKNOWN_TOPIC_OR_PARTITION: ",
+        ),
+        (("topics", "delete", "cli-nowhere"), "topics delete cli-nowhere: UNKNOWN_TOPIC_OR_PART"),
+        (
+            ("topics", "alter", "TOPIC", "--partitions", "1"),
+            "topics alter TOPIC: INVALID_PARTITIONS: The topic TOPIC currently has 3",
+        ),
+        (
+            ("configs", "alter", "topic", "TOPIC", "--set", "nonsense=1"),
+            "configs alter topic TOPIC: INVALID_CONFIG: ",
+        ),
+        (
+            ("configs", "describe", "topic", "cli-nowhere"),
+            "configs describe topic cli-nowhere: UNKNOWN_TOPIC_OR_PARTITION: ",
+        ),
+        (
+            ("produce", "TOPIC", "x", "--partition", "7"),
+            "produce TOPIC: UNKNOWN_TOPIC_OR_PARTITION: There is no partition 7, there are 3.",
+        ),
+        (("consume", "cli-nowhere"), "consume cli-nowhere: UNKNOWN_TOPIC_OR_PARTITION: "),
+        (
+            ("consume", "TOPIC", "--from", "5", "--partition", "1"),
+            "consume TOPIC: OFFSET_OUT_OF_RANGE: partition 1 holds 0 to 0, not 5",
+        ),
+        (
+            ("produce", "TOPIC", "x" * 100, "--batch-bytes", "1", "--partition", "0"),
+            "produce TOPIC: MESSAGE_TOO_LARGE: ",
+        ),
+    ],
+)
+def test_a_refusal_is_one_line_that_names_the_thing_and_the_error(
+    ask: Run, topic: str, arguments: tuple[str, ...], complaint: str
+) -> None:
+    ask("configs", "alter", "topic", topic, "--set", "max.message.bytes=80")
+    outcome = ask(*(argument.replace("TOPIC", topic) for argument in arguments))
+    assert outcome.exit_code == 1
+    assert outcome.err.startswith(complaint.replace("TOPIC", topic).replace(topic + "_", "TOPIC_"))
+    assert outcome.err.count("\n") == 1
+
+
+def test_of_several_topics_each_is_reported(ask: Run, topic: str) -> None:
+    outcome = ask("topics", "create", topic, "cli-several")
+    assert outcome.exit_code == 1
+    assert outcome.out.startswith("cli-several: created")
+    assert outcome.err.startswith(f"topics create {topic}: TOPIC_ALREADY_EXISTS")
+    assert ask("topics", "create", topic, "--if-not-exists").exit_code == 0
+    assert ask("topics", "delete", "cli-several", "cli-nowhere", "--if-exists").exit_code == 0
+
+
+def test_what_is_produced_is_consumed_with_keys_and_headers(ask: Run, topic: str) -> None:
+    sent = ask("produce", topic, "at the depot", "--key", "truck-17", "--header", "driver=Ada")
+    assert sent.exit_code == 0
+    lines = ask("consume", topic, "--keys", "--headers").lines
+    assert lines == ["driver=Ada\ttruck-17\tat the depot"]
+
+
+@pytest.mark.parametrize(
+    ("compression", "acks"),
+    [("none", "0"), ("gzip", "1"), ("snappy", "all"), ("lz4", "all"), ("zstd", "0")],
+)
+def test_lines_arrive_whatever_the_delivery(
+    ask: Run, topic: str, compression: str, acks: str
+) -> None:
+    lines = "".join(f"key-{i % 7}:value {i}\n" for i in range(1000))
+    options = ("--key-separator", ":", "--compression", compression, "--acks", acks)
+    ask("produce", topic, *options, "--batch-bytes", "4096", stdin=lines)
+    assert sorted(ask("consume", topic, "--keys", "--separator", ":").lines) == sorted(
+        lines.splitlines()
+    )
+
+
+def test_records_of_one_key_stay_in_order_in_the_partition_that_java_would_choose(
+    ask: Run, topic: str
+) -> None:
+    ask(
+        "produce",
+        topic,
+        "--key-separator",
+        ":",
+        stdin="foobar:1\na-little-bit-long-string:2\nfoobar:3\n",
+    )
+    found = [json.loads(line) for line in ask("consume", topic, "--json").lines]
+    java_hashes = {"foobar": -790332482, "a-little-bit-long-string": -985981536}
+    for key, values in (("foobar", ["1", "3"]), ("a-little-bit-long-string", ["2"])):
+        partition = (java_hashes[key] & 0x7FFFFFFF) % 3
+        assert [it["value"] for it in found if it["partition"] == partition] == values
+
+
+def test_json_lines_go_in_and_come_out_again(ask: Run, topic: str) -> None:
+    lines = [
+        {"key": "k", "value": None, "headers": {"h": "1"}, "partition": 2, "timestamp": 1000},
+        {"key": None, "value_base64": "/w==", "partition": 2},
+    ]
+    reported = ask(
+        "produce", topic, "--json-lines", "--json", stdin="\n".join(map(json.dumps, lines))
+    )
+    assert reported.json == {
+        "topic": topic,
+        "records": 2,
+        "partitions": [{"partition": 2, "records": 2, "first_offset": 0, "last_offset": 1}],
+    }
+    first, second = (json.loads(line) for line in ask("consume", topic, "--json").lines)
+    assert first == {
+        "topic": topic,
+        "partition": 2,
+        "offset": 0,
+        "timestamp": 1000,
+        "key": "k",
+        "value": None,
+        "headers": [{"name": "h", "value": "1"}],
+    }
+    assert second["value_base64"] == "/w=="
+
+
+def test_what_stands_before_a_bad_line_is_written(ask: Run, topic: str) -> None:
+    outcome = ask("produce", topic, "--key-separator", ":", stdin="a:1\nnonsense\nb:2\n")
+    assert outcome.exit_code == 1
+    assert outcome.err == f"produce {topic}: line 2: a line without ':': nonsense\n"
+    assert ask("consume", topic).lines == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("place", "values"),
+    [
+        ("beginning", "012345"),
+        ("4", "45"),
+        ("6", ""),
+        ("end", ""),
+        ("-2", "45"),
+        ("-99", "012345"),
+        ("@3000", "345"),
+        ("1970-01-01T00:00:04.500Z", "5"),
+        ("2030-01-01", ""),
+    ],
+)
+def test_reading_begins_where_it_is_told_to(ask: Run, topic: str, place: str, values: str) -> None:
+    lines = [json.dumps({"value": str(i), "timestamp": i * 1000, "partition": 0}) for i in range(6)]
+    ask("produce", topic, "--json-lines", stdin="\n".join(lines))
+    assert ask("consume", topic, "--partition", "0", "--from", place).lines == list(values)
+
+
+def test_following_ends_after_the_wanted_number(ask: Run, topic: str) -> None:
+    ask("produce", topic, "a", "b", "c", "--partition", "1")
+    assert ask("consume", topic, "--follow", "--max", "2").lines == ["a", "b"]
+
+
+def test_configs_are_described_and_altered(ask: Run, topic: str) -> None:
+    ask("configs", "alter", "topic", topic, "--set", "retention.ms=1000")
+    ask("configs", "alter", "topic", topic, "--append", "cleanup.policy=compact")
+    (retention,) = ask("configs", "describe", "topic", topic, "retention.ms", "--json").json
+    assert (retention["value"], retention["source"]) == ("1000", "topic")
+    (policy,) = ask("configs", "describe", "topic", topic, "cleanup.policy", "--json").json
+    assert policy["value"] == "delete,compact"
+    ask("configs", "alter", "topic", topic, "--unset", "retention.ms")
+    names = [it["name"] for it in ask("configs", "describe", "topic", topic, "--json").json]
+    assert "retention.ms" not in names
+    everything = ask("configs", "describe", "topic", topic, "--all", "--explain", "--json").json
+    assert {"retention.ms", "segment.bytes"} <= {it["name"] for it in everything}
+    assert all(it["documentation"] for it in everything)
+
+
+def test_a_broker_has_configs_too(ask: Run) -> None:
+    (found,) = ask("configs", "describe", "broker", "1", "log.dirs", "--json").json
+    assert found["source"] == "file"
+    altered = ask("configs", "alter", "broker", "default", "--set", "log.retention.ms=100000000")
+    assert altered.exit_code == 0, altered.err
+    (found,) = ask("configs", "describe", "broker", "default", "log.retention.ms", "--json").json
+    assert found["source"] == "all brokers"
+    assert (
+        ask("configs", "alter", "broker", "default", "--unset", "log.retention.ms").exit_code == 0
+    )
+
+
+def test_the_cluster_is_described(ask: Run, topic: str) -> None:
+    found = ask("cluster", "describe", "--json").json
+    assert found["controller"] == 1
+    assert found["topics"] >= 1
+    (broker,) = found["brokers"]
+    assert (broker["id"], broker["host"], broker["fenced"]) == (1, "127.0.0.1", False)
+    assert broker["leads"] == broker["replicas"] == found["partitions"]
+    assert broker["log_dirs"][0]["bytes"] >= 0
+    assert ask("cluster", "describe").lines[0] == f"cluster     {found['cluster_id']}"
+    assert topic
+
+
+def test_the_requests_a_broker_answers_are_listed(ask: Run) -> None:
+    apis = {it["name"]: it for it in ask("api-versions", "--json").json["apis"]}
+    assert apis["Produce"] == {
+        "key": 0,
+        "name": "Produce",
+        "min_version": 0,
+        "max_version": 13,
+    }
+    assert ask("api-versions").lines[0].split() == ["KEY", "API", "FROM", "TO"]

@@ -1,0 +1,179 @@
+"""The command that is the broker: its options, its one line, its end."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.broker_process import BrokerProcess
+from pykbroker.cli.command_line import read_command_line
+from pykbroker.cli.serve_settings import given_properties
+
+Run = Callable[..., Any]
+READY = re.compile(
+    r"pykbroker ready bootstrap=127\.0\.0\.1:(\d+) node=(\d+) cluster=(\S+) in \d+\.\d\d s\n"
+)
+
+# A process that ends badly: its clean end takes longer than anybody waits.
+SLOW_END = """
+import asyncio
+from pykbroker.cli.process import StopSignals
+
+async def main():
+    signals = StopSignals()
+    signals.listen()
+    print("ready", flush=True)
+    await signals.stop_asked()
+    print("asked", flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
+    running: list[BrokerProcess] = []
+
+    def start_broker(*arguments: str) -> BrokerProcess:
+        broker = BrokerProcess(tmp_path / f"data-{len(running)}", arguments=arguments)
+        running.append(broker)
+        return broker.start()
+
+    yield start_broker
+    for broker in running:
+        broker.stop()
+
+
+def properties(*arguments: str) -> dict[str, str]:
+    options = read_command_line(["serve", *arguments])
+    in_file, overrides = given_properties(options, options.data)
+    return {**in_file, **overrides}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), {"listeners": "PLAINTEXT://127.0.0.1:9092"}),
+        (("--listen", "[::1]:0"), {"listeners": "PLAINTEXT://[::1]:0"}),
+        (("--advertise", "a:1"), {"advertised.listeners": "PLAINTEXT://a:1"}),
+        (("--data", "d", "--node-id", "0"), {"log.dirs": "d", "node.id": "0"}),
+        (("--rack", "r"), {"broker.rack": "r"}),
+        (("--set", "log.dir=d", "--set", "a=b=c"), {"log.dirs": "d", "a": "b=c"}),
+        (("--listen", "a:1", "--set", "listeners=X"), {"listeners": "X"}),
+    ],
+)
+def test_options_stand_for_properties(arguments: tuple[str, ...], expected: dict[str, str]) -> None:
+    given = properties(*arguments)
+    assert {name: given.get(name) for name in expected} == expected
+
+
+def test_a_file_is_stronger_than_defaults_and_weaker_than_options(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text("# a comment\nlisteners=PLAINTEXT://:1\nnode.id = 5\nlog.dirs=there\n")
+    given = properties("--config", str(config), "--node-id", "6")
+    assert given["listeners"] == "PLAINTEXT://:1"
+    assert given["node.id"] == "6"
+    assert given["log.dirs"] == "there"
+
+
+def test_it_says_in_one_line_that_it_serves_and_ends_cleanly(
+    start: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    port_file = tmp_path / "port"
+    broker = start("--port-file", str(port_file), "--node-id", "4", "--topic", "trucks:3")
+    ready = READY.fullmatch(broker.stdout())
+    assert ready
+    assert ready[2] == "4"
+    assert port_file.read_text() == f"{ready[1]}\n"
+    assert broker.stop() == 0
+
+
+def test_topics_of_the_command_line_exist_also_when_they_did_before(
+    start: Callable[..., BrokerProcess], pykbroker: Run
+) -> None:
+    broker = start("--topic", "trucks:3", "--topic", "depots")
+    broker.restart()
+    outcome = pykbroker("topics", "list", "--json", "--bootstrap", broker.bootstrap)
+    assert {it["name"]: it["partitions"] for it in outcome.json} == {"trucks": 3, "depots": 1}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_ephemeral_broker_leaves_nothing_behind(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    command = [sys.executable, "-m", "pykbroker", "--ephemeral", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert READY.fullmatch(running.stdout.readline())
+        assert len(list(tmp_path.iterdir())) == 1
+        running.send_signal(number)
+        assert running.wait(30) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--set", "log.segment.byts=1"), "serve: unknown property log.segment.byts; did you mean"),
+        (("--set", "log.segment.bytes=x"), "serve: Invalid value x for configuration log.segment."),
+        (("--config", "nowhere"), "serve: --config nowhere: No such file or directory"),
+        (("--topic", "a/b"), "serve: topic a/b: "),
+        (("--port-file", "nowhere/port"), "serve: --port-file nowhere/port: No such file or dir"),
+    ],
+)
+def test_what_keeps_it_from_serving_is_one_line_and_exit_code_2(
+    pykbroker: Run,
+    arguments: tuple[str, ...],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    outcome = pykbroker("--ephemeral", "--listen", "127.0.0.1:0", *arguments)
+    assert outcome.exit_code == 2
+    assert outcome.err.startswith(complaint)
+    assert outcome.err.count("\n") == 1
+    assert outcome.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_in_use_is_one_line(pykbroker: Run) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        outcome = pykbroker("serve", "--ephemeral", "--listen", address)
+    assert outcome.exit_code == 2
+    assert address in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_directory_that_another_broker_holds_is_one_line(
+    start: Callable[..., BrokerProcess], pykbroker: Run
+) -> None:
+    broker = start()
+    outcome = pykbroker("serve", "--listen", "127.0.0.1:0", "--data", str(broker.data_dir))
+    assert outcome.exit_code == 2
+    assert str(broker.data_dir) in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    command = [sys.executable, "-c", SLOW_END]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.stdout.readline() == "asked\n"
+        started = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 128 + signal.SIGINT
+        assert time.monotonic() - started < 10

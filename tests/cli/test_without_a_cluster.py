@@ -1,0 +1,86 @@
+"""What happens when nobody is there, and when nobody listens to us."""
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+
+def test_nobody_listens(pykbroker: Run) -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and not listening
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        outcome = pykbroker("topics", "list", "--bootstrap", address)
+    assert outcome.exit_code == 2
+    assert outcome.err == f"topics list: nobody listens at {address}\n"
+
+
+def test_a_wrong_address_is_one_line(pykbroker: Run) -> None:
+    outcome = pykbroker("topics", "list", "--bootstrap", "nonsense")
+    assert outcome.exit_code == 2
+    assert outcome.err == "topics list: --bootstrap: 'nonsense' is not HOST:PORT\n"
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """Takes connections and says nothing."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_broker_that_does_not_answer_is_given_up(pykbroker: Run, silent_server: str) -> None:
+    outcome = pykbroker("topics", "list", "--bootstrap", silent_server, "--timeout", "0.2")
+    assert outcome.exit_code == 2
+    assert outcome.err == f"topics list: {silent_server} did not answer in 0.2 s\n"
+
+
+def test_of_several_addresses_one_that_answers_is_enough_to_name_the_silent_ones(
+    pykbroker: Run, silent_server: str
+) -> None:
+    addresses = f"127.0.0.1:1,{silent_server}"
+    outcome = pykbroker("topics", "list", "--bootstrap", addresses, "--timeout", "0.2")
+    assert outcome.err == (
+        f"topics list: nobody listens at 127.0.0.1:1; {silent_server} did not answer in 0.2 s\n"
+    )
+
+
+def test_a_server_that_is_no_broker_is_said_so(pykbroker: Run) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        talking = threading.Thread(target=talk_nonsense, args=(server,))
+        talking.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        outcome = pykbroker("topics", "list", "--bootstrap", address, "--timeout", "5")
+        talking.join()
+    assert outcome.exit_code in (1, 2)
+    assert outcome.err.startswith(f"topics list: {address}")
+    assert outcome.err.count("\n") == 1
+
+
+def talk_nonsense(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def test_a_reader_that_leaves_early_is_no_error_worth_a_word() -> None:
+    command = [sys.executable, "-m", "pykbroker", "completion", "bash"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        running.stdout.close()
+        assert running.wait(30) == 141
+        assert running.stderr is not None
+        assert running.stderr.read() == b""
+
+
+def test_the_version_is_told(pykbroker: Run) -> None:
+    outcome = pykbroker("--version")
+    assert outcome.exit_code == 0
+    assert outcome.out.startswith("pykbroker ")

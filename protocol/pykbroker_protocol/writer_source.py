@@ -184,4 +184,7 @@ def differs(value: str, field: Field, source: Source) -> str:
     if field.is_array:
         never_null = field.nullable == NO_VERSIONS
         return f"len({value})" if never_null else f"{value} is None or len({value})"
-    return f"{value} != {source.named('default', field.default)}"
+    default = source.named("default", field.default)
+    if field.struct is not None:  # an untouched struct is the default itself: no need to compare
+        return f"{value} is not {default} and {value} != {default}"
+    return f"{value} != {default}"

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis import APIS, api_versions
 from pykbroker.apis.answers import Answer, ProtocolViolation, Ready, Waiting
 from pykbroker.apis.node import Call
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage, reader_of
-from pykbroker_protocol.frame import body_position, read_request_header, write_response
+from pykbroker_protocol.frame import read_request_header, skip_tags, write_response
 from pykbroker_protocol.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from pykbroker.apis import Api, Handle
     from pykbroker.apis.node import Node
     from pykbroker.apis.peer import Peer
+    from pykbroker_protocol.compiler import Reader
     from pykbroker_protocol.frame import RequestHeader
 
 logger = logging.getLogger(__name__)
+
+
+class Route(NamedTuple):
+    """How requests of one API in one version are read and handled; looked up once, then kept."""
+
+    api: Api
+    read: Reader[Message]
+    handle: Handle
+    is_flexible: bool
 
 
 class Dispatcher:
@@ -28,41 +39,58 @@ class Dispatcher:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self._routes: dict[tuple[int, int], Route] = {}
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         """The answer to one request, now or later; a frame that cannot be read ends its peer."""
         try:
             header = read_request_header(frame)
-            if peer.client_id is None:
-                peer.client_id = header.client_id
-            api = APIS.get(header.api_key)
-            if api is None or header.api_version not in api.served:
-                return self.refuse_version(header)
-            request_type = api.request_type
-            position = body_position(header, frame, request_type)
-            request, _ = reader_of(request_type, header.api_version)(frame, position)
+            version = header.api_version
+            route = self._routes.get((header.api_key, version)) or self.find_route(header)
+            if route is None:
+                return refuse_version(header)
+            position = header.body_position
+            if route.is_flexible:
+                position = skip_tags(frame, position)
+            request, _ = route.read(frame, position)
         except MalformedMessage as error:
             raise ProtocolViolation(explain(frame, error)) from error
-        call = Call(
-            node=self.node, version=header.api_version, client_id=header.client_id, peer=peer
-        )
-        response = api.handle(request, call)
+        if peer.client_id is None:
+            peer.client_id = header.client_id
+        response = route.handle(request, Call(self.node, version, header.client_id, peer))
         if isinstance(response, Message):
-            return write_response(response, header.api_version, header.correlation_id)
+            return write_response(response, version, header.correlation_id)
         if response is None:
             return None
         return Waiting(
-            encode_later(response, header), pipelined=api.pipelined, answer_only=api.answer_only
+            encode_later(response, header),
+            pipelined=route.api.pipelined,
+            answer_only=route.api.answer_only,
         )
 
-    def refuse_version(self, header: RequestHeader) -> Answer:
-        """Only ApiVersions has words for it; to anything else Kafka closes the connection."""
-        if header.api_key == ApiKey.API_VERSIONS:
-            return write_response(api_versions.too_new(), 0, header.correlation_id)
-        name = ApiKey(header.api_key).name if header.api_key in set(ApiKey) else "unknown"
-        raise ProtocolViolation(
-            f"api key {header.api_key} ({name}) version {header.api_version} is not served"
+    def find_route(self, header: RequestHeader) -> Route | None:
+        version = header.api_version
+        api = APIS.get(header.api_key)
+        if api is None or version not in api.served:
+            return None
+        route = Route(
+            api=api,
+            read=reader_of(api.request_type, version),
+            handle=api.handle,
+            is_flexible=version in api.request_type.flexible,
         )
+        self._routes[header.api_key, version] = route
+        return route
+
+
+def refuse_version(header: RequestHeader) -> Answer:
+    """Only ApiVersions has words for it; to anything else Kafka closes the connection."""
+    if header.api_key == ApiKey.API_VERSIONS:
+        return write_response(api_versions.too_new(), 0, header.correlation_id)
+    name = ApiKey(header.api_key).name if header.api_key in set(ApiKey) else "unknown"
+    raise ProtocolViolation(
+        f"api key {header.api_key} ({name}) version {header.api_version} is not served"
+    )
 
 
 async def encode_later(response: Awaitable[Message | None], header: RequestHeader) -> Ready:

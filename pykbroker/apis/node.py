@@ -42,11 +42,18 @@ class Node:
         return self.controller.image
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
 class Call:
     """One request's circumstances: its version, who sends it, and the node that serves it."""
 
-    node: Node
-    version: int
-    client_id: str | None
-    peer: Peer
+    __slots__ = ("client_id", "node", "peer", "version")
+
+    def __init__(self, node: Node, version: int, client_id: str | None, peer: Peer) -> None:
+        self.node = node
+        self.version = version
+        self.client_id = client_id
+        self.peer = peer
+
+    @property
+    def client_host(self) -> str:
+        """As Kafka's tools show it."""
+        return f"/{self.peer.host}"

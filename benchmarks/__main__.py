@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ RESULTS = Path(__file__).with_name("results")
 
 def main() -> None:
     asked = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no broker behind
     began = datetime.now(tz=UTC)
     chosen = [workload for workload in WORKLOADS if not asked.only or workload.name in asked.only]
     results = Results()

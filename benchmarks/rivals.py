@@ -1,7 +1,8 @@
 """The two brokers that are measured, each as a process of its own."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -46,6 +47,16 @@ def rivals() -> Mapping[str, Rival]:
         PYKBROKER: Rival(name=PYKBROKER, make=_pykbroker),
         APACHE: Rival(name=APACHE, make=_apache),
     }
+
+
+@contextmanager
+def ended_after(broker: Broker) -> Iterator[Broker]:
+    """Leave no broker behind, however the work with it ends."""
+    try:
+        yield broker
+        broker.stop()
+    finally:
+        broker.kill()
 
 
 def seconds_until_metadata(broker: Broker) -> float:

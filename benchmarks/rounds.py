@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from benchmarks import process_usage
 from benchmarks.measurement import Case, Measurement, Sample
 from benchmarks.report import Failure
-from benchmarks.rivals import Broker, Rival
+from benchmarks.rivals import Broker, Rival, ended_after
 from benchmarks.workloads.kinds import LifecycleWorkload, Scale, ServingWorkload, Workload
 
 # What a broker that cannot do a workload makes a client, a tool or a socket raise.
@@ -58,7 +58,8 @@ def _workers(workload: Workload, plan: Plan, results: Results) -> Iterator[dict[
                 workers[name] = _Lifecycle(workload, rival, directory, plan.scale)
                 continue
             try:
-                broker = stack.enter_context(_running(rival, directory))
+                broker = stack.enter_context(ended_after(rival.make(directory / "data")))
+                broker.start()
             except _FAILURES as failure:
                 results.failures.append(_failure(workload.name, name, WARM_UP, failure))
             else:
@@ -112,16 +113,6 @@ def _one_round(workload: str, broker: str, number: int, worker: _Worker, results
 def _turn(names: Sequence[str], number: int) -> Sequence[str]:
     """Nobody is always the one who goes first."""
     return names if number % 2 == 0 else names[::-1]
-
-
-@contextmanager
-def _running(rival: Rival, directory: Path) -> Iterator[Broker]:
-    broker = rival.make(directory / "data")
-    broker.start()
-    try:
-        yield broker
-    finally:
-        broker.stop()
 
 
 def _failure(workload: str, broker: str, number: int, error: Exception) -> Failure:

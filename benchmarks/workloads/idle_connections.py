@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import process_usage, wire
 from benchmarks.client_process import run_client
 from benchmarks.measurement import Sample
-from benchmarks.rivals import Broker, Rival
+from benchmarks.rivals import Broker, Rival, ended_after
 from benchmarks.topics import create
 from benchmarks.workloads.kinds import LifecycleWorkload, Scale
 
@@ -22,12 +22,9 @@ TOPIC = "idle-connections"
 def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
     _allow_descriptors(scale.idle_connections + _SPARE_DESCRIPTORS)
     shutil.rmtree(scratch, ignore_errors=True)
-    broker = rival.make(scratch / "data")
-    broker.start()
-    try:
+    with ended_after(rival.make(scratch / "data")) as broker:
+        broker.start()
         yield from _measure(broker, scale)
-    finally:
-        broker.stop()
 
 
 def _measure(broker: Broker, scale: Scale) -> Iterator[Sample]:

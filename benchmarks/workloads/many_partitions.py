@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import wire
 from benchmarks.measurement import Sample
-from benchmarks.rivals import Broker, Rival, seconds_until
+from benchmarks.rivals import Broker, Rival, ended_after, seconds_until
 from benchmarks.topics import create
 from benchmarks.workloads.kinds import LifecycleWorkload, Scale, memory_of
 
@@ -16,12 +16,9 @@ TOPICS = 20
 
 def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
     shutil.rmtree(scratch, ignore_errors=True)
-    broker = rival.make(scratch / "data")
-    broker.start()
-    try:
+    with ended_after(rival.make(scratch / "data")) as broker:
+        broker.start()
         yield from _measure(broker, scale)
-    finally:
-        broker.stop()
 
 
 def _measure(broker: Broker, scale: Scale) -> Iterator[Sample]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks import wire
 from benchmarks.client_process import run_client
 from benchmarks.measurement import Sample
-from benchmarks.rivals import Rival, seconds_until
+from benchmarks.rivals import Rival, ended_after, seconds_until
 from benchmarks.topics import create
 from benchmarks.workloads.kinds import LifecycleWorkload, Scale
 
@@ -28,25 +28,23 @@ def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
 
 
 def _prepare(rival: Rival, scratch: Path, records: int) -> None:
+    shutil.rmtree(scratch)
     data = scratch / "data"
-    broker = rival.make(data)
-    broker.start()
-    create(broker, [TOPIC], partitions=1)
-    run_client("librdkafka", "produce", broker.bootstrap, TOPIC, 1, records, RECORD_BYTES)
-    broker.kill()
-    shutil.copytree(data, scratch / "killed")
-    broker.start()
-    broker.stop()
+    with ended_after(rival.make(data)) as broker:
+        broker.start()
+        create(broker, [TOPIC], partitions=1)
+        run_client("librdkafka", "produce", broker.bootstrap, TOPIC, 1, records, RECORD_BYTES)
+        broker.kill()
+        shutil.copytree(data, scratch / "killed")
+        broker.start()
     data.rename(scratch / "clean")
 
 
 def _start_on_copy(rival: Rival, original: Path, data: Path, records: int) -> float:
+    shutil.rmtree(data, ignore_errors=True)
     shutil.copytree(original, data)
-    broker = rival.make(data)
-    seconds = seconds_until(broker, lambda: wire.log_end_offset(broker.port, TOPIC) == records)
-    broker.stop()
-    shutil.rmtree(data)
-    return seconds
+    with ended_after(rival.make(data)) as broker:
+        return seconds_until(broker, lambda: wire.log_end_offset(broker.port, TOPIC) == records)
 
 
 WORKLOAD = LifecycleWorkload(name="restart", run=run)

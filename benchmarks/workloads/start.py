@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.measurement import APACHE, Sample
-from benchmarks.rivals import Rival, seconds_until_metadata
+from benchmarks.rivals import Rival, ended_after, seconds_until_metadata
 from benchmarks.workloads.kinds import LifecycleWorkload, Scale, memory_of
 from compat.apache.installation import install, java
 
@@ -23,12 +23,12 @@ def run(rival: Rival, scratch: Path, _scale: Scale) -> Iterator[Sample]:
         broker = rival.make(scratch / "data")
         if case.startswith("cold"):
             _forget_program(rival)
-        seconds = seconds_until_metadata(broker)
-        yield Sample(case=case, metric="start to first Metadata", unit="s", value=seconds)
-        if case.startswith("warm"):
-            time.sleep(_SETTLE_SECONDS)
-            yield from memory_of(broker, "idle")
-        broker.stop()
+        with ended_after(broker):
+            seconds = seconds_until_metadata(broker)
+            yield Sample(case=case, metric="start to first Metadata", unit="s", value=seconds)
+            if case.startswith("warm"):
+                time.sleep(_SETTLE_SECONDS)
+                yield from memory_of(broker, "idle")
 
 
 def _forget_program(rival: Rival) -> None:

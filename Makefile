@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run install test check bench clean
+.PHONY: run install test check bench docs clean
 
 run: install
 	$(BIN)/pykbroker serve --listen 127.0.0.1:9092
@@ -27,6 +27,9 @@ test: check
 
 bench: install
 	$(BIN)/python -m benchmarks
+
+docs: install
+	$(BIN)/python -m pykbroker.apis.document > docs/supported-apis.md
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

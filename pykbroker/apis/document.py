@@ -13,16 +13,16 @@ from pykbroker_protocol.api_keys import ApiKey
 
 HEAD = """# The APIs that PyKBroker serves
 
-Written from the table in `pykbroker/apis/__init__.py` by `make docs`. The versions are those of Apache
-Kafka 4.3 where an API is served at all; what is not in the table is neither advertised nor answered.
+Written from the table in `pykbroker/apis/__init__.py` by `make docs`. The versions are those of
+Apache Kafka 4.3 where an API is served at all; what is not in the table is not advertised.
 
 | key | API | versions | what it is for |
 |---|---|---|---|
 """
 
 QUIRK = """
-Produce is advertised from version 0, although versions below 3 are refused as in Apache Kafka: released versions of
-librdkafka conclude from it which compressions the broker can take.
+Produce is advertised from version 0, although versions below 3 are refused as in Apache Kafka:
+released versions of librdkafka conclude from it which compressions the broker can take.
 """
 
 

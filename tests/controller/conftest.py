@@ -1,19 +1,28 @@
 """A controller on a directory of its own, with a clock that stands still and chance that counts."""
 
+import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from compat.apache import ApacheKafka
 from pykbroker.controller.controller import Controller
 from pykbroker.settings import load_settings
+from pykbroker_protocol.compiler import decode
+from pykbroker_protocol.frame import read_response_header, write_request
+from pykbroker_protocol.message import Message
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.log_directory import LogDirectory
 
 CLUSTER_ID = "PyKBrokerCompatibility"
 NOW_MS = 1_700_000_000_000
 NODE_ID = 1
+
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 class StandingClock:
@@ -87,3 +96,25 @@ def node(tmp_path: Path) -> Iterator[Node]:
     node = Node(tmp_path / "data")
     yield node
     node.crash()
+
+
+class Oracle:
+    """Asks Apache Kafka in the protocol's own words."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def __call__(self, request: Message, version: int, response: type[AnyMessage]) -> AnyMessage:
+        frame = b"".join(bytes(it) for it in write_request(request, version, 1, "tests"))
+        with socket.create_connection(("127.0.0.1", self._port), timeout=30) as connection:
+            connection.sendall(struct.pack(">i", len(frame)) + frame)
+            with connection.makefile("rb") as stream:
+                (size,) = struct.unpack(">i", stream.read(4))
+                answer = stream.read(size)
+        _, position = read_response_header(answer, response, version)
+        return decode(response, version, answer, position)
+
+
+@pytest.fixture
+def ask_apache(apache: ApacheKafka) -> Oracle:
+    return Oracle(apache.port)

@@ -1,23 +1,18 @@
 """Decisions about topics as tables; the oracle is asked the same and must answer the same."""
 
-import socket
-import struct
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Any
 
 import pytest
 
-from compat.apache import ApacheKafka
 from pykbroker.controller.brokers import BrokerRegistration, register_broker, unfence_broker
 from pykbroker.controller.changes import replay
 from pykbroker.controller.image import ClusterImage, TopicImage
 from pykbroker.controller.new_partitions import NewPartitions, create_partitions
 from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, delete_topics
 from pykbroker.settings import load_settings, refuse_topic_overrides
-from pykbroker_protocol.compiler import decode
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.frame import read_response_header, write_request
-from pykbroker_protocol.message import ZERO_UUID, Message
+from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -381,19 +376,6 @@ def test_replicas_that_are_fenced_are_not_in_sync() -> None:
 
 
 CODES = {int(code): code for code in ErrorCode}
-AnyMessage = TypeVar("AnyMessage", bound=Message)
-
-
-def ask(port: int, request: Message, version: int, response: type[AnyMessage]) -> AnyMessage:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        frame = b"".join(bytes(it) for it in write_request(request, version, 1, "tests"))
-        connection.sendall(struct.pack(">i", len(frame)) + frame)
-        stream = connection.makefile("rb")
-        (size,) = struct.unpack(">i", stream.read(4))
-        answer = stream.read(size)
-        stream.close()
-    _, position = read_response_header(answer, response, version)
-    return decode(response, version, answer, position)
 
 
 def refusal_of(code: int, message: str | None) -> Refusal | None:
@@ -417,20 +399,20 @@ def creatable(wanted: NewTopic) -> CreatableTopic:
 
 
 @pytest.fixture
-def seeded(apache: ApacheKafka) -> ApacheKafka:
+def ask_seeded(ask_apache: Any) -> Any:
     request = CreateTopicsRequest(topics=[creatable(topic(SEED, 3, 1))])
-    ask(apache.port, request, 7, CreateTopicsResponse)
-    return apache
+    ask_apache(request, 7, CreateTopicsResponse)
+    return ask_apache
 
 
-def test_apache_refuses_new_topics_with_the_same_words(seeded: ApacheKafka) -> None:
+def test_apache_refuses_new_topics_with_the_same_words(ask_seeded: Any) -> None:
     for case, wanted, expected in CREATED:
         request = CreateTopicsRequest(topics=[creatable(wanted)], validate_only=True)
-        (row,) = ask(seeded.port, request, 7, CreateTopicsResponse).topics
+        (row,) = ask_seeded(request, 7, CreateTopicsResponse).topics
         assert refusal_of(row.error_code, row.error_message) == expected, case
 
 
-def test_apache_refuses_more_partitions_with_the_same_words(seeded: ApacheKafka) -> None:
+def test_apache_refuses_more_partitions_with_the_same_words(ask_seeded: Any) -> None:
     for case, wanted, expected in GROWN:
         assignments = wanted.assignments
         row = CreatePartitionsTopic(
@@ -441,11 +423,11 @@ def test_apache_refuses_more_partitions_with_the_same_words(seeded: ApacheKafka)
             else [CreatePartitionsAssignment(broker_ids=it) for it in assignments],
         )
         request = CreatePartitionsRequest(topics=[row], timeout_ms=5_000, validate_only=True)
-        (result,) = ask(seeded.port, request, 3, CreatePartitionsResponse).results
+        (result,) = ask_seeded(request, 3, CreatePartitionsResponse).results
         assert refusal_of(result.error_code, result.error_message) == expected, case
 
 
-def test_apache_refuses_deletions_with_the_same_words(seeded: ApacheKafka) -> None:
+def test_apache_refuses_deletions_with_the_same_words(ask_seeded: Any) -> None:
     for case, named, expected in DELETED:
         row = (
             DeleteTopicState(name=named)
@@ -453,5 +435,5 @@ def test_apache_refuses_deletions_with_the_same_words(seeded: ApacheKafka) -> No
             else DeleteTopicState(topic_id=named)
         )
         request = DeleteTopicsRequest(topics=[row], timeout_ms=5_000)
-        (result,) = ask(seeded.port, request, 6, DeleteTopicsResponse).responses
+        (result,) = ask_seeded(request, 6, DeleteTopicsResponse).responses
         assert refusal_of(result.error_code, result.error_message) == expected, case

@@ -2,20 +2,14 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from pykbroker_protocol.records.batch import (
-    LOG_APPEND_TIME_FLAG,
-    NO_PRODUCER_ID,
-    RecordBatch,
-    iterate_batches,
-    stamp,
-    stamp_log_append_time,
-)
+from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch, iterate_batches
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.deletion import PendingDeletions
-from pykbroker_storage.filesystem import LOCAL_DISK, sync_file
+from pykbroker_storage.filesystem import LOCAL_DISK, DiskFull, sync_file
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import load_producers, save_leader_epochs, save_producers
 from pykbroker_storage.recovery import LoadedLog, load
@@ -23,6 +17,7 @@ from pykbroker_storage.retention import count_expired
 from pykbroker_storage.rolling import is_roll_due
 from pykbroker_storage.segment import LogSlice
 from pykbroker_storage.segments import Segments
+from pykbroker_storage.stamping import stamp_batches
 from pykbroker_storage.time_lookup import TimedOffset, first_at_or_after, latest_record
 from pykbroker_storage.verification import walk
 
@@ -96,37 +91,29 @@ class Log:
             was_clean=was_clean,
             now_ms=now_ms,
         )
-        return cls(
-            os.fspath(directory),
-            loaded,
-            configuration=configuration,
-            recovery_point=recovery_point,
-            open_files=open_files,
-            pending_deletions=pending_deletions,
-            now_ms=now_ms,
-        )
+        return cls(loaded, configuration, pending_deletions, now_ms=now_ms)
 
     def __init__(
         self,
-        directory: str,
         loaded: LoadedLog,
-        *,
         configuration: LogConfiguration,
-        recovery_point: int,
-        open_files: OpenFiles,
         pending_deletions: PendingDeletions,
+        *,
         now_ms: int,
     ) -> None:
-        self.directory = directory
+        self.directory = loaded.directory
         self.configuration = configuration
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.segments[-1].next_offset
-        self.recovery_point = min(recovery_point, self.log_end_offset)  # durable before it
+        self.recovery_point = loaded.recovery_point  # everything before it is durable
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
-        self._filesystem = open_files.filesystem
+        self._filesystem = loaded.open_files.filesystem
         self._segments = Segments(
-            directory, loaded.segments, open_files=open_files, pending_deletions=pending_deletions
+            loaded.directory,
+            loaded.segments,
+            open_files=loaded.open_files,
+            pending_deletions=pending_deletions,
         )
         self._changed = loaded.was_changed
         self._closed = False
@@ -145,24 +132,22 @@ class Log:
     ) -> Appended:
         """The leader's append: gives whole, validated batches their offsets, in place.
 
-        When it returns they are in the log; an exception leaves the log as it was.
+        When it returns they are in the log; an exception leaves the log as it was. But if it
+        was the flush that `flush.messages` asked for, nobody knows what is durable any longer.
         """
-        stamps_time = self.configuration.message_timestamp_type is TimestampSource.LOG_APPEND_TIME
-        first_offset = offset = self.log_end_offset
-        position = 0
-        for batch in batches:
-            stamp(records, position, base_offset=offset, partition_leader_epoch=leader_epoch)
-            batch.base_offset = offset
-            batch.partition_leader_epoch = leader_epoch
-            if stamps_time:
-                stamp_log_append_time(records, position, now_ms)
-                batch.max_timestamp = now_ms
-                batch.attributes |= LOG_APPEND_TIME_FLAG
-            offset += batch.last_offset_delta + 1
-            position += batch.size_bytes
-        assert position == len(records), "the batches are not what the records hold"
+        log_append_time_ms = NO_TIMESTAMP
+        if self.configuration.message_timestamp_type is TimestampSource.LOG_APPEND_TIME:
+            log_append_time_ms = now_ms
+        first_offset = self.log_end_offset
+        next_offset = stamp_batches(
+            records,
+            batches,
+            base_offset=first_offset,
+            leader_epoch=leader_epoch,
+            log_append_time_ms=log_append_time_ms,
+        )
         self._write(records, batches, now_ms)
-        return Appended(first_offset, offset - 1, now_ms if stamps_time else NO_TIMESTAMP)
+        return Appended(first_offset, next_offset - 1, log_append_time_ms)
 
     def append_replicated(
         self, records: bytes | bytearray | memoryview, *, now_ms: int
@@ -182,7 +167,7 @@ class Log:
         if self._closed:
             raise LogClosed(self.directory)
         if is_roll_due(self._segments.active, self.configuration, len(records), batches, now_ms):
-            self.roll(now_ms)
+            self._begin_segment(batches[0].base_offset, now_ms)
         for batch in batches:
             if 0 <= batch.partition_leader_epoch != self.leader_epochs.latest_epoch:
                 self._begin_epoch(batch.partition_leader_epoch, batch.base_offset)
@@ -198,17 +183,24 @@ class Log:
 
     def _begin_epoch(self, epoch: int, start_offset: int) -> None:
         if self.leader_epochs.assign(epoch, start_offset):
-            self._save_leader_epochs()
+            try:
+                self._save_leader_epochs()
+            except OSError:
+                self.leader_epochs.truncate_from_end(start_offset)  # the next append tries again
+                raise
 
     def roll(self, now_ms: int) -> None:
         """Seals the active segment, if it has records, and begins a new one after it."""
-        active = self._segments.active
-        if active.size_bytes:
-            self._changed = True
-            active.seal()
+        if self._segments.active.size_bytes:
+            self._begin_segment(self.log_end_offset, now_ms)
+
+    def _begin_segment(self, base_offset: int, now_ms: int) -> None:
+        self._changed = True
+        if self._segments.active.size_bytes:
+            self._segments.active.finish()
             self._save_producers()
-            self._segments.begin(self.log_end_offset, now_ms)
-            self._names_flushed = False
+        self._segments.begin(base_offset, now_ms)
+        self._names_flushed = False
 
     # --- reading
 
@@ -264,19 +256,14 @@ class Log:
         upto = self.log_end_offset if upto is None else upto
         if upto <= self.recovery_point and self._names_flushed:
             return
-        for segment in self._segments.since(self.recovery_point):
-            if segment.base_offset >= upto:
-                break
-            try:
-                segment.flush_records()
-                if segment.is_sealed:
-                    segment.flush_indexes()
-            except FileNotFoundError:
-                if segment in self._segments and not self._closed:
-                    raise  # else it was deleted meanwhile
-        if not self._names_flushed:
-            self._names_flushed = True
-            self._filesystem.sync_directory(self.directory)
+        try:
+            self._segments.flush(self.recovery_point, upto)
+            if not self._names_flushed:
+                self._names_flushed = True
+                self._filesystem.sync_directory(self.directory)
+        except FileNotFoundError:
+            if not self._closed:
+                raise  # else the log was deleted meanwhile
         self.recovery_point = max(self.recovery_point, upto)
 
     def flush_due(self, now_ms: int) -> int | None:
@@ -302,7 +289,6 @@ class Log:
                 f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
             )
         self.log_start_offset = offset
-        self._drop_epochs_before_start()
         self._delete_oldest(self._segments.count_below(offset), now_ms)
 
     def enforce_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
@@ -324,7 +310,10 @@ class Log:
         return count
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Removes every batch that reaches to `offset` or beyond: whoever was leader had others."""
+        """Removes every batch that reaches to `offset` or beyond: whoever was leader had others.
+
+        Checkpoint the directory afterwards: the recovery point written down is too far.
+        """
         if offset >= self.log_end_offset:
             return
         if offset <= self._segments.base_offset:
@@ -345,13 +334,10 @@ class Log:
         self.log_end_offset = self._segments.active.next_offset
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
-        self.leader_epochs.truncate_from_end(self.log_end_offset)
-        self._drop_epochs_before_start()
         self.producers = load_producers(
             self._filesystem, self.directory, list(self._segments), self.log_start_offset
         )
-
-    def _drop_epochs_before_start(self) -> None:
+        self.leader_epochs.truncate_from_end(self.log_end_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self._save_leader_epochs()
 
@@ -359,7 +345,9 @@ class Log:
         if count:
             self._segments.drop_oldest(count, self._due_ms(now_ms))
             self.log_start_offset = max(self.log_start_offset, self._segments.base_offset)
-            self._drop_epochs_before_start()
+        if self.leader_epochs.truncate_from_start(self.log_start_offset):
+            with suppress(DiskFull):  # deleting must work then; the next start truncates anew
+                self._save_leader_epochs()
 
     def _due_ms(self, now_ms: int) -> int:
         return now_ms + self.configuration.file_delete_delay_ms
@@ -374,12 +362,12 @@ class Log:
         if durable:
             sync_file(self._filesystem, path)
 
+    # --- the end
+
     @property
     def is_changed(self) -> bool:
         """Whether closing has something to write."""
-        return self._changed
-
-    # --- the end
+        return self._changed and self._segments.active.size_bytes > 0
 
     def close(self, *, durable: bool = True) -> None:
         """Writes what makes the next start quick, and closes the files.
@@ -388,12 +376,11 @@ class Log:
         """
         if self._closed:
             return
-        active = self._segments.active
-        if self._changed and active.size_bytes:
-            active.seal()
+        if self.is_changed:
+            self._segments.active.finish()
             self._save_producers(durable=durable)
             if durable:
-                active.flush_indexes()
+                self._segments.active.flush_indexes()
                 self._names_flushed = False
                 self.flush()
             else:

@@ -1,10 +1,9 @@
 """One entry of `log.dirs`: the logs of many partitions, and what is known of them after a stop."""
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Self, TypeAlias
+from typing import Self
 
 from pykbroker_storage.checkpoint import (
     HIGH_WATERMARK_FILE,
@@ -16,11 +15,16 @@ from pykbroker_storage.checkpoint import (
     MetaProperties,
     PartitionMetadata,
     TopicPartition,
-    decode_offsets,
-    encode_offsets,
 )
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
 from pykbroker_storage.deletion import PendingDeletions
+from pykbroker_storage.directory_files import (
+    UNKNOWN_BROKER_EPOCH,
+    mark_clean_shutdown,
+    read_checkpoint,
+    take_clean_shutdown,
+    write_checkpoint,
+)
 from pykbroker_storage.directory_lock import AlreadyLocked, DirectoryLock
 from pykbroker_storage.filesystem import (
     LOCAL_DISK,
@@ -34,15 +38,11 @@ from pykbroker_storage.mapped_file import OpenFiles
 
 logger = logging.getLogger(__name__)
 
-CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETED_SUFFIX = "-delete"
 NAME_LETTERS_MAX = 255
-OPEN_FILES_MAX = 512
+OPEN_FILES_MAX = 256
 # Closing more logs than this, one sync of the whole disk is quicker than five per log.
 SYNC_EACH_MAX = 100
-UNKNOWN_BROKER_EPOCH = -1
-
-Checkpoint: TypeAlias = dict[TopicPartition, int]
 
 
 class LogDirectoryRefused(Exception):
@@ -129,12 +129,12 @@ class LogDirectory:
         self._filesystem = open_files.filesystem
         self._pending_deletions = PendingDeletions(self._filesystem)
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
-        self._recovery_points = self._read_checkpoint(RECOVERY_POINT_FILE)
-        self._log_starts = self._read_checkpoint(LOG_START_FILE)
-        self._high_watermarks = self._read_checkpoint(HIGH_WATERMARK_FILE)
+        self._recovery_points = read_checkpoint(self._filesystem, f"{path}/{RECOVERY_POINT_FILE}")
+        self._log_starts = read_checkpoint(self._filesystem, f"{path}/{LOG_START_FILE}")
+        self._high_watermarks = read_checkpoint(self._filesystem, f"{path}/{HIGH_WATERMARK_FILE}")
         self._logs: dict[TopicPartition, Log | None] = dict.fromkeys(self._find_partitions())
         # Last, for until here nothing has changed: the next stop must be clean anew.
-        self.was_clean, self.previous_broker_epoch = self._take_clean_shutdown()
+        self.was_clean, self.previous_broker_epoch = take_clean_shutdown(self._filesystem, path)
 
     # --- the logs
 
@@ -225,9 +225,12 @@ class LogDirectory:
             self._recovery_points[partition] = log.recovery_point
             if log.log_start_offset:
                 self._log_starts[partition] = log.log_start_offset
-        self._write_checkpoint(RECOVERY_POINT_FILE, self._recovery_points)
-        self._write_checkpoint(LOG_START_FILE, self._log_starts)
-        self._write_checkpoint(HIGH_WATERMARK_FILE, self._high_watermarks)
+        for name, offsets in (
+            (RECOVERY_POINT_FILE, self._recovery_points),
+            (LOG_START_FILE, self._log_starts),
+            (HIGH_WATERMARK_FILE, self._high_watermarks),
+        ):
+            write_checkpoint(self._filesystem, f"{self.path}/{name}", offsets)
 
     def close(
         self,
@@ -244,7 +247,7 @@ class LogDirectory:
             all_closed = self._close_logs()
             self.checkpoint(high_watermarks)
             if all_closed:
-                self._mark_clean(broker_epoch)
+                mark_clean_shutdown(self._filesystem, self.path, broker_epoch)
         finally:
             self._lock.release()
 
@@ -263,10 +266,6 @@ class LogDirectory:
         if at_once:
             self._filesystem.sync_all()
         return not failed
-
-    def _mark_clean(self, broker_epoch: int) -> None:
-        mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-        replace_file(self._filesystem, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", mark.encode())
 
     def abandon(self) -> None:
         """Lets go of everything and writes nothing, as a crash would."""
@@ -312,33 +311,6 @@ class LogDirectory:
             elif name.endswith(DELETED_SUFFIX):
                 self._pending_deletions.doom_directory(f"{self.path}/{name}", due_ms=0)
         return sorted(partitions)
-
-    def _take_clean_shutdown(self) -> tuple[bool, int]:
-        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
-        try:
-            mark = read_file(self._filesystem, path)
-        except FileNotFoundError:
-            return False, UNKNOWN_BROKER_EPOCH
-        self._filesystem.unlink(path)
-        self._filesystem.sync_directory(self.path)
-        try:
-            return True, int(json.loads(mark)["brokerEpoch"])
-        except (ValueError, KeyError, TypeError):
-            return True, UNKNOWN_BROKER_EPOCH
-
-    def _read_checkpoint(self, name: str) -> Checkpoint:
-        """An offset checkpoint; a broken one costs time or a low watermark, no records."""
-        try:
-            data = read_file(self._filesystem, f"{self.path}/{name}")
-            return decode_offsets(data) if data else {}
-        except FileNotFoundError:
-            return {}
-        except MalformedCheckpoint as problem:
-            logger.warning("%s/%s: %s; begun anew", self.path, name, problem)
-            return {}
-
-    def _write_checkpoint(self, name: str, offsets: Checkpoint) -> None:
-        replace_file(self._filesystem, f"{self.path}/{name}", encode_offsets(offsets))
 
     def _read_topic_id(self, partition: TopicPartition) -> bytes | None:
         path = f"{self._folder(partition)}/{PARTITION_METADATA_FILE}"

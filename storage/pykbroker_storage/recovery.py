@@ -25,8 +25,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedLog:
+    directory: str
+    open_files: OpenFiles
     segments: list[Segment]  # at least one; the last is written to
     log_start_offset: int
+    recovery_point: int
     leader_epochs: LeaderEpochs
     producers: ProducerStates
     was_changed: bool  # closing has something to write
@@ -58,8 +61,11 @@ def load(
     if not is_intact and epochs.entries():
         save_leader_epochs(filesystem, directory, epochs)
     return LoadedLog(
+        directory=directory,
+        open_files=open_files,
         segments=segments,
         log_start_offset=log_start_offset,
+        recovery_point=min(recovery_point, segments[-1].next_offset),
         leader_epochs=epochs,
         producers=load_producers(filesystem, directory, segments, log_start_offset),
         was_changed=not is_intact,
@@ -99,6 +105,7 @@ def _check_segments(
             continue
         damage = check_and_index(segment, epochs, configuration.index_interval_bytes)
         if following:
+            segment.finish()
             segment.seal()
             if damage is None and not has_gaps:
                 damage = _missing_end(segment, following.base_offset)
@@ -144,7 +151,7 @@ def _cut(segments: list[Segment], number: int, damage: Damage) -> None:
         segment.size_bytes - damage.position,
         segment.next_offset,
     )
-    segment.is_sealed = False
+    segment.unseal()
     segment.file.truncate(damage.position)
     for later in segments[number + 1 :]:
         logger.warning("%s: comes after the damage and is removed", later.file.path)

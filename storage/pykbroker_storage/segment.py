@@ -173,8 +173,7 @@ class Segment:
 
     def truncate_to_offset(self, offset: int) -> None:
         """Removes every batch that reaches to `offset`; the segment is the active one again."""
-        self._open_files.recent_indexes.forget(self)
-        self.is_sealed = False
+        self.unseal()
         position = self.position_of(offset)
         if position < self.size_bytes:
             first_removed = self.batch_at(position).base_offset - self.base_offset
@@ -190,12 +189,20 @@ class Segment:
         sync_file(self._open_files.filesystem, self.path(".index"))
         sync_file(self._open_files.filesystem, self.path(".timeindex"))
 
-    def seal(self) -> None:
-        """Nothing will be appended: cuts what a failed append may have left, keeps the indexes."""
+    def finish(self) -> None:
+        """Makes the files complete: cuts what a failed append may have left, keeps the indexes."""
         self.file.cut_leftover()
         self.write_indexes()
+
+    def seal(self) -> None:
+        """Nothing will be appended any longer."""
         self.is_sealed = True
         self._open_files.recent_indexes.admit(self)
+
+    def unseal(self) -> None:
+        """What came after is gone: this is the active segment again."""
+        self._open_files.recent_indexes.forget(self)
+        self.is_sealed = False
 
     def find_end(self, index_interval_bytes: int = 4096) -> None:
         """Learns the end offset and largest timestamp of the segment written last.

@@ -38,9 +38,14 @@ class Segments:
         return segment in self._list
 
     def begin(self, base_offset: int, now_ms: int) -> None:
-        """A new, empty active segment."""
-        self.active = create_segment(self._directory, base_offset, self._open_files, now_ms)
-        self._list.append(self.active)
+        """A new active segment, after the present one or, if that is empty, in its place."""
+        following = create_segment(self._directory, base_offset, self._open_files, now_ms)
+        if self.active.size_bytes:
+            self.active.seal()
+        else:
+            self._list.pop().remove()
+        self._list.append(following)
+        self.active = following
 
     def read(
         self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool
@@ -95,9 +100,24 @@ class Segments:
 
     def begin_anew(self, base_offset: int, *, due_ms: int, now_ms: int) -> None:
         self.drop_oldest(len(self._list), due_ms)
-        self.begin(base_offset, now_ms)
+        self.active = create_segment(self._directory, base_offset, self._open_files, now_ms)
+        self._list.append(self.active)
+
+    def flush(self, start_offset: int, end_offset: int) -> None:
+        """Makes the records from one offset to the other durable, and the indexes with them."""
+        for segment in self.since(start_offset):
+            if segment.base_offset >= end_offset:
+                break
+            try:
+                segment.flush_records()
+                if segment.is_sealed:
+                    segment.flush_indexes()
+            except FileNotFoundError:
+                if segment in self._list:
+                    raise  # else it was deleted meanwhile
 
     def close(self) -> None:
+        """The files; nobody asks for the segments any longer."""
         for segment in self._list:
             segment.close()
 

@@ -36,8 +36,13 @@ class CountingDisk(FileSystem):
             self.calls["pwrite"] += 1
             return os.pwrite(descriptor, data, position)
 
+        def fdatasync(descriptor: int) -> None:
+            self.calls["fdatasync"] += 1
+            os.fdatasync(descriptor)
+
         self.pread = pread
         self.pwrite = pwrite
+        self.fdatasync = fdatasync
         self.close = close
 
     def open(self, path: str) -> int:

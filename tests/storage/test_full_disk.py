@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pykbroker_storage.filesystem import DiskFull
-from tests.storage.batches import ONE_SEGMENT, SMALL, append, open_log, records_from
+from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.disks import FailingDisk, SmallDisk
 
 
@@ -79,3 +79,28 @@ def test_a_flush_that_fails_does_not_move_the_recovery_point(tmp_path: Path) -> 
     disk.broken.clear()
     log.flush()
     assert log.recovery_point == 1
+
+
+def test_a_leader_epoch_that_could_not_be_written_down_is_tried_again(tmp_path: Path) -> None:
+    disk = SmallDisk(10_000)
+    log = open_log(tmp_path, ONE_SEGMENT, disk=disk)
+    append(log, b"a", leader_epoch=1)
+    disk.room_bytes = 3
+    with pytest.raises(DiskFull):
+        append(log, b"b", leader_epoch=2)
+    assert log.leader_epochs.entries() == [(1, 0)]
+    disk.room_bytes = 10_000
+    append(log, b"b", leader_epoch=2)
+    log.close()
+    assert open_log(tmp_path, was_clean=True).leader_epochs.entries() == [(1, 0), (2, 1)]
+
+
+def test_records_can_be_deleted_from_a_full_disk(tmp_path: Path) -> None:
+    disk = SmallDisk(100_000)
+    log = open_log(tmp_path, SMALL, disk=disk)
+    for number in range(20):
+        append(log, bytes(250), leader_epoch=number)
+    disk.room_bytes = 0
+    log.advance_log_start(15, NOW)
+    assert log.segment_count < 4
+    assert log.leader_epochs.entries()[0] == (15, 15)

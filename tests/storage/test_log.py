@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykbroker_protocol.records.batch import RecordBatch, TimestampType, iterate_batches
-from pykbroker_storage.configuration import LogConfiguration, TimestampSource
+from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.log import LogClosed, OffsetOutOfRange
 from tests.storage.batches import (
     NOW,
@@ -252,3 +252,18 @@ def test_a_deleted_log_refuses_and_its_slices_stay_good(tmp_path: Path) -> None:
         log.read(0, bytes_max=100, end_offset=2)
     with pytest.raises(LogClosed):
         append(log, b"a")
+
+
+@pytest.mark.parametrize("before", [[], [b"a"]])
+def test_offsets_may_leap_farther_than_a_segment_can_count(
+    tmp_path: Path, before: list[bytes]
+) -> None:
+    log = open_log(tmp_path)
+    if before:
+        append(log, *before)
+    far = batch_bytes([b"far"], base_offset=2**40, leader_epoch=0)
+    log.append_replicated(bytes(far), now_ms=NOW)
+    assert records_from(log, log.log_start_offset)[-1] == (2**40, b"far")
+    log.abandon()
+    again = open_log(tmp_path, LogConfiguration(cleanup_policy=frozenset(CleanupPolicy)))
+    assert again.log_end_offset == 2**40 + 1

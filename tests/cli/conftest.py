@@ -1,10 +1,12 @@
 """The command as a user runs it, and the clusters it is tried on."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +14,7 @@ from typing import Any, Protocol
 import pytest
 
 from compat.broker_process import BrokerProcess
+from pykbroker.cli.main import main
 
 COMMAND_TIMEOUT_SECONDS = 60
 
@@ -55,6 +58,23 @@ def run_pykbroker(
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
+def call_pykbroker(*arguments: str, bootstrap: str) -> Outcome:
+    """The same without the price of a process."""
+    with (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8") as out,
+        io.StringIO() as err,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            exit_code = main([*arguments, "--bootstrap", bootstrap])
+        except SystemExit as ended:
+            exit_code = int(ended.code or 0)
+        out.flush()
+        assert isinstance(out.buffer, io.BytesIO)
+        return Outcome(exit_code, out.buffer.getvalue().decode(), err.getvalue())
+
+
 @pytest.fixture
 def pykbroker() -> Callable[..., Outcome]:
     """The command without a broker."""
@@ -78,6 +98,8 @@ def ask(request: pytest.FixtureRequest) -> Run:
     node = request.getfixturevalue("apache" if request.param == "apache" else "_own_node")
 
     def run(*arguments: str, stdin: str = "") -> Outcome:
+        if not stdin:
+            return call_pykbroker(*arguments, bootstrap=node.bootstrap)
         return run_pykbroker(*arguments, stdin=stdin, bootstrap=node.bootstrap)
 
     return run

@@ -236,7 +236,7 @@ class Controller:
             logger.warning("the metadata log takes no records (%s); nothing was changed", failure)
             raise CannotCommit(str(failure)) from failure
         try:
-            await asyncio.to_thread(self.log.commit)
+            await self._flush()
         except OSError as failure:
             # The records may or may not be on disk: only a start that reads it can tell.
             self._failure = failure
@@ -245,10 +245,21 @@ class Controller:
         changes = replay(self.image, records)
         self.image.offset = last_offset
         for follow in self._observers:
-            follow(changes)
+            self._tell(follow, changes)
         if self.log.size_bytes > self._snapshot_due_at_bytes:
             self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
             self._begin(self._take_snapshot())
+
+    async def _flush(self) -> None:
+        if self.log.is_durable:
+            await asyncio.to_thread(self.log.commit)
+
+    def _tell(self, follow: Callable[[Changes], None], changes: Changes) -> None:
+        """The change is committed whatever becomes of an observer: its sender must hear that."""
+        try:
+            follow(changes)
+        except Exception:
+            logger.exception("a change of the metadata was committed but not followed everywhere")
 
     async def _take_snapshot(self) -> None:
         """In turn with commands, so that the image stays as it is while it is written."""
@@ -274,7 +285,7 @@ class Controller:
 
     async def lead(self) -> None:
         self.log.begin_epoch(self.clock.now_ms())
-        await asyncio.to_thread(self.log.commit)
+        await self._flush()
         self.image.offset = self.log.end_offset - 1
         if not self.image.features:
             await self._execute(lambda: Decision(tuple(first_records()), None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pykbroker.controller.topic_names import can_collide, unified
 from pykbroker_protocol.metadata.cluster import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
@@ -100,6 +101,7 @@ class ClusterImage:
         "offset",
         "topics",
         "topics_by_id",
+        "unified_names",
     )
 
     def __init__(self, *, cluster_id: str, controller_id: int = NO_CONTROLLER) -> None:
@@ -109,6 +111,8 @@ class ClusterImage:
         """Of the last record in the image."""
         self.topics: dict[str, TopicImage] = {}
         self.topics_by_id: dict[bytes, TopicImage] = {}
+        self.unified_names: dict[str, str] = {}
+        """Topics whose names could collide with others, by what they are in metrics."""
         self.brokers: dict[int, BrokerImage] = {}
         self.configurations: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
@@ -129,11 +133,14 @@ def add_topic(image: ClusterImage, record: TopicRecord) -> None:
     assert record.name not in image.topics, f"topic {record.name} is there already"
     topic = TopicImage(name=record.name, id=record.topic_id)
     image.topics[topic.name] = image.topics_by_id[topic.id] = topic
+    if can_collide(topic.name):
+        image.unified_names[unified(topic.name)] = topic.name
 
 
 def remove_topic(image: ClusterImage, record: RemoveTopicRecord) -> None:
     topic = image.topics_by_id.pop(record.topic_id)
     del image.topics[topic.name]
+    image.unified_names.pop(unified(topic.name), None)
     image.configurations.pop((TOPIC_RESOURCE, topic.name), None)
 
 

@@ -1,7 +1,7 @@
 """The metadata log on disk, as the quorum's leader writes it: a quorum of one, for now.
 
 The seam to a larger quorum is narrow: records go in, the offset of the last one comes out, and
-`commit` returns when it cannot be lost any more.
+`commit` returns when it cannot be lost any more; where that is not wanted, it is not called.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class MetadataLog:
         self.log = log
         self.epoch = 0
         self._node_id = node_id
-        self._durable = durable
+        self.is_durable = durable
         self._filesystem = filesystem
 
     @property
@@ -122,9 +122,8 @@ class MetadataLog:
         return self.log.append(buffer, [batch], leader_epoch=self.epoch, now_ms=now_ms).last_offset
 
     def commit(self) -> None:
-        """Return when what was appended survives a power cut, if that is wanted."""
-        if self._durable:
-            self.log.flush()
+        """Return when what was appended survives a power cut."""
+        self.log.flush()
 
     # --- reading it back
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
 NAME_LETTERS_MAX = 249
 """A partition's folder adds a dash and a number, and may be renamed for deletion."""
@@ -40,25 +40,23 @@ def _problem(name: str) -> str | None:
     return None
 
 
-class CollidingNames:
-    """Metrics write a dot as an underscore: two topics must differ in more than that."""
+def refuse_collision(name: str, existing: Mapping[str, str]) -> Refusal | None:
+    """Metrics write a dot as an underscore: two topics must differ in more than that.
 
-    def __init__(self, existing: Iterable[str]) -> None:
-        self._existing = {_unified(name): name for name in existing if _can_collide(name)}
-
-    def refuse(self, name: str) -> Refusal | None:
-        other = self._existing.get(_unified(name)) if _can_collide(name) else None
-        if other is None or other == name:
-            return None
-        return Refusal(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic '{name}' collides with existing topic: {other}",
-        )
+    `existing` finds a topic by its unified name.
+    """
+    other = existing.get(unified(name)) if can_collide(name) else None
+    if other is None or other == name:
+        return None
+    return Refusal(
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        f"Topic '{name}' collides with existing topic: {other}",
+    )
 
 
-def _can_collide(name: str) -> bool:
+def can_collide(name: str) -> bool:
     return not _COLLIDING.isdisjoint(name)
 
 
-def _unified(name: str) -> str:
+def unified(name: str) -> str:
     return name.replace(".", "_")

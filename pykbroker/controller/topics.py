@@ -13,7 +13,7 @@ from pykbroker.controller.new_partitions import (
 )
 from pykbroker.controller.topic_names import (
     CLUSTER_METADATA_TOPIC,
-    CollidingNames,
+    refuse_collision,
     refuse_name,
 )
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -64,14 +64,13 @@ def create_topics(
     if _partitions_asked_for(wanted, rules) > PARTITIONS_PER_REQUEST_MAX:
         return _all_refused(wanted, "Excessively large number of partitions per request.")
     twice = _named_twice([topic.name for topic in wanted])
-    colliding = CollidingNames(image.topics)
     records: list[Message] = []
     outcomes: list[TopicImage | Refusal] = []
     for topic in wanted:
         made = (
             Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if topic.name in twice
-            else _create_topic(image, topic, rules, colliding)
+            else _create_topic(image, topic, rules)
         )
         if isinstance(made, Refusal):
             outcomes.append(made)
@@ -84,9 +83,9 @@ def create_topics(
 
 
 def _create_topic(
-    image: ClusterImage, topic: NewTopic, rules: TopicRules, colliding: CollidingNames
+    image: ClusterImage, topic: NewTopic, rules: TopicRules
 ) -> list[Message] | Refusal:
-    refusal = _refuse(image, topic, rules, colliding)
+    refusal = _refuse(image, topic, rules)
     if refusal is not None:
         return refusal
     topic_id = _unused_id(image, rules)
@@ -103,9 +102,7 @@ def _create_topic(
     return [TopicRecord(name=topic.name, topic_id=topic_id), *configuration, *partitions]
 
 
-def _refuse(
-    image: ClusterImage, topic: NewTopic, rules: TopicRules, colliding: CollidingNames
-) -> Refusal | None:
+def _refuse(image: ClusterImage, topic: NewTopic, rules: TopicRules) -> Refusal | None:
     refusal = refuse_name(topic.name)
     if refusal is not None:
         return refusal
@@ -116,7 +113,7 @@ def _refuse(
         )
     if topic.name in image.topics:
         return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-    refusal = colliding.refuse(topic.name)
+    refusal = refuse_collision(topic.name, image.unified_names)
     if refusal is not None:
         return refusal
     problem = rules.refuse_configuration(topic.configuration) if topic.configuration else None

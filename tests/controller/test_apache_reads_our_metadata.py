@@ -102,3 +102,8 @@ async def test_an_apache_node_starts_on_a_copy_and_has_the_same_topics(
     assert found == {topic.name: text_of(topic.id) for topic in topics}
     assert "retention.ms=3600000" in described
     assert described.count("Leader: 1") == 5
+    node.path = copy  # and back again
+    returned = await node.start()
+    assert list(returned.image.topics) == [*(topic.name for topic in topics), "later"]
+    assert {it.leader for topic in returned.image.topics.values() for it in topic.partitions} == {1}
+    assert (await returned.allocate_producer_ids()).start >= 1000

@@ -83,6 +83,23 @@ async def test_observers_follow_before_the_sender_hears_of_it(node: Any) -> None
     assert len(seen) == 3
 
 
+async def test_an_observer_that_fails_undoes_nothing(
+    node: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = await node.start()
+    seen: list[Changes] = []
+
+    def fail(_: Changes) -> None:
+        raise OSError(28, "No space left on device")
+
+    controller.observe(fail)
+    controller.observe(seen.append)
+    (made,) = await controller.create_topics([NewTopic(name="stubborn")])
+    assert isinstance(made, TopicImage)
+    assert len(seen) == 1
+    assert "committed but not followed" in caplog.text
+
+
 async def test_a_refused_command_is_no_commit(node: Any) -> None:
     controller = await node.start()
     seen: list[Changes] = []

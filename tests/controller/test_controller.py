@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pykbroker.controller.changes import Changes
 from pykbroker.controller.configurations import ConfigurationChange
 from pykbroker.controller.controller import CannotCommit, Controller
 from pykbroker.controller.image import ClusterImage, TopicImage
@@ -20,9 +21,6 @@ from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_protocol.metadata.security import ClientQuotaRecord
 from pykbroker_protocol.metadata.topics import TopicRecord
 from pykbroker_storage.filesystem import LOCAL_DISK
-
-if TYPE_CHECKING:
-    from pykbroker.controller.changes import Changes
 
 TOPIC = 2
 

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykbroker_protocol.records.batch import RecordBatch, TimestampType, iterate_batches
+from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.log import LogClosed, OffsetOutOfRange
+from pykbroker_storage.mapped_file import INDEXES_MAX
 from tests.storage.batches import (
     NOW,
     ONE_SEGMENT,
@@ -19,6 +21,7 @@ from tests.storage.batches import (
     open_log,
     records_from,
 )
+from tests.storage.disks import CountingDisk
 
 
 def test_offsets_are_given_in_order_and_across_batches(tmp_path: Path) -> None:
@@ -267,3 +270,50 @@ def test_offsets_may_leap_farther_than_a_segment_can_count(
     log.abandon()
     again = open_log(tmp_path, LogConfiguration(cleanup_policy=frozenset(CleanupPolicy)))
     assert again.log_end_offset == 2**40 + 1
+
+
+def test_offsets_far_from_an_index_entry_are_found(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfiguration(index_interval_bytes=10**6))
+    for number in range(500):
+        append(log, b"%d" % number + bytes(number * 7 % 200))
+    for offset in (0, 77, 250, 499):
+        assert records_from(log, offset)[0][0] == offset
+    found = log.read(100, bytes_max=30_000, end_offset=500)
+    assert found is not None
+    assert found.next_offset > 200
+
+
+def test_damage_in_the_middle_of_an_open_log_is_met_by_an_exception(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfiguration(index_interval_bytes=10**6))
+    for _ in range(100):
+        append(log, b"a")
+    path = tmp_path / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    content[690:702] = bytes(12)  # offset and length of the batch of offset 10
+    path.write_bytes(content)
+    with pytest.raises(CorruptLog, match="no batch at 690"):
+        log.read(50, bytes_max=1000, end_offset=100)
+
+
+def test_few_indexes_of_sealed_segments_are_kept_in_memory(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for number in range(INDEXES_MAX * 4):
+        append(log, b"%d" % number + bytes(400))
+    assert log.segment_count > INDEXES_MAX
+    records_from(log, 0)
+    loaded = [segment for segment in log._segments if segment._indexes is not None]
+    assert len(loaded) <= INDEXES_MAX + 1
+    assert log.offset_at_timestamp(NOW) == (0, NOW, 0)
+
+
+def test_the_time_of_a_sealed_segment_is_known_without_its_indexes(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for number in range(40):
+        append(log, bytes(400), timestamp=NOW + number)
+    log.close()
+    disk = CountingDisk()
+    log = open_log(tmp_path, was_clean=True, disk=disk, recovery_point=40)
+    disk.bytes_read = 0
+    assert log.enforce_retention(NOW) == 0
+    assert disk.bytes_read == 12 * (log.segment_count - 1)
+    assert log.latest_timestamp_record() == (39, NOW + 39, 0)

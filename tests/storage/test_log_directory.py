@@ -249,3 +249,18 @@ def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:
     assert disk.calls["sync_all"] == 1
     again = open_directory(tmp_path)
     assert records_from(again.log(("many", 199), now_ms=NOW), 0) == [(0, b"x")]
+
+
+def test_broken_text_files_are_begun_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    append(directory.log(("a", 0), now_ms=NOW), b"x")
+    directory.close({("a", 0): 1}, now_ms=NOW)
+    for name in ("replication-offset-checkpoint", ".kafka_cleanshutdown", "a-0/partition.metadata"):
+        (tmp_path / name).write_text("nonsense")
+    again = open_directory(tmp_path)
+    assert (again.was_clean, again.previous_broker_epoch) == (True, -1)
+    assert again.high_watermark(("a", 0)) == 0
+    assert again.topic_id(("a", 0)) is None
+    assert records_from(again.log(("a", 0), now_ms=NOW), 0) == [(0, b"x")]
+    assert "replication-offset-checkpoint" in caplog.text

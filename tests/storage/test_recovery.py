@@ -268,3 +268,49 @@ def test_recovery_is_the_same_twice(tmp_path: Path) -> None:
     open_log(tmp_path / "a", SMALL).abandon()
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     assert records_from(open_log(tmp_path / "b", SMALL), 0) == records
+
+
+def test_an_end_called_clean_that_is_not_is_checked_all_the_same(tmp_path: Path) -> None:
+    log = open_log(tmp_path, ONE_SEGMENT)
+    records = written(log, 10)
+    log.close()
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1])
+    log = open_log(tmp_path, ONE_SEGMENT, was_clean=True)
+    assert records_from(log, 0) == records[:9]
+
+
+def test_a_compaction_that_is_not_whole_is_given_up(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    records = written(log, 10)
+    log.close()
+    (tmp_path / f"{0:020d}.log.swap").write_bytes(b"x" * 100)
+    (tmp_path / f"{0:020d}.index.swap").write_bytes(b"x" * 8)
+    assert records_from(open_log(tmp_path, was_clean=True), 0) == records
+    assert list(tmp_path.glob("*.swap")) == []
+
+
+def test_verification_names_the_place_of_the_damage(tmp_path: Path) -> None:
+    log = open_log(tmp_path, ONE_SEGMENT)
+    written(log, 10)
+    batch_bytes = log.size_bytes // 10
+    assert list(log.verify()) == []
+    path = tmp_path / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    content[3 * batch_bytes + 70] ^= 1
+    path.write_bytes(content)
+    (said,) = log.verify()
+    assert said == (
+        f"{path}, position {3 * batch_bytes}: the checksum of the batch at offset 3 is wrong"
+    )
+
+
+def test_reading_never_runs_into_bytes_that_are_no_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfiguration())
+    written(log, 30)
+    log.close()
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(bytes(path.stat().st_size))
+    log = open_log(tmp_path, LogConfiguration(), was_clean=True)
+    assert log.log_end_offset == 0  # found on the start: the end is walked to
+    assert log.read(0, bytes_max=1000, end_offset=0) is None

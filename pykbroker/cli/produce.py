@@ -25,6 +25,8 @@ ACKS = {"0": ACKS_NONE, "1": 1, "all": ACKS_ALL}
 
 @asks_the_cluster
 async def produce(options: Namespace, client: Client) -> None:
+    if options.values and options.json_lines:
+        raise CannotBegin("--json-lines reads standard input, not values")
     read = line_reader(options)
     producer = await Producer.open(client, options.topic, delivery_of(options))
     progress = Progress("record")
@@ -56,8 +58,6 @@ def delivery_of(options: Namespace) -> Delivery:
 async def lines_of(options: Namespace) -> AsyncIterator[list[bytes]]:
     """The values of the command line, or standard input if there are none."""
     if options.values:
-        if options.key_separator is None and options.json_lines:
-            raise CannotBegin("--json-lines reads standard input, not values")
         yield [value.encode(errors="surrogateescape") for value in options.values]
         return
     async for lines in line_groups():

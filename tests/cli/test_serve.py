@@ -97,6 +97,23 @@ def test_it_says_in_one_line_that_it_serves_and_ends_cleanly(
     assert broker.stop() == 0
 
 
+def test_ctrl_c_ends_a_command_without_a_word(start: Callable[..., BrokerProcess]) -> None:
+    broker = start("--topic", "trucks")
+    command = [sys.executable, "-m", "pykbroker", "consume", "trucks", "--follow"]
+    arguments = ["--bootstrap", broker.bootstrap]
+    produce = [sys.executable, "-m", "pykbroker", "produce", "trucks", "here"]
+    subprocess.run([*produce, *arguments], check=True, capture_output=True)
+    with subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"here\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+        assert running.stderr is not None
+        assert running.stderr.read() == b""
+
+
 def test_topics_of_the_command_line_exist_also_when_they_did_before(
     start: Callable[..., BrokerProcess], pykbroker: Run
 ) -> None:

@@ -9,21 +9,25 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from pykbroker.partitions.admission import Malformed, RecordsRefused
+from pykbroker.partitions.partition import Written
 from pykbroker.partitions.waiting import until_committed
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
+from pykbroker_protocol.records.batch import CHECKED_FROM, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
     from pykbroker.apis.node import Call
-    from pykbroker.partitions.partition import Partition, Written
+    from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.produce import (
         PartitionProduceData,
         ProduceRequest,
@@ -34,16 +38,25 @@ ALL, NONE = -1, 0
 TOPIC_IDS_SINCE_VERSION = 13
 LEADER_HINT_SINCE_VERSION = 10
 
+NO_OFFSET = -1
+LOW_ATTRIBUTES_AT = CHECKED_FROM + 1
+TELLS_NO_LOG_START = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+
 Uncommitted = list[tuple["Partition", "Written", PartitionProduceResponse]]
 
 
 def handle(
     request: ProduceRequest, call: Call
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    if request.acks not in (ALL, NONE, 1):
-        return refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is not None:
-        return refuse_all(request, ErrorCode.INVALID_REQUEST)
+    refusal = refusal_of(request)
+    if refusal is not None:
+        return refuse_all(request, refusal)
     uncommitted: Uncommitted = []
     response = ProduceResponse(
         responses=[
@@ -57,6 +70,31 @@ def handle(
     if call.version >= LEADER_HINT_SINCE_VERSION:
         return with_leaders(response, call)
     return response
+
+
+def refusal_of(request: ProduceRequest) -> ErrorCode | None:
+    """Why nothing of the request can be taken."""
+    if request.acks not in (ALL, NONE, 1):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if not holds_transactional(request):
+        return None
+    if request.transactional_id is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.INVALID_TXN_STATE  # no transaction can have begun
+
+
+def holds_transactional(request: ProduceRequest) -> bool:
+    """Whether the attributes of any batch say that it belongs to a transaction."""
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            records = partition.records
+            if (
+                records is not None
+                and len(records) > LOW_ATTRIBUTES_AT
+                and records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
+            ):
+                return True
+    return False
 
 
 def append_topic(
@@ -94,8 +132,8 @@ def append(
         produce_version=call.version,
         now_ms=call.node.clock.now_ms(),
     )
-    if isinstance(written, Refusal):
-        return refused(request.index, written)
+    if not isinstance(written, Written):
+        return refused(request.index, written, partition.log.log_start_offset)
     answer = PartitionProduceResponse(
         index=request.index,
         error_code=ErrorCode.NONE,
@@ -108,9 +146,18 @@ def append(
     return answer
 
 
-def refused(index: int, refusal: Refusal) -> PartitionProduceResponse:
+def refused(
+    index: int, refusal: Refusal | RecordsRefused, log_start_offset: int = NO_OFFSET
+) -> PartitionProduceResponse:
+    tells_start = not isinstance(refusal, Malformed) and refusal.code not in TELLS_NO_LOG_START
+    indexes = refusal.indexes if isinstance(refusal, RecordsRefused) else ()
     return PartitionProduceResponse(
-        index=index, error_code=refusal.code, base_offset=-1, error_message=refusal.message
+        index=index,
+        error_code=refusal.code,
+        base_offset=NO_OFFSET,
+        log_start_offset=log_start_offset if tells_start else NO_OFFSET,
+        record_errors=[BatchIndexAndErrorMessage(batch_index=it) for it in indexes],
+        error_message=refusal.message,
     )
 
 

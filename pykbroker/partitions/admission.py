@@ -7,13 +7,22 @@ compressed batch is opened only where a topic's settings demand it: those bytes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.records.batch import HEADER_BYTES, RecordBatch
+from pykbroker_protocol.records.batch import (
+    CHECKED_FROM,
+    COMPRESSION_MASK,
+    CRC_AT,
+    HEADER_BYTES,
+    LENGTH_AT,
+    PREFIX_BYTES,
+    RecordBatch,
+)
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_protocol.records.contents import validate_contents
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
+from pykbroker_protocol.records.crc32c import checksum
 
 if TYPE_CHECKING:
     from pykbroker.settings import TopicSettings
@@ -23,37 +32,83 @@ MAGIC = 2
 ZSTD_SINCE_VERSION = 7
 NO_TIMESTAMP = -1
 UNLIMITED_MS = 2**63 - 1
+LONG_AGO_MS = -(2**63)
+
+
+class Malformed(Refusal):
+    """Not even one batch of a known kind: refused before any partition has looked at it."""
+
+    __slots__ = ()
+
+
+class RecordsRefused(NamedTuple):
+    """These records are why their batch is refused, counted from its first (KIP-467)."""
+
+    code: ErrorCode
+    message: str
+    indexes: list[int]
 
 
 def admit(
     records: memoryview | None, settings: TopicSettings, *, produce_version: int, now_ms: int
-) -> RecordBatch | Refusal:
+) -> RecordBatch | Refusal | RecordsRefused:
     """The one batch of a Produce request for a partition, or why it is refused."""
+    batch = read(records)
+    if isinstance(batch, Refusal):
+        return batch
+    return refusal_of(batch, settings, produce_version, now_ms) or batch
+
+
+def read(records: memoryview | None) -> RecordBatch | Refusal:
+    """The first batch, if there is no second; a piece of one behind it is passed over."""
     if records is None or len(records) <= MAGIC_POSITION:
-        return Refusal(ErrorCode.INVALID_RECORD)
+        return Malformed(ErrorCode.INVALID_RECORD)
     if records[MAGIC_POSITION] != MAGIC:
-        return Refusal(ErrorCode.INVALID_RECORD)
+        is_former = records[MAGIC_POSITION] < MAGIC
+        return Malformed(ErrorCode.INVALID_RECORD if is_former else ErrorCode.CORRUPT_MESSAGE)
     try:
         batch = RecordBatch.parse(records)
     except TruncatedBatch:
-        return Refusal(ErrorCode.INVALID_RECORD)
+        return Malformed(ErrorCode.INVALID_RECORD)
     except CorruptBatch:
-        return Refusal(ErrorCode.CORRUPT_MESSAGE)
-    return refusal_of(batch, len(records), settings, produce_version, now_ms) or batch
+        return refusal_of_header(records)
+    if batch.size_bytes == len(records):
+        return batch
+    return refusal_of_tail(records[batch.size_bytes :]) or batch
+
+
+def refusal_of_header(records: memoryview) -> Refusal:
+    """Negative counts that were meant, or bytes that were damaged on the way."""
+    length = int.from_bytes(records[LENGTH_AT : LENGTH_AT + 4], signed=True)
+    is_whole = HEADER_BYTES <= length + PREFIX_BYTES <= len(records)
+    crc = int.from_bytes(records[CRC_AT : CRC_AT + 4])
+    if is_whole and checksum(records[CHECKED_FROM : length + PREFIX_BYTES]) == crc:
+        return Refusal(ErrorCode.INVALID_RECORD)
+    return Refusal(ErrorCode.CORRUPT_MESSAGE)
+
+
+def refusal_of_tail(tail: memoryview) -> Refusal | None:
+    try:
+        RecordBatch.parse(tail)
+    except TruncatedBatch:
+        return None
+    except CorruptBatch:
+        return Malformed(ErrorCode.CORRUPT_MESSAGE)
+    return Malformed(ErrorCode.INVALID_RECORD, "A partition takes one batch a request.")
 
 
 def refusal_of(
-    batch: RecordBatch, byte_count: int, settings: TopicSettings, version: int, now_ms: int
-) -> Refusal | None:
+    batch: RecordBatch, settings: TopicSettings, version: int, now_ms: int
+) -> Refusal | RecordsRefused | None:
     """Kafka's checks, in Kafka's order."""
-    if batch.size_bytes != byte_count or batch.base_offset != 0:
+    codec = batch.attributes & COMPRESSION_MASK
+    if codec > Compression.ZSTD or (codec == Compression.ZSTD and version < ZSTD_SINCE_VERSION):
+        return Malformed(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if batch.base_offset != 0:
         return Refusal(ErrorCode.INVALID_RECORD)
-    codec = batch.attributes & 0x07
-    if codec == Compression.ZSTD and version < ZSTD_SINCE_VERSION:
-        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if batch.size_bytes > settings.max_message_bytes:
         return too_large(batch.size_bytes, settings.max_message_bytes)
-    if codec > Compression.ZSTD or not batch.is_crc_valid():
+    if not batch.is_crc_valid():
         return Refusal(ErrorCode.CORRUPT_MESSAGE)
     if batch.is_control or not is_consistent(batch):
         return Refusal(ErrorCode.INVALID_RECORD)
@@ -72,36 +127,42 @@ def is_consistent(batch: RecordBatch) -> bool:
     return batch.producer_id < 0 or (batch.base_sequence >= 0 and batch.producer_epoch >= 0)
 
 
-def refusal_of_time(batch: RecordBatch, settings: TopicSettings, now_ms: int) -> Refusal | None:
+def refusal_of_time(
+    batch: RecordBatch, settings: TopicSettings, now_ms: int
+) -> RecordsRefused | None:
     """Records from too far in the future or the past; LogAppendTime replaces their time anyway."""
     if settings.message_timestamp_type != "CreateTime":
         return None
-    if batch.max_timestamp - now_ms > settings.message_timestamp_after_max_ms:
-        return Refusal(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"A record is {batch.max_timestamp - now_ms} ms ahead of the broker's clock; "
-            f"message.timestamp.after.max.ms is {settings.message_timestamp_after_max_ms}.",
-        )
-    oldest_ms = settings.message_timestamp_before_max_ms
-    if oldest_ms < UNLIMITED_MS and has_older_record(batch, now_ms - oldest_ms):
-        return Refusal(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"A record is older than message.timestamp.before.max.ms={oldest_ms} allows.",
-        )
-    return None
+    newest_ms = now_ms + settings.message_timestamp_after_max_ms
+    bounded_ms = settings.message_timestamp_before_max_ms
+    oldest_ms = now_ms - bounded_ms if bounded_ms < UNLIMITED_MS else LONG_AGO_MS
+    if batch.max_timestamp <= newest_ms and oldest_ms == LONG_AGO_MS:
+        return None  # the header tells the greatest time, so most batches need no look inside
+    outside = records_outside(batch, oldest_ms, newest_ms)
+    if not outside:
+        return None
+    return RecordsRefused(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"Records of the batch are not of a time that the topic allows, which is "
+        f"{oldest_ms} to {newest_ms} ms since 1970.",
+        outside,
+    )
 
 
-def has_older_record(batch: RecordBatch, oldest_timestamp_ms: int) -> bool:
-    """Looks inside: the header tells the first and the greatest time, not the smallest."""
+def records_outside(batch: RecordBatch, oldest_ms: int, newest_ms: int) -> list[int]:
     try:
-        return any(
-            NO_TIMESTAMP != record.timestamp < oldest_timestamp_ms for record in batch.records()
-        )
+        return [
+            index
+            for index, record in enumerate(batch.records())
+            if record.timestamp != NO_TIMESTAMP and not oldest_ms <= record.timestamp <= newest_ms
+        ]
     except CorruptBatch:
-        return False  # the look at the contents that follows names what is wrong
+        return []  # the look at the contents that follows names what is wrong
 
 
-def refusal_of_contents(batch: RecordBatch, settings: TopicSettings, codec: int) -> Refusal | None:
+def refusal_of_contents(
+    batch: RecordBatch, settings: TopicSettings, codec: int
+) -> Refusal | RecordsRefused | None:
     if "compact" in settings.cleanup_policy:
         return refusal_of_keys(batch)
     if codec == Compression.NONE and not records_tile(batch):
@@ -109,13 +170,18 @@ def refusal_of_contents(batch: RecordBatch, settings: TopicSettings, codec: int)
     return None
 
 
-def refusal_of_keys(batch: RecordBatch) -> Refusal | None:
+def refusal_of_keys(batch: RecordBatch) -> Refusal | RecordsRefused | None:
     """A compacted topic keeps the last record of each key, so each record needs one."""
     try:
-        validate_contents(batch, keys_required=True)
+        validate_contents(batch)
     except CorruptBatch as error:
-        return Refusal(ErrorCode.INVALID_RECORD, f"A compacted topic refuses the batch: {error}.")
-    return None
+        return Refusal(ErrorCode.INVALID_RECORD, f"The records are not readable: {error}.")
+    without = [index for index, record in enumerate(batch.records()) if record.key is None]
+    if not without:
+        return None
+    return RecordsRefused(
+        ErrorCode.INVALID_RECORD, "A compacted topic takes no record without a key.", without
+    )
 
 
 def records_tile(batch: RecordBatch) -> bool:

@@ -6,13 +6,14 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.partitions.admission import admit, too_large
+from pykbroker.partitions.admission import RecordsRefused, admit, too_large
 from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
 from pykbroker.partitions.isolation import Isolation, Reader, last_stable_offset, readable_end
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.records.batch import RecordBatch
+from pykbroker_protocol.records.batch import LOG_APPEND_TIME_FLAG, RecordBatch, stamp_create_time
 from pykbroker_protocol.records.compression import Compression
-from pykbroker_protocol.records.contents import recompress
+from pykbroker_protocol.records.contents import recompress, validate_contents
+from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.log import OffsetOutOfRange
 from pykbroker_storage.producer import Duplicate
 
@@ -118,22 +119,28 @@ class Partition:
         required_acks: int,
         produce_version: int,
         now_ms: int,
-    ) -> Written | Refusal:
+    ) -> Written | Refusal | RecordsRefused:
         """A producer's records go to the end of the log, or are refused as a whole."""
         if not self.leads:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if required_acks == ACKS_ALL and not self.has_enough_in_sync:
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
         batch = admit(records, self.settings, produce_version=produce_version, now_ms=now_ms)
-        if isinstance(batch, Refusal):
-            return batch
+        return self.write_once(batch, now_ms) if isinstance(batch, RecordBatch) else batch
+
+    def write_once(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
+        """An idempotent producer may send a batch again; its place is told, and it stays one."""
         if batch.producer_id >= 0:
             verdict = self.log.producers.check(batch)
             if isinstance(verdict, Duplicate):
                 return self.written_before(verdict)
             if isinstance(verdict, Refusal):
                 return verdict
-        return self.write(self.in_the_topics_codec(batch), now_ms)
+        try:
+            batch = self.in_the_topics_codec(batch)
+        except CorruptBatch as error:
+            return Refusal(ErrorCode.INVALID_RECORD, f"The records are not readable: {error}.")
+        return self.write(batch, now_ms)
 
     @property
     def has_enough_in_sync(self) -> bool:
@@ -147,9 +154,13 @@ class Partition:
         codec = Compression.NONE if wanted == "uncompressed" else Compression[wanted.upper()]
         if batch.compression is codec:
             return batch
+        validate_contents(batch)
         return RecordBatch.parse(memoryview(bytearray(recompress(batch, codec))))
 
     def write(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
+        if batch.attributes & LOG_APPEND_TIME_FLAG:  # the topic says whose time holds
+            stamp_create_time(batch.view, 0)
+            batch = RecordBatch.parse(batch.view)
         if batch.size_bytes > self.settings.max_message_bytes:  # it may have grown
             return too_large(batch.size_bytes, self.settings.max_message_bytes)
         if batch.size_bytes > self.settings.segment_bytes:

@@ -39,7 +39,7 @@ def verdict(
 ) -> ErrorCode:
     view = None if records is None else memoryview(records)
     outcome = admit(view, settings, produce_version=version, now_ms=NOW_MS)
-    return outcome.code if isinstance(outcome, Refusal) else ErrorCode.NONE
+    return ErrorCode.NONE if isinstance(outcome, RecordBatch) else outcome.code
 
 
 def changed(records: bytearray, position: int, byte: int) -> bytearray:
@@ -59,12 +59,23 @@ def test_a_sound_batch_is_admitted_in_every_compression(compression: Compression
         (bytearray(), ErrorCode.INVALID_RECORD),
         (batch_of()[:40], ErrorCode.INVALID_RECORD),
         (changed(batch_of(), 16, 1), ErrorCode.INVALID_RECORD),
+        (changed(batch_of(), 16, 3), ErrorCode.CORRUPT_MESSAGE),
         (batch_of() + batch_of(), ErrorCode.INVALID_RECORD),
         (changed(batch_of(), 7, 5), ErrorCode.INVALID_RECORD),
         (changed(batch_of(), -1, 0xFF), ErrorCode.CORRUPT_MESSAGE),
         (changed(batch_of(), 20, 0xFF), ErrorCode.CORRUPT_MESSAGE),
     ],
-    ids=["null", "empty", "cut off", "magic 1", "two", "base offset", "flipped", "wrong crc"],
+    ids=[
+        "null",
+        "empty",
+        "cut off",
+        "magic 1",
+        "magic 3",
+        "two",
+        "base offset",
+        "flipped",
+        "wrong crc",
+    ],
 )
 def test_a_batch_that_is_not_sound_is_refused(records: bytearray | None, code: ErrorCode) -> None:
     assert verdict(records) == code

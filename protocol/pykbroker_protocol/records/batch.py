@@ -284,3 +284,13 @@ def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timesta
     _I64.pack_into(view, position + MAX_TIMESTAMP_AT, timestamp_ms)
     crc = checksum(view[position + CHECKED_FROM : position + size])
     _U32.pack_into(view, position + CRC_AT, crc)
+
+
+def stamp_create_time(buffer: bytearray | memoryview, position: int) -> None:
+    """Leaves each record of the batch at `position` the time that its producer gave it."""
+    view = memoryview(buffer)
+    size = _I32.unpack_from(view, position + LENGTH_AT)[0] + PREFIX_BYTES
+    (attributes,) = _I16.unpack_from(view, position + CHECKED_FROM)
+    _I16.pack_into(view, position + CHECKED_FROM, attributes & ~LOG_APPEND_TIME_FLAG)
+    crc = checksum(view[position + CHECKED_FROM : position + size])
+    _U32.pack_into(view, position + CRC_AT, crc)

@@ -1,0 +1,254 @@
+"""One conversation held with a broker, written down so that two brokers can be compared.
+
+What must differ between two clusters is replaced by a word for it: a topic's id by `id of <topic>`,
+the broker's own address by `here`, a producer id by `a producer id`. What merely may differ is
+listed in `MAY_DIFFER` with the reason.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.message import ZERO_UUID, Message
+from pykbroker_protocol.messages import create_topics, metadata
+from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
+from pykbroker_protocol.records.corrupt import CorruptBatch
+from tests.apis.asked import fetched, from_partition
+from tests.apis.wire import Closed, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+Plain = Any
+"""A message as lists, dicts and words."""
+
+MAY_DIFFER = {
+    "throttle_time_ms": "quotas are a matter of load",
+    "error_message": "decision 0006: sentences are ours",
+    "batch_index_error_message": "decision 0006: sentences are ours",
+    "documentation": "decision 0006: sentences are ours",
+    "cluster_id": "clusters have their own",
+    "finalized_features_epoch": "an offset in the cluster's own metadata log",
+    "log_dir": "each has its directory",
+    "total_bytes": "each has its disk",
+    "usable_bytes": "each has its disk",
+}
+
+NAMES = {code.value: code.name for code in ErrorCode}
+
+PLAIN_WORDS: dict[str, Callable[[int], Plain]] = {
+    "error_code": NAMES.__getitem__,
+    "session_id": lambda number: "a session" if number else 0,
+    "producer_id": lambda number: "a producer id" if number >= 0 else number,
+}
+
+NO_ADDRESS = "", -1
+READY_SECONDS_MAX = 20.0
+
+
+class Answered(NamedTuple):
+    question: str
+    answer: Plain
+    known_difference: str
+
+
+class Interview:
+    """Asks one broker and keeps a record of the answers."""
+
+    def __init__(self, port: int, prefix: str, now_ms: int) -> None:
+        self.port = port
+        self.prefix = prefix
+        self.now_ms = now_ms
+        self.record: list[Answered] = []
+        self.reason = ""
+        self.wire = Wire(port)
+        self.words: dict[bytes, str] = {ZERO_UUID: "no id"}
+        self.session_id = 0
+
+    def close(self) -> None:
+        self.wire.close()
+
+    # --- asking
+
+    def ask(self, request: Message, version: int, *, note: str = "") -> Any:
+        """The answer, written down; a connection closed in answer is written down too."""
+        name = f"{type(request).__name__} v{version}{' ' if note else ''}{note}"
+        try:
+            response = self.wire.ask(request, version)
+        except Closed:
+            self.note(name, "closed the connection")
+            self.reconnect()
+            return None
+        self.note(name, self.plain(response))
+        return response
+
+    def ask_frame(self, frame: bytes, note: str) -> bytes | None:
+        """A frame that our message layer would not write."""
+        try:
+            self.wire.send_frame(frame)
+            answer = self.wire.receive_frame()
+        except Closed:
+            self.note(note, "closed the connection")
+            self.reconnect()
+            return None
+        self.note(note, answer[4:].hex())
+        return answer
+
+    def quietly(self, request: Message, version: int) -> Any:
+        return self.wire.ask(request, version)
+
+    def reconnect(self) -> None:
+        self.wire.close()
+        self.wire = Wire(self.port)
+
+    def note(self, name: str, value: Plain) -> None:
+        self.record.append(Answered(name, value, self.reason))
+
+    @contextmanager
+    def known_difference(self, title: str) -> Iterator[None]:
+        """What is asked in here is answered in two ways, as compat/known_differences.md says."""
+        self.reason = title
+        yield
+        self.reason = ""
+
+    # --- topics
+
+    def topic(
+        self, name: str = "topic", *, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> Topic:
+        """A new topic, ready to be used, that the record says nothing of."""
+        full_name = f"{self.prefix}-{name}"
+        response = self.quietly(
+            create_topics.CreateTopicsRequest(
+                topics=[
+                    create_topics.CreatableTopic(
+                        name=full_name,
+                        num_partitions=partitions,
+                        replication_factor=1,
+                        assignments=(),
+                        configs=[
+                            create_topics.CreatableTopicConfig(name=key, value=value)
+                            for key, value in (configs or {}).items()
+                        ],
+                    )
+                ]
+            ),
+            7,
+        )
+        assert response.topics[0].error_code == 0, response
+        return self.until_ready(full_name, partitions)
+
+    def until_ready(self, name: str, partitions: int = 1) -> Topic:
+        """A created topic is known to the broker a moment later; wait for the moment."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while True:
+            topic = self.metadata_of(name)
+            if self.is_led(topic, partitions):
+                self.words[topic.topic_id] = f"id of {name}"
+                return Topic(name, topic.topic_id)
+            assert time.monotonic() < deadline, topic
+            time.sleep(0.01)
+
+    def is_led(self, topic: Any, partitions: int) -> bool:
+        """Apache tells of partitions a little before it serves them."""
+        if topic.error_code != ErrorCode.NONE or len(topic.partitions) != partitions:
+            return False
+        found = [
+            self.quietly(fetched(from_partition(0, topic=topic.name, partition=index)), 11)
+            for index in range(partitions)
+        ]
+        return all(
+            it.responses[0].partitions[0].error_code
+            in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
+            for it in found
+        )
+
+    def until_gone(self, name: str) -> None:
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while self.metadata_of(name).error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def metadata_of(self, name: str) -> Any:
+        asked = metadata.MetadataRequest(
+            topics=[metadata.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
+        )
+        return self.quietly(asked, 12).topics[0]
+
+    def new_word(self, uuid: bytes, word: str) -> None:
+        self.words[uuid] = word
+
+    # --- writing down
+
+    def plain(self, message: Message) -> Plain:
+        values = {name: getattr(message, name) for name in message.defaults}
+        if "host" in values and (values["host"], values["port"]) != NO_ADDRESS:
+            is_here = (values["host"], values["port"]) == ("127.0.0.1", self.port)
+            values["host"] = values["port"] = "here" if is_here else "elsewhere"
+        if values.get("topic_id"):
+            values["topic_id"] = self.words.get(bytes(values["topic_id"]), "an id")
+        return {
+            name: self.plain_value(name, value)
+            for name, value in values.items()
+            if name not in MAY_DIFFER
+        }
+
+    def plain_value(self, name: str, value: Any) -> Plain:
+        if isinstance(value, Message):
+            return self.plain(value)
+        if name in ("base_timestamp", "timestamp", "log_append_time_ms"):
+            return self.plain_time(value)
+        if name in PLAIN_WORDS:
+            return PLAIN_WORDS[name](value)
+        if name == "records":
+            return [self.plain_batch(it) for it in iterate_batches(bytes(value or b""))]
+        if isinstance(value, (list, tuple)):
+            return sorted((self.plain_value("", it) for it in value), key=place)
+        return value
+
+    def plain_time(self, value: int) -> Plain:
+        """The test's own times are compared as they are; the broker's are `now`."""
+        if value < 0 or value % 1000 == self.now_ms % 1000:
+            return value - self.now_ms if value >= 0 else value
+        return "now" if abs(value - self.now_ms) < 600_000 else value
+
+    def plain_batch(self, batch: RecordBatch) -> Plain:
+        return {
+            "base_offset": batch.base_offset,
+            "leader_epoch": batch.partition_leader_epoch,
+            "attributes": batch.attributes,
+            "sequence": batch.base_sequence,
+            "producer_epoch": batch.producer_epoch,
+            "is_crc_valid": batch.is_crc_valid(),
+            "max_timestamp": self.plain_time(batch.max_timestamp),
+            "records": self.plain_records(batch),
+        }
+
+    def plain_records(self, batch: RecordBatch) -> Plain:
+        try:
+            return [
+                (it.offset, self.plain_time(it.timestamp), it.key, it.value, it.headers)
+                for it in batch.records()
+            ]
+        except CorruptBatch:
+            return "unreadable"
+
+
+def place(value: Plain) -> tuple[str, int]:
+    """Topics and partitions are told in any order."""
+    if not isinstance(value, dict):
+        return "", 0
+    name = value.get("name") or value.get("topic") or value.get("topic_id") or ""
+    numbers = (value.get(it, 0) for it in ("index", "partition", "partition_index", "api_key"))
+    return str(name), max(numbers)
+
+
+class Topic:
+    """A topic in one of the two clusters."""
+
+    def __init__(self, name: str, topic_id: bytes) -> None:
+        self.name = name
+        self.id = topic_id

@@ -1,0 +1,78 @@
+"""The same questions to Apache Kafka and to PyKBroker, and their answers field by field."""
+
+from __future__ import annotations
+
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compat.apache.apache_kafka import SINGLE_NODE
+from compat.broker_process import BrokerProcess
+from tests.apis.conversations.catalog import CONVERSATIONS
+from tests.apis.interview import Answered, Interview
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compat.apache import ApacheKafka
+    from tests.apis.interview import Plain
+
+for module in ("producing",):
+    import_module(f"tests.apis.conversations.{module}")
+
+KNOWN_DIFFERENCES = Path(__file__).parents[2].joinpath("compat/known_differences.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("ours") / "data", settings=SINGLE_NODE) as broker:
+        yield broker
+
+
+def answers(port: int, name: str, now_ms: int) -> list[Answered]:
+    broker = Interview(port, name.replace("_", "-"), now_ms)
+    try:
+        CONVERSATIONS[name](broker)
+    finally:
+        broker.close()
+    return broker.record
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_pykbroker_answers_as_apache_does(
+    name: str, apache: ApacheKafka, pykbroker: BrokerProcess
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    theirs = answers(apache.port, name, now_ms)
+    ours = answers(pykbroker.port, name, now_ms)
+    assert [it.question for it in ours] == [it.question for it in theirs]
+    unlike = [(our, their) for our, their in zip(ours, theirs, strict=True) if our != their]
+    surprising = [(our, their) for our, their in unlike if not our.known_difference]
+    assert not surprising, differences(surprising)
+    assert {our.known_difference for our, _ in unlike} == {
+        it.known_difference for it in ours if it.known_difference
+    }, "a difference is listed that is none"
+    assert all(f"## {our.known_difference}\n" in KNOWN_DIFFERENCES for our, _ in unlike)
+
+
+def differences(differing: list[tuple[Answered, Answered]]) -> str:
+    lines = [f"{len(differing)} answers differ"]
+    for our, their in differing:
+        lines.append(our.question)
+        lines += [f"    {line}" for line in unlike_places("", our.answer, their.answer)]
+    return "\n".join(lines)
+
+
+def unlike_places(path: str, our: Plain, their: Plain) -> Iterator[str]:
+    """The innermost places at which two answers part."""
+    if isinstance(our, dict) and isinstance(their, dict) and our.keys() == their.keys():
+        for key, value in our.items():
+            yield from unlike_places(f"{path}.{key}", value, their[key])
+    elif isinstance(our, list) and isinstance(their, list) and len(our) == len(their):
+        for index, value in enumerate(our):
+            yield from unlike_places(f"{path}[{index}]", value, their[index])
+    elif our != their:
+        yield f"{path}: {our!r}, Apache: {their!r}"

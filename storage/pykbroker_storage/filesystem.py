@@ -66,6 +66,11 @@ class FileSystem:
         finally:
             os.close(descriptor)
 
+    def space_bytes(self, path: str) -> tuple[int, int]:
+        """The size of the disk, and how much of it we may still use."""
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
     def sync_all(self) -> None:
         """Makes everything written so far durable, whoever wrote it."""
         os.sync()

@@ -208,6 +208,10 @@ class LogDirectory:
             self._topic_ids[partition] = self._read_topic_id(partition)
         return self._topic_ids[partition]
 
+    def space_bytes(self) -> tuple[int, int]:
+        """The size of the disk beneath, and how much of it is usable: for DescribeLogDirs."""
+        return self._filesystem.space_bytes(self.path)
+
     # --- what is written down about them
 
     def high_watermark(self, partition: TopicPartition) -> int:

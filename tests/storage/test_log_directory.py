@@ -55,6 +55,8 @@ def create(directory: LogDirectory, topic: str, partition: int = 0) -> None:
 def test_a_new_directory_gets_its_name_and_keeps_it(tmp_path: Path) -> None:
     directory = open_directory(tmp_path / "data")
     assert directory.directory_id == DIRECTORY_ID
+    total, usable = directory.space_bytes()
+    assert total > usable > 0
     directory.abandon()
     again = open_directory(tmp_path / "data", new_directory_id=bytes(16))
     assert again.directory_id == DIRECTORY_ID

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.controller.decision import Decision
+from pykbroker.controller.decision import Decision, bounded
 from pykbroker.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from pykbroker.controller.topic_names import refuse_name
 from pykbroker.settings import (
@@ -97,7 +97,7 @@ def _decide(
         else:
             records += _records(resource, before, after)
             outcomes.append(None)
-    return Decision(records, outcomes)
+    return bounded(records, outcomes)
 
 
 def _refuse_resource(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from pykbroker_protocol.errors import ErrorCode, Refusal
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,6 +17,20 @@ RECORDS_PER_COMMAND_MAX = 10_000
 """The records of a command are one batch, so that a torn tail takes all of them or none."""
 
 
+TOO_MANY_RECORDS = Refusal(
+    ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+)
+
+
 class Decision(NamedTuple, Generic[Outcome]):
     records: Sequence[Message]
     outcome: Outcome
+
+
+def bounded(
+    records: Sequence[Message], outcomes: list[Outcome | Refusal]
+) -> Decision[list[Outcome | Refusal]]:
+    """What was decided for each of many, unless all of it together is too much."""
+    if len(records) > RECORDS_PER_COMMAND_MAX:
+        return Decision((), [TOO_MANY_RECORDS for _ in outcomes])
+    return Decision(records, outcomes)

@@ -84,6 +84,7 @@ class MetadataLog:
                 configuration=CONFIGURATION,
                 now_ms=now_ms,
             )
+            filesystem.sync_directory(directory.path)  # or a power cut takes the whole log
         return cls(log, node_id=node_id, durable=durable, filesystem=filesystem)
 
     def __init__(

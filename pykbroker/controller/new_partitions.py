@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.decision import RECORDS_PER_COMMAND_MAX, Decision
+from pykbroker.controller.decision import RECORDS_PER_COMMAND_MAX, TOO_MANY_RECORDS, Decision
 from pykbroker.controller.placement import Candidate, place
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.message import ZERO_UUID
@@ -44,9 +44,7 @@ def create_partitions(
             else _grow(image, topic, draw)
         )
         if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_PER_COMMAND_MAX:
-            made = Refusal(
-                ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
-            )
+            made = TOO_MANY_RECORDS
         if isinstance(made, Refusal):
             outcomes.append(made)
         else:
@@ -82,9 +80,7 @@ def _refuse_count(topic: TopicImage, wanted: NewPartitions) -> Refusal | None:
         )
     more = wanted.count - have
     if more > RECORDS_PER_COMMAND_MAX:
-        return Refusal(
-            ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
-        )
+        return TOO_MANY_RECORDS
     if wanted.assignments is not None and len(wanted.assignments) != more:
         return Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

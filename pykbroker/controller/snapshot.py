@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from pykbroker_protocol.records.batch import RecordBatch
 
 RECORDS_PER_BATCH = 1_000
-UNFINISHED_SUFFIX = ".part"
+SUFFIX = ".checkpoint"
+UNFINISHED_SUFFIX = ".checkpoint.part"
 ANY_BROKER = -1
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -47,11 +48,12 @@ class SnapshotName(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
+        return f"{self.end_offset:020d}-{self.epoch:010d}{SUFFIX}"
 
 
 def newest_snapshot(filesystem: FileSystem, directory: str) -> SnapshotName | None:
-    return max(_snapshots(filesystem, directory), default=None)
+    names = map(_parse, filesystem.list_directory(directory))
+    return max((name for name in names if name), default=None)
 
 
 def write_snapshot(
@@ -62,16 +64,17 @@ def write_snapshot(
     *,
     timestamp_ms: int,
 ) -> None:
-    """When it returns, the snapshot is durable and older ones are gone."""
+    """When it returns, the snapshot is durable; older ones and unfinished ones are gone."""
     path = f"{directory}/{name.file_name}"
-    write_file(filesystem, path + UNFINISHED_SUFFIX, encode_snapshot(image, name, timestamp_ms))
-    sync_file(filesystem, path + UNFINISHED_SUFFIX)
-    filesystem.rename(path + UNFINISHED_SUFFIX, path)
+    unfinished = path.removesuffix(SUFFIX) + UNFINISHED_SUFFIX
+    write_file(filesystem, unfinished, encode_snapshot(image, name, timestamp_ms))
+    sync_file(filesystem, unfinished)
+    filesystem.rename(unfinished, path)
     filesystem.sync_directory(directory)
-    for other in _snapshots(filesystem, directory):
-        if other < name:
+    for other in filesystem.list_directory(directory):
+        if other.endswith(UNFINISHED_SUFFIX) or (_parse(other) or name) < name:
             with suppress(FileNotFoundError):
-                filesystem.unlink(f"{directory}/{other.file_name}")
+                filesystem.unlink(f"{directory}/{other}")
 
 
 def read_snapshot(filesystem: FileSystem, directory: str, name: SnapshotName) -> Iterator[Message]:
@@ -190,6 +193,6 @@ def _is_footer(batch: RecordBatch) -> bool:
     return control_record_type(record.key) is ControlRecordType.SNAPSHOT_FOOTER
 
 
-def _snapshots(filesystem: FileSystem, directory: str) -> list[SnapshotName]:
-    found = (_NAME.fullmatch(name) for name in filesystem.list_directory(directory))
-    return [SnapshotName(int(it[1]), int(it[2])) for it in found if it]
+def _parse(file_name: str) -> SnapshotName | None:
+    found = _NAME.fullmatch(file_name)
+    return SnapshotName(int(found[1]), int(found[2])) if found else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.decision import RECORDS_PER_COMMAND_MAX, Decision
+from pykbroker.controller.decision import Decision, bounded
 from pykbroker.controller.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from pykbroker.controller.new_partitions import (
     assigned_partitions,
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
+TOO_MANY_PARTITIONS = Refusal(
+    ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+)
 UNSET = -1
 
 
@@ -62,7 +65,7 @@ def create_topics(
 ) -> Decision[list[TopicImage | Refusal]]:
     """One outcome for each topic asked for; a topic that was refused leaves no record."""
     if _partitions_asked_for(wanted, rules) > PARTITIONS_PER_REQUEST_MAX:
-        return _all_refused(wanted, "Excessively large number of partitions per request.")
+        return Decision((), [TOO_MANY_PARTITIONS for _ in wanted])
     twice = _named_twice([topic.name for topic in wanted])
     records: list[Message] = []
     outcomes: list[TopicImage | Refusal] = []
@@ -77,9 +80,7 @@ def create_topics(
         else:
             records += made
             outcomes.append(_topic_in(made))
-    if len(records) > RECORDS_PER_COMMAND_MAX:
-        return _all_refused(wanted, "Unable to perform excessively large batch operation.")
-    return Decision(records, outcomes)
+    return bounded(records, outcomes)
 
 
 def _create_topic(
@@ -184,7 +185,7 @@ def delete_topics(
         if isinstance(outcome, TopicImage):
             records.append(RemoveTopicRecord(topic_id=outcome.id))
         outcomes.append(outcome)
-    return Decision(records, outcomes)
+    return bounded(records, outcomes)
 
 
 def _find(image: ClusterImage, name: str | bytes) -> TopicImage | Refusal:
@@ -213,10 +214,6 @@ def _partitions_asked_for(wanted: Sequence[NewTopic], rules: TopicRules) -> int:
 
 def _partitions_of(topic: NewTopic, rules: TopicRules) -> int:
     return rules.default_partitions if topic.partitions == UNSET else topic.partitions
-
-
-def _all_refused(wanted: Sequence[NewTopic], why: str) -> Decision[list[TopicImage | Refusal]]:
-    return Decision((), [Refusal(ErrorCode.POLICY_VIOLATION, why) for _ in wanted])
 
 
 def _unused_id(image: ClusterImage, rules: TopicRules) -> bytes:

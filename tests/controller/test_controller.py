@@ -12,7 +12,7 @@ from pykbroker.controller.changes import Changes
 from pykbroker.controller.configurations import ConfigurationChange
 from pykbroker.controller.controller import CannotCommit, Controller
 from pykbroker.controller.image import ClusterImage, TopicImage
-from pykbroker.controller.metadata_log import CannotLoadMetadata
+from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
 from pykbroker.controller.new_partitions import NewPartitions
 from pykbroker.controller.snapshot import newest_snapshot
 from pykbroker.controller.topics import NewTopic
@@ -22,7 +22,7 @@ from pykbroker_protocol.metadata.security import ClientQuotaRecord
 from pykbroker_protocol.metadata.topics import TopicRecord
 from pykbroker_storage.filesystem import LOCAL_DISK
 
-TOPIC = 2
+TOPIC, BROKER = 2, 4
 
 
 def contents(image: ClusterImage) -> dict[str, object]:
@@ -122,6 +122,28 @@ async def test_producer_ids_are_never_given_twice(node: Any) -> None:
     node.crash()
     again = await node.start()
     assert await again.allocate_producer_ids() == range(2000, 3000)
+
+
+async def test_stored_properties_of_the_broker_bear_on_later_decisions(node: Any) -> None:
+    controller = await node.start()
+    lag = ("log.cleaner.min.compaction.lag.ms", 0, "1000")
+    change = ConfigurationChange(resource_type=BROKER, name="", operations=[lag])
+    assert await controller.alter_configurations([change]) == [None]
+    (refused,) = await controller.create_topics(
+        [NewTopic(name="lagging", configuration={"max.compaction.lag.ms": "10"})]
+    )
+    assert isinstance(refused, Refusal)
+    assert "min.compaction.lag.ms (1000) > max.compaction.lag.ms (10)" in (refused.message or "")
+
+
+async def test_without_durability_nothing_waits_for_the_disk(
+    node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MetadataLog, "commit", None)
+    controller = await node.start(durable=False)
+    await controller.create_topics([NewTopic(name="brief")])
+    node.crash()  # of the process; the machine still has it
+    assert list((await node.start(durable=False)).image.topics) == ["brief"]
 
 
 # --- starting again
@@ -243,6 +265,33 @@ async def test_a_log_shorter_than_its_snapshot_goes_on_after_it(node: Any) -> No
     again = await node.start()
     assert list(again.image.topics) == ["covered"]
     assert again.log.end_offset > end
+
+
+async def test_a_large_image_fits_into_a_snapshot(node: Any) -> None:
+    controller = await node.start(snapshot_after_bytes=50_000)
+    (node.metadata / "00000000000000000009-0000000001.checkpoint.part").touch()
+    await controller.create_topics([NewTopic(name="wide", partitions=3_000)])
+    await controller.allocate_producer_ids()
+    await controller.close()
+    assert newest_snapshot(LOCAL_DISK, str(node.metadata)) is not None
+    assert not list(node.metadata.glob("*.part"))
+    assert contents(reloaded(controller)) == contents(controller.image)
+
+
+async def test_a_snapshot_that_cannot_be_written_leaves_the_log_whole(
+    node: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = await node.start(snapshot_after_bytes=2_000)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(controller.log), "write_snapshot", fail)
+    await controller.create_topics([NewTopic(name="wide", partitions=100)])
+    await controller.close()
+    assert "no snapshot of the metadata could be written" in caplog.text
+    assert controller.log.log.log_start_offset == 0
+    assert contents(reloaded(controller)) == contents(controller.image)
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])

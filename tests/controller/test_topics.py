@@ -31,7 +31,7 @@ from pykbroker_protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from pykbroker_protocol.metadata.topics import PartitionRecord
+from pykbroker_protocol.metadata.topics import PartitionRecord, TopicRecord
 
 SEED = "refusals_seed.x"
 LONG_NAME = "a" * 250
@@ -330,6 +330,33 @@ def test_the_partitions_of_one_request_are_counted_together() -> None:
     decision = create_topics(cluster(), [topic("a", 6_000), topic(SEED, 6_000)], rules())
     too_many = Refusal(TOO_MUCH, "Excessively large number of partitions per request.")
     assert decision.outcome == [too_many, too_many]
+
+
+def test_more_records_than_fit_into_a_batch_are_refused_together() -> None:
+    image = cluster()
+    for number in range(10_001):
+        image.apply(TopicRecord(name=f"t{number}", topic_id=number.to_bytes(16, "little")))
+    decision = delete_topics(image, [f"t{number}" for number in range(10_001)])
+    assert not decision.records
+    assert decision.outcome[0] == Refusal(
+        TOO_MUCH, "Unable to perform excessively large batch operation."
+    )
+    assert len(delete_topics(image, ["t1", "t2"]).records) == 2
+
+
+def test_a_topic_does_not_grow_by_more_than_a_batch() -> None:
+    image = cluster()
+    too_large = Refusal(TOO_MUCH, "Unable to perform excessively large batch operation.")
+    assert create_partitions(image, [more(10_004)], lambda _: 0).outcome == [too_large]
+    replay(image, create_topics(image, [topic("other", 1)], rules()).records)
+    both = [more(6_000), NewPartitions(name="other", count=6_000)]
+    assert create_partitions(image, both, lambda _: 0).outcome == [None, too_large]
+
+
+def test_a_topic_that_grows_twice_in_a_request_does_not_grow() -> None:
+    twice = Refusal(BAD_REQUEST, "Duplicate topic name.")
+    decision = create_partitions(cluster(), [more(4), more(5)], lambda _: 0)
+    assert decision.outcome == [twice, twice]
 
 
 def test_assignments_must_be_of_one_size() -> None:

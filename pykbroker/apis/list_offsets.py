@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NO_OFFSET = NO_TIMESTAMP = NO_EPOCH = -1
 DEBUGGING_REPLICA = -2
+EPOCHS_SINCE_VERSION = 4
 
 
 class At(IntEnum):
@@ -85,7 +86,7 @@ def answer(
         error_code=ErrorCode.NONE,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=epoch,
+        leader_epoch=epoch if call.version >= EPOCHS_SINCE_VERSION else NO_EPOCH,
     )
 
 

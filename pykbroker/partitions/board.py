@@ -93,9 +93,7 @@ class Partitions:
             return self.directory.create_log(
                 name, topic_id=topic.id, configuration=configuration, now_ms=now_ms
             )
-        log = self.directory.log(name, now_ms=now_ms)
-        log.configuration = configuration
-        return log
+        return self.directory.log(name, now_ms=now_ms, configuration=configuration)
 
     def topic_settings(self, image: FollowedCluster, topic: str) -> TopicSettings:
         return resolve_topic(self.settings, image.configurations.get((TOPIC, topic), {}))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from pykbroker.cli.failure import Refused
 from pykbroker.cli.refusals import raise_if_refused
+from pykbroker.cli.topic_lookup import BACKOFF_S, find_topic
 from pykbroker_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 LATEST: Final = -1
 EARLIEST: Final = -2
 NO_LEADER: Final = -1
+PATIENCE_S: Final = 5.0
 
 
 async def log_offsets(
@@ -32,7 +37,28 @@ async def log_offsets(
     partitions: Collection[int] | None = None,
     isolation_level: int = 0,
 ) -> dict[int, int]:
-    """The offset of each partition that has a leader; -1 where no record is as young."""
+    """The offset of each partition that has a leader; -1 where no record is as young.
+
+    A leader that does not know yet, or no longer, that it leads is looked for anew.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await asked_offsets(client, topic, timestamp, partitions, isolation_level)
+        except Refused as refused:
+            if not refused.code.retriable or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(BACKOFF_S)
+        topic = await find_topic(client, topic.name or "")
+
+
+async def asked_offsets(
+    client: Client,
+    topic: MetadataResponseTopic,
+    timestamp: int,
+    partitions: Collection[int] | None,
+    isolation_level: int,
+) -> dict[int, int]:
     by_leader = defaultdict(list)
     for partition in topic.partitions:
         if partitions is not None and partition.partition_index not in partitions:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from compat.apache import ApacheKafka
 from compat.broker_process import BrokerProcess
 from pykbroker.cli.main import main
 
@@ -90,12 +91,18 @@ def _own_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProces
 @pytest.fixture(
     params=[
         pytest.param("apache", marks=pytest.mark.oracle, id="Apache Kafka"),
-        pytest.param("own", id="PyKBroker"),
+        pytest.param("_own_node", id="PyKBroker"),
     ]
 )
-def ask(request: pytest.FixtureRequest) -> Run:
-    """The command with a cluster to ask: Apache's first, then ours; both must look the same."""
-    node = request.getfixturevalue("apache" if request.param == "apache" else "_own_node")
+def node(request: pytest.FixtureRequest) -> ApacheKafka | BrokerProcess:
+    """One node: Apache's first, then ours; to the command both must look the same."""
+    found: ApacheKafka | BrokerProcess = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def ask(node: ApacheKafka | BrokerProcess) -> Run:
+    """The command with a cluster to ask."""
 
     def run(*arguments: str, stdin: str = "") -> Outcome:
         if not stdin:

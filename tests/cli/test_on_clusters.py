@@ -254,6 +254,25 @@ def test_the_requests_a_broker_answers_are_listed(ask: Run) -> None:
     assert ask("api-versions").lines[0].split() == ["KEY", "API", "FROM", "TO"]
 
 
+def test_the_files_of_a_running_broker_are_explained_and_whole(
+    ask: Run, topic: str, node: Any, pykbroker: Run
+) -> None:
+    ask("produce", topic, *map(str, range(100)), "--partition", "1", "--compression", "zstd")
+    data = node.data_dir
+    (log,) = (data / f"{topic}-1").glob("*.log")
+    dumped = pykbroker("log", "dump", "--json", "--records", str(log))
+    assert dumped.exit_code == 0
+    found = [json.loads(line) for line in dumped.lines]
+    assert [it["value"] for it in found if it["kind"] == "record"] == [str(i) for i in range(100)]
+    assert found[-1]["next_offset"] == 100
+    (metadata_log,) = (data / "__cluster_metadata-0").glob("*.log")
+    metadata = map(json.loads, pykbroker("log", "dump", "--json", str(metadata_log)).lines)
+    created = [it["fields"]["name"] for it in metadata if it.get("type") == "TopicRecord"]
+    assert topic in created
+    directory = pykbroker("log", "dump", str(data))
+    assert directory.exit_code == 0, directory.out
+
+
 def keep_old_records(ask: Run, topic: str) -> None:
     """Otherwise retention may take records of 1970 while the test looks at them."""
     assert ask("topics", "alter", topic, "--set", "retention.ms=-1").exit_code == 0

@@ -21,8 +21,9 @@ from pykbroker.apis.fetch_sessions import FetchSessions
 from pykbroker.apis.node import Node
 from pykbroker.apis.producer_ids import ProducerIds
 from pykbroker.clock import Chance, Clock, SystemChance, SystemClock
-from pykbroker.controller.controller import Controller
+from pykbroker.controller.controller import CannotCommit, Controller
 from pykbroker.controller.image import BROKER_RESOURCE
+from pykbroker.controller.metadata_log import CannotLoadMetadata
 from pykbroker.controller.topics import NewTopic
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
@@ -33,10 +34,11 @@ from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.listener import CannotListen, Listener, bind
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MalformedCheckpoint, MetaProperties
+from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
 from pykbroker_storage.log_directory import LogDirectory, LogDirectoryRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pykbroker.controller.changes import Changes
     from pykbroker.settings import Settings
@@ -59,6 +61,8 @@ class Broker:
         self.chance = chance
         self.addresses: list[Address] = []
         self._ending = contextlib.AsyncExitStack()
+        self._broker_epoch = UNKNOWN_BROKER_EPOCH
+        self._high_watermarks: Callable[[], dict[tuple[str, int], int]] = dict
 
     directory: LogDirectory
     controller: Controller
@@ -81,7 +85,7 @@ class Broker:
         )
         try:
             await broker.open(durable=not ephemeral)
-        except (CannotListen, LogDirectoryRefused) as error:
+        except (CannotListen, LogDirectoryRefused, CannotLoadMetadata, CannotCommit) as error:
             await broker.stop()
             raise CannotStart(str(error)) from error
         except BaseException:
@@ -138,8 +142,7 @@ class Broker:
 
     def close_directory(self) -> None:
         self.directory.close(
-            self.partitions.high_watermarks() if hasattr(self, "partitions") else {},
-            now_ms=self.clock.now_ms(),
+            self._high_watermarks(), now_ms=self.clock.now_ms(), broker_epoch=self._broker_epoch
         )
 
     async def open_controller(self, *, durable: bool) -> None:
@@ -148,7 +151,7 @@ class Broker:
             self.directory, settings=settings, clock=self.clock, chance=self.chance, durable=durable
         )
         self._ending.push_async_callback(self.controller.close)
-        await self.controller.join(
+        self._broker_epoch = await self.controller.join(
             listeners={it.name: (it.host, it.port) for it in self.addresses},
             rack=settings.broker_rack,
         )
@@ -160,6 +163,7 @@ class Broker:
             settings=self.settings,
             clock=self.clock,
         )
+        self._high_watermarks = self.partitions.high_watermarks
         self.apply_broker_configuration()
         self.partitions.follow(self.controller.image, self.controller.image.topics.values())
         self.controller.observe(self.follow)

@@ -34,6 +34,7 @@ from pykbroker.controller.new_partitions import NewPartitions, create_partitions
 from pykbroker.controller.producer_ids import allocate_producer_ids
 from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, delete_topics
 from pykbroker.settings import refuse_topic_overrides, with_dynamic
+from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from pykbroker_storage.filesystem import LOCAL_DISK, read_file
@@ -43,13 +44,13 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Chance, Clock
     from pykbroker.settings import Settings
-    from pykbroker_protocol.errors import Refusal
     from pykbroker_protocol.message import Message
     from pykbroker_storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
 Outcome = TypeVar("Outcome")
+Answer = TypeVar("Answer")
 
 SNAPSHOT_AFTER_BYTES = 2 * 1024 * 1024
 """Bounds what a start has to replay: some 40,000 records, less than half a second."""
@@ -126,35 +127,39 @@ class Controller:
     async def create_topics(
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
-        return await self._execute(
+        return await self._answer_each(
             lambda: create_topics(self.image, wanted, self._topic_rules()),
+            len(wanted),
             validate_only=validate_only,
         )
 
     async def delete_topics(self, named: Sequence[str | bytes]) -> list[TopicImage | Refusal]:
-        return await self._execute(lambda: delete_topics(self.image, named))
+        return await self._answer_each(lambda: delete_topics(self.image, named), len(named))
 
     async def create_partitions(
         self, wanted: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        return await self._execute(
+        return await self._answer_each(
             lambda: create_partitions(self.image, wanted, self.chance.below),
+            len(wanted),
             validate_only=validate_only,
         )
 
     async def alter_configurations(
         self, changes: Sequence[ConfigurationChange], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        return await self._execute(
+        return await self._answer_each(
             lambda: alter_configurations(self.image, changes, self._settings_in_force()),
+            len(changes),
             validate_only=validate_only,
         )
 
     async def replace_configurations(
         self, replacements: Sequence[ConfigurationReplacement], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        return await self._execute(
+        return await self._answer_each(
             lambda: replace_configurations(self.image, replacements, self._settings_in_force()),
+            len(replacements),
             validate_only=validate_only,
         )
 
@@ -203,6 +208,19 @@ class Controller:
             await asyncio.gather(*self._working, return_exceptions=True)
 
     # --- how a command is carried out
+
+    async def _answer_each(
+        self,
+        decide: Callable[[], Decision[list[Answer | Refusal]]],
+        count: int,
+        *,
+        validate_only: bool = False,
+    ) -> list[Answer | Refusal]:
+        """Clients are told of a log that cannot be written as of any other refusal."""
+        try:
+            return await self._execute(decide, validate_only=validate_only)
+        except CannotCommit as failure:
+            return [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))] * count
 
     async def _execute(
         self, decide: Callable[[], Decision[Outcome]], *, validate_only: bool = False

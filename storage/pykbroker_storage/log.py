@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch, iterate_batches
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.deletion import PendingDeletions
-from pykbroker_storage.filesystem import LOCAL_DISK, DiskFull, sync_file
+from pykbroker_storage.filesystem import LOCAL_DISK, DiskFull, directory_of, sync_file
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import load_producers, save_leader_epochs, save_producers
 from pykbroker_storage.recovery import LoadedLog, load
@@ -261,6 +261,7 @@ class Log:
             if not self._names_flushed:
                 self._names_flushed = True
                 self._filesystem.sync_directory(self.directory)
+                self._filesystem.sync_directory(directory_of(self.directory))
         except FileNotFoundError:
             if not self._closed:
                 raise  # else the log was deleted meanwhile

@@ -1,0 +1,297 @@
+"""A classic group: its members, the generation they share, and who still has to join or sync."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups.classic_member import member_of_record
+from pykbroker.coordination.groups.classic_state import ANSWERS, LEGAL_MOVES, GroupState
+from pykbroker.coordination.groups.group import GroupKind
+from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from pykbroker.coordination.outcome import Write
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataKey, GroupMetadataValue
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from pykbroker.coordination.groups.classic_member import Member
+
+GROUP_VALUE_VERSION = 3
+
+
+@dataclass(slots=True)
+class Gathering:
+    """A group that was empty waits for company before its first generation (KIP-134)."""
+
+    left_ms: int
+    grew: bool = False
+
+
+class ClassicGroup:
+    """What the log says of the group, and above it the rebalance that is under way.
+
+    A rebalance lives in memory alone: a crash takes the group back to its last assignment, and
+    the members join again.
+    """
+
+    kind = GroupKind.CLASSIC
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.generation = 0
+        self.protocol_type = ""
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.state_since_ms = -1
+        self.members: dict[str, Member] = {}
+        self.instances: dict[str, str] = {}
+        """Member ids by group instance id."""
+        self.pending: set[str] = set()
+        """Ids given out to newcomers who have yet to come back with them (KIP-394)."""
+        self.joined: set[str] = set()
+        """Members that will be in the next generation."""
+        self.unsynced: set[str] = set()
+        """Members that have yet to ask for their part of the assignment."""
+        self.gathering: Gathering | None = None
+        self._supporters: Counter[str] = Counter()
+        self._topics: frozenset[str] | None = None
+        self._topics_are_read = False
+
+    # --- what others ask of a group of either protocol
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    def refusal_of_commit(
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        transactional: bool,
+        version: int,  # noqa: ARG002  # part of what groups of both protocols are asked
+    ) -> ErrorCode:
+        if generation < 0 and self.is_empty:
+            return ErrorCode.NONE
+        if generation >= 0 or member_id or instance_id is not None:
+            code = self.refusal_of_member(member_id, instance_id, generation)
+            if code is not ErrorCode.NONE:
+                return code
+        elif not transactional and not self.is_empty:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if transactional else ANSWERS[self.state].commit
+
+    def refusal_of_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:  # noqa: ARG002  # a classic group lets everybody read
+        return ErrorCode.NONE
+
+    def refusal_of_offset_deletion(self) -> ErrorCode:
+        """Of groups with members, only consumers tell which topics they still read."""
+        if self.is_empty or self.protocol_type == CONSUMER_PROTOCOL_TYPE:
+            return ErrorCode.NONE
+        return ErrorCode.NON_EMPTY_GROUP
+
+    def refusal_of_deletion(self) -> ErrorCode:
+        return ANSWERS[self.state].deletion
+
+    def reads_topic(self, topic: str) -> bool:
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return False
+        topics = self.subscribed_topics()
+        return topics is None or topic in topics
+
+    def offset_ages_from_ms(self, commit_timestamp_ms: int) -> int | None:
+        if not self.protocol_type:
+            return commit_timestamp_ms
+        if self.is_empty:
+            return self.state_since_ms if self.state_since_ms >= 0 else commit_timestamp_ms
+        if (
+            self.state is GroupState.STABLE
+            and self.protocol_type == CONSUMER_PROTOCOL_TYPE
+            and self.subscribed_topics() is not None
+        ):
+            return commit_timestamp_ms
+        return None
+
+    def tombstones(self) -> Sequence[Write]:
+        return (Write(GroupMetadataKey(group=self.group_id), None),)
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """What the consumers of this generation read; None where their words are not clear."""
+        if not self._topics_are_read:
+            chosen = self.protocol or ""
+            self._topics = subscribed_topics(
+                member.protocols[chosen]
+                for member in self.members.values()
+                if chosen in member.protocols
+            )
+            self._topics_are_read = True
+        return self._topics
+
+    # --- what the log says
+
+    def as_write(
+        self,
+        now_ms: int,
+        *,
+        generation: int,
+        assignments: Mapping[str, bytes],
+    ) -> Write:
+        """The group as the log shall know it."""
+        protocol = self.protocol if self.members else None
+        value = GroupMetadataValue(
+            protocol_type=self.protocol_type,
+            generation=generation,
+            protocol=protocol,
+            leader=self.leader if self.members else None,
+            current_state_timestamp=now_ms,
+            members=[
+                member.as_record(protocol or "", assignments.get(member.member_id, b""))
+                for member in self.members.values()
+            ],
+        )
+        return Write(GroupMetadataKey(group=self.group_id), value, GROUP_VALUE_VERSION)
+
+    def replay(self, value: GroupMetadataValue) -> None:
+        """Take over what the log says; members who are here keep what only memory knows."""
+        self.protocol_type, self.protocol = value.protocol_type, value.protocol
+        self.generation, self.leader = value.generation, value.leader
+        self.state_since_ms = value.current_state_timestamp
+        protocol = value.protocol or ""
+        here, self.members = self.members, {}
+        self.instances.clear()
+        self._supporters.clear()
+        for stored in value.members:
+            member = here.get(stored.member_id)
+            if member is None or member.protocols.get(protocol) != stored.subscription:
+                member = member_of_record(stored, protocol)
+            member.assignment = bytes(stored.assignment)
+            self._take(member)
+        self.joined.clear()
+        self.unsynced &= self.members.keys()
+        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
+
+    # --- members come and go
+
+    def refusal_of_member(
+        self, member_id: str, instance_id: str | None, generation: int | None = None
+    ) -> ErrorCode:
+        """Whether somebody is the member, and the static instance, it claims to be."""
+        if instance_id is not None:
+            current = self.instances.get(instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        if member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if generation is not None and generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE
+
+    def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
+        """Whether somebody who can do this much could work with those who are here."""
+        if self.is_empty:
+            return bool(protocol_type and protocols)
+        if protocol_type != self.protocol_type:
+            return False
+        return any(self._supporters[name] == len(self.members) for name in protocols)
+
+    def add(self, member: Member) -> None:
+        if self.leader is None:
+            self.leader = member.member_id
+        self.pending.discard(member.member_id)
+        self.joined.add(member.member_id)
+        self._take(member)
+
+    def remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        if member.instance_id is not None:
+            del self.instances[member.instance_id]
+        self._supporters -= Counter(list(member.protocols))
+        self.joined.discard(member_id)
+        self.unsynced.discard(member_id)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self._topics_are_read = False
+
+    def substitute(self, former: Member, member: Member) -> None:
+        """The same static instance under a new member id."""
+        led = self.leader == former.member_id
+        self.remove(former.member_id)
+        self._take(member)
+        if led:
+            self.leader = member.member_id
+
+    def change(
+        self,
+        member: Member,
+        *,
+        protocols: dict[str, bytes],
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+    ) -> None:
+        self._supporters -= Counter(list(member.protocols))
+        self._supporters.update(list(protocols))
+        member.protocols = protocols
+        member.session_timeout_ms = session_timeout_ms
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        self._topics_are_read = False
+
+    def _take(self, member: Member) -> None:
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member.member_id
+        self._supporters.update(list(member.protocols))
+        self._topics_are_read = False
+
+    # --- generations
+
+    def move(self, state: GroupState) -> None:
+        assert (self.state, state) in LEGAL_MOVES, f"{self.group_id}: {self.state} to {state}"
+        self.state = state
+
+    @property
+    def all_have_joined(self) -> bool:
+        return len(self.joined) == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The most patient member decides."""
+        return max((it.rebalance_timeout_ms for it in self.members.values()), default=0)
+
+    def elect_leader(self) -> bool:
+        """Keep the leader if it has joined, else take another; one whom an answer can reach."""
+        candidates = [name for name in (self.leader, *self.members) if name in self.joined]
+        reachable = (name for name in candidates if name and self.members[name].waits)
+        elected = next(reachable, candidates[0] if candidates else None)
+        if elected is None:
+            return False
+        self.leader = elected
+        return True
+
+    def begin_generation(self) -> None:
+        self.generation += 1
+        self.protocol = self.elect_protocol()
+        self.joined.clear()
+        self.unsynced = set(self.members)
+        self._topics_are_read = False
+        self.move(GroupState.COMPLETING_REBALANCE)
+
+    def elect_protocol(self) -> str:
+        """Each member votes for the first protocol on its list that all have in common."""
+        common = {name for name, count in self._supporters.items() if count == len(self.members)}
+        assert common, f"{self.group_id}: members without a common protocol"
+        votes = Counter(
+            next(name for name in member.protocols if name in common)
+            for member in self.members.values()
+        )
+        return votes.most_common(1)[0][0]

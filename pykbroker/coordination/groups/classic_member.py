@@ -1,0 +1,88 @@
+"""A member of a classic group: who it is, what it can do, what it waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.internal_topics.classic_groups import MemberMetadata
+
+if TYPE_CHECKING:
+    from pykbroker.coordination.outcome import Ticket
+    from pykbroker_protocol.messages.join_group import JoinGroupRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """A JoinGroup request, with what its connection and chance add to it."""
+
+    request: JoinGroupRequest
+    version: int
+    ticket: Ticket
+    client_id: str
+    client_host: str
+    new_member_id: str
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """Version 0 knows one timeout for both purposes."""
+        request = self.request
+        return request.session_timeout_ms if self.version == 0 else request.rebalance_timeout_ms
+
+    @property
+    def protocols(self) -> dict[str, bytes]:
+        return {it.name: bytes(it.metadata) for it in self.request.protocols}
+
+
+def member_id_for(request: JoinGroupRequest, client_id: str, unique: str) -> str:
+    """The id of a new member tells operators whose it is; `unique` tells it from all others."""
+    instance_id = request.group_instance_id
+    return f"{client_id if instance_id is None else instance_id}-{unique}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: dict[str, bytes]
+    """Metadata by protocol, the preferred one first. The log keeps only the chosen protocol."""
+    assignment: bytes = b""
+    is_new: bool = False
+    """Has yet to hear of its first generation: it cannot send heartbeats before."""
+    join_ticket: Ticket | None = None
+    sync_ticket: Ticket | None = None
+
+    @property
+    def waits(self) -> bool:
+        """A request of this member is parked here, so its connection is alive."""
+        return self.join_ticket is not None or self.sync_ticket is not None
+
+    def as_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
+        return MemberMetadata(
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout=self.rebalance_timeout_ms,
+            session_timeout=self.session_timeout_ms,
+            subscription=self.protocols[protocol],
+            assignment=assignment,
+        )
+
+
+def member_of_record(stored: MemberMetadata, protocol: str) -> Member:
+    timeout_ms = stored.rebalance_timeout
+    return Member(
+        member_id=stored.member_id,
+        instance_id=stored.group_instance_id,
+        client_id=stored.client_id,
+        client_host=stored.client_host,
+        session_timeout_ms=stored.session_timeout,
+        rebalance_timeout_ms=stored.session_timeout if timeout_ms < 0 else timeout_ms,
+        protocols={protocol: bytes(stored.subscription)},
+        assignment=bytes(stored.assignment),
+    )

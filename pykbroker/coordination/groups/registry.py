@@ -1,0 +1,326 @@
+"""The groups of one partition of `__consumer_offsets`: each request finds its group here.
+
+Whether there is such a group is decided in `admission`, what happens inside a classic group in
+the modules of that name, what becomes of offsets in `offsets`, `offset_fetch` and `forgetting`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups import (
+    admission,
+    classic_answers,
+    classic_presence,
+    offset_fetch,
+    offsets,
+)
+from pykbroker.coordination.groups.classic_group import ClassicGroup
+from pykbroker.coordination.groups.classic_join import join_group
+from pykbroker.coordination.groups.classic_member import Joining
+from pykbroker.coordination.groups.classic_rebalance import (
+    JOIN_TIMER,
+    SESSION_TIMER,
+    SYNC_TIMER,
+    expect_heartbeat,
+    join_time_is_over,
+    sync_time_is_over,
+)
+from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState
+from pykbroker.coordination.groups.classic_sync import sync_group
+from pykbroker.coordination.groups.committed import CommittedOffsets
+from pykbroker.coordination.groups.draft import Draft
+from pykbroker.coordination.groups.forgetting import delete_group, expire
+from pykbroker.coordination.groups.listing import describe_group, list_groups
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataKey, GroupMetadataValue
+from pykbroker_protocol.internal_topics.offsets import OffsetCommitKey, OffsetCommitValue
+from pykbroker_protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pykbroker.coordination.groups.group import Group
+    from pykbroker.coordination.groups.settings import GroupSettings
+    from pykbroker.coordination.outcome import Outcome, Ticket
+    from pykbroker_protocol.message import Message
+    from pykbroker_protocol.messages.describe_groups import DescribedGroup
+    from pykbroker_protocol.messages.heartbeat import HeartbeatRequest
+    from pykbroker_protocol.messages.join_group import JoinGroupRequest
+    from pykbroker_protocol.messages.leave_group import LeaveGroupRequest
+    from pykbroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+    from pykbroker_protocol.messages.offset_commit import OffsetCommitRequest
+    from pykbroker_protocol.messages.offset_delete import OffsetDeleteRequest
+    from pykbroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+    from pykbroker_protocol.messages.sync_group import SyncGroupRequest
+    from pykbroker_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+EXPIRY_TIMER = "offset-expiry"
+
+
+class Groups:
+    """Decides what follows from requests and timers; only a replayed record is lasting."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self.settings = settings
+        self.groups: dict[str, Group] = {}
+        self.offsets = CommittedOffsets()
+        self._parked: dict[Ticket, str] = {}
+        """The group in which a request waits for its reply."""
+
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    # --- membership of classic groups
+
+    def join_group(
+        self,
+        request: JoinGroupRequest,
+        *,
+        version: int,
+        ticket: Ticket,
+        client_id: str,
+        client_host: str,
+        new_member_id: str,
+        now_ms: int,
+    ) -> Outcome:
+        draft = Draft(now_ms)
+        group_id = request.group_id
+        code = admission.refusal_of_join(request, self.groups.get(group_id), self.settings)
+        if code is not ErrorCode.NONE:
+            draft.reply(ticket, classic_answers.refused_join(code, request.member_id))
+            return draft.outcome()
+        joining = Joining(
+            request=request,
+            version=version,
+            ticket=ticket,
+            client_id=client_id,
+            client_host=client_host,
+            new_member_id=new_member_id,
+        )
+        group = self._group_to_join(group_id, draft)
+        join_group(group, joining, draft, self.settings)
+        if group.members or group.pending:
+            self.groups.setdefault(group_id, group)  # a mere refusal makes no group
+        return self._outcome(draft, parked=(ticket, group_id))
+
+    def _group_to_join(self, group_id: str, draft: Draft) -> ClassicGroup:
+        """An empty group of the other protocol gives way; its offsets stay."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return group
+        if group is not None:
+            draft.write(group.tombstones())
+            del self.groups[group_id]
+        return ClassicGroup(group_id)
+
+    def sync_group(
+        self, request: SyncGroupRequest, *, version: int, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        draft = Draft(now_ms)
+        group = self.classic(request.group_id)
+        code = admission.refusal_of_sync(request, version)
+        if code is not ErrorCode.NONE:
+            draft.reply(ticket, classic_answers.refused_sync(code))
+        elif group is None:
+            draft.reply(ticket, classic_answers.refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            sync_group(group, request, ticket, draft)
+        return self._outcome(draft, parked=(ticket, request.group_id))
+
+    def heartbeat(self, request: HeartbeatRequest, *, ticket: Ticket, now_ms: int) -> Outcome:
+        draft = Draft(now_ms)
+        group = self.classic(request.group_id)
+        if not request.group_id:
+            draft.reply(ticket, classic_answers.told_heartbeat(ErrorCode.INVALID_GROUP_ID))
+        elif group is None:
+            code = ANSWERS[GroupState.DEAD].heartbeat
+            draft.reply(ticket, classic_answers.told_heartbeat(code))
+        else:
+            classic_presence.heartbeat(group, request, ticket, draft)
+        return draft.outcome()
+
+    def leave_group(
+        self, request: LeaveGroupRequest, *, version: int, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        draft = Draft(now_ms)
+        leaving = classic_presence.leaving_members(request, version)
+        group = self.classic(request.group_id)
+        if not request.group_id:
+            draft.reply(ticket, classic_answers.refused_leaving(ErrorCode.INVALID_GROUP_ID))
+            return draft.outcome()
+        if group is None:
+            fates = classic_answers.strangers(leaving)
+        else:
+            fates = classic_presence.leave_group(group, leaving, draft, self.settings)
+        draft.reply(ticket, classic_answers.told_leaving(fates, version))
+        return self._outcome(draft)
+
+    # --- offsets
+
+    def offset_commit(
+        self, request: OffsetCommitRequest, *, version: int, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        """Topics carry their names, and their ids where the caller knows them."""
+        draft = Draft(now_ms)
+        group = self.groups.get(request.group_id)
+        code = admission.refusal_of_commit(request, version, group)
+        if code is not ErrorCode.NONE:
+            draft.reply(ticket, offsets.refused_commit(request, code))
+            return draft.outcome()
+        if isinstance(group, ClassicGroup) and request.member_id in group.members:
+            # Who commits is alive: old consumers count on it.
+            expect_heartbeat(group, group.members[request.member_id], draft)
+        offsets.commit(request, ticket, draft, self.settings)
+        return draft.outcome()
+
+    def txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, *, version: int, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        """The writes go into a batch of the request's producer and transaction."""
+        draft = Draft(now_ms)
+        group = self.groups.get(request.group_id)
+        code = admission.refusal_of_transactional_commit(request, version, group)
+        if code is ErrorCode.NONE:
+            offsets.commit_in_transaction(request, ticket, draft, self.settings)
+        else:
+            draft.reply(ticket, offsets.refused_in_transaction(request, code))
+        return draft.outcome()
+
+    def offset_fetch(self, request: OffsetFetchRequest, *, version: int) -> OffsetFetchResponse:
+        """Topics carry their names, as in a commit; all groups asked for are taken as ours."""
+        groups = [
+            offset_fetch.fetch_of_group(
+                asked,
+                self.groups.get(asked.group_id),
+                self.offsets,
+                require_stable=request.require_stable,
+            )
+            for asked in offset_fetch.asked_groups(request, version)
+        ]
+        return offset_fetch.in_shape_of(groups, version)
+
+    def offset_delete(
+        self, request: OffsetDeleteRequest, *, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        draft = Draft(now_ms)
+        group = self.groups.get(request.group_id)
+        code = admission.refusal_of_offset_deletion(request.group_id, group)
+        if group is None or code is not ErrorCode.NONE:
+            draft.reply(ticket, offsets.refused_deletion(code))
+        else:
+            offsets.delete(request, group, self.offsets, ticket, draft)
+        return draft.outcome()
+
+    def topics_deleted(self, names: Iterable[str], now_ms: int) -> Outcome:
+        """What was read of a topic that is gone says nothing of one that gets its name."""
+        draft = Draft(now_ms)
+        draft.write(offsets.forget(self.offsets.places_of_topics(frozenset(names))))
+        return draft.outcome()
+
+    # --- for operators
+
+    def delete_groups(self, group_ids: Iterable[str], *, ticket: Ticket, now_ms: int) -> Outcome:
+        draft = Draft(now_ms)
+        results = [
+            DeletableGroupResult(
+                group_id=it, error_code=delete_group(self.groups.get(it), self.offsets, draft)
+            )
+            for it in dict.fromkeys(group_ids)
+        ]
+        draft.reply(ticket, DeleteGroupsResponse(results=results))
+        return draft.outcome()
+
+    def describe_groups(self, group_ids: Iterable[str], *, version: int) -> list[DescribedGroup]:
+        return [describe_group(it, self.groups.get(it), version) for it in group_ids]
+
+    def list_groups(self, request: ListGroupsRequest) -> list[ListedGroup]:
+        return list_groups(self.groups.values(), request.states_filter, request.types_filter)
+
+    # --- the log
+
+    def replay(self, key: Message, value: Message | None) -> None:
+        match key, value:
+            case OffsetCommitKey(), OffsetCommitValue() | None:
+                self.offsets.replay(key, value)
+                if value is not None:
+                    self._replay_existence(key.group)
+            case GroupMetadataKey(), GroupMetadataValue():
+                group = self.classic(key.group) or ClassicGroup(key.group)
+                group.replay(value)
+                self.groups[key.group] = group
+            case GroupMetadataKey(), None:
+                if self.classic(key.group) is not None:
+                    del self.groups[key.group]
+
+    def _replay_existence(self, group_id: str) -> None:
+        """Consumers that assign partitions to themselves have a group without saying so."""
+        if group_id not in self.groups:
+            self.groups[group_id] = ClassicGroup(group_id)
+
+    def replay_of_transaction(self, producer_id: int, key: Message, value: Message | None) -> None:
+        """A record in a batch of a transaction that is open still."""
+        assert isinstance(key, OffsetCommitKey)
+        assert value is None or isinstance(value, OffsetCommitValue)
+        self.offsets.replay_of_transaction(producer_id, key, value)
+        self._replay_existence(key.group)
+
+    def transaction_ended(self, producer_id: int, *, committed: bool) -> None:
+        self.offsets.transaction_ended(producer_id, committed=committed)
+
+    def loaded(self, now_ms: int) -> Outcome:
+        draft = Draft(now_ms)
+        for group in self.groups.values():
+            if isinstance(group, ClassicGroup):
+                classic_presence.loaded(group, draft, self.settings)
+        draft.wake(EXPIRY_TIMER, after_ms=self.settings.offsets_retention_check_interval_ms)
+        return draft.outcome()
+
+    # --- time, and lost connections
+
+    def timer(self, name: tuple[str, ...], now_ms: int) -> Outcome:
+        draft = Draft(now_ms)
+        if name == (EXPIRY_TIMER,):
+            self._expire(draft)
+        else:
+            self._timer_of_group(name, draft)
+        return self._outcome(draft)
+
+    def _timer_of_group(self, name: tuple[str, ...], draft: Draft) -> None:
+        group = self.classic(name[1])
+        if group is None:
+            return
+        match name:
+            case (kind, _, member_id) if kind == SESSION_TIMER:
+                classic_presence.session_is_over(group, member_id, draft, self.settings)
+            case (kind, _) if kind == JOIN_TIMER:
+                join_time_is_over(group, draft, self.settings)
+            case (kind, _) if kind == SYNC_TIMER:
+                sync_time_is_over(group, draft, self.settings)
+
+    def _expire(self, draft: Draft) -> None:
+        for group in self.groups.values():
+            expire(group, self.offsets, draft, self.settings.offsets_retention_ms)
+        draft.wake(EXPIRY_TIMER, after_ms=self.settings.offsets_retention_check_interval_ms)
+
+    def forget_requests(self, tickets: Iterable[Ticket]) -> None:
+        for ticket in tickets:
+            group = self.classic(self._parked.pop(ticket, ""))
+            if group is not None:
+                classic_presence.forget_request(group, ticket)
+
+    def unload(self) -> list[Ticket]:
+        """The requests that still wait here; another coordinator will answer their senders."""
+        tickets = list(self._parked)
+        self.forget_requests(tickets)
+        return tickets
+
+    def _outcome(self, draft: Draft, parked: tuple[Ticket, str] | None = None) -> Outcome:
+        """What was drafted; the request that led to it is parked unless it is answered."""
+        if parked is not None:
+            ticket, group_id = parked
+            self._parked[ticket] = group_id
+        for reply in draft.replies:
+            self._parked.pop(reply.ticket, None)
+        return draft.outcome()

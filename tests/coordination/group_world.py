@@ -1,0 +1,84 @@
+"""A world for groups: a clock that is told the time, a log of bytes, and letters to the clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups.registry import Groups
+from pykbroker.coordination.outcome import Outcome, SetTimer, Write
+from pykbroker.coordinators.records import GROUP_RECORDS, decode_record, encode_write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pykbroker.coordination.groups.settings import GroupSettings
+    from pykbroker.coordination.outcome import Reply, Ticket
+
+START_MS = 1_000_000
+
+
+class World:
+    """Carries outcomes out as the runtime does: append, replay, set timers, reply."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self.settings = settings
+        self.now_ms = START_MS
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.timers: dict[tuple[str, ...], int] = {}
+        self.waiting: set[Ticket] = set()
+        self.told: list[Reply] = []
+        self.written: list[Write] = []
+        self.reasons: list[str] = []
+        self._tickets = 0
+        self.groups = Groups(settings)
+        self.carry_out(self.groups.loaded(self.now_ms))
+
+    def ask(self, decide: Callable[[Ticket], Outcome]) -> Ticket:
+        self._tickets += 1
+        self.waiting.add(self._tickets)
+        self.carry_out(decide(self._tickets))
+        return self._tickets
+
+    def carry_out(self, outcome: Outcome) -> None:
+        for write in outcome.writes:
+            self.log.append(encode_write(write))
+            self.groups.replay(*decode_record(GROUP_RECORDS, *self.log[-1]))
+        for timer in outcome.timers:
+            if isinstance(timer, SetTimer):
+                self.timers[timer.name] = timer.at_ms
+            else:
+                self.timers.pop(timer.name, None)
+        for reply in outcome.replies:
+            self.waiting.remove(reply.ticket)  # fails where a request is answered twice
+        self.told += outcome.replies
+        self.written += outcome.writes
+        self.reasons += outcome.reasons
+
+    def pass_time(self, ms: int) -> None:
+        """Let the timers ring that are due, each at its time."""
+        end_ms = self.now_ms + ms
+        while due := [(at, name) for name, at in self.timers.items() if at <= end_ms]:
+            at_ms, name = min(due)
+            self.now_ms = max(self.now_ms, at_ms)
+            del self.timers[name]
+            self.carry_out(self.groups.timer(name, self.now_ms))
+        self.now_ms = end_ms
+
+    def cut_off(self, ticket: Ticket) -> None:
+        """The connection behind a parked request is lost."""
+        self.waiting.remove(ticket)
+        self.groups.forget_requests([ticket])
+
+    def restart(self) -> None:
+        """The coordinator crashes: nothing remains but its log."""
+        assert set(self.groups.unload()) == self.waiting, "parked requests are known"
+        self.waiting.clear()
+        self.timers.clear()
+        self.groups = self.replayed()
+        self.carry_out(self.groups.loaded(self.now_ms))
+
+    def replayed(self) -> Groups:
+        groups = Groups(self.settings)
+        for key, value in self.log:
+            groups.replay(*decode_record(GROUP_RECORDS, key, value))
+        return groups

@@ -1,0 +1,21 @@
+"""Stories of groups, to be read aloud; `RETELL=1` writes them anew for a reader to judge."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pykbroker.coordination.groups.settings import GroupSettings
+from tests.coordination.group_story import retell
+
+TRANSCRIPTS = sorted(Path(__file__).parent.joinpath("transcripts").glob("*.txt"))
+SETTINGS = GroupSettings(members_max=3, offset_metadata_length_max=10)
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda it: it.stem)
+def test_the_story_is_told_as_it_is_written(path: Path) -> None:
+    written = path.read_text()
+    told = retell(written, SETTINGS)
+    if os.environ.get("RETELL"):
+        path.write_text(told)
+    assert told == written

@@ -1,0 +1,64 @@
+"""What an assignor is asked and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """One partition of one topic; places are ordered by topic, then by number."""
+
+    topic_id: bytes
+    partition: int
+
+
+Assignment = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id; a topic without partitions is left out."""
+
+NOTHING: Assignment = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A member as an assignor sees it; `owned` is what it was meant to have so far."""
+
+    member_id: str
+    topic_ids: frozenset[bytes]
+    owned: Assignment = field(default_factory=dict)
+    instance_id: str | None = None
+    rack_id: str | None = None
+
+    @property
+    def lasting_name(self) -> str:
+        """Static members keep their name through restarts, and with it their place in an order."""
+        return self.instance_id or self.member_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicToAssign:
+    """How many partitions there are, and the racks that hold a replica of each."""
+
+    partition_count: int
+    racks: Sequence[frozenset[str]] = ()
+    """By partition; empty where racks are not known."""
+
+    def is_near(self, partition: int, rack_id: str | None) -> bool:
+        return rack_id is not None and bool(self.racks) and rack_id in self.racks[partition]
+
+
+Assignor = Callable[[Sequence[Subscriber], Mapping[bytes, TopicToAssign]], Mapping[str, Assignment]]
+"""Gives every subscriber its share; topics that do not exist any more are not in the mapping."""
+
+
+def gather(places: Mapping[str, list[Place]]) -> dict[str, Assignment]:
+    """Each member's places, by topic."""
+    return {member_id: by_topic(held) for member_id, held in places.items()}
+
+
+def by_topic(places: list[Place]) -> Assignment:
+    numbers: dict[bytes, list[int]] = {}
+    for place in places:
+        numbers.setdefault(place.topic_id, []).append(place.partition)
+    return {topic_id: frozenset(numbers[topic_id]) for topic_id in sorted(numbers)}

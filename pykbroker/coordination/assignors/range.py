@@ -1,0 +1,91 @@
+"""The range assignor: each member has one run of partitions, the same run in topics that match.
+
+Topics with the same subscribers and the same number of partitions are co-partitioned: who has
+partition 3 of the one has partition 3 of the other. Members keep the order in which their runs
+stood before, newcomers follow, so that a join or a leave shifts the runs and does not shuffle them.
+Among newcomers, a run goes to the member whose rack holds most of it.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pykbroker.coordination.assignors.question import Assignment, Subscriber, TopicToAssign
+
+
+def assign_range(
+    subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
+) -> Mapping[str, Assignment]:
+    assigned: dict[str, dict[bytes, frozenset[int]]] = {it.member_id: {} for it in subscribers}
+    for topic_ids, members in alike(subscribers, topics):
+        order = in_standing_order(members, topic_ids)
+        order = near_their_runs(order, topic_ids, topics)
+        for topic_id in topic_ids:
+            for member, run in zip(order, runs(topics[topic_id], len(order)), strict=True):
+                if run:
+                    assigned[member.member_id][topic_id] = frozenset(run)
+    return assigned
+
+
+def alike(
+    subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
+) -> Iterator[tuple[list[bytes], list[Subscriber]]]:
+    """Topics with the same subscribers, together with these."""
+    members_of: dict[bytes, list[Subscriber]] = {}
+    for subscriber in sorted(subscribers, key=lambda it: it.lasting_name):
+        for topic_id in subscriber.topic_ids & topics.keys():
+            members_of.setdefault(topic_id, []).append(subscriber)
+    together: dict[tuple[str, ...], list[bytes]] = {}
+    for topic_id in sorted(members_of):
+        names = tuple(it.member_id for it in members_of[topic_id])
+        together.setdefault(names, []).append(topic_id)
+    for topic_ids in together.values():
+        yield topic_ids, members_of[topic_ids[0]]
+
+
+def in_standing_order(members: list[Subscriber], topic_ids: list[bytes]) -> list[Subscriber]:
+    """By the first partition that each has had in these topics; newcomers last, by name."""
+    return sorted(members, key=lambda it: first_partition(it, topic_ids))
+
+
+def first_partition(member: Subscriber, topic_ids: list[bytes]) -> float:
+    return min(
+        (min(member.owned[it]) for it in topic_ids if member.owned.get(it)), default=math.inf
+    )
+
+
+def runs(topic: TopicToAssign, count: int) -> Iterator[range]:
+    """As many runs as there are members; the first ones are longer by one if need be."""
+    length, rest = divmod(topic.partition_count, count)
+    start = 0
+    for index in range(count):
+        stop = start + length + (index < rest)
+        yield range(start, stop)
+        start = stop
+
+
+def near_their_runs(
+    order: list[Subscriber], topic_ids: list[bytes], topics: Mapping[bytes, TopicToAssign]
+) -> list[Subscriber]:
+    """Let the newcomers choose among the runs that are left for them, by their racks."""
+    standing = [it for it in order if first_partition(it, topic_ids) != math.inf]
+    newcomers = order[len(standing) :]
+    topic = topics[topic_ids[0]]
+    if not topic.racks or all(it.rack_id is None for it in newcomers):
+        return order
+    placed = list(standing)
+    for run in islice(runs(topic, len(order)), len(standing), None):
+        nearest = max(newcomers, key=partial(nearness, topic, run))
+        newcomers.remove(nearest)
+        placed.append(nearest)
+    return placed
+
+
+def nearness(topic: TopicToAssign, run: range, member: Subscriber) -> int:
+    return sum(topic.is_near(partition, member.rack_id) for partition in run)

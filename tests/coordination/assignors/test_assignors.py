@@ -1,0 +1,208 @@
+"""What every assignor promises, for any members, topics and past."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykbroker.coordination.assignors import ASSIGNORS
+from pykbroker.coordination.assignors.question import Subscriber, TopicToAssign
+from pykbroker.coordination.assignors.range import assign_range
+from pykbroker.coordination.assignors.uniform import assign_uniform
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pykbroker.coordination.assignors.question import Assignment
+
+    Topics = Mapping[bytes, TopicToAssign]
+
+TOPIC_IDS = [bytes([number]) * 16 for number in range(1, 6)]
+RACKS = ["east", "west", "north"]
+
+topics_of_any_size = st.dictionaries(
+    st.sampled_from(TOPIC_IDS),
+    st.integers(0, 12).map(lambda count: TopicToAssign(partition_count=count)),
+    max_size=4,
+)
+any_owned = st.dictionaries(
+    st.sampled_from(TOPIC_IDS), st.frozensets(st.integers(0, 14), min_size=1), max_size=3
+)
+
+
+@st.composite
+def groups(draw: st.DrawFn, *, alike: bool = False) -> list[Subscriber]:
+    everything = frozenset(draw(st.sets(st.sampled_from(TOPIC_IDS), min_size=1)))
+    some = st.just(everything) if alike else st.frozensets(st.sampled_from(TOPIC_IDS))
+    return [
+        Subscriber(
+            member_id=f"member-{index}",
+            topic_ids=draw(some),
+            owned=draw(any_owned),
+            rack_id=draw(st.sampled_from([None, *RACKS])),
+        )
+        for index in range(draw(st.integers(1, 6)))
+    ]
+
+
+def loads(assigned: Mapping[str, Assignment]) -> dict[str, int]:
+    return {member_id: sum(map(len, share.values())) for member_id, share in assigned.items()}
+
+
+def owned_after(
+    group: Sequence[Subscriber], assigned: Mapping[str, Assignment]
+) -> list[Subscriber]:
+    return [
+        Subscriber(
+            member_id=it.member_id,
+            topic_ids=it.topic_ids,
+            owned=assigned[it.member_id],
+            rack_id=it.rack_id,
+        )
+        for it in group
+    ]
+
+
+def moved(before: Mapping[str, Assignment], after: Mapping[str, Assignment]) -> int:
+    """How many partitions have changed hands."""
+    owner = {(t, p): m for m, share in before.items() for t in share for p in share[t]}
+    return sum(
+        owner.get((t, p), m) != m for m, share in after.items() for t in share for p in share[t]
+    )
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+@given(group=groups(), topics=topics_of_any_size)
+def test_every_partition_has_one_owner_among_its_subscribers(
+    name: str, group: list[Subscriber], topics: Topics
+) -> None:
+    assigned = ASSIGNORS[name](group, topics)
+    assert assigned.keys() == {it.member_id for it in group}
+    subscribed = {it.member_id: it.topic_ids for it in group}
+    owners = Counter(
+        (topic_id, partition)
+        for member_id, share in assigned.items()
+        for topic_id in share
+        for partition in share[topic_id]
+        if topic_id in subscribed[member_id]
+    )
+    wanted = frozenset().union(*(it.topic_ids for it in group)) & topics.keys()
+    assert owners == {
+        (topic_id, partition): 1
+        for topic_id in wanted
+        for partition in range(topics[topic_id].partition_count)
+    }
+    assert all(partitions for share in assigned.values() for partitions in share.values())
+
+
+@given(group=groups(alike=True), topics=topics_of_any_size)
+def test_uniform_shares_of_equal_subscribers_differ_by_one_at_most(
+    group: list[Subscriber], topics: Topics
+) -> None:
+    counts = loads(assign_uniform(group, topics)).values()
+    assert max(counts) - min(counts) <= 1
+
+
+@given(group=groups(), topics=topics_of_any_size)
+def test_no_move_would_make_uniform_shares_of_mixed_subscribers_more_even(
+    group: list[Subscriber], topics: Topics
+) -> None:
+    assigned = assign_uniform(group, topics)
+    load = loads(assigned)
+    for member_id, share in assigned.items():
+        for topic_id in share:
+            others = [it.member_id for it in group if topic_id in it.topic_ids]
+            assert load[member_id] - min(load[it] for it in others) <= 1
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+@given(group=groups(), topics=topics_of_any_size)
+def test_nothing_moves_while_nothing_changes(
+    name: str, group: list[Subscriber], topics: Topics
+) -> None:
+    first = ASSIGNORS[name](group, topics)
+    assert ASSIGNORS[name](owned_after(group, first), topics) == first
+
+
+@given(group=groups(alike=True), topics=topics_of_any_size)
+def test_uniform_moves_to_a_newcomer_its_share_and_nothing_else(
+    group: list[Subscriber], topics: Topics
+) -> None:
+    before = assign_uniform(group, topics)
+    newcomer = Subscriber(member_id="newcomer", topic_ids=group[0].topic_ids)
+    after = assign_uniform([*owned_after(group, before), newcomer], topics)
+    assert moved(before, after) == sum(map(len, after["newcomer"].values()))
+
+
+@given(group=groups(alike=True), topics=topics_of_any_size)
+def test_uniform_moves_only_what_the_one_who_left_had(
+    group: list[Subscriber], topics: Topics
+) -> None:
+    before = assign_uniform(group, topics)
+    after = assign_uniform(owned_after(group, before)[1:], topics)
+    assert moved(before, after) == (loads(before)[group[0].member_id] if len(group) > 1 else 0)
+
+
+@given(group=groups(alike=True), partitions=st.integers(1, 12))
+def test_range_gives_the_same_run_in_topics_that_match(
+    group: list[Subscriber], partitions: int
+) -> None:
+    topics = dict.fromkeys(group[0].topic_ids, TopicToAssign(partition_count=partitions))
+    for share in assign_range(group, topics).values():
+        assert len(set(share.values())) <= 1
+        for run in share.values():
+            assert sorted(run) == list(range(min(run), max(run) + 1))
+
+
+@given(group=groups(alike=True), topics=topics_of_any_size)
+def test_range_runs_differ_by_one_at_most(group: list[Subscriber], topics: Topics) -> None:
+    assigned = assign_range(group, topics)
+    for topic_id in topics.keys() & group[0].topic_ids:
+        lengths = [len(share.get(topic_id, ())) for share in assigned.values()]
+        assert max(lengths) - min(lengths) <= 1
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+def test_partitions_go_to_members_in_their_rack(name: str) -> None:
+    topic_id = TOPIC_IDS[0]
+    racks = [frozenset({rack}) for rack in ("west", "west", "east", "east")]
+    topic = TopicToAssign(partition_count=4, racks=racks)
+    group = [
+        Subscriber(member_id="a", topic_ids=frozenset({topic_id}), rack_id="east"),
+        Subscriber(member_id="b", topic_ids=frozenset({topic_id}), rack_id="west"),
+    ]
+    assigned = ASSIGNORS[name](group, {topic_id: topic})
+    assert assigned == {"a": {topic_id: frozenset({2, 3})}, "b": {topic_id: frozenset({0, 1})}}
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+def test_static_members_keep_their_partitions_under_a_new_member_id(name: str) -> None:
+    topics = {TOPIC_IDS[0]: TopicToAssign(partition_count=5)}
+
+    def share_of(ids: dict[str, str]) -> dict[str, Assignment]:
+        group = [
+            Subscriber(member_id=it, instance_id=ids[it], topic_ids=frozenset(TOPIC_IDS[:1]))
+            for it in sorted(ids)
+        ]
+        assigned = ASSIGNORS[name](group, topics)
+        return {ids[it]: assigned[it] for it in ids}
+
+    assert share_of({"x": "one", "y": "two"}) == share_of({"z": "one", "a": "two"})
+
+
+def test_two_hundred_members_share_a_thousand_partitions_in_a_moment() -> None:
+    """The bound is many times what it takes: it is to catch another order of growth."""
+    topics = {it: TopicToAssign(partition_count=200) for it in TOPIC_IDS}
+    group = [
+        Subscriber(member_id=f"m{index:03}", topic_ids=frozenset(TOPIC_IDS)) for index in range(200)
+    ]
+    began = time.process_time()
+    assigned = assign_uniform(group, topics)
+    assign_uniform(owned_after(group, assigned)[:-1], topics)
+    assert set(loads(assigned).values()) == {5}
+    assert time.process_time() - began < 0.5

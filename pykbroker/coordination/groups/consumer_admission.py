@@ -1,0 +1,55 @@
+"""Who may join a consumer group, and how the place of a static member is taken over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups import consumer_records as records
+from pykbroker.coordination.groups.consumer_checks import full, unreleased_instance
+from pykbroker.coordination.groups.consumer_decision import MEMBER_TIMERS
+from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember
+
+if TYPE_CHECKING:
+    from pykbroker.coordination.groups.consumer_decision import Decision
+    from pykbroker_protocol.errors import Refusal
+
+
+def admit(
+    decision: Decision, member_id: str, instance_id: str | None, *, by_force: bool = False
+) -> ConsumerMember | Refusal:
+    """The member that joins or comes back.
+
+    A static member takes the place of the one before it, with all that this one held, once that
+    one has left for a while; in the classic protocol the newcomer does not wait (`by_force`).
+    """
+    state = decision.state
+    if refusal := full(state, member_id, decision.settings):
+        return refusal
+    predecessor_id = None if instance_id is None else state.instances.get(instance_id)
+    if predecessor_id is None:
+        return state.members.get(member_id) or ConsumerMember(member_id=member_id)
+    predecessor = state.members[predecessor_id]
+    if predecessor.is_away or (by_force and predecessor_id != member_id):
+        return take_over(decision, predecessor, member_id)
+    if by_force:
+        return predecessor
+    assert instance_id is not None
+    return unreleased_instance(instance_id, member_id, predecessor_id)
+
+
+def take_over(decision: Decision, predecessor: ConsumerMember, member_id: str) -> ConsumerMember:
+    successor = replace(predecessor, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+    target = decision.state.target_of(predecessor.member_id)
+    decision.write(
+        *records.without_member(decision.group_id, predecessor.member_id),
+        records.subscription(decision.group_id, successor),
+        records.target(decision.group_id, member_id, target),
+        records.progress(decision.group_id, successor),
+    )
+    for kind in MEMBER_TIMERS:
+        decision.let_sleep(kind, predecessor.member_id)
+    decision.draft.because(
+        f"group {decision.group_id}: static member {predecessor.instance_id} is back as {member_id}"
+    )
+    return successor

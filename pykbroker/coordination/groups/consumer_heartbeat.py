@@ -1,0 +1,179 @@
+"""A heartbeat of the next-generation protocol: it joins, keeps alive, reports and brings news."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups import consumer_records as records
+from pykbroker.coordination.groups.consumer_admission import admit
+from pykbroker.coordination.groups.consumer_assignment import assign_if_due, existing_topics
+from pykbroker.coordination.groups.consumer_checks import fenced_epoch, identified
+from pykbroker.coordination.groups.consumer_decision import REJOIN, REVOCATION, SESSION, SYNC
+from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
+from pykbroker.coordination.groups.consumer_reconciliation import Goal, reconcile
+from pykbroker.coordination.groups.consumer_regex import BadRegex, compile_regex
+from pykbroker.coordination.groups.consumer_subscription import take_subscription
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.consumer_group_heartbeat import (
+    Assignment as WireAssignment,
+)
+from pykbroker_protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.groups.consumer_decision import Decision
+    from pykbroker.coordination.groups.consumer_member import Holding
+    from pykbroker.coordination.groups.consumer_memory import Memory
+
+
+def hear(
+    decision: Decision,
+    memory: Memory,
+    request: ConsumerGroupHeartbeatRequest,
+    *,
+    client_id: str,
+    client_host: str,
+) -> ConsumerGroupHeartbeatResponse | Refusal:
+    """Take a well-formed heartbeat of a member that joins or stays; the member id is not empty."""
+    before = speaker(decision, request)
+    if isinstance(before, Refusal):
+        return before
+    after = replace(told(before, request), client_id=client_id, client_host=client_host)
+    if refusal := refused_regex(before, after, decision):
+        return refusal
+    told_now = bring_on(decision, memory, before, after, owned_partitions(request))
+    decision.wake(SESSION, after.member_id, after_ms=decision.settings.session_timeout_ms)
+    if before.classic is not None:
+        decision.let_sleep(REJOIN, after.member_id)
+        decision.let_sleep(SYNC, after.member_id)
+    return ConsumerGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=told_now.member_id,
+        member_epoch=told_now.epoch,
+        heartbeat_interval_ms=decision.settings.heartbeat_interval_ms,
+        assignment=news(request, before, told_now),
+    )
+
+
+def refuse(refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=refusal.code,
+        error_message=refusal.message or refusal.code.sentence,
+        member_epoch=0,
+        heartbeat_interval_ms=0,
+    )
+
+
+def speaker(decision: Decision, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember | Refusal:
+    if request.member_epoch == JOINING:
+        # A member that is known and starts afresh is let in at any epoch: it owns nothing now.
+        return admit(decision, request.member_id, request.instance_id)
+    member = identified(decision.state, request.member_id, request.instance_id)
+    if isinstance(member, Refusal):
+        return member
+    return fenced_epoch(member, request.member_epoch, owned_partitions(request)) or member
+
+
+def told(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+    """The member with what the request says; what it leaves out stays as it was."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        topic_names=member.topic_names if names is None else frozenset(names),
+        topic_regex=member.topic_regex if regex is None else regex,
+        server_assignor=request.server_assignor or member.server_assignor,
+        classic=None,
+    )
+
+
+def refused_regex(
+    before: ConsumerMember, after: ConsumerMember, decision: Decision
+) -> Refusal | None:
+    """A regular expression is read, and tried on all topics, when a member comes with it."""
+    regex = after.topic_regex
+    if not regex or (regex == before.topic_regex and regex in decision.state.regexes):
+        return None
+    try:
+        compile_regex(regex).matches(decision.topics.names())
+    except BadRegex as bad:
+        return Refusal(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {bad}.",
+        )
+    return None
+
+
+def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Assignment | None:
+    if request.topic_partitions is None:
+        return None
+    return {topic.topic_id: frozenset(topic.partitions) for topic in request.topic_partitions}
+
+
+def bring_on(
+    decision: Decision,
+    memory: Memory,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    owned: Assignment | None,
+) -> ConsumerMember:
+    """Write down what follows from a member's words; the member as it stands then."""
+    subscription_changed = take_subscription(decision, memory, before, after)
+    assign_if_due(decision)
+    state = decision.state
+    known = existing_topics(state.topic_names_of(after), decision.topics)
+    subscribed_ids = {topic.topic_id for topic in known.values()}
+    target = state.target_of(after.member_id)
+    stepped = reconcile(
+        after,
+        Goal(
+            epoch=state.assignment_epoch,
+            target={it: target[it] for it in target if it in subscribed_ids},
+            owned=owned,
+            subscription_changed=subscription_changed,
+            is_free=lambda topic_id, partition: state.is_free_for(
+                after.member_id, topic_id, partition
+            ),
+        ),
+    )
+    if stepped is not after:
+        note_progress(decision, stepped)
+    return stepped
+
+
+def note_progress(decision: Decision, member: ConsumerMember) -> None:
+    decision.write(records.progress(decision.group_id, member))
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        decision.wake(REVOCATION, member.member_id, after_ms=member.rebalance_timeout_ms)
+    else:
+        decision.let_sleep(REVOCATION, member.member_id)
+
+
+def news(
+    request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
+) -> WireAssignment | None:
+    """The assignment, if it has changed or if the member has told everything of itself."""
+    is_full_request = (
+        request.rebalance_timeout_ms != -1
+        and (request.subscribed_topic_names, request.subscribed_topic_regex) != (None, None)
+        and request.topic_partitions is not None
+    )
+    is_due = request.member_epoch == JOINING or is_full_request
+    return as_wire(after.assigned) if is_due or after.assigned != before.assigned else None
+
+
+def as_wire(holding: Holding) -> WireAssignment:
+    return WireAssignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in holding.items()
+        ]
+    )

@@ -1,0 +1,33 @@
+"""What a coordinator remembers of a consumer group and may forget without harm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups.consumer_topics import NO_TOPICS, fingerprint
+
+if TYPE_CHECKING:
+    from pykbroker.coordination.groups.consumer_topics import TopicsView
+
+NEVER = -1
+
+
+class Memory:
+    """Spares computations, and knows since when members have been asked to rejoin."""
+
+    __slots__ = ("_fingerprint", "_fingerprint_of", "asked_to_rejoin_at_ms", "looked_at")
+
+    def __init__(self) -> None:
+        self._fingerprint_of: tuple[int, frozenset[str]] = (NEVER, frozenset())
+        self._fingerprint = NO_TOPICS
+        self.looked_at: dict[str, tuple[int, int]] = {}
+        """By regular expression: at which version of the topics, and when, it was matched."""
+        self.asked_to_rejoin_at_ms: dict[str, int] = {}
+        """By member id, for members of the classic protocol."""
+
+    def fingerprint(self, names: frozenset[str], topics: TopicsView) -> int:
+        asked = (topics.version, names)
+        if asked != self._fingerprint_of:
+            self._fingerprint = fingerprint(names, topics)
+            self._fingerprint_of = asked
+        return self._fingerprint

@@ -1,0 +1,48 @@
+"""What the operator has decided about groups of the next-generation protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+UNLIMITED = 2**31 - 1
+
+
+class MigrationPolicy(StrEnum):
+    """`group.consumer.migration.policy`: which way a group with members may change protocols."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def allows_any(self) -> bool:
+        """Where neither way is open, a classic member does not join a consumer group either."""
+        return self is not MigrationPolicy.DISABLED
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupSettings:
+    """Kafka's properties `group.consumer.*`, with its defaults."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    members_max: int = UNLIMITED
+    classic_members_max: int = UNLIMITED
+    """`group.max.size`: a larger group is not turned into a classic one."""
+    assignors: tuple[str, ...] = ("uniform", "range")
+    """The first is taken unless members ask for another."""
+    assignment_interval_ms: int = 1_000
+    """Assignments are computed at most this often, so that many joins cost one computation."""
+    regex_refresh_interval_ms: int = 10_000
+    """New topics are matched against regular expressions at most this often; fixed in Kafka."""
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

@@ -1,0 +1,61 @@
+"""What a group may know of the cluster's topics."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pykbroker.coordination.assignors.question import TopicToAssign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+NO_TOPICS = 0
+"""The fingerprint of a subscription that reaches no topic; it is left out of the records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicView:
+    """One topic: who it is, how many partitions it has, in which racks each has replicas."""
+
+    topic_id: bytes
+    name: str
+    partition_count: int
+    racks: Sequence[frozenset[str]] = ()
+    """By partition; empty where racks are not known."""
+
+    def to_assign(self) -> TopicToAssign:
+        return TopicToAssign(partition_count=self.partition_count, racks=self.racks)
+
+
+class TopicsView(Protocol):
+    """All topics at one moment."""
+
+    @property
+    def version(self) -> int:
+        """Grows whenever a topic may have changed; equal versions mean equal topics."""
+
+    def topic(self, name: str) -> TopicView | None: ...
+
+    def topic_of_id(self, topic_id: bytes) -> TopicView | None: ...
+
+    def names(self) -> Iterable[str]:
+        """Of all topics that a regular expression may match."""
+
+
+def fingerprint(names: Iterable[str], topics: TopicsView) -> int:
+    """Changes when a topic of a subscription appears, goes, grows or moves between racks.
+
+    It outlives restarts in the group's records. Apache Kafka computes another hash of the same
+    facts; a log that changes hands costs each group one more assignment.
+    """
+    known = [topic for name in sorted(names) if (topic := topics.topic(name)) is not None]
+    if not known:
+        return NO_TOPICS
+    digest = hashlib.blake2b(digest_size=8)
+    for topic in known:
+        racks = ";".join(",".join(sorted(racks)) for racks in topic.racks)
+        facts = f"{topic.topic_id.hex()} {topic.name} {topic.partition_count} {racks}\n"
+        digest.update(facts.encode())
+    return int.from_bytes(digest.digest(), "big", signed=True)

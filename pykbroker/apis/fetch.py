@@ -37,6 +37,7 @@ DEBUGGING_REPLICA = -2
 """Apache's replica verification reads as this: a consumer that sees all there is."""
 
 NO_RECORDS = b""
+NO_EPOCH = -1
 
 
 class Found(NamedTuple):
@@ -141,12 +142,16 @@ class OneFetch:
             reader=self.reader,
         )
 
-    def divergence(self, partition: Partition, asked: FetchPartition) -> EpochEndOffset | None:
+    def divergence(
+        self, partition: Partition, asked: FetchPartition
+    ) -> EpochEndOffset | Refusal | None:
         """Where the reader's history parts from ours, if it does (KIP-595)."""
         log = partition.log
         epoch, end_offset = log.leader_epochs.end_offset_for(
             asked.last_fetched_epoch, log.log_end_offset
         )
+        if epoch == NO_EPOCH:
+            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)  # none of its history is ours
         if epoch == asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
             return None
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
@@ -258,7 +263,7 @@ class OneFetch:
             current_leader=hint
             if self.call.version >= LEADER_HINT_SINCE_VERSION
             else LeaderIdAndEpoch(),
-            aborted_transactions=None,
+            aborted_transactions=None if found.partition is not None else (),
             records=NO_RECORDS,
         )
 

@@ -96,7 +96,7 @@ class FetchSessions:
     def open(
         self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int
     ) -> FetchSession | None:
-        if not request.topics or not self.make_room(now_ms):
+        if not self.make_room(now_ms):
             return None
         session = FetchSession(self.unused_id(), uses_topic_ids, used_ms=now_ms)
         session.update(request)
@@ -116,6 +116,7 @@ class FetchSessions:
         session.update(request)
         if not session.partitions:
             del self.sessions[session.session_id]
+            return None
         return session
 
     def make_room(self, now_ms: int) -> bool:

@@ -5,6 +5,7 @@ Spark asks for start and end after every poll, so the two common questions touch
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -46,24 +47,40 @@ SINCE_VERSION = {
 
 
 def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-    named = [
+    named = Counter(
         (topic.name, it.partition_index) for topic in request.topics for it in topic.partitions
-    ]
-    repeated = (
-        {it for it in named if named.count(it) > 1} if len(set(named)) < len(named) else set()
     )
+    if named.total() > len(named):
+        return answer_each_once(request, call, named)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[
-                    refused(it.partition_index, ErrorCode.INVALID_REQUEST)
-                    if (topic.name, it.partition_index) in repeated
-                    else answer(topic.name, it, request, call)
-                    for it in topic.partitions
-                ],
+                partitions=[answer(topic.name, it, request, call) for it in topic.partitions],
             )
             for topic in request.topics
+        ]
+    )
+
+
+def answer_each_once(
+    request: ListOffsetsRequest, call: Call, named: Counter[tuple[str, int]]
+) -> ListOffsetsResponse:
+    """A partition that is named more than once is refused; the others are answered."""
+    topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        rows = topics.setdefault(topic.name, {})
+        for it in topic.partitions:
+            is_repeated = named[topic.name, it.partition_index] > 1
+            rows[it.partition_index] = (
+                refused(it.partition_index, ErrorCode.INVALID_REQUEST)
+                if is_repeated
+                else answer(topic.name, it, request, call)
+            )
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=name, partitions=list(rows.values()))
+            for name, rows in topics.items()
         ]
     )
 

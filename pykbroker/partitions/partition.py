@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACKS_ALL = -1
-NO_EPOCH = -1
 NO_LEADER = -1
 NO_BYTES = memoryview(b"")
 
@@ -185,7 +184,7 @@ class Partition:
         return Written(
             duplicate.first_offset,
             duplicate.last_offset,
-            duplicate.timestamp_ms if self.settings.message_timestamp_type != "CreateTime" else -1,
+            duplicate.timestamp_ms,  # of the batch, whoever gave it
             self.log.log_start_offset,
         )
 
@@ -264,7 +263,7 @@ class Partition:
         """Client and broker must agree on the leader epoch, if the client names one (KIP-320)."""
         if not self.leads:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if current_leader_epoch in (NO_EPOCH, self.leadership.leader_epoch):
+        if current_leader_epoch < 0 or current_leader_epoch == self.leadership.leader_epoch:
             return None
         if current_leader_epoch < self.leadership.leader_epoch:
             return Refusal(ErrorCode.FENCED_LEADER_EPOCH)

@@ -1,6 +1,6 @@
 """Finds records by their timestamps, across the segments of a log."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from pykbroker_protocol.records.contents import (
@@ -24,15 +24,15 @@ def first_at_or_after(
         position = segment.position_of_timestamp(timestamp_ms, log_start_offset)
         while position < segment.size_bytes:
             batch = segment.batch_at(position)
-            found = offset_and_timestamp_at_or_after(batch, timestamp_ms)
-            if found is not None and found[0] >= log_start_offset:
+            found = offset_and_timestamp_at_or_after(batch, timestamp_ms, log_start_offset)
+            if found is not None:
                 return TimedOffset(*found, batch.partition_leader_epoch)
             position += batch.size_bytes
     return None
 
 
-def latest_record(segments: Iterable[Segment], log_start_offset: int) -> TimedOffset | None:
-    """The first record with the largest timestamp of all."""
+def latest_record(segments: Collection[Segment], log_start_offset: int) -> TimedOffset | None:
+    """The first record with the largest timestamp of all from the log's start on."""
     latest: Segment | None = None
     for segment in segments:
         if segment.size_bytes and (
@@ -41,7 +41,24 @@ def latest_record(segments: Iterable[Segment], log_start_offset: int) -> TimedOf
             latest = segment
     if latest is None or latest.max_timestamp_ms == NO_TIMESTAMP:
         return None
-    offset = max(latest.max_timestamp_offset, log_start_offset)
-    batch = latest.batch_at(latest.position_of(offset))
+    batch = latest.batch_at(latest.position_of(latest.max_timestamp_offset))
     found = max_timestamp_record(batch)
-    return TimedOffset(*found, batch.partition_leader_epoch) if found else None
+    if found is None or found[0] < log_start_offset:
+        return latest_not_deleted(segments, log_start_offset)
+    return TimedOffset(*found, batch.partition_leader_epoch)
+
+
+def latest_not_deleted(segments: Collection[Segment], log_start_offset: int) -> TimedOffset | None:
+    """The newest record of all lies before the log's start, so what is left is looked through."""
+    latest: TimedOffset | None = None
+    for segment in segments:
+        if latest is not None and segment.largest_timestamp_ms <= latest.timestamp_ms:
+            continue
+        position = segment.position_of(log_start_offset)
+        while position < segment.size_bytes:
+            batch = segment.batch_at(position)
+            found = max_timestamp_record(batch, log_start_offset)
+            if found is not None and (latest is None or found[1] > latest.timestamp_ms):
+                latest = TimedOffset(*found, batch.partition_leader_epoch)
+            position += batch.size_bytes
+    return latest

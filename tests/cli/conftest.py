@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from compat.broker_process import BrokerProcess
 from pykbroker.cli.main import main
 
 COMMAND_TIMEOUT_SECONDS = 60
+PROPAGATION_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,22 @@ def ask(node: ApacheKafka | BrokerProcess) -> Run:
 
 
 @pytest.fixture
-def topic(ask: Run, request: pytest.FixtureRequest) -> str:
+def topic(ask: Run, request: pytest.FixtureRequest, eventually: Callable[..., Any]) -> str:
     """A topic of three partitions that no other test knows."""
     name = f"cli-{abs(hash(request.node.nodeid)):x}"
     assert ask("topics", "create", name, "--partitions", "3").exit_code == 0
+    assert eventually(lambda: name in ask("topics", "list", "--names").lines)
     return name
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], Any]], Any]:
+    """What is read once it is there: Apache's broker learns a little later than its controller."""
+
+    def read_until_there(read: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + PROPAGATION_SECONDS_MAX
+        while not (found := read()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
+
+    return read_until_there

@@ -25,6 +25,9 @@ from pykbroker.controller.controller import CannotCommit, Controller
 from pykbroker.controller.image import BROKER_RESOURCE
 from pykbroker.controller.metadata_log import CannotLoadMetadata
 from pykbroker.controller.topics import NewTopic
+from pykbroker.coordination.groups.settings import GroupSettings
+from pykbroker.coordinators.group_coordinator import GroupCoordinator
+from pykbroker.internal_topics import CONSUMER_OFFSETS
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.settings import Listener as Address
@@ -68,6 +71,7 @@ class Broker:
     controller: Controller
     partitions: Partitions
     node: Node
+    groups: GroupCoordinator
     edge: NetworkEdge
 
     @classmethod
@@ -98,6 +102,7 @@ class Broker:
         self.open_directory()
         await self.open_controller(durable=durable)
         self.open_partitions()
+        self.open_coordinators()
         self.node = Node(
             node_id=self.settings.node_id,
             settings=self.settings,
@@ -109,6 +114,8 @@ class Broker:
                 lambda: self.chance.below(2**31 - 1) + 1,
             ),
             producer_ids=ProducerIds(self.controller),
+            groups=self.groups,
+            chance=self.chance,
         )
         self.start_upkeep()
         self.open_doors(listeners)
@@ -168,6 +175,15 @@ class Broker:
         self.partitions.follow(self.controller.image, self.controller.image.topics.values())
         self.controller.observe(self.follow)
 
+    def open_coordinators(self) -> None:
+        self.groups = GroupCoordinator(self.partitions, self.clock, group_settings(self.settings))
+        self._ending.push_async_callback(self.groups.close)
+        self.follow_coordinated_topics()
+
+    def follow_coordinated_topics(self) -> None:
+        topic = self.controller.image.topics.get(CONSUMER_OFFSETS)
+        self.groups.follow(0 if topic is None else len(topic.partitions))
+
     def start_upkeep(self) -> None:
         tasks = Upkeep(self.partitions).start()
         self._ending.push_async_callback(end_tasks, tasks)
@@ -185,6 +201,9 @@ class Broker:
         for topic in changes.topics_deleted:
             self.partitions.drop(topic)
         self.partitions.follow(image, changes.topics_changed)
+        self.follow_coordinated_topics()
+        if changes.topics_deleted:
+            self.groups.topics_deleted([topic.name for topic in changes.topics_deleted])
         for resource_type, name in changes.configurations_changed:
             if resource_type == BROKER_RESOURCE:
                 self.apply_broker_configuration()
@@ -239,6 +258,18 @@ async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def group_settings(settings: Settings) -> GroupSettings:
+    return GroupSettings(
+        session_timeout_ms_min=settings.group_min_session_timeout_ms,
+        session_timeout_ms_max=settings.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+        members_max=settings.group_max_size,
+        offset_metadata_length_max=settings.offset_metadata_max_bytes,
+        offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+    )
 
 
 def connection_limits(settings: Settings) -> ConnectionLimits:

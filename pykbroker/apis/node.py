@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,9 +12,10 @@ if TYPE_CHECKING:
     from pykbroker.apis.fetch_sessions import FetchSessions
     from pykbroker.apis.peer import Peer
     from pykbroker.apis.producer_ids import ProducerIds
-    from pykbroker.clock import Clock
+    from pykbroker.clock import Chance, Clock
     from pykbroker.controller.controller import Controller
     from pykbroker.controller.image import ClusterImage
+    from pykbroker.coordinators.group_coordinator import GroupCoordinator
     from pykbroker.partitions.board import Partitions
     from pykbroker.settings import Settings
 
@@ -34,8 +36,14 @@ class Node:
     partitions: Partitions
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
+    groups: GroupCoordinator
+    chance: Chance
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     """Where clients find this node, by listener name."""
+
+    def new_member_id(self, prefix: str) -> str:
+        """A name that no other member has: who it is for people, and a random part."""
+        return f"{prefix}-{UUID(bytes=self.chance.uuid_bytes())}"
 
     @property
     def image(self) -> ClusterImage:

@@ -103,10 +103,18 @@ class CoordinatedLog(Generic[AnyState]):
                 self._replay_batch(batch)
                 offset = batch.next_offset
             await asyncio.sleep(0)
-        self.status = Status.ACTIVE
-        self._carry_out(self.state.loaded(self._clock.now_ms()))
+        self.begin()
         seconds = self._clock.monotonic() - started
         logger.info("%s: coordinator loaded %d offsets in %.2f s", self.partition, offset, seconds)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.partition.log.log_end_offset == self.partition.log.log_start_offset
+
+    def begin(self) -> None:
+        """All that was written before is replayed: requests are served from here on."""
+        self.status = Status.ACTIVE
+        self._carry_out(self.state.loaded(self._clock.now_ms()))
 
     def _replay_batch(self, batch: RecordBatch) -> None:
         if batch.is_control:

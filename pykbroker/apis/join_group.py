@@ -1,0 +1,53 @@
+"""JoinGroup: the answer comes once all members have joined, or time is up for the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.message import Message
+from pykbroker_protocol.messages.join_group import JoinGroupResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.errors import ErrorCode
+    from pykbroker_protocol.messages.join_group import JoinGroupRequest
+
+NULL_PROTOCOL_SINCE_VERSION = 7
+
+
+def handle(request: JoinGroupRequest, call: Call) -> Message | Awaitable[Message]:
+    node = call.node
+
+    def refused(code: ErrorCode) -> JoinGroupResponse:
+        return JoinGroupResponse(
+            error_code=code, protocol_name=None, leader="", member_id=request.member_id, members=()
+        )
+
+    answer = node.groups.decide(
+        request.group_id,
+        lambda groups, ticket: groups.join_group(
+            request,
+            version=call.version,
+            ticket=ticket,
+            client_id=call.client_id or "",
+            client_host=call.client_host,
+            new_member_id=node.new_member_id(request.group_instance_id or call.client_id or ""),
+            now_ms=node.clock.now_ms(),
+        ),
+        refused,
+    )
+    if call.version >= NULL_PROTOCOL_SINCE_VERSION:
+        return answer
+    return with_protocol_name(answer) if isinstance(answer, Message) else named_later(answer)
+
+
+def with_protocol_name(answer: Message) -> Message:
+    """Where there is no protocol, old versions have an empty name for it."""
+    assert isinstance(answer, JoinGroupResponse)
+    return answer.replace(protocol_name="") if answer.protocol_name is None else answer
+
+
+async def named_later(answer: Awaitable[Message]) -> Message:
+    return with_protocol_name(await answer)

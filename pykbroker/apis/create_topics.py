@@ -44,7 +44,7 @@ def wanted(topic: CreatableTopic) -> NewTopic:
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments={it.partition_index: it.broker_ids for it in topic.assignments} or None,
+        assignments=[(it.partition_index, it.broker_ids) for it in topic.assignments],
         configuration={it.name: it.value for it in topic.configs},
     )
 

@@ -27,13 +27,14 @@ async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespon
     asked = asked_for(request, call.version)
     if not call.node.settings.delete_topic_enable:
         return DeleteTopicsResponse(responses=[disabled(it, call.version) for it in asked])
-    sound = [it for it in asked if refusal_of_form(it, asked) is None]
+    answered = {(it.name, it.topic_id): it for it in asked}.values()
+    sound = [it for it in answered if refusal_of_form(it, asked) is None]
     outcomes = await call.node.controller.delete_topics(
         [it.topic_id if it.name is None else it.name for it in sound]
     )
     decided = {id(it): outcome for it, outcome in zip(sound, outcomes, strict=True)}
     return DeleteTopicsResponse(
-        responses=[result(it, decided.get(id(it)) or refusal_of_form(it, asked)) for it in asked]
+        responses=[result(it, decided.get(id(it)) or refusal_of_form(it, asked)) for it in answered]
     )
 
 

@@ -37,3 +37,18 @@ class LogConfiguration:
     message_timestamp_type: TimestampSource = TimestampSource.CREATE_TIME
     max_message_bytes: int = 1024 * 1024 + 12
     cleanup_policy: frozenset[CleanupPolicy] = frozenset({CleanupPolicy.DELETE})
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = FOREVER_MS
+    delete_retention_ms: int = DAY_MS
+
+    @property
+    def is_compacted(self) -> bool:
+        return CleanupPolicy.COMPACT in self.cleanup_policy
+
+    @property
+    def segment_ms_max(self) -> int:
+        """How long a segment is written to: what shall be compacted in time must be sealed."""
+        if self.is_compacted:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms

@@ -10,15 +10,21 @@ an index without its log: unlinked
 import logging
 from contextlib import suppress
 
-from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.filesystem import FileSystem, read_file
+from pykbroker_storage.batch_reader import read_batches
+from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
+from pykbroker_storage.swap import (
+    CLEANED_SUFFIX,
+    SWAP_SUFFIX,
+    settle,
+    stem_of,
+    take_away_originals,
+)
 
 logger = logging.getLogger(__name__)
 
-SWAP_SUFFIX = ".swap"
-UNFINISHED_SUFFIXES = (".deleted", ".cleaned", ".tmp")
+UNFINISHED_SUFFIXES = (".deleted", CLEANED_SUFFIX, ".tmp")
 
 
 def tidy(filesystem: FileSystem, directory: str) -> list[int]:
@@ -44,7 +50,7 @@ def _finish_swaps(filesystem: FileSystem, directory: str, names: set[str]) -> No
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             _finish_swap(filesystem, directory, name.removesuffix(SWAP_SUFFIX), names)
     for name in names:
-        # What is left are indexes of a swap: of no use without knowing whether they are whole.
+        # What is left are indexes of a compaction that did not come to announcing itself.
         if name.endswith(SWAP_SUFFIX):
             with suppress(FileNotFoundError):
                 filesystem.unlink(f"{directory}/{name}")
@@ -55,19 +61,27 @@ def _finish_swap(filesystem: FileSystem, directory: str, target: str, names: set
     swap = f"{directory}/{target}{SWAP_SUFFIX}"
     next_offset = base_offset
     try:
-        for batch in iterate_batches(read_file(filesystem, swap)):
+        size_bytes, _ = filesystem.size_and_age(swap)
+        for batch in read_batches(filesystem, swap, size_bytes):
             next_offset = batch.next_offset
     except CorruptBatch as problem:
         logger.warning("%s: not a finished compaction (%s), removed", swap, problem)
         filesystem.unlink(swap)
         return
-    for name in sorted(names):
-        stem, dot, suffix = name.partition(".")
-        is_of_segment = stem.isdecimal() and f"{dot}{suffix}" in (LOG_SUFFIX, *INDEX_SUFFIXES)
-        if is_of_segment and base_offset <= int(stem) < max(next_offset, base_offset + 1):
-            filesystem.unlink(f"{directory}/{name}")
-            names.discard(name)
-    filesystem.rename(swap, f"{directory}/{target}")
+
+    def take_away(path: str) -> None:
+        with suppress(FileNotFoundError):
+            filesystem.unlink(path)
+
+    covered = sorted(
+        offset
+        for offset in (int(name.removesuffix(LOG_SUFFIX)) for name in names if is_segment(name))
+        if base_offset < offset < next_offset
+    )
+    stems = [stem_of(directory, offset) for offset in (base_offset, *covered)]
+    if target in names:
+        take_away_originals(stems, take_away)
+    settle(filesystem, stems[0])
     logger.info("%s/%s: finished an interrupted compaction", directory, target)
 
 

@@ -9,13 +9,13 @@ from typing import NamedTuple, Self
 from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch, iterate_batches
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.deletion import PendingDeletions
-from pykbroker_storage.filesystem import LOCAL_DISK, DiskFull, directory_of, sync_file
+from pykbroker_storage.filesystem import LOCAL_DISK, DiskFull, FileSystem, directory_of, sync_file
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import load_producers, save_leader_epochs, save_producers
 from pykbroker_storage.recovery import LoadedLog, load
 from pykbroker_storage.retention import count_expired
 from pykbroker_storage.rolling import is_roll_due
-from pykbroker_storage.segment import LogSlice
+from pykbroker_storage.segment import LeftOver, LogSlice, Segment
 from pykbroker_storage.segments import Segments
 from pykbroker_storage.stamping import stamp_batches
 from pykbroker_storage.time_lookup import TimedOffset, first_at_or_after, latest_record
@@ -352,6 +352,26 @@ class Log:
 
     def _due_ms(self, now_ms: int) -> int:
         return now_ms + self.configuration.file_delete_delay_ms
+
+    # --- what compaction asks and does
+
+    @property
+    def filesystem(self) -> FileSystem:
+        return self._filesystem
+
+    def segments(self) -> list[Segment]:
+        """All of them, the active one last."""
+        return list(self._segments)
+
+    def holds(self, segments: Sequence[Segment]) -> bool:
+        """Whether these are still there, side by side and sealed."""
+        return not self._closed and self._segments.holds(segments)
+
+    def replace(self, segments: Sequence[Segment], left: LeftOver, now_ms: int) -> None:
+        """What compaction has left of these segments takes their place."""
+        assert self.holds(segments), "whoever replaces segments has just looked whether they are"
+        self._segments.replace(segments, left, self._due_ms(now_ms))
+        self._names_flushed = False
 
     # --- what lies beside the segments
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Self
 
 from pykbroker_storage.checkpoint import (
+    FIRST_DIRTY_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     META_PROPERTIES_FILE,
@@ -132,6 +133,7 @@ class LogDirectory:
         self._recovery_points = read_checkpoint(self._filesystem, f"{path}/{RECOVERY_POINT_FILE}")
         self._log_starts = read_checkpoint(self._filesystem, f"{path}/{LOG_START_FILE}")
         self._high_watermarks = read_checkpoint(self._filesystem, f"{path}/{HIGH_WATERMARK_FILE}")
+        self._first_dirty = read_checkpoint(self._filesystem, f"{path}/{FIRST_DIRTY_FILE}")
         self._logs: dict[TopicPartition, Log | None] = dict.fromkeys(self._find_partitions())
         # Last, for until here nothing has changed: the next stop must be clean anew.
         self.was_clean, self.previous_broker_epoch = take_clean_shutdown(self._filesystem, path)
@@ -194,7 +196,12 @@ class LogDirectory:
         doomed = f"{self.path}/{topic[: NAME_LETTERS_MAX - len(suffix)]}{suffix}"
         self._filesystem.rename(self._folder(partition), doomed)
         self._pending_deletions.doom_directory(doomed, now_ms + delay_ms)
-        for known in (self._recovery_points, self._log_starts, self._high_watermarks):
+        for known in (
+            self._recovery_points,
+            self._log_starts,
+            self._high_watermarks,
+            self._first_dirty,
+        ):
             known.pop(partition, None)
         self._topic_ids.pop(partition, None)
 
@@ -235,6 +242,17 @@ class LogDirectory:
             (HIGH_WATERMARK_FILE, self._high_watermarks),
         ):
             write_checkpoint(self._filesystem, f"{self.path}/{name}", offsets)
+
+    def first_dirty_offset(self, partition: TopicPartition) -> int:
+        """Up to where compaction has come; 0 if it has never worked on the log."""
+        return self._first_dirty.get(partition, 0)
+
+    def note_first_dirty_offset(self, partition: TopicPartition, offset: int) -> None:
+        """Compaction has come so far, or the log was cut so that it must begin there anew."""
+        if partition in self._logs:
+            self._first_dirty[partition] = offset
+            known = {it: at for it, at in self._first_dirty.items() if it in self._logs}
+            write_checkpoint(self._filesystem, f"{self.path}/{FIRST_DIRTY_FILE}", known)
 
     def close(
         self,

@@ -157,6 +157,11 @@ class ProducerStates:
                 transaction_first_offset=producer.transaction_first_offset,
             )
 
+    def last_written(self) -> Iterator[tuple[int, int, int]]:
+        """Each producer's id, where its last batch of records ends (-1 if unknown), its epoch."""
+        for producer_id, producer in self._producers.items():
+            yield producer_id, producer.last_batch[1], producer.epoch
+
     def encode(self) -> bytes:
         """A `.snapshot` file, version 1: of each producer's batches it holds only the last."""
         entries = _COUNT.pack(len(self._producers)) + b"".join(

@@ -23,6 +23,8 @@ def count_expired(
 
     The last one is the segment written to; it counts only if it is not empty.
     """
+    if segments and not segments[-1].size_bytes:
+        segments = segments[:-1]
     return max(
         _count_below_start(segments, log_start_offset),
         _count_too_old(segments, configuration.retention_ms, now_ms),
@@ -33,7 +35,7 @@ def count_expired(
 def _count_below_start(segments: Sequence[SegmentAge], log_start_offset: int) -> int:
     count = 0
     for segment in segments:
-        if segment.next_offset > log_start_offset or not segment.size_bytes:
+        if segment.next_offset > log_start_offset:
             break
         count += 1
     return count
@@ -44,7 +46,7 @@ def _count_too_old(segments: Sequence[SegmentAge], retention_ms: int, now_ms: in
         return 0
     count = 0
     for segment in segments:
-        if now_ms - segment.largest_timestamp_ms <= retention_ms or not segment.size_bytes:
+        if now_ms - segment.largest_timestamp_ms <= retention_ms:
             break
         count += 1
     return count
@@ -58,7 +60,7 @@ def _count_too_many(segments: Sequence[SegmentAge], retention_bytes: int) -> int
     count = 0
     for segment in segments:
         excess -= segment.size_bytes
-        if excess < 0 or not segment.size_bytes:
+        if excess < 0:
             break
         count += 1
     return count

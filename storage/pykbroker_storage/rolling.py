@@ -42,7 +42,7 @@ def _is_old(
     """
     first_ms = segment.first_timestamp_ms
     age_ms = now_ms - segment.created_ms if first_ms == NO_TIMESTAMP else timestamp_ms - first_ms
-    segment_ms = configuration.segment_ms
+    segment_ms = configuration.segment_ms_max
     if age_ms <= segment_ms - configuration.segment_jitter_ms:
         return False
     return age_ms > segment_ms - _jitter_ms(segment, configuration.segment_jitter_ms)

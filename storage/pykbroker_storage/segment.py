@@ -37,6 +37,14 @@ class LogSlice(NamedTuple):
     next_offset: int
 
 
+class LeftOver(NamedTuple):
+    """What compaction has written of some segments, in files that end in `.cleaned`."""
+
+    size_bytes: int
+    max_timestamp_ms: int
+    max_timestamp_offset: int
+
+
 class Segment:
     """The bounds: every offset in it is >= `base_offset` and < `next_offset`."""
 
@@ -331,6 +339,24 @@ def create_segment(directory: str, base_offset: int, open_files: OpenFiles, now_
         directory, base_offset, size_bytes=0, created_ms=now_ms, open_files=open_files
     )
     write_file(open_files.filesystem, segment.file.path, b"")
+    return segment
+
+
+def compacted_segment(
+    directory: str, sources: Sequence[Segment], left: LeftOver, open_files: OpenFiles
+) -> Segment:
+    """What is left of several segments, in one that reaches as far as they did."""
+    segment = Segment(
+        directory,
+        sources[0].base_offset,
+        size_bytes=left.size_bytes,
+        created_ms=sources[-1].created_ms,
+        open_files=open_files,
+    )
+    segment.next_offset = sources[-1].next_offset
+    segment.max_timestamp_ms = left.max_timestamp_ms
+    segment.max_timestamp_offset = left.max_timestamp_offset
+    segment.is_sealed = True
     return segment
 
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.retention import SegmentAge
-from pykbroker_storage.segment import SEGMENT_SUFFIXES, LogSlice, Segment, create_segment
+from pykbroker_storage.segment import (
+    SEGMENT_SUFFIXES,
+    LeftOver,
+    LogSlice,
+    Segment,
+    compacted_segment,
+    create_segment,
+)
+from pykbroker_storage.swap import announce, settle, take_away_originals
 
 
 class Segments:
@@ -34,7 +42,7 @@ class Segments:
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._list)
 
-    def __contains__(self, segment: Segment) -> bool:
+    def __contains__(self, segment: object) -> bool:
         return segment in self._list
 
     def begin(self, base_offset: int, now_ms: int) -> None:
@@ -97,6 +105,27 @@ class Segments:
         del self._list[keep:]
         self.active = self._list[-1]
         self.active.truncate_to_offset(offset)
+
+    def holds(self, segments: Sequence[Segment]) -> bool:
+        """Whether these are there still, side by side, none of them written to."""
+        first = self._number(segments[0].base_offset)
+        found = self._list[first : first + len(segments)]
+        return found == segments and found[-1] is not self.active
+
+    def replace(self, segments: Sequence[Segment], left: LeftOver, due_ms: int) -> None:
+        """What compaction has left of these takes their place."""
+        compacted = compacted_segment(self._directory, segments, left, self._open_files)
+        filesystem, stem = self._open_files.filesystem, compacted.path("")
+        announce(filesystem, stem)
+        for segment in segments:
+            segment.close()
+        take_away_originals(
+            [segment.path("") for segment in segments],
+            lambda path: self._pending_deletions.bury_file(path, due_ms),
+        )
+        settle(filesystem, stem)
+        first = self._number(segments[0].base_offset)
+        self._list[first : first + len(segments)] = [compacted]
 
     def begin_anew(self, base_offset: int, *, due_ms: int, now_ms: int) -> None:
         self.drop_oldest(len(self._list), due_ms)

@@ -1,0 +1,276 @@
+"""Of every key the last record stays, and nothing that somebody still needs is forgotten."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pykbroker_protocol.records.compression import Compression
+from pykbroker_storage.aborted import decode_aborted
+from pykbroker_storage.compaction import Overtaken
+from pykbroker_storage.log import Log
+from tests.storage.batches import NOW, batches_from, open_log
+from tests.storage.compacting import (
+    COMPACTED,
+    DELETE_RETENTION_MS,
+    LARGE,
+    append_keyed,
+    compact,
+    end_transaction,
+    keyed_records,
+    markers,
+)
+
+LATER = NOW + DELETE_RETENTION_MS
+
+
+def sealed_log(tmp_path: Path, *batches: list[tuple[bytes, bytes | None]]) -> Log:
+    log = open_log(tmp_path / "log", LARGE)
+    for pairs in batches:
+        append_keyed(log, pairs)
+    seal(log)
+    return log
+
+
+def seal(log: Log) -> None:
+    """What has been written may be compacted; the record after it never is."""
+    log.roll(NOW)
+    append_keyed(log, [(b"active", b"-")])
+
+
+def kept(log: Log) -> list[tuple[int, bytes, bytes | None]]:
+    return [it for it in keyed_records(log) if it[1] != b"active"]
+
+
+def test_of_each_key_the_last_record_stays_at_its_offset(tmp_path: Path) -> None:
+    log = sealed_log(
+        tmp_path,
+        [(b"a", b"1"), (b"b", b"1"), (b"a", b"2")],
+        [(b"c", b"1"), (b"b", b"2")],
+    )
+    round_ = compact(log)
+    assert kept(log) == [(2, b"a", b"2"), (3, b"c", b"1"), (4, b"b", b"2")]
+    assert round_.end_offset == 5
+
+
+def test_the_active_segment_is_not_touched_but_its_keys_come_next_time(tmp_path: Path) -> None:
+    log = sealed_log(tmp_path, [(b"a", b"1")])
+    append_keyed(log, [(b"a", b"2")])
+    compact(log)
+    assert [it[2] for it in kept(log)] == [b"1", b"2"]
+    seal(log)
+    compact(log, first_dirty_offset=1)
+    assert [it[2] for it in kept(log)] == [b"2"]
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_a_batch_is_written_again_in_its_own_codec(
+    tmp_path: Path, compression: Compression
+) -> None:
+    log = open_log(tmp_path / "log", LARGE)
+    append_keyed(log, [(b"a", b"x" * 200), (b"b", b"y" * 200)], compression=compression)
+    append_keyed(log, [(b"a", b"z" * 200)])
+    seal(log)
+    compact(log)
+    assert kept(log) == [(1, b"b", b"y" * 200), (2, b"a", b"z" * 200)]
+    assert next(batches_from(log, 0)).compression is compression
+
+
+def test_a_tombstone_stays_for_its_time_and_then_goes(tmp_path: Path) -> None:
+    log = sealed_log(tmp_path, [(b"a", b"1")], [(b"a", None), (b"b", b"1")])
+    compact(log)
+    assert kept(log) == [(1, b"a", None), (2, b"b", b"1")]
+    batch = next(batches_from(log, 0))
+    assert batch.has_delete_horizon
+    assert batch.base_timestamp == NOW + DELETE_RETENTION_MS
+    assert [record.timestamp for record in batch.records()] == [NOW, NOW + 1]
+    compact(log, now_ms=LATER - 1)
+    assert kept(log) == [(1, b"a", None), (2, b"b", b"1")]
+    compact(log, now_ms=LATER)
+    assert kept(log) == [(2, b"b", b"1")]
+
+
+def test_nothing_beyond_the_last_stable_offset_is_cleaned(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", LARGE)
+    append_keyed(log, [(b"a", b"1"), (b"a", b"2")])
+    log.roll(NOW)
+    append_keyed(log, [(b"a", b"3")], producer_id=1, base_sequence=0, is_transactional=True)
+    append_keyed(log, [(b"a", b"4")])
+    seal(log)
+    round_ = compact(log)
+    assert round_.end_offset == 2
+    assert [it[2] for it in kept(log)] == [b"2", b"3", b"4"]
+
+
+def test_of_an_aborted_transaction_nothing_stays_and_it_hides_nothing(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", LARGE)
+    append_keyed(log, [(b"a", b"1"), (b"b", b"1")])
+    append_keyed(log, [(b"a", b"no")], producer_id=1, base_sequence=0, is_transactional=True)
+    append_keyed(log, [(b"b", b"yes")], producer_id=2, base_sequence=0, is_transactional=True)
+    end_transaction(log, 1, is_commit=False)
+    end_transaction(log, 2, is_commit=True)
+    seal(log)
+    compact(log)
+    assert kept(log) == [(0, b"a", b"1"), (3, b"b", b"yes")]
+
+
+def test_a_marker_beyond_what_is_cleaned_still_speaks_for_its_data(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", LARGE)
+    append_keyed(log, [(b"a", b"1")])
+    append_keyed(log, [(b"a", b"no")], producer_id=1, base_sequence=0, is_transactional=True)
+    log.roll(NOW)
+    append_keyed(log, [(b"b", b"?")], producer_id=2, base_sequence=0, is_transactional=True)
+    end_transaction(log, 1, is_commit=False)
+    round_ = compact(log)
+    assert round_.end_offset == 2
+    assert keyed_records(log) == [(0, b"a", b"1"), (2, b"b", b"?")]
+
+
+def test_a_marker_outlives_its_data_by_the_time_of_tombstones(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", LARGE)
+    for producer_id, is_commit in ((1, False), (2, True)):
+        append_keyed(
+            log, [(b"a", b"1")], producer_id=producer_id, base_sequence=0, is_transactional=True
+        )
+        # A later epoch's batch, so that this one is not kept for the producer's sake.
+        end_transaction(log, producer_id, is_commit=is_commit)
+    append_keyed(log, [(b"a", b"2")])
+    seal(log)
+    log.producers.expire(LATER * 2, 0)
+    compact(log)
+    assert [marker.has_delete_horizon for marker in markers(log)] == [False, False]
+    compact(log)
+    assert [marker.base_timestamp for marker in markers(log)] == [LATER, LATER]
+    compact(log, now_ms=LATER)
+    assert markers(log) == []
+    assert kept(log) == [(4, b"a", b"2")]
+
+
+def test_the_last_batch_of_a_producer_stays_empty_until_it_is_forgotten(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", LARGE)
+    append_keyed(log, [(b"a", b"1"), (b"a", b"2")], producer_id=7, base_sequence=5)
+    append_keyed(log, [(b"a", b"3")])
+    seal(log)
+    compact(log)
+    batch = next(batches_from(log, 0))
+    assert (batch.record_count, batch.last_sequence, batch.last_offset) == (0, 6, 1)
+    assert kept(log) == [(2, b"a", b"3")]
+    before = list(log.producers.last_written())
+    log.abandon()
+    for snapshot in (tmp_path / "log").glob("*.snapshot"):
+        snapshot.unlink()
+    log = open_log(tmp_path / "log", LARGE)
+    assert list(log.producers.last_written()) == before == [(7, 1, 0)]
+    log.producers.expire(NOW * 2, 0)
+    compact(log)
+    assert next(batches_from(log, 0)).base_offset == 2
+
+
+def test_the_index_of_aborted_transactions_goes_along(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", LARGE)
+    append_keyed(log, [(b"a", b"no")], producer_id=1, base_sequence=0, is_transactional=True)
+    end_transaction(log, 1, is_commit=False)
+    seal(log)
+    compact(log)
+    (index,) = (tmp_path / "log").glob("*.txnindex")
+    (entry,) = decode_aborted(index.read_bytes())
+    assert (entry.producer_id, entry.first_offset, entry.last_offset) == (1, 0, 1)
+    assert entry.last_stable_offset == 2
+
+
+def test_small_segments_become_one_as_far_as_segment_bytes_allow(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", COMPACTED)
+    for number in range(60):
+        append_keyed(log, [(b"k%d" % (number % 20), b"v%d" % number)])
+    seal(log)
+    before = log.segment_count
+    expected = {it[1]: it for it in kept(log)}
+    compact(log)
+    assert log.segment_count < before / 2
+    assert all(segment.size_bytes <= 400 for segment in log.segments())
+    assert {it[1]: it for it in kept(log)} == expected
+    assert len(kept(log)) == 20
+    assert list(log.verify()) == []
+
+
+def test_without_room_for_all_keys_several_rounds_do_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", LARGE)
+    for turn in range(3):
+        append_keyed(log, [(b"key-%d" % key, b"%d" % turn) for key in range(100)])
+    seal(log)
+    dirty = rounds = 0
+    while dirty < 300:
+        came_to = compact(log, first_dirty_offset=dirty, map_bytes_max=40 * 24).end_offset
+        assert came_to > dirty
+        dirty, rounds = came_to, rounds + 1
+    assert rounds > 3
+    assert kept(log) == [(200 + key, b"key-%d" % key, b"2") for key in range(100)]
+
+
+def test_a_reader_in_the_middle_keeps_its_view(tmp_path: Path) -> None:
+    log = sealed_log(tmp_path, [(b"a", b"1" * 50)], [(b"a", b"2" * 50)])
+    found = log.read(0, bytes_max=1000, end_offset=2)
+    assert found is not None
+    before = bytes(found.view)
+    compact(log)
+    assert bytes(found.view) == before
+    assert len(kept(log)) == 1
+
+
+def test_every_offset_can_still_be_asked_for(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", COMPACTED)
+    for number in range(100):
+        append_keyed(log, [(b"k%d" % (number % 7), b"v%d" % number)])
+    seal(log)
+    compact(log)
+    everything = keyed_records(log)
+    for offset in range(log.log_end_offset + 1):
+        assert keyed_records(log, offset) == [it for it in everything if it[0] >= offset]
+
+
+def test_times_are_found_after_compaction(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", COMPACTED)
+    for number in range(40):
+        append_keyed(log, [(b"k%d" % (number % 5), b"v")], timestamp=NOW + number)
+    seal(log)
+    compact(log)
+    found = log.offset_at_timestamp(NOW + 3)
+    assert found is not None
+    assert found.offset == 35
+    assert log.offset_at_timestamp(NOW + 38).offset == 38  # type: ignore[union-attr]  # it is there
+
+
+def test_segments_deleted_meanwhile_end_the_round_and_nothing_is_left_over(tmp_path: Path) -> None:
+    from pykbroker_storage.compaction import Compaction, at_full_speed, find_cleanable
+
+    log = open_log(tmp_path / "log", COMPACTED)
+    for number in range(40):
+        append_keyed(log, [(b"k%d" % (number % 5), b"v")])
+    cleanable = find_cleanable(
+        log.segments()[:-1],
+        log.configuration,
+        first_dirty_offset=0,
+        log_start_offset=0,
+        log_end_offset=40,
+        last_stable_offset=40,
+        now_ms=NOW,
+    )
+    round_ = Compaction.begin(
+        log, cleanable, now_ms=NOW, map_bytes_max=10_000, pace=at_full_speed()
+    )
+    round_.note_keys()
+    replacement = round_.write_next()
+    assert replacement is not None
+    log.advance_log_start(30, NOW)
+    assert round_.is_overtaken()
+    with pytest.raises(Overtaken):
+        round_.swap_in(replacement)
+    assert list((tmp_path / "log").glob("*.cleaned")) == []
+    assert [it[0] for it in keyed_records(log, 30)] == list(range(30, 40))
+
+
+def test_what_is_compacted_in_time_must_be_sealed_in_time(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", replace(LARGE, max_compaction_lag_ms=100))
+    append_keyed(log, [(b"a", b"1")])
+    append_keyed(log, [(b"a", b"2")], timestamp=NOW + 101)
+    assert log.segment_count == 2

@@ -63,6 +63,7 @@ class Broker:
         self.clock = clock
         self.chance = chance
         self.addresses: list[Address] = []
+        self.bound_port = 0
         self._ending = contextlib.AsyncExitStack()
         self._broker_epoch = UNKNOWN_BROKER_EPOCH
         self._high_watermarks: Callable[[], dict[tuple[str, int], int]] = dict
@@ -129,6 +130,7 @@ class Broker:
         for wanted in (parse_listener(it) for it in self.settings.listeners):
             listener = await bind(wanted.name, wanted.host, wanted.port, limits)
             self._ending.callback(listener.close)
+            self.bound_port = self.bound_port or listener.address.port
             listeners.append(listener)
             bound = Address(wanted.name, wanted.host, listener.address.port)
             self.addresses.append(advertised(bound, given))

@@ -93,7 +93,7 @@ def write_port_file(path: Path, broker: Broker) -> None:
     """Who waits for the file finds it whole."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.write_text(f"{broker.bootstrap.rpartition(':')[2]}\n")
+        unfinished.write_text(f"{broker.bound_port}\n")
         unfinished.replace(path)
     except OSError as reason:
         raise CannotBegin(f"--port-file {path}: {reason.strerror}") from reason

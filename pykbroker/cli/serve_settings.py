@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # A broker that nobody has secured yet is not for the whole network.
 DEFAULTS: Final = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
+# Whoever starts a broker for a test does not want to wait for members that will not come.
+EPHEMERAL_DEFAULTS: Final = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def given_properties(options: Namespace, data: str | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -24,7 +26,8 @@ def given_properties(options: Namespace, data: str | None) -> tuple[dict[str, st
     named = {ALIASES.get(name, name): value for name, value in options.settings}
     overrides = {**option_properties(options, data), **named}
     in_file = read_config(options.config) if options.config else {}
-    return {**DEFAULTS, **in_file}, overrides
+    defaults = {**DEFAULTS, **EPHEMERAL_DEFAULTS} if options.ephemeral else DEFAULTS
+    return {**defaults, **in_file}, overrides
 
 
 def option_properties(options: Namespace, data: str | None) -> dict[str, str]:

@@ -22,6 +22,8 @@ READY = re.compile(
     r"pykbroker ready bootstrap=127\.0\.0\.1:(\d+) node=(\d+) cluster=(\S+) in \d+\.\d\d s\n"
 )
 
+REBALANCE_DELAY = "group.initial.rebalance.delay.ms"
+
 # A process that ends badly: its clean end takes longer than anybody waits.
 SLOW_END = """
 import asyncio
@@ -69,9 +71,14 @@ def properties(*arguments: str) -> dict[str, str]:
         (("--rack", "r"), {"broker.rack": "r"}),
         (("--set", "log.dir=d", "--set", "a=b=c"), {"log.dirs": "d", "a": "b=c"}),
         (("--listen", "a:1", "--set", "listeners=X"), {"listeners": "X"}),
+        (("--data", "d"), {REBALANCE_DELAY: None}),
+        (("--ephemeral",), {REBALANCE_DELAY: "0"}),
+        (("--ephemeral", "--set", f"{REBALANCE_DELAY}=7"), {REBALANCE_DELAY: "7"}),
     ],
 )
-def test_options_stand_for_properties(arguments: tuple[str, ...], expected: dict[str, str]) -> None:
+def test_options_stand_for_properties(
+    arguments: tuple[str, ...], expected: dict[str, str | None]
+) -> None:
     given = properties(*arguments)
     assert {name: given.get(name) for name in expected} == expected
 
@@ -95,6 +102,15 @@ def test_it_says_in_one_line_that_it_serves_and_ends_cleanly(
     assert ready[2] == "4"
     assert port_file.read_text() == f"{ready[1]}\n"
     assert broker.stop() == 0
+
+
+def test_the_port_file_holds_the_bound_port_and_not_the_advertised_one(
+    start: Callable[..., BrokerProcess], tmp_path: Path, pykbroker: Run
+) -> None:
+    port_file = tmp_path / "port"
+    start("--port-file", str(port_file), "--advertise", "127.0.0.1:1")
+    address = f"127.0.0.1:{port_file.read_text().strip()}"
+    assert pykbroker("api-versions", "--bootstrap", address).exit_code == 0
 
 
 def test_ctrl_c_ends_a_command_without_a_word(start: Callable[..., BrokerProcess]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.operations import ALL_ON_A_TOPIC
 from pykbroker.internal_topics import is_internal
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.message import ZERO_UUID
@@ -75,6 +76,7 @@ def topic_row(
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
         partitions=[partition_row(partition) for partition in partitions],
+        topic_authorized_operations=ALL_ON_A_TOPIC,
     )
 
 
@@ -87,5 +89,9 @@ def partition_row(partition: PartitionImage) -> DescribeTopicPartitionsResponseP
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.in_sync,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+        eligible_leader_replicas=(),
+        last_known_elr=(),
         offline_replicas=(),
     )

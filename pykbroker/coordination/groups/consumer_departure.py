@@ -1,0 +1,83 @@
+"""How members leave a consumer group: by their own word, for a while, or because time ran out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups import consumer_records as records
+from pykbroker.coordination.groups.consumer_checks import identified
+from pykbroker.coordination.groups.consumer_decision import MEMBER_TIMERS, REVOCATION
+from pykbroker.coordination.groups.consumer_member import (
+    LEAVING_FOR_A_WHILE,
+    NO_HOLDING,
+    ConsumerMember,
+    MemberState,
+)
+from pykbroker.coordination.groups.consumer_migration import downgrade, is_due_for_downgrade
+from pykbroker.coordination.groups.consumer_subscription import drop_unused_regex
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pykbroker.coordination.groups.consumer_decision import Decision
+    from pykbroker.coordination.groups.consumer_memory import Memory
+    from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+
+def leave(
+    decision: Decision, memory: Memory, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Refusal:
+    """A heartbeat with an epoch below zero."""
+    member = identified(decision.state, request.member_id, request.instance_id)
+    if isinstance(member, Refusal):
+        return member
+    if request.member_epoch == LEAVING_FOR_A_WHILE:
+        go_away(decision, member)
+    else:
+        remove(decision, memory, [member], "left")
+    return ConsumerGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=member.member_id,
+        member_epoch=request.member_epoch,
+        heartbeat_interval_ms=0,
+    )
+
+
+def go_away(decision: Decision, member: ConsumerMember) -> None:
+    """A static member keeps its place and its partitions until its session ends."""
+    away = replace(member, epoch=LEAVING_FOR_A_WHILE, revoking=NO_HOLDING)
+    if away != member:
+        decision.write(records.progress(decision.group_id, away))
+    decision.let_sleep(REVOCATION, member.member_id)
+
+
+def fence(decision: Decision, memory: Memory, kind: str, member_id: str) -> None:
+    """A timer of a member has rung."""
+    member = decision.state.members.get(member_id)
+    if member is None or (
+        kind == REVOCATION and member.state is not MemberState.UNREVOKED_PARTITIONS
+    ):
+        return
+    remove(decision, memory, [member], f"was fenced ({kind.replace('-', ' ')} timeout)")
+
+
+def remove(decision: Decision, memory: Memory, members: Sequence[ConsumerMember], why: str) -> None:
+    """Forget members; the others share what they had, or go on in a classic group."""
+    leaving = {it.member_id for it in members}
+    for member in members:
+        memory.asked_to_rejoin_at_ms.pop(member.member_id, None)
+        decision.draft.because(f"group {decision.group_id}: member {member.member_id} {why}")
+    if is_due_for_downgrade(decision.state, leaving, decision.settings):
+        downgrade(decision, leaving, rebalances=True)
+        return
+    for member in members:
+        decision.write(*records.without_member(decision.group_id, member.member_id))
+        drop_unused_regex(decision, member.topic_regex)
+        for kind in MEMBER_TIMERS:
+            decision.let_sleep(kind, member.member_id)
+    state = decision.state
+    metadata_hash = memory.fingerprint(state.topic_names(), decision.topics)
+    decision.write(records.group_epoch(state.group_id, state.epoch + 1, metadata_hash))

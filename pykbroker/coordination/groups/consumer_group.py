@@ -1,0 +1,272 @@
+"""A group of the next-generation protocol (KIP-848), as those outside of it see it.
+
+Members say what they want and what they own, in heartbeats; the coordinator decides who reads what
+and leads each member there in small steps. A decision is an outcome; the state changes by replay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups import consumer_classic_members as classic_members
+from pykbroker.coordination.groups import consumer_commits as commits
+from pykbroker.coordination.groups import consumer_records as records
+from pykbroker.coordination.groups.consumer_checks import malformed
+from pykbroker.coordination.groups.consumer_decision import REVOCATION, SESSION, Decision
+from pykbroker.coordination.groups.consumer_departure import fence, leave
+from pykbroker.coordination.groups.consumer_describe import describe
+from pykbroker.coordination.groups.consumer_heartbeat import hear, refuse
+from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
+from pykbroker.coordination.groups.consumer_memory import Memory
+from pykbroker.coordination.groups.consumer_migration import upgrade
+from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
+from pykbroker.coordination.groups.draft import Draft
+from pykbroker.coordination.groups.group import GroupKind
+from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE
+from pykbroker.coordination.outcome import Outcome, Reply
+from pykbroker_protocol.errors import ErrorCode, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pykbroker.coordination.groups.classic_group import ClassicGroup
+    from pykbroker.coordination.groups.classic_member import Joining
+    from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+    from pykbroker.coordination.groups.consumer_topics import TopicsView
+    from pykbroker.coordination.outcome import Ticket, Write
+    from pykbroker_protocol.message import Message
+    from pykbroker_protocol.messages.consumer_group_describe import DescribedGroup
+    from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+    from pykbroker_protocol.messages.heartbeat import HeartbeatRequest
+    from pykbroker_protocol.messages.leave_group import LeaveGroupRequest
+    from pykbroker_protocol.messages.sync_group import SyncGroupRequest
+
+
+class ConsumerGroup:
+    """Its `state` is what the log says; its `memory` may be lost."""
+
+    kind = GroupKind.CONSUMER
+    protocol_type = CONSUMER_PROTOCOL_TYPE
+
+    def __init__(self, group_id: str) -> None:
+        self.state = ConsumerGroupState(group_id)
+        self.memory = Memory()
+
+    # --- what the log says
+
+    def replay(self, key: Message, value: Message | None) -> None:
+        """Take in a record of types 3 to 8 or 16; that the group is gone, its keeper sees."""
+        self.state.replay(key, value)
+
+    def loaded(self, *, now_ms: int, settings: ConsumerGroupSettings) -> Outcome:
+        """The timers of a group that was read from the log: all clocks start afresh."""
+        draft = Draft(now_ms)
+        for member in self.state.members.values():
+            name = (self.group_id, member.member_id)
+            draft.wake(SESSION, *name, after_ms=session_timeout_ms(member, settings))
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                draft.wake(REVOCATION, *name, after_ms=member.rebalance_timeout_ms)
+        return draft.outcome()
+
+    # --- members of the next generation
+
+    def heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        *,
+        ticket: Ticket,
+        version: int,
+        client_id: str,
+        client_host: str,
+        new_member_id: str,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+        upgraded_from: ClassicGroup | None = None,
+    ) -> Outcome:
+        """Answer a heartbeat; `new_member_id` is for members of old that bring none along.
+
+        A classic group is carried over if this is a new group and the heartbeat joins it.
+        """
+        decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+        response = malformed(request, version, settings)
+        if response is None and upgraded_from is not None:
+            response = upgrade(decision, upgraded_from)
+        if response is not None:
+            return refused(ticket, response)
+        if request.member_epoch < JOINING:
+            answer = leave(decision, self.memory, request)
+        else:
+            answer = hear(
+                decision,
+                self.memory,
+                request if request.member_id else request.replace(member_id=new_member_id),
+                client_id=client_id,
+                client_host=client_host,
+            )
+        if isinstance(answer, Refusal):
+            return refused(ticket, answer)
+        return decision.answer(ticket, answer)
+
+    # --- members of the classic protocol
+
+    def join(
+        self,
+        joining: Joining,
+        *,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> Outcome:
+        decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+        response = classic_members.join(decision, self.memory, joining)
+        if response.error_code != ErrorCode.NONE:
+            return Outcome(replies=(Reply(joining.ticket, response),))
+        return decision.answer(joining.ticket, response)
+
+    def sync(
+        self,
+        request: SyncGroupRequest,
+        *,
+        ticket: Ticket,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> Outcome:
+        decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+        return decision.answer(ticket, classic_members.sync(decision, self.memory, request))
+
+    def classic_heartbeat(
+        self,
+        request: HeartbeatRequest,
+        *,
+        ticket: Ticket,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> Outcome:
+        decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+        return decision.answer(ticket, classic_members.hear(decision, self.memory, request))
+
+    def leave(
+        self,
+        request: LeaveGroupRequest,
+        *,
+        ticket: Ticket,
+        version: int,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> Outcome:
+        """Members of both protocols may be removed this way, by themselves or by an operator."""
+        decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+        response = classic_members.leave(decision, self.memory, request, version)
+        return decision.answer(ticket, response)
+
+    # --- time
+
+    def timer_fired(
+        self,
+        kind: str,
+        member_id: str,
+        *,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> Outcome:
+        """One of `MEMBER_TIMERS` has rung."""
+        decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+        fence(decision, self.memory, kind, member_id)
+        return decision.draft.outcome()
+
+    # --- what others ask of a group of either protocol
+
+    @property
+    def group_id(self) -> str:
+        return self.state.group_id
+
+    @property
+    def state_name(self) -> str:
+        return self.state.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.state.members
+
+    def describe(self, *, topics: TopicsView, settings: ConsumerGroupSettings) -> DescribedGroup:
+        return describe(self.state, topics, settings)
+
+    def refusal_of_commit(
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        transactional: bool,
+        version: int,
+        places: Iterable[tuple[bytes, int]] | None = None,
+    ) -> ErrorCode:
+        """Whether this member may commit; `places` are topic ids and partitions, if known.
+
+        A member that lags behind its epoch may still commit what it had then and has now.
+        """
+        return commits.refusal_of_commit(
+            self.state,
+            commits.Committer(
+                member_id=member_id,
+                instance_id=instance_id,
+                epoch=generation,
+                is_transactional=transactional,
+                version=version,
+            ),
+            places,
+        )
+
+    def refusal_of_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:
+        return commits.refusal_of_fetch(self.state, member_id, member_epoch)
+
+    def refusal_of_offset_deletion(self) -> ErrorCode:
+        """Topics that members read are kept; `reads_topic` tells them."""
+        return ErrorCode.NONE
+
+    def refusal_of_deletion(self) -> ErrorCode:
+        return ErrorCode.NONE if self.is_empty else ErrorCode.NON_EMPTY_GROUP
+
+    def reads_topic(self, topic: str) -> bool:
+        return topic in self.state.topic_names()
+
+    def offset_ages_from_ms(self, commit_timestamp_ms: int) -> int | None:
+        return commit_timestamp_ms
+
+    def tombstones(self) -> Sequence[Write]:
+        return records.without_group(self.group_id, list(self.state.members), self.state.regexes)
+
+
+def session_timeout_ms(member: ConsumerMember, settings: ConsumerGroupSettings) -> int:
+    if member.classic is None:
+        return settings.session_timeout_ms
+    return member.classic.session_timeout_ms
+
+
+def refused(ticket: Ticket, refusal: Refusal) -> Outcome:
+    """A refused request leaves nothing behind."""
+    return Outcome(replies=(Reply(ticket, refuse(refusal)),))
+
+
+def refuse_heartbeat_without_group(
+    request: ConsumerGroupHeartbeatRequest,
+    *,
+    ticket: Ticket,
+    version: int,
+    is_classic: bool,
+    settings: ConsumerGroupSettings,
+) -> Outcome:
+    """The answer to a heartbeat that does not join, where there is no group or a classic one."""
+    if refusal := malformed(request, version, settings):
+        return refused(ticket, refusal)
+    kind = "Group" if is_classic or request.member_epoch < JOINING else "Consumer group"
+    words = "is not a consumer group" if is_classic else "not found"
+    return refused(
+        ticket,
+        Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} {words}."),
+    )

@@ -1,0 +1,231 @@
+"""A group changes its protocol while its members go on: to the next generation and back.
+
+It goes up when the first member of the next generation joins, and back when the last one leaves.
+Both ways the old group's records are removed and the new group's written in one batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups import consumer_classic_protocol as classic
+from pykbroker.coordination.groups import consumer_records as records
+from pykbroker.coordination.groups.classic_answers import refused_join, refused_sync
+from pykbroker.coordination.groups.classic_rebalance import JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
+from pykbroker.coordination.groups.consumer_classic_protocol import UnreadableBytes
+from pykbroker.coordination.groups.consumer_decision import (
+    DOWNGRADED,
+    MEMBER_TIMERS,
+    SESSION,
+    Decision,
+)
+from pykbroker.coordination.groups.consumer_member import ConsumerMember, numbers
+from pykbroker.coordination.groups.consumer_topics import fingerprint
+from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE
+from pykbroker.coordination.outcome import Write
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.internal_topics.classic_groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from pykbroker_protocol.internal_topics.consumer_groups import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from pykbroker.coordination.groups.classic_group import ClassicGroup
+    from pykbroker.coordination.groups.classic_member import Member
+    from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+    from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
+    from pykbroker.coordination.groups.consumer_topics import TopicsView
+
+GROUP_METADATA_VERSION = 3
+"""The version in which Apache Kafka 4 writes classic groups."""
+
+
+# Up
+
+
+def refused_upgrade(group: ClassicGroup, settings: ConsumerGroupSettings) -> Refusal | None:
+    """A group without members is never in the way."""
+    if not group.members:
+        return None
+    if not settings.migration_policy.allows_upgrade:
+        return cannot_upgrade(group, "the online upgrade is disabled")
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return cannot_upgrade(group, "the group does not use the consumer embedded protocol")
+    if len(group.members) >= settings.members_max:
+        return cannot_upgrade(
+            group,
+            "the group size exceeds the consumer group maximum size; "
+            f"the maximum is {settings.members_max}",
+        )
+    return None
+
+
+def cannot_upgrade(group: ClassicGroup, why: str) -> Refusal:
+    return Refusal(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {group.group_id} to consumer group because {why}.",
+    )
+
+
+def upgrade(decision: Decision, group: ClassicGroup) -> Refusal | None:
+    """Carry a classic group over; the decision goes on with the group that results."""
+    if refusal := refused_upgrade(group, decision.settings):
+        return refusal
+    try:
+        members = [carried_over(it, group, decision.topics) for it in group.members.values()]
+    except UnreadableBytes as error:
+        return cannot_upgrade(group, f"a member's bytes cannot be read: {error}")
+    let_go(group, decision)
+    if members:
+        write_carried_over(decision, group, members)
+    return None
+
+
+def let_go(group: ClassicGroup, decision: Decision) -> None:
+    """Forget the classic group; whoever waits in it is told to join what comes after it."""
+    draft = decision.draft
+    draft.write(group.tombstones())
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+    for member in group.members.values():
+        draft.reply(member.join_ticket, refused_join(code, member.member_id))
+        draft.reply(member.sync_ticket, refused_sync(code))
+    for member_id in (*group.members, *group.pending):
+        draft.let_sleep(SESSION_TIMER, group.group_id, member_id)
+    for kind in (JOIN_TIMER, SYNC_TIMER):
+        draft.let_sleep(kind, group.group_id)
+
+
+def write_carried_over(
+    decision: Decision, group: ClassicGroup, members: list[ConsumerMember]
+) -> None:
+    group_id, generation = group.group_id, group.generation
+    names = frozenset[str]().union(*(it.topic_names for it in members))
+    held = {it.member_id: numbers(it.assigned) for it in members}
+    decision.write(
+        *(records.subscription(group_id, it) for it in members),
+        records.group_epoch(group_id, generation, fingerprint(names, decision.topics)),
+        *(records.target(group_id, it, held[it]) for it in held),
+        records.assignment_epoch(group_id, generation, 0),
+        *(records.progress(group_id, it) for it in members),
+    )
+    for member in group.members.values():
+        decision.wake(SESSION, member.member_id, after_ms=member.session_timeout_ms)
+    decision.draft.because(f"group {group_id}: {len(members)} classic members carried over")
+
+
+def carried_over(member: Member, group: ClassicGroup, topics: TopicsView) -> ConsumerMember:
+    """What the last assignment gave to a member is its target, and it has reached it."""
+    first_protocol = next(iter(member.protocols.values()))
+    chosen = member.protocols.get(group.protocol or "", first_protocol)
+    subscription = classic.read_subscription(chosen)
+    generation = group.generation
+    assigned = classic.read_assignment(member.assignment, topics)
+    return ConsumerMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=frozenset(subscription.topics),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=classic_metadata(member.session_timeout_ms, member.protocols.items()),
+        epoch=generation,
+        previous_epoch=generation,
+        assigned={it: dict.fromkeys(sorted(assigned[it]), generation) for it in assigned},
+    )
+
+
+def classic_metadata(
+    session_timeout_ms: int, protocols: Iterable[tuple[str, bytes]]
+) -> ClassicMemberMetadata:
+    return ClassicMemberMetadata(
+        session_timeout_ms=session_timeout_ms,
+        supported_protocols=[ClassicProtocol(name=name, metadata=data) for name, data in protocols],
+    )
+
+
+# Down
+
+
+def is_due_for_downgrade(
+    state: ConsumerGroupState, leaving: Collection[str], settings: ConsumerGroupSettings
+) -> bool:
+    staying = [it for it in state.members.values() if it.member_id not in leaving]
+    return (
+        0 < len(staying) <= settings.classic_members_max
+        and all(it.classic is not None for it in staying)
+        and settings.migration_policy.allows_downgrade
+    )
+
+
+def downgrade(decision: Decision, leaving: Collection[str], *, rebalances: bool) -> None:
+    """Turn the group into a classic one of the members that stay."""
+    state, group_id = decision.state, decision.group_id
+    staying = [it for it in state.members.values() if it.member_id not in leaving]
+    classic_group = as_classic_group(state, staying, decision)
+    decision.draft.write(records.without_group(group_id, list(state.members), state.regexes))
+    decision.draft.write([classic_group])
+    for member_id in state.members:
+        for kind in MEMBER_TIMERS:
+            decision.let_sleep(kind, member_id)
+    for member in staying:
+        assert member.classic is not None
+        decision.wake(SESSION_TIMER, member.member_id, after_ms=member.classic.session_timeout_ms)
+    if rebalances:
+        decision.draft.wake(DOWNGRADED, group_id, after_ms=0)
+    decision.draft.because(f"group {group_id}: only classic members are left, it is classic again")
+
+
+def as_classic_group(
+    state: ConsumerGroupState, members: list[ConsumerMember], decision: Decision
+) -> Write:
+    protocol = shared_protocol(members)
+    value = GroupMetadataValue(
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        generation=state.epoch,
+        protocol=protocol,
+        leader=members[0].member_id,
+        current_state_timestamp=decision.now_ms,
+        members=[as_classic_member(it, protocol, state, decision.topics) for it in members],
+    )
+    return Write(GroupMetadataKey(group=state.group_id), value, GROUP_METADATA_VERSION)
+
+
+def shared_protocol(members: list[ConsumerMember]) -> str:
+    """The first choice of the first member that all others know; a join sees to it that one is."""
+    offered = [[it.name for it in protocols_of(member)] for member in members]
+    return next(
+        (name for name in offered[0] if all(name in names for names in offered)), offered[0][0]
+    )
+
+
+def protocols_of(member: ConsumerMember) -> Sequence[ClassicProtocol]:
+    assert member.classic is not None
+    return member.classic.supported_protocols
+
+
+def as_classic_member(
+    member: ConsumerMember, protocol: str, state: ConsumerGroupState, topics: TopicsView
+) -> MemberMetadata:
+    assert member.classic is not None
+    protocols = {it.name: bytes(it.metadata) for it in protocols_of(member)}
+    subscription = protocols.get(protocol, next(iter(protocols.values())))
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.classic.session_timeout_ms,
+        subscription=subscription,
+        assignment=classic.write_assignment(
+            state.target_of(member.member_id), topics, classic.version_of(subscription)
+        ),
+    )

@@ -1,0 +1,150 @@
+"""The consumer groups among the groups of one partition of `__consumer_offsets`.
+
+It shares the table of groups with whoever keeps the classic ones, and speaks for a group id as
+long as a consumer group stands there, or for a heartbeat that would put one there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups.classic_group import ClassicGroup
+from pykbroker.coordination.groups.classic_rebalance import rebalance
+from pykbroker.coordination.groups.consumer_decision import DOWNGRADED, MEMBER_TIMERS
+from pykbroker.coordination.groups.consumer_describe import describe_missing
+from pykbroker.coordination.groups.consumer_group import (
+    ConsumerGroup,
+    refuse_heartbeat_without_group,
+)
+from pykbroker.coordination.groups.consumer_member import JOINING
+from pykbroker.coordination.groups.draft import Draft
+from pykbroker_protocol.internal_topics import consumer_groups as log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+    from pykbroker.coordination.groups.consumer_topics import TopicsView
+    from pykbroker.coordination.groups.group import Group
+    from pykbroker.coordination.groups.settings import GroupSettings
+    from pykbroker.coordination.outcome import Outcome, Ticket
+    from pykbroker_protocol.message import Message
+    from pykbroker_protocol.messages.consumer_group_describe import DescribedGroup
+    from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+ConsumerGroupKey = (
+    log.ConsumerGroupMetadataKey
+    | log.ConsumerGroupPartitionMetadataKey
+    | log.ConsumerGroupMemberMetadataKey
+    | log.ConsumerGroupTargetAssignmentMetadataKey
+    | log.ConsumerGroupTargetAssignmentMemberKey
+    | log.ConsumerGroupCurrentMemberAssignmentKey
+    | log.ConsumerGroupRegularExpressionKey
+)
+
+
+class ConsumerGroups:
+    __slots__ = ("groups", "settings")
+
+    def __init__(self, groups: dict[str, Group], settings: ConsumerGroupSettings) -> None:
+        self.groups = groups
+        self.settings = settings
+
+    def find(self, group_id: str) -> ConsumerGroup | None:
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        *,
+        ticket: Ticket,
+        version: int,
+        client_id: str,
+        client_host: str,
+        new_member_id: str,
+        now_ms: int,
+        topics: TopicsView,
+    ) -> Outcome:
+        """Answer a heartbeat; one that joins makes the group, or turns a classic one into it."""
+        found = self.groups.get(request.group_id)
+        classic = found if isinstance(found, ClassicGroup) else None
+        group = self.find(request.group_id)
+        if group is None and request.member_epoch != JOINING:
+            return refuse_heartbeat_without_group(
+                request,
+                ticket=ticket,
+                version=version,
+                is_classic=classic is not None,
+                settings=self.settings,
+            )
+        return (group or ConsumerGroup(request.group_id)).heartbeat(
+            request,
+            ticket=ticket,
+            version=version,
+            client_id=client_id,
+            client_host=client_host,
+            new_member_id=new_member_id,
+            now_ms=now_ms,
+            topics=topics,
+            settings=self.settings,
+            upgraded_from=classic,
+        )
+
+    def describe(self, group_ids: Iterable[str], *, topics: TopicsView) -> list[DescribedGroup]:
+        return [
+            group.describe(topics=topics, settings=self.settings)
+            if (group := self.find(group_id)) is not None
+            else describe_missing(group_id, is_classic=group_id in self.groups)
+            for group_id in group_ids
+        ]
+
+    def replay(self, key: ConsumerGroupKey, value: Message | None) -> None:
+        """Take a record in; the tombstone of the group's epoch is the last of those that end it."""
+        group = self.find(key.group_id)
+        match key, value:
+            case log.ConsumerGroupMetadataKey(), None:
+                if group is not None:
+                    del self.groups[key.group_id]
+            case _, None if group is None:
+                pass  # what compaction has left of a group that is gone
+            case _:
+                if group is None:
+                    group = self.groups[key.group_id] = ConsumerGroup(key.group_id)
+                group.replay(key, value)
+
+    def loaded(self, now_ms: int) -> list[Outcome]:
+        return [
+            group.loaded(now_ms=now_ms, settings=self.settings)
+            for group in self.groups.values()
+            if isinstance(group, ConsumerGroup)
+        ]
+
+    def timer(
+        self,
+        name: tuple[str, ...],
+        *,
+        now_ms: int,
+        topics: TopicsView,
+        classic_settings: GroupSettings,
+    ) -> Outcome | None:
+        """Answer a timer of a consumer group, or of one that has just ceased to be one.
+
+        None for a timer of somebody else, and for one whose group is gone.
+        """
+        match name:
+            case (kind, group_id, member_id) if kind in MEMBER_TIMERS:
+                group = self.find(group_id)
+                if group is None:
+                    return None
+                return group.timer_fired(
+                    kind, member_id, now_ms=now_ms, topics=topics, settings=self.settings
+                )
+            case (kind, group_id) if kind == DOWNGRADED:
+                draft = Draft(now_ms)
+                classic = self.groups.get(group_id)
+                if isinstance(classic, ClassicGroup):
+                    why = "the last member of the next generation has left"
+                    rebalance(classic, draft, classic_settings, why)
+                return draft.outcome()
+        return None

@@ -1,0 +1,237 @@
+"""Consumers of both protocols, as far as a coordinator can tell them from real ones.
+
+What a client owns is what it was told and has not yet said that it gave up. Answers may be lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from pykbroker.coordination.groups.consumer_classic_protocol import read_assignment
+from pykbroker_protocol.compiler import encode
+from pykbroker_protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from pykbroker_protocol.messages.heartbeat import HeartbeatRequest
+from pykbroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pykbroker_protocol.messages.leave_group import MemberIdentity
+from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.coordination.consumer.world import GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.coordination.consumer.world import World
+
+Places = frozenset[tuple[bytes, int]]
+
+CODES = {int(code): code for code in ErrorCode}
+REBALANCE_TIMEOUT_MS = 60_000
+CLASSIC_SESSION_TIMEOUT_MS = 45_000
+
+
+class Client(Protocol):
+    member_id: str
+    owned: Places
+
+    def beat(self, *, answer_is_lost: bool = False) -> ErrorCode:
+        """One round of whatever keeps this client in its group."""
+
+    def leave(self) -> ErrorCode: ...
+
+
+@dataclass
+class Consumer:
+    """Speaks the next generation's protocol."""
+
+    world: World
+    member_id: str
+    topics: list[str] = field(default_factory=list)
+    regex: str | None = None
+    instance_id: str | None = None
+    epoch: int = 0
+    owned: Places = frozenset()
+    revoked: bool = True
+    """Whether what it owns is all that it was told to keep, and it has to say so."""
+    last_request: ConsumerGroupHeartbeatRequest | None = None
+
+    def beat(self, *, answer_is_lost: bool = False) -> ErrorCode:
+        request = self.next_request()
+        self.last_request = request
+        answer = self.world.heartbeat(request, client=self.member_id)
+        return ErrorCode.NONE if answer_is_lost else self.hear(answer)
+
+    def beat_twice(self) -> None:
+        """The same frame arrives again, late; its answer is not waited for."""
+        if self.last_request is not None:
+            self.world.heartbeat(self.last_request, client=self.member_id)
+
+    def next_request(self) -> ConsumerGroupHeartbeatRequest:
+        if self.epoch <= 0:
+            self.epoch, self.owned = 0, frozenset()
+        return ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self.instance_id,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            subscribed_topic_names=self.topics,
+            subscribed_topic_regex=self.regex,
+            topic_partitions=as_wire(self.owned),
+        )
+
+    def hear(self, answer: ConsumerGroupHeartbeatResponse) -> ErrorCode:
+        code = CODES[answer.error_code]
+        if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+            self.epoch, self.owned = 0, frozenset()
+        elif code is ErrorCode.NONE:
+            self.epoch = answer.member_epoch
+            if answer.assignment is not None:
+                self.owned = from_wire(answer.assignment.topic_partitions)
+        return code
+
+    def leave(self, epoch: int = -1) -> ErrorCode:
+        answer = self.world.heartbeat(
+            ConsumerGroupHeartbeatRequest(
+                group_id=GROUP,
+                member_id=self.member_id,
+                member_epoch=epoch,
+                instance_id=self.instance_id,
+            )
+        )
+        self.epoch, self.owned = 0, frozenset()
+        return CODES[answer.error_code]
+
+
+def as_wire(places: Places) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(topic_id=topic_id, partitions=sorted(p for t, p in places if t == topic_id))
+        for topic_id in sorted({topic_id for topic_id, _ in places})
+    ]
+
+
+def from_wire(topics: Sequence[TopicPartitions]) -> Places:
+    return frozenset((it.topic_id, partition) for it in topics for partition in it.partitions)
+
+
+@dataclass
+class ClassicConsumer:
+    """Speaks the classic protocol, with an assignor that lets it keep what it owns meanwhile."""
+
+    world: World
+    member_id: str
+    topics: list[str] = field(default_factory=list)
+    instance_id: str | None = None
+    generation: int = -1
+    owned: Places = frozenset()
+    must_join: bool = True
+    is_cooperative: bool = True
+
+    def beat(self, *, answer_is_lost: bool = False) -> ErrorCode:
+        if self.must_join:
+            return self.join(answer_is_lost=answer_is_lost)
+        answer = self.world.beat(
+            HeartbeatRequest(
+                group_id=GROUP,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.instance_id,
+            )
+        )
+        return ErrorCode.NONE if answer_is_lost else self.hear(CODES[answer.error_code])
+
+    def hear(self, code: ErrorCode) -> ErrorCode:
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            self.generation, self.owned = -1, frozenset()
+        if code is not ErrorCode.NONE:
+            self.must_join = True
+        return code
+
+    def join(self, *, answer_is_lost: bool = False) -> ErrorCode:
+        if not self.is_cooperative:
+            self.owned = frozenset()
+        answer = self.world.join(self.join_request(), client=self.member_id)
+        if answer is None or answer_is_lost:
+            return ErrorCode.NONE
+        if answer.error_code != ErrorCode.NONE:
+            return self.hear(CODES[answer.error_code])
+        self.generation, self.must_join = answer.generation_id, False
+        leads = answer.leader == answer.member_id
+        members = [it.member_id for it in answer.members] if leads else []
+        return self.sync(members)
+
+    def join_request(self) -> JoinGroupRequest:
+        subscription = ConsumerProtocolSubscription(
+            topics=self.topics,
+            owned_partitions=[
+                TopicPartition(topic=topic.name, partitions=it.partitions)
+                for it in as_wire(self.owned)
+                if (topic := self.world.topics.topic_of_id(it.topic_id)) is not None
+            ],
+            generation_id=self.generation,
+        )
+        return JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=CLASSIC_SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=versioned(subscription))],
+        )
+
+    def sync(self, members: list[str]) -> ErrorCode:
+        """A leader of a classic group gives everything to the first member."""
+        shares = [
+            ConsumerProtocolAssignmentTopicPartition(
+                topic=it.name, partitions=range(it.partition_count)
+            )
+            for it in map(self.world.topics.topic, self.topics)
+            if it is not None
+        ]
+        assignments = [ConsumerProtocolAssignment(assigned_partitions=shares)]
+        assignments += [ConsumerProtocolAssignment(assigned_partitions=[])] * len(members)
+        answer = self.world.sync(
+            SyncGroupRequest(
+                group_id=GROUP,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.instance_id,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=[
+                    SyncGroupRequestAssignment(member_id=it, assignment=versioned(share))
+                    for it, share in zip(members, assignments, strict=False)
+                ],
+            )
+        )
+        if answer is None:
+            return ErrorCode.NONE
+        if answer.error_code != ErrorCode.NONE:
+            return self.hear(CODES[answer.error_code])
+        share = read_assignment(bytes(answer.assignment), self.world.topics)
+        told = frozenset((topic_id, it) for topic_id in share for it in share[topic_id])
+        if not self.owned <= told:
+            self.must_join = True  # it has revoked, and says so
+        self.owned = told
+        return ErrorCode.NONE
+
+    def leave(self) -> ErrorCode:
+        identity = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
+        answer = self.world.leave(identity)
+        self.generation, self.owned, self.must_join = -1, frozenset(), True
+        return CODES[answer.members[0].error_code]
+
+
+def versioned(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment) -> bytes:
+    return (3).to_bytes(2, "big") + encode(message, 3)

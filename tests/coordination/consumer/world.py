@@ -1,0 +1,299 @@
+"""Groups of both protocols with a log, a clock, timers and topics, all in memory.
+
+Every record goes through its bytes, and after every step a group read anew from the log must be
+the same as the one that lived through it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups.classic_member import Joining
+from pykbroker.coordination.groups.consumer_requests import ConsumerGroupKey, ConsumerGroups
+from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+from pykbroker.coordination.groups.consumer_topics import TopicView
+from pykbroker.coordination.groups.registry import Groups
+from pykbroker.coordination.groups.settings import GroupSettings
+from pykbroker.coordination.outcome import SetTimer
+from pykbroker_protocol.compiler import decode, encode
+from pykbroker_protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from pykbroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pykbroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from pykbroker_protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pykbroker.coordination.groups.consumer_group import ConsumerGroup
+    from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
+    from pykbroker.coordination.outcome import Outcome, Write
+    from pykbroker_protocol.message import Message
+
+GROUP = "fleet"
+CLASSIC_SETTINGS = GroupSettings(initial_rebalance_delay_ms=0, session_timeout_ms_min=1)
+
+
+@dataclass
+class Topics:
+    """The cluster's topics; every change is a new version."""
+
+    by_name: dict[str, TopicView] = field(default_factory=dict)
+    version: int = 0
+
+    def put(self, name: str, partition_count: int, racks: Iterable[Iterable[str]] = ()) -> None:
+        self.version += 1
+        known = self.by_name.get(name)
+        self.by_name[name] = TopicView(
+            topic_id=known.topic_id if known else self.version.to_bytes(16, "big"),
+            name=name,
+            partition_count=partition_count,
+            racks=tuple(map(frozenset, racks)),
+        )
+
+    def delete(self, name: str) -> None:
+        self.version += 1
+        del self.by_name[name]
+
+    def topic(self, name: str) -> TopicView | None:
+        return self.by_name.get(name)
+
+    def topic_of_id(self, topic_id: bytes) -> TopicView | None:
+        return next((it for it in self.by_name.values() if it.topic_id == topic_id), None)
+
+    def names(self) -> Iterable[str]:
+        return tuple(self.by_name)
+
+
+class World:
+    def __init__(self, settings: ConsumerGroupSettings | None = None) -> None:
+        self.settings = settings or ConsumerGroupSettings()
+        self.topics = Topics()
+        self.now_ms = 1_000_000
+        self.log: list[Write] = []
+        self.timers: dict[tuple[str, ...], int] = {}
+        self.written: list[Write] = []
+        """Since the last step began."""
+        self.answers: dict[int, Message] = {}
+        self.tickets = 0
+        self.start()
+
+    def start(self) -> None:
+        self.classic = Groups(CLASSIC_SETTINGS)
+        self.consumers = ConsumerGroups(self.classic.groups, self.settings)
+
+    @property
+    def group(self) -> ConsumerGroup:
+        group = self.consumers.find(GROUP)
+        assert group is not None
+        return group
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        return self.group.state
+
+    # What follows from a decision
+
+    def carry_out(self, outcome: Outcome) -> None:
+        for write in outcome.writes:
+            self.append(write)
+        for timer in outcome.timers:
+            if isinstance(timer, SetTimer):
+                self.timers[timer.name] = timer.at_ms
+            else:
+                self.timers.pop(timer.name, None)
+        for reply in outcome.replies:
+            self.answers[reply.ticket] = reply.response
+
+    def append(self, write: Write) -> None:
+        key = decode(type(write.key), 0, encode(write.key, 0))
+        value = write.value
+        if value is not None:
+            value = decode(type(value), write.value_version, encode(value, write.value_version))
+        self.log.append(write._replace(key=key, value=value))
+        self.written.append(write)
+        self.replay(key, value)
+
+    def replay(self, key: Message, value: Message | None) -> None:
+        if isinstance(key, ConsumerGroupKey):
+            self.consumers.replay(key, value)
+        else:
+            self.classic.replay(key, value)
+
+    def pass_time(self, duration_ms: int) -> None:
+        """Timers ring in the order of their times."""
+        end_ms = self.now_ms + duration_ms
+        while due := [(at_ms, name) for name, at_ms in self.timers.items() if at_ms <= end_ms]:
+            at_ms, name = min(due)
+            del self.timers[name]
+            self.now_ms = max(self.now_ms, at_ms)
+            outcome = self.consumers.timer(
+                name, now_ms=self.now_ms, topics=self.topics, classic_settings=CLASSIC_SETTINGS
+            )
+            self.carry_out(outcome or self.classic.timer(name, self.now_ms))
+        self.now_ms = end_ms
+
+    def restart(self) -> None:
+        """The coordinator crashes; another one reads the log."""
+        self.start()
+        self.timers.clear()
+        for write in self.log:
+            self.replay(write.key, write.value)
+        for outcome in self.consumers.loaded(self.now_ms):
+            self.carry_out(outcome)
+
+    # Requests
+
+    def ticket(self) -> int:
+        self.tickets += 1
+        return self.tickets
+
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, *, version: int = 1, client: str = "client"
+    ) -> ConsumerGroupHeartbeatResponse:
+        ticket = self.ticket()
+        outcome = self.consumers.heartbeat(
+            request,
+            ticket=ticket,
+            version=version,
+            client_id=client,
+            client_host="/127.0.0.1",
+            new_member_id=f"new-{ticket}",
+            now_ms=self.now_ms,
+            topics=self.topics,
+        )
+        self.carry_out(outcome)
+        answer = self.answers[ticket]
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+        return answer
+
+    def join(
+        self, request: JoinGroupRequest, *, version: int = 9, client: str = "client"
+    ) -> JoinGroupResponse | None:
+        ticket = self.ticket()
+        joining = Joining(
+            request=request,
+            version=version,
+            ticket=ticket,
+            client_id=client,
+            client_host="/127.0.0.1",
+            new_member_id=f"new-{ticket}",
+        )
+        group = self.consumers.find(GROUP)
+        if group is None or group.is_empty:
+            self.carry_out(
+                self.classic.join_group(
+                    request,
+                    version=version,
+                    ticket=ticket,
+                    client_id=client,
+                    client_host="/127.0.0.1",
+                    new_member_id=joining.new_member_id,
+                    now_ms=self.now_ms,
+                )
+            )
+        else:
+            self.carry_out(
+                group.join(joining, now_ms=self.now_ms, topics=self.topics, settings=self.settings)
+            )
+        answer = self.answers.get(ticket)
+        assert answer is None or isinstance(answer, JoinGroupResponse)
+        return answer
+
+    def sync(self, request: SyncGroupRequest) -> SyncGroupResponse | None:
+        ticket = self.ticket()
+        group = self.consumers.find(GROUP)
+        if group is None:
+            self.carry_out(
+                self.classic.sync_group(request, version=5, ticket=ticket, now_ms=self.now_ms)
+            )
+        else:
+            self.carry_out(
+                group.sync(
+                    request,
+                    ticket=ticket,
+                    now_ms=self.now_ms,
+                    topics=self.topics,
+                    settings=self.settings,
+                )
+            )
+        answer = self.answers.get(ticket)
+        assert answer is None or isinstance(answer, SyncGroupResponse)
+        return answer
+
+    def beat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        ticket = self.ticket()
+        group = self.consumers.find(GROUP)
+        if group is None:
+            self.carry_out(self.classic.heartbeat(request, ticket=ticket, now_ms=self.now_ms))
+        else:
+            self.carry_out(
+                group.classic_heartbeat(
+                    request,
+                    ticket=ticket,
+                    now_ms=self.now_ms,
+                    topics=self.topics,
+                    settings=self.settings,
+                )
+            )
+        answer = self.answers[ticket]
+        assert isinstance(answer, HeartbeatResponse)
+        return answer
+
+    def leave(self, *identities: MemberIdentity) -> LeaveGroupResponse:
+        ticket = self.ticket()
+        request = LeaveGroupRequest(group_id=GROUP, members=identities)
+        group = self.consumers.find(GROUP)
+        if group is None:
+            self.carry_out(
+                self.classic.leave_group(request, version=5, ticket=ticket, now_ms=self.now_ms)
+            )
+        else:
+            self.carry_out(
+                group.leave(
+                    request,
+                    ticket=ticket,
+                    version=5,
+                    now_ms=self.now_ms,
+                    topics=self.topics,
+                    settings=self.settings,
+                )
+            )
+        answer = self.answers[ticket]
+        assert isinstance(answer, LeaveGroupResponse)
+        return answer
+
+    # Invariants
+
+    def check(self) -> None:
+        """The log tells the same as the life that wrote it, compacted or not."""
+        group = self.consumers.find(GROUP)
+        for log in (self.log, compacted(self.log)):
+            reader = World(self.settings)
+            for write in log:
+                reader.replay(write.key, write.value)
+            again = reader.consumers.find(GROUP)
+            assert (again is None) == (group is None)
+            if group is not None and again is not None:
+                assert facts(again.state) == facts(group.state)
+
+
+def compacted(log: list[Write]) -> list[Write]:
+    """What is left when only the last record of each key stays, and no tombstone."""
+    names = [bytes([it.key.record_type]) + encode(it.key, 0) for it in log]
+    last = {name: index for index, name in enumerate(names)}
+    return [
+        it for index, it in enumerate(log) if last[names[index]] == index and it.value is not None
+    ]
+
+
+def facts(state: ConsumerGroupState) -> dict[str, object]:
+    return {name: getattr(state, name) for name in state.__slots__}

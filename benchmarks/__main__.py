@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.bars import judge
 from benchmarks.measurement import compare
-from benchmarks.rivals import rivals
+from benchmarks.rivals import as_installed, rivals
 from benchmarks.rounds import Plan, Results, measure
 from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.kinds import FULL, QUICK
@@ -21,14 +21,17 @@ RESULTS = Path(__file__).with_name("results")
 def main() -> None:
     asked = _arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no broker behind
+    as_installed()
     began = datetime.now(tz=UTC)
     chosen = [workload for workload in WORKLOADS if not asked.only or workload.name in asked.only]
     results = Results()
+    rounds = asked.rounds or (1 if asked.quick else 3)
     scratch = Path(tempfile.mkdtemp(prefix="pykbroker-bench-", dir=asked.scratch))
     try:
         plan = Plan(
             rivals={name: r for name, r in rivals().items() if asked.broker in (name, "both")},
-            rounds=asked.rounds,
+            rounds=rounds,
+            warms_up=not asked.quick,
             scale=QUICK if asked.quick else FULL,
             scratch=scratch,
         )
@@ -37,7 +40,7 @@ def main() -> None:
             shutil.rmtree(scratch / workload.name)
     finally:
         shutil.rmtree(scratch)
-    _write(results, began=began, rounds=asked.rounds, scale="quick" if asked.quick else "full")
+    _write(results, began=began, rounds=rounds, scale="quick" if asked.quick else "full")
 
 
 def _arguments() -> argparse.Namespace:
@@ -49,7 +52,7 @@ def _arguments() -> argparse.Namespace:
         choices=[workload.name for workload in WORKLOADS],
         help="one workload; may be repeated",
     )
-    parser.add_argument("--rounds", type=int, default=3, help="rounds that count (default 3)")
+    parser.add_argument("--rounds", type=int, help="rounds that count (default 3, quick 1)")
     parser.add_argument("--broker", choices=[*rivals(), "both"], default="both")
     parser.add_argument("--scratch", type=Path, help="where the brokers' data goes meanwhile")
     return parser.parse_args()

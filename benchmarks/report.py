@@ -44,7 +44,7 @@ def machine() -> str:
 
 def markdown(run: Run) -> str:
     reading = (
-        f"{machine()}; {run.rounds} rounds after a discarded one, scale {run.scale}. "
+        f"{machine()}; {run.rounds} rounds, scale {run.scale}. "
         "Medians; the ratio is PyKBroker's median by Apache's, "
         "the range that of the rounds. Load is the one-minute average while measuring."
     )

@@ -1,5 +1,7 @@
 """The two brokers that are measured, each as a process of its own."""
 
+import compileall
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -7,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import pykbroker
+import pykbroker_protocol
+import pykbroker_storage
 from benchmarks import wire
 from benchmarks.measurement import APACHE, PYKBROKER
 from compat.apache.apache_kafka import SERVER_JVM, ApacheKafka, free_port
@@ -14,6 +19,18 @@ from compat.broker_process import BrokerProcess
 
 START_TIMEOUT_SECONDS = 120.0
 _POLL_SECONDS = 0.002
+
+# Waiting for members that might yet come would be measured instead of the broker.
+_GROUPS_AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
+_SHIPPED_OFFSETS_PARTITIONS = 50
+_APACHE = {
+    "broker.session.timeout.ms": 9000,
+    "broker.heartbeat.interval.ms": 2000,
+    "offsets.topic.num.partitions": _SHIPPED_OFFSETS_PARTITIONS,
+    "group.consumer.min.assignment.interval.ms": 0,
+    "group.consumer.assignment.interval.ms": 0,
+    **_GROUPS_AT_ONCE,
+}
 
 
 class Broker(Protocol):
@@ -89,13 +106,20 @@ def _served(is_served: Callable[[], bool]) -> bool:
         return False
 
 
+def as_installed() -> None:
+    """Leave our modules as pip would, compiled: no start may compile, whatever the shell says."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for package in (pykbroker, pykbroker_protocol, pykbroker_storage):
+        for folder in package.__path__:
+            compileall.compile_dir(folder, quiet=1)
+
+
 def _pykbroker(data_dir: Path) -> Broker:
-    return BrokerProcess(data_dir, port=free_port())
+    return BrokerProcess(data_dir, port=free_port(), settings=_GROUPS_AT_ONCE)
 
 
 def _apache(data_dir: Path) -> Broker:
-    """Apache as it is shipped: the heap and the collector of its own start script."""
-    shipped = {"broker.session.timeout.ms": 9000, "broker.heartbeat.interval.ms": 2000}
-    node = ApacheKafka(data_dir, settings=shipped, heap="1g", jvm=SERVER_JVM)
+    """Apache as it is shipped, with the heap and the collector of its own start script."""
+    node = ApacheKafka(data_dir, settings=_APACHE, heap="1g", jvm=SERVER_JVM)
     node.prepare()  # formatting is no part of a start
     return node

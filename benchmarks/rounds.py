@@ -34,14 +34,16 @@ class Plan:
 
     rivals: Mapping[str, Rival]
     rounds: int
+    warms_up: bool
     scale: Scale
     scratch: Path
 
 
 def measure(workload: Workload, plan: Plan, results: Results) -> None:
-    """Run a workload in all rounds; the first one warms up and does not count."""
+    """Run a workload in all rounds; one that warms up does so in a round that does not count."""
+    warms_up = plan.warms_up and (isinstance(workload, ServingWorkload) or workload.warms_up)
     with _workers(workload, plan, results) as workers:
-        for number in range(WARM_UP, plan.rounds + 1):
+        for number in range(WARM_UP if warms_up else WARM_UP + 1, plan.rounds + 1):
             for name in _turn(list(workers), number):
                 _one_round(workload.name, name, number, workers[name], results)
 

@@ -1,8 +1,11 @@
 """The performance tools of Apache Kafka's Java client."""
 
 import re
+import resource
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from benchmarks.client_process import ClientFailedError
 from benchmarks.measurement import Sample
@@ -27,7 +30,8 @@ def run(broker: Broker, scale: Scale) -> Iterator[Sample]:
 
 
 def _produce(broker: Broker, name: str, records: int) -> Iterator[Sample]:
-    with cost_of(broker) as cost:
+    case = f"producer-perf {RECORD_BYTES} B"
+    with cost_of(broker) as cost, _busyness() as busy:
         said = _tool(
             "producer-perf",
             *("--bootstrap-server", broker.bootstrap, "--topic", name),
@@ -35,9 +39,9 @@ def _produce(broker: Broker, name: str, records: int) -> Iterator[Sample]:
             *("--command-property", "acks=all"),
         )
     rate, p99_ms = _PRODUCED.findall(said)[-1]
-    case = f"producer-perf {RECORD_BYTES} B"
     yield Sample(case=case, metric="throughput", unit="records/s", value=float(rate))
     yield Sample(case=case, metric="p99 (queueing included)", unit="ms", value=float(p99_ms))
+    yield Sample(case=case, metric="client busy", unit="cores", value=busy[0])
     yield _cpu_per_gigabyte(case, cost.cpu_seconds, records)
 
 
@@ -57,7 +61,7 @@ def _consume_one_partition(broker: Broker, name: str, records: int) -> Iterator[
 
 
 def _consume_as_group(broker: Broker, name: str, records: int) -> Iterator[Sample]:
-    with cost_of(broker) as cost:
+    with cost_of(broker) as cost, _busyness() as busy:
         said = _tool(
             "consumer-perf",
             *("--bootstrap-server", broker.bootstrap, "--topic", name, "--num-records", records),
@@ -69,12 +73,28 @@ def _consume_as_group(broker: Broker, name: str, records: int) -> Iterator[Sampl
     case = f"consumer-perf {RECORD_BYTES} B"
     rate = float(columns[_RATE_COLUMN])
     yield Sample(case=case, metric="throughput", unit="records/s", value=rate)
+    yield Sample(case=case, metric="client busy", unit="cores", value=busy[0])
     yield _cpu_per_gigabyte(case, cost.cpu_seconds, records)
 
 
 def _cpu_per_gigabyte(case: str, cpu_seconds: float, records: int) -> Sample:
     gigabytes = records * RECORD_BYTES / 1e9
     return Sample(case=case, metric="broker CPU per GB", unit="s/GB", value=cpu_seconds / gigabytes)
+
+
+@contextmanager
+def _busyness() -> Iterator[list[float]]:
+    """How many cores the tools that ended meanwhile kept busy, their own start included."""
+    busy: list[float] = []
+    began, before = time.perf_counter(), _ended_children_cpu_seconds()
+    yield busy
+    busy.append((_ended_children_cpu_seconds() - before) / (time.perf_counter() - began))
+
+
+def _ended_children_cpu_seconds() -> float:
+    """The brokers are children too, but they have not ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _tool(name: str, *arguments: object, errors_too: bool = False) -> str:

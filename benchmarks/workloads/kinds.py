@@ -21,6 +21,10 @@ class Scale:
     restart_bytes: int
     idle_connections: int
     partitions: int
+    group_members: int
+    group_partitions: int
+    groups: int
+    commits: int
 
 
 FULL = Scale(
@@ -31,6 +35,10 @@ FULL = Scale(
     restart_bytes=1_000_000_000,
     idle_connections=5_000,
     partitions=2_000,
+    group_members=200,
+    group_partitions=1_000,
+    groups=10_000,
+    commits=20_000,
 )
 QUICK = Scale(
     small_records=100_000,
@@ -40,6 +48,10 @@ QUICK = Scale(
     restart_bytes=50_000_000,
     idle_connections=500,
     partitions=200,
+    group_members=20,
+    group_partitions=100,
+    groups=500,
+    commits=2_000,
 )
 
 
@@ -57,6 +69,7 @@ class LifecycleWorkload:
 
     name: str
     run: Callable[[Rival, Path, Scale], Iterable[Sample]]
+    warms_up: bool = False  # new processes have nothing to warm up but the kernel's cache
 
 
 Workload = ServingWorkload | LifecycleWorkload

@@ -56,4 +56,4 @@ def _forget(file: Path) -> None:
         os.close(descriptor)
 
 
-WORKLOAD = LifecycleWorkload(name="start", run=run)
+WORKLOAD = LifecycleWorkload(name="start", run=run, warms_up=True)

@@ -22,13 +22,27 @@ if TYPE_CHECKING:
 
 async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     counts = Counter(topic.name for topic in request.topics)
-    once = [topic for topic in request.topics if counts[topic.name] == 1]
+    named_once = [topic for topic in request.topics if counts[topic.name] == 1]
+    once = [topic for topic in named_once if not assigns_twice(topic)]
     outcomes = await call.node.controller.create_topics(
         [wanted(topic) for topic in once], validate_only=request.validate_only
     )
     results = [result(topic, outcome, call) for topic, outcome in zip(once, outcomes, strict=True)]
     repeated = [name for name, count in counts.items() if count > 1]
-    return CreateTopicsResponse(topics=[*map(named_twice, repeated), *results])
+    ambiguous = [ambiguously_assigned(it.name) for it in named_once if assigns_twice(it)]
+    return CreateTopicsResponse(topics=[*map(named_twice, repeated), *ambiguous, *results])
+
+
+def assigns_twice(topic: CreatableTopic) -> bool:
+    return len({it.partition_index for it in topic.assignments}) < len(topic.assignments)
+
+
+def ambiguously_assigned(name: str) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name,
+        error_code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        error_message="A partition is assigned more than once.",
+    )
 
 
 def named_twice(name: str) -> CreatableTopicResult:

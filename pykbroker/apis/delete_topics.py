@@ -27,14 +27,19 @@ async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespon
     asked = asked_for(request, call.version)
     if not call.node.settings.delete_topic_enable:
         return DeleteTopicsResponse(responses=[disabled(it, call.version) for it in asked])
-    answered = {(it.name, it.topic_id): it for it in asked}.values()
-    sound = [it for it in answered if refusal_of_form(it, asked) is None]
+    by_topic: dict[object, list[DeleteTopicState]] = {}
+    for it in asked:
+        by_topic.setdefault(topic_meant(it, call), []).append(it)
+    sound = [same[0] for same in by_topic.values() if refusal_of_form(same) is None]
     outcomes = await call.node.controller.delete_topics(
         [it.topic_id if it.name is None else it.name for it in sound]
     )
     decided = {id(it): outcome for it, outcome in zip(sound, outcomes, strict=True)}
     return DeleteTopicsResponse(
-        responses=[result(it, decided.get(id(it)) or refusal_of_form(it, asked)) for it in answered]
+        responses=[
+            result(said_once(same), decided.get(id(same[0])) or refusal_of_form(same))
+            for same in by_topic.values()
+        ]
     )
 
 
@@ -44,19 +49,35 @@ def asked_for(request: DeleteTopicsRequest, version: int) -> Sequence[DeleteTopi
     return [DeleteTopicState(name=name) for name in request.topic_names]
 
 
-def refusal_of_form(
-    asked: DeleteTopicState, all_asked: Sequence[DeleteTopicState]
-) -> Refusal | None:
+def topic_meant(asked: DeleteTopicState, call: Call) -> object:
+    """The same for a topic's name and for its id; what names nothing stands for itself."""
+    image = call.node.image
+    if asked.name is not None and asked.topic_id != ZERO_UUID:
+        return id(asked)
+    if asked.name is not None:
+        topic = image.topics.get(asked.name)
+        return asked.name if topic is None else topic.id
+    return id(asked) if asked.topic_id == ZERO_UUID else asked.topic_id
+
+
+def refusal_of_form(same: Sequence[DeleteTopicState]) -> Refusal | None:
     """A topic is named by name or by id, not both, and once."""
+    asked = same[0]
     has_id = asked.topic_id != ZERO_UUID
     if asked.name is not None and has_id:
         return Refusal(ErrorCode.INVALID_REQUEST, "A topic is named by name or by id, not by both.")
     if asked.name is None and not has_id:
         return Refusal(ErrorCode.INVALID_REQUEST, "A topic is named by name or by id.")
-    if sum(it.name == asked.name and it.topic_id == asked.topic_id for it in all_asked) > 1:
+    if len(same) > 1:
         what = "topic name" if asked.name is not None else "topic id"
         return Refusal(ErrorCode.INVALID_REQUEST, f"Duplicate {what}.")
     return None
+
+
+def said_once(same: Sequence[DeleteTopicState]) -> DeleteTopicState:
+    names = [it.name for it in same if it.name is not None]
+    ids = [it.topic_id for it in same if it.topic_id != ZERO_UUID]
+    return DeleteTopicState(name=names[0] if names else None, topic_id=ids[0] if ids else ZERO_UUID)
 
 
 def disabled(asked: DeleteTopicState, version: int) -> DeletableTopicResult:

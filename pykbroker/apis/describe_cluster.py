@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.operations import ALL_ON_A_CLUSTER, NOT_ASKED
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 BROKERS = 1
 CONTROLLERS = 2
 ENDPOINT_TYPE_SINCE_VERSION = 1
-ALL_OPERATIONS_ON_A_CLUSTER = sum(1 << code for code in (7, 8, 9, 10, 11, 12, 5))
-"""Alter, AlterConfigs, ClusterAction, Create, Describe, DescribeConfigs, IdempotentWrite."""
 
 
 def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
@@ -30,6 +29,9 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
         error_code=ErrorCode.NONE,
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
+        cluster_authorized_operations=(
+            ALL_ON_A_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
         brokers=[
             DescribeClusterBroker(
                 broker_id=broker.id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from pykbroker.controller.topic_names import refuse_name
 from pykbroker.settings import describe_broker, describe_cluster_default, describe_topic
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.describe_configs import (
@@ -49,7 +50,7 @@ def result(
         error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[row(it, request) for it in found if keys is None or it.name in keys],
+        configs=[row(it, request) for it in found if not keys or it.name in keys],
     )
 
 
@@ -68,6 +69,9 @@ def described(
 
 def described_topic(name: str, call: Call) -> Iterable[DescribedProperty] | Refusal:
     image = call.node.image
+    refusal = refuse_name(name)
+    if refusal is not None:
+        return refusal
     if name not in image.topics:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     overrides = image.configurations.get((TOPIC_RESOURCE, name), {})

@@ -91,7 +91,5 @@ def partition_row(partition: PartitionImage) -> DescribeTopicPartitionsResponseP
         isr_nodes=partition.in_sync,
         eligible_leader_replicas=(),
         last_known_elr=(),
-        eligible_leader_replicas=(),
-        last_known_elr=(),
         offline_replicas=(),
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.operations import ALL_ON_A_CLUSTER, ALL_ON_A_TOPIC, NOT_ASKED
+from pykbroker.controller.topic_names import refuse_name
 from pykbroker.controller.topics import NewTopic
 from pykbroker.internal_topics import is_internal
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -27,15 +29,31 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 EMPTY_MEANS_ALL_BELOW_VERSION = 1
+NAMES_ONLY = (10, 11)
 NO_LEADER = -1
 
 
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Awaitable[MetadataResponse]:
+    if call.version in NAMES_ONLY and any(
+        it.name is None or it.topic_id != ZERO_UUID for it in request.topics or ()
+    ):
+        return ids_too_early(request)
     missing = missing_topics(request, call)
     may_create = request.allow_auto_topic_creation and call.node.settings.auto_create_topics_enable
     if missing and may_create:
         return create_and_answer(request, call, missing)
     return answer(request, call, {})
+
+
+def ids_too_early(request: MetadataRequest) -> MetadataResponse:
+    """Versions 10 and 11 have a field for the id, but may not be asked by it (KAFKA-12713)."""
+    return MetadataResponse(
+        brokers=(),
+        topics=[
+            missing_row(it.name or "", it.topic_id, ErrorCode.INVALID_REQUEST)
+            for it in request.topics or ()
+        ],
+    )
 
 
 def missing_topics(request: MetadataRequest, call: Call) -> list[str]:
@@ -69,12 +87,18 @@ def answer(
     if wants_all:
         topics = [topic_row(topic) for topic in image.topics.values()]
     else:
-        topics = [named_topic_row(it, call, refusals) for it in request.topics or ()]
+        once = {(it.name, it.topic_id): it for it in request.topics or ()}
+        topics = [named_topic_row(it, call, refusals) for it in once.values()]
+    if request.include_topic_authorized_operations:
+        topics = [it.replace(topic_authorized_operations=ALL_ON_A_TOPIC) for it in topics]
     return MetadataResponse(
         brokers=broker_rows(call),
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         topics=topics,
+        cluster_authorized_operations=(
+            ALL_ON_A_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
     )
 
 
@@ -105,7 +129,10 @@ def named_topic_row(
     topic = image.topics.get(asked.name)
     if topic is not None:
         return topic_row(topic)
-    code = refusals.get(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    refusal = refuse_name(asked.name)
+    code = refusals.get(asked.name) or (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if refusal is None else refusal.code
+    )
     return missing_row(asked.name, ZERO_UUID, code)
 
 

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from compat.apache import ApacheKafka
     from tests.apis.interview import Plain
 
-for module in ("producing", "idempotence", "fetching", "fetch_sessions", "offsets"):
+SUBJECTS = (
+    "producing",
+    "idempotence",
+    "fetching",
+    "fetch_sessions",
+    "offsets",
+    "topics",
+    "describing",
+    "configurations",
+)
+for module in SUBJECTS:
     import_module(f"tests.apis.conversations.{module}")
 
 KNOWN_DIFFERENCES = Path(__file__).parents[2].joinpath("compat/known_differences.md").read_text()

@@ -1,0 +1,209 @@
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs, of topics and of brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.messages import alter_configs, incremental_alter_configs
+from pykbroker_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from tests.apis.conversations.catalog import conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.apis.interview import Interview
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+def described(
+    name: str, kind: int = TOPIC, keys: Sequence[str] | None = None, *, whole: bool = True
+) -> DescribeConfigsRequest:
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    return DescribeConfigsRequest(
+        resources=[resource], include_synonyms=whole, include_documentation=whole
+    )
+
+
+def replaced(
+    name: str, values: Mapping[str, str | None], kind: int = TOPIC, *, validate_only: bool = False
+) -> alter_configs.AlterConfigsRequest:
+    return alter_configs.AlterConfigsRequest(
+        resources=[
+            alter_configs.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    alter_configs.AlterableConfig(name=key, value=value)
+                    for key, value in values.items()
+                ],
+            )
+        ],
+        validate_only=validate_only,
+    )
+
+
+def altered(
+    name: str,
+    *operations: tuple[str, int, str | None],
+    kind: int = TOPIC,
+    validate_only: bool = False,
+) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=[
+            incremental_alter_configs.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    incremental_alter_configs.AlterableConfig(
+                        name=key, config_operation=operation, value=value
+                    )
+                    for key, operation, value in operations
+                ],
+            )
+        ],
+        validate_only=validate_only,
+    )
+
+
+def overrides(broker: Interview, name: str, kind: int = TOPIC) -> None:
+    """Only what was set: the resource's own values."""
+    broker.settle()
+    response = broker.quietly(described(name, kind), 4)
+    rows = broker.plain(response)["results"][0]["configs"]
+    broker.note("is now", [it for it in rows if it.get("config_source") in (1, 2, 3)])
+
+
+@conversation
+def all_properties_of_a_topic(broker: Interview) -> None:
+    plain = broker.topic("plain")
+    own = broker.topic("own", configs={"retention.ms": "1000", "cleanup.policy": "compact"})
+    for topic in (plain, own):
+        for version in range(1, 5):
+            broker.ask(described(topic.name, whole=version >= 3), version)
+        broker.ask(described(topic.name, keys=["retention.ms", "nonsense"]), 4)
+        broker.ask(described(topic.name, keys=[]), 4, note="no keys")
+
+
+@conversation
+def resources_that_are_not_there(broker: Interview) -> None:
+    for kind, name in (
+        (TOPIC, "no-such-topic"),
+        (TOPIC, ""),
+        (TOPIC, "a b"),
+        (BROKER, "99"),
+        (BROKER, "x"),
+        (0, "x"),
+        (3, "x"),
+        (100, "x"),
+        (-1, "x"),
+    ):
+        for version in (1, 4):
+            request = described(name, kind, whole=version >= 3)
+            broker.ask(request, version, note=f"{kind} {name!r}")
+
+
+@conversation
+def properties_are_set_and_deleted(broker: Interview) -> None:
+    name = broker.topic().name
+    for note, operations in {
+        "set": [("retention.ms", SET, "5000")],
+        "set two": [("retention.ms", SET, "6000"), ("segment.bytes", SET, "2000000")],
+        "delete": [("retention.ms", DELETE, None)],
+        "delete what is not set": [("retention.ms", DELETE, None)],
+        "delete with a value": [("segment.bytes", DELETE, "7")],
+        "append to a list": [("cleanup.policy", APPEND, "compact")],
+        "append what is in it": [("cleanup.policy", APPEND, "compact")],
+        "subtract": [("cleanup.policy", SUBTRACT, "delete")],
+        "subtract what is not in it": [("cleanup.policy", SUBTRACT, "delete")],
+        "subtract the last": [("cleanup.policy", SUBTRACT, "compact")],
+        "append to a number": [("retention.ms", APPEND, "5")],
+        "subtract from a number": [("retention.ms", SUBTRACT, "5")],
+        "null": [("retention.ms", SET, None)],
+        "empty": [("retention.ms", SET, "")],
+        "not a number": [("retention.ms", SET, "x")],
+        "out of range": [("segment.bytes", SET, "0")],
+        "unknown": [("nonsense", SET, "1")],
+        "delete unknown": [("nonsense", DELETE, None)],
+        "one good, one bad": [("retention.ms", SET, "1"), ("segment.bytes", SET, "x")],
+        "the same twice": [("retention.ms", SET, "1"), ("retention.ms", SET, "2")],
+        "set and delete": [("retention.ms", SET, "1"), ("retention.ms", DELETE, None)],
+        "nothing": [],
+    }.items():
+        broker.ask(altered(name, *operations, validate_only=True), 0, note=note)
+        broker.ask(altered(name, *operations), 1, note=note)
+        overrides(broker, name)
+
+
+@conversation
+def an_operation_that_nobody_knows(broker: Interview) -> None:
+    name = broker.topic().name
+    with broker.known_difference("An operation on a property that nobody knows"):
+        broker.ask(altered(name, ("retention.ms", 9, "5")), 1)
+    overrides(broker, name)
+
+
+@conversation
+def properties_are_replaced_as_a_whole(broker: Interview) -> None:
+    name = broker.topic(configs={"retention.ms": "1000"}).name
+    for note, values in {
+        "one": {"segment.bytes": "2000000"},
+        "another": {"retention.ms": "7000"},
+        "null": {"retention.ms": None},
+        "bad": {"retention.ms": "x"},
+        "unknown": {"nonsense": "1"},
+        "none": {},
+    }.items():
+        broker.ask(replaced(name, values, validate_only=True), 0, note=note)
+        broker.ask(replaced(name, values), 2, note=note)
+        overrides(broker, name)
+
+
+@conversation
+def resources_that_cannot_be_altered(broker: Interview) -> None:
+    one = ("retention.ms", SET, "1")
+    for kind, name in ((TOPIC, "no-such"), (TOPIC, ""), (BROKER, "99"), (BROKER, "x"), (0, "x")):
+        broker.ask(altered(name, one, kind=kind), 1, note=f"{kind} {name!r}")
+        broker.ask(replaced(name, {"retention.ms": "1"}, kind), 2, note=f"{kind} {name!r}")
+    topic = broker.topic()
+    twice = altered(topic.name, one)
+    broker.ask(twice.replace(resources=[*twice.resources, *twice.resources]), 1, note="twice")
+    broker.ask(altered(topic.name).replace(resources=()), 1, note="none")
+
+
+@conversation
+def properties_of_brokers_are_altered(broker: Interview) -> None:
+    for name in ("1", ""):
+        for note, operation in {
+            "dynamic": ("log.retention.ms", SET, "700000000"),
+            "for all brokers": ("message.max.bytes", SET, "1048589"),
+            "read only": ("log.dirs", SET, "elsewhere"),
+            "read only too": ("node.id", SET, "7"),
+            "bad": ("log.retention.ms", SET, "x"),
+            "deleted": ("log.retention.ms", DELETE, None),
+            "deleted too": ("message.max.bytes", DELETE, None),
+        }.items():
+            broker.ask(altered(name, operation, kind=BROKER), 1, note=f"{name!r} {note}")
+            broker.settle()
+            broker.ask(described(name, BROKER, ["log.retention.ms", "message.max.bytes"]), 4)
+
+
+@conversation
+def a_topics_property_that_a_broker_sets(broker: Interview) -> None:
+    topic = broker.topic()
+    broker.quietly(altered("", ("log.retention.ms", SET, "800000000"), kind=BROKER), 1)
+    broker.settle()
+    broker.ask(described(topic.name, keys=["retention.ms"]), 4, note="set for all brokers")
+    broker.quietly(altered("1", ("log.retention.ms", SET, "900000000"), kind=BROKER), 1)
+    broker.settle()
+    broker.ask(described(topic.name, keys=["retention.ms"]), 4, note="set for this broker")
+    broker.quietly(altered("1", ("log.retention.ms", DELETE, None), kind=BROKER), 1)
+    broker.quietly(altered("", ("log.retention.ms", DELETE, None), kind=BROKER), 1)
+    broker.settle()
+    broker.ask(described(topic.name, keys=["retention.ms"]), 4, note="set nowhere")

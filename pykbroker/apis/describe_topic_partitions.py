@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.operations import ALL_ON_A_TOPIC
+from pykbroker.controller.topic_names import refuse_name
 from pykbroker.internal_topics import is_internal
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.message import ZERO_UUID
@@ -31,6 +32,8 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
     cursor = request.cursor
     names = sorted({topic.name for topic in request.topics} or call.node.image.topics)
     if cursor is not None:
+        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+            return page([refused_row(name, ErrorCode.INVALID_REQUEST) for name in names], None)
         names = [name for name in names if name >= cursor.topic_name]
     bound = call.node.settings.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, bound))
@@ -58,8 +61,14 @@ def page(
 
 
 def missing_row(name: str) -> DescribeTopicPartitionsResponseTopic:
+    refusal = refuse_name(name)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if refusal is None else refusal.code
+    return refused_row(name, code).replace(topic_authorized_operations=ALL_ON_A_TOPIC)
+
+
+def refused_row(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_code=code,
         name=name,
         topic_id=ZERO_UUID,
         is_internal=is_internal(name),

@@ -112,7 +112,7 @@ def resources_that_are_not_there(broker: Interview) -> None:
 @conversation
 def properties_are_set_and_deleted(broker: Interview) -> None:
     name = broker.topic().name
-    for note, operations in {
+    cases: dict[str, list[tuple[str, int, str | None]]] = {
         "set": [("retention.ms", SET, "5000")],
         "set two": [("retention.ms", SET, "6000"), ("segment.bytes", SET, "2000000")],
         "delete": [("retention.ms", DELETE, None)],
@@ -135,7 +135,8 @@ def properties_are_set_and_deleted(broker: Interview) -> None:
         "the same twice": [("retention.ms", SET, "1"), ("retention.ms", SET, "2")],
         "set and delete": [("retention.ms", SET, "1"), ("retention.ms", DELETE, None)],
         "nothing": [],
-    }.items():
+    }
+    for note, operations in cases.items():
         broker.ask(altered(name, *operations, validate_only=True), 0, note=note)
         broker.ask(altered(name, *operations), 1, note=note)
         overrides(broker, name)
@@ -152,14 +153,15 @@ def an_operation_that_nobody_knows(broker: Interview) -> None:
 @conversation
 def properties_are_replaced_as_a_whole(broker: Interview) -> None:
     name = broker.topic(configs={"retention.ms": "1000"}).name
-    for note, values in {
+    cases: dict[str, dict[str, str | None]] = {
         "one": {"segment.bytes": "2000000"},
         "another": {"retention.ms": "7000"},
         "null": {"retention.ms": None},
         "bad": {"retention.ms": "x"},
         "unknown": {"nonsense": "1"},
         "none": {},
-    }.items():
+    }
+    for note, values in cases.items():
         broker.ask(replaced(name, values, validate_only=True), 0, note=note)
         broker.ask(replaced(name, values), 2, note=note)
         overrides(broker, name)

@@ -57,6 +57,7 @@ class Judgement:
 
 _CPU_PER_GB = "broker CPU per GB"
 _THROUGHPUT = "throughput at least Apache's where the client is not the limit"
+_COMMITS = "offset commits not slower"
 
 BARS = (
     Bar(promise=_CPU_PER_GB, workload="librdkafka", metric="broker CPU per GB", at_most=0.6),
@@ -92,6 +93,28 @@ BARS = (
         metric="resident memory",
         case_contains="idle",
         at_most=1 / 8,
+    ),
+    Bar(promise=_THROUGHPUT, workload="offset-commits", metric="throughput", at_least=1.0),
+    Bar(promise=_COMMITS, workload="offset-commits", metric="p50", at_most=1.0),
+    Bar(promise=_COMMITS, workload="offset-commits", metric="p99", at_most=1.0),
+    Bar(promise=_COMMITS, workload="offset-commits", metric="broker CPU per request", at_most=1.0),
+    Bar(
+        promise="a large group shares out anew",
+        workload="group-rebalance",
+        metric="last join to stable",
+        at_most=1.0,
+    ),
+    Bar(
+        promise="memory of many groups",
+        workload="many-groups",
+        metric="memory per group",
+        at_most=1.0,
+    ),
+    Bar(
+        promise="many groups are back after a kill",
+        workload="many-groups",
+        metric="kill -9 to last group's offsets",
+        at_most=1.0,
     ),
 )
 

@@ -30,6 +30,12 @@ def topic(broker: Broker, *, partitions: int) -> Iterator[str]:
         future.result(_TIMEOUT_SECONDS)
 
 
+def ensure(broker: Broker, name: str, *, partitions: int) -> None:
+    """A topic that stays over all rounds."""
+    if name not in _admin(broker).list_topics(timeout=_TIMEOUT_SECONDS).topics:
+        create(broker, [name], partitions=partitions)
+
+
 def create(broker: Broker, names: list[str], *, partitions: int) -> None:
     """Create topics and wait until each of their partitions has a leader."""
     wanted = wire.leaders(broker.port) + len(names) * partitions

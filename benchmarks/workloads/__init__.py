@@ -1,10 +1,13 @@
 """The work that is measured, one module for each kind."""
 
 from benchmarks.workloads import (
+    group_rebalance,
     idle_connections,
     java_tools,
     librdkafka,
+    many_groups,
     many_partitions,
+    offset_commits,
     one_record,
     restart,
     start,
@@ -15,6 +18,9 @@ WORKLOADS: tuple[Workload, ...] = (
     librdkafka.WORKLOAD,
     java_tools.WORKLOAD,
     one_record.WORKLOAD,
+    offset_commits.WORKLOAD,
+    group_rebalance.WORKLOAD,
+    many_groups.WORKLOAD,
     start.WORKLOAD,
     restart.WORKLOAD,
     idle_connections.WORKLOAD,

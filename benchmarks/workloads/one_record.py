@@ -1,6 +1,6 @@
 """One-record Produce requests over bare sockets: what a request costs when nothing batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from benchmarks.client_process import run_client
 from benchmarks.measurement import Sample
@@ -25,8 +25,15 @@ def _measure(
 ) -> Iterator[Sample]:
     with cost_of(broker) as cost:
         client = run_client("one_record", broker.port, name, connections, depth, requests)
+    yield from request_samples(connections, depth, client, cost.cpu_seconds)
+
+
+def request_samples(
+    connections: int, depth: int, client: Mapping[str, float], broker_cpu_seconds: float
+) -> Iterator[Sample]:
+    """What a client of bare sockets and the broker's CPU time say about one kind of request."""
     case = f"{connections} connection{'s' * (connections > 1)}, depth {depth}"
-    cpu_per_request_us = cost.cpu_seconds / client["requests"] * 1e6
+    cpu_per_request_us = broker_cpu_seconds / client["requests"] * 1e6
     for metric, unit, value in (
         ("throughput", "requests/s", client["requests_per_second"]),
         ("p50", "us", client["p50_us"]),

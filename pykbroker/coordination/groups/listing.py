@@ -70,12 +70,12 @@ def describe_missing(group_id: str, version: int, *, is_of_other_kind: bool) -> 
 
 
 def describe_member(member: Member, protocol: str | None) -> DescribedGroupMember:
-    """Metadata and assignment belong together only while the group is stable."""
+    """A rebalance makes no assignment void before there is a new one; the vote may change."""
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=b"" if protocol is None else member.protocols[protocol],
-        member_assignment=b"" if protocol is None else member.assignment,
+        member_assignment=member.assignment,
     )

@@ -1,0 +1,59 @@
+"""What members of groups and their operators are told, by Apache Kafka and by PyKBroker."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compat.apache.apache_kafka import SINGLE_NODE
+from compat.broker_process import BrokerProcess
+from tests.apis.groups.interview import CONVERSATIONS, GroupInterview
+from tests.apis.test_answers_as_apache import KNOWN_DIFFERENCES, differences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compat.apache import ApacheKafka
+    from tests.apis.interview import Answered
+
+SUBJECTS = ("membership", "static_members", "strangers")
+for module in SUBJECTS:
+    import_module(f"tests.apis.groups.{module}")
+
+
+@pytest.fixture(scope="module")
+def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    data = tmp_path_factory.mktemp("groups") / "data"
+    with BrokerProcess(data, settings=SINGLE_NODE) as broker:
+        yield broker
+
+
+def answers(port: int, name: str, now_ms: int) -> list[Answered]:
+    broker = GroupInterview(port, name.replace("_", "-"), now_ms)
+    try:
+        CONVERSATIONS[name](broker)
+    finally:
+        broker.close()
+    return broker.record
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_groups_are_answered_as_apache_does(
+    name: str, apache: ApacheKafka, pykbroker: BrokerProcess
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    with ThreadPoolExecutor() as both:
+        asked = [both.submit(answers, port, name, now_ms) for port in (apache.port, pykbroker.port)]
+    theirs, ours = (it.result() for it in asked)
+    assert [it.question for it in ours] == [it.question for it in theirs]
+    unlike = [(our, their) for our, their in zip(ours, theirs, strict=True) if our != their]
+    surprising = [(our, their) for our, their in unlike if not our.known_difference]
+    assert not surprising, differences(surprising)
+    assert {our.known_difference for our, _ in unlike} == {
+        it.known_difference for it in ours if it.known_difference
+    }, "a difference is listed that is none"
+    assert all(f"## {our.known_difference}\n" in KNOWN_DIFFERENCES for our, _ in unlike)

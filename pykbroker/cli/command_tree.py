@@ -19,6 +19,7 @@ class Kind(Enum):
     FILE = "file"
     DIRECTORY = "directory"
     TOPIC = "topic"
+    GROUP = "group"
     ANYTHING = "anything"
 
 
@@ -90,7 +91,9 @@ def kind_of(action: argparse.Action) -> Kind:
             return Kind.FILE
         case "DIR":
             return Kind.DIRECTORY
-        case "TOPIC":
+        case "TOPIC" | "TOPIC[:PARTITION,...]":
             return Kind.TOPIC
+        case "GROUP":
+            return Kind.GROUP
         case _:
             return Kind.ANYTHING

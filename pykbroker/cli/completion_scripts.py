@@ -1,4 +1,4 @@
-"""Writes completion scripts for bash, zsh and fish; each asks the broker for names of topics."""
+"""Writes completion scripts for bash, zsh and fish; each asks the broker for what it can name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
     from pykbroker.cli.command_tree import Option, Word
 
-TOPIC_NAMES = "pykbroker topics list --names --timeout 2 2>/dev/null"
+NAMES = {
+    "topics": "pykbroker topics list --names --timeout 2 2>/dev/null",
+    "groups": "pykbroker groups list --names --timeout 2 2>/dev/null",
+}
 
 BASH = """\
 # pykbroker completion for bash: source <(pykbroker completion bash)
@@ -35,6 +38,7 @@ _pykbroker() {{
     fi
     case "$kind" in
         topic) words="$words $({topics})" ;;
+        group) words="$words $({groups})" ;;
         file) words= ; compopt -o filenames 2>/dev/null
               COMPREPLY=($(compgen -f -- "$current")) ; return ;;
         directory) words= ; compopt -o filenames 2>/dev/null
@@ -52,6 +56,11 @@ _pykbroker_topics() {{
     local -a names
     names=(${{(f)"$({topics})"}})
     _describe 'topic' names
+}}
+_pykbroker_groups() {{
+    local -a names
+    names=(${{(f)"$({groups})"}})
+    _describe 'group' names
 }}
 _pykbroker() {{
     local typed= word
@@ -75,6 +84,7 @@ _pykbroker() {{
     (( $#subcommands )) && _describe 'command' subcommands
     case "$kind" in
         topic) _pykbroker_topics ;;
+        group) _pykbroker_groups ;;
         file) _files ;;
         directory) _files -/ ;;
     esac
@@ -98,6 +108,9 @@ end
 function __pykbroker_topics
     {topics}
 end
+function __pykbroker_groups
+    {groups}
+end
 complete -c pykbroker -f
 {lines}
 """
@@ -108,7 +121,7 @@ def bash_script(root: Word) -> str:
         paths="|".join(quoted(path) for path in paths_of(root)),
         words="\n".join(map(bash_words, root.walk())),
         values="\n".join(line for word in root.walk() for line in bash_values(word)),
-        topics=TOPIC_NAMES,
+        **NAMES,
     )
 
 
@@ -128,7 +141,7 @@ def zsh_script(root: Word) -> str:
         paths="|".join(quoted(path) for path in paths_of(root)),
         words="\n".join(map(zsh_words, root.walk())),
         values="\n".join(line for word in root.walk() for line in zsh_values(word)),
-        topics=TOPIC_NAMES,
+        **NAMES,
     )
 
 
@@ -156,7 +169,7 @@ def zsh_values(word: Word) -> Iterator[str]:
 def fish_script(root: Word) -> str:
     lines = [line for word in root.walk() for line in fish_lines(word)]
     paths = " ".join(quoted(path) for path in paths_of(root))
-    return FISH.format(paths=paths, topics=TOPIC_NAMES, lines="\n".join(lines))
+    return FISH.format(paths=paths, **NAMES, lines="\n".join(lines))
 
 
 def fish_lines(word: Word) -> Iterator[str]:
@@ -174,6 +187,8 @@ def fish_values(of: Kind) -> Iterator[str]:
     match of:
         case Kind.TOPIC:
             yield "-a '(__pykbroker_topics)'"
+        case Kind.GROUP:
+            yield "-a '(__pykbroker_groups)'"
         case Kind.FILE:
             yield "-F"
         case Kind.DIRECTORY:

@@ -14,7 +14,10 @@ SCRIPTS = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
 
 ASK_BASH = """
 source "$1"
-pykbroker() { [[ "$*" == "topics list --names"* ]] && echo "trucks depots"; }
+pykbroker() {
+    [[ "$*" == "topics list --names"* ]] && echo "trucks depots"
+    [[ "$*" == "groups list --names"* ]] && echo "readers writers"
+}
 shift
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
 _pykbroker
@@ -25,7 +28,10 @@ ASK_ZSH = """
 compdef() { :; }
 _describe() { shift; [[ $1 == option ]] && shift; echo "${(P)@[-1]}"; }
 _files() { echo files "$@"; }
-pykbroker() { [[ "$*" == "topics list --names"* ]] && print -l trucks depots; }
+pykbroker() {
+    [[ "$*" == "topics list --names"* ]] && print -l trucks depots
+    [[ "$*" == "groups list --names"* ]] && print -l readers writers
+}
 source "$1"
 shift
 words=("$@") CURRENT=$# PREFIX="${@[-1]}"
@@ -33,7 +39,10 @@ _pykbroker
 """
 
 ASK_FISH = """
-function pykbroker; string match -q "topics list --names*" "$argv"; and echo trucks\\ndepots; end
+function pykbroker
+    string match -q "topics list --names*" "$argv"; and echo trucks\\ndepots
+    string match -q "groups list --names*" "$argv"; and echo readers\\nwriters
+end
 source $argv[1]
 complete -C (string join " " -- $argv[2..-1])
 """
@@ -51,6 +60,9 @@ def test_a_shell_finds_no_fault_with_its_script(shell: str, tmp_path: Path) -> N
         (("topics", "de"), {"describe", "delete"}),
         (("topics", "describe", ""), {"trucks", "depots"}),
         (("topics", "describe", "trucks", "--bo"), {"--bootstrap"}),
+        (("groups", "describe", ""), {"readers", "writers"}),
+        (("groups", "reset", "readers", "--topic", ""), {"trucks", "depots"}),
+        (("groups", "list", "--state", "S"), {"Stable"}),
         (("produce", "trucks", "--compression", "z"), {"zstd"}),
         (("consume", "--isolation", "read_c"), {"read_committed"}),
         (("configs", "describe", "b"), {"broker"}),
@@ -76,6 +88,7 @@ def test_bash_offers_files_where_a_file_is_wanted(tmp_path: Path) -> None:
     [
         (("topics", "de"), {"describe:show", "delete:delete"}),
         (("topics", "describe", ""), {"trucks", "depots"}),
+        (("groups", "lag", ""), {"readers", "writers"}),
         (("produce", "trucks", "--compression", "z"), {"zstd"}),
         (("log", "dump", ""), {"files"}),
     ],

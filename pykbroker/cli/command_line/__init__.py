@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.cli.command_line import cluster, completion, configs, logs, records, serve, topics
+from pykbroker.cli.command_line import (
+    cluster,
+    completion,
+    configs,
+    groups,
+    logs,
+    records,
+    serve,
+    topics,
+)
 from pykbroker.cli.command_line.parser import CommandParser, new_root
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-GROUPS = (serve, topics, records, configs, cluster, logs, completion)
+GROUPS = (serve, topics, records, groups, configs, cluster, logs, completion)
 BELONG_TO_ROOT = ("-h", "--help", "--version")
 
 

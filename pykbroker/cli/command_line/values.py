@@ -5,13 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final, NamedTuple
 
 BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE: Final = "PYKBROKER_BOOTSTRAP"
 PORT_MAX: Final = 65535
+SECONDS_MAX: Final = 86_400.0
+
+
+KAFKAS_WORDS: Final = {"earliest": "beginning", "latest": "end"}
+DURATION: Final = re.compile(
+    r"p?(?:(?P<days>\d+)d)?t?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?"
+    r"(?:(?P<seconds>\d+(?:\.\d+)?)s)?",
+    re.IGNORECASE,
+)
 
 
 class Address(NamedTuple):
@@ -42,6 +51,13 @@ class Place(NamedTuple):
 
     anchor: Anchor
     amount: int = 0
+
+
+class TopicChoice(NamedTuple):
+    """Some partitions of a topic, or all of them."""
+
+    name: str
+    partitions: tuple[int, ...] = ()
 
 
 def bootstrap_default() -> str:
@@ -77,6 +93,7 @@ def topic_wish(text: str) -> TopicWish:
 
 def place(text: str) -> Place:
     """`beginning`, `end`, an offset, `-N` before the end, or a time."""
+    text = KAFKAS_WORDS.get(text, text)
     if text in {"beginning", "end"}:
         return Place(Anchor(text))
     if re.fullmatch(r"\d+", text):
@@ -96,6 +113,41 @@ def timestamp_ms(text: str) -> int:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no time: write 2026-11-18T12:30 or @1795000000000"
         ) from None
+
+
+def topic_choice(text: str) -> TopicChoice:
+    """`TOPIC[:PARTITION,...]`."""
+    name, colon, numbers = text.partition(":")
+    partitions = numbers.split(",") if colon else []
+    if not name or not all(number.isdecimal() for number in partitions):
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC[:PARTITION,...]")
+    return TopicChoice(name, tuple(sorted({int(number) for number in partitions})))
+
+
+def duration_ms(text: str) -> int:
+    """`1d12h`, `90m`, `1.5s`, or as ISO 8601 has it: `PT1H30M`."""
+    found = DURATION.fullmatch(text)
+    given = {name: float(amount) for name, amount in found.groupdict("0").items()} if found else {}
+    length = timedelta(**given)
+    if not length:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 2h30m, 7d or PT2H30M")
+    return round(length.total_seconds() * 1000)
+
+
+def whole(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return amount
 
 
 def positive(text: str) -> int:

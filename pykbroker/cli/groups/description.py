@@ -1,0 +1,156 @@
+"""What a coordinator tells of a group: its state, its members, and what each of them reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pykbroker.cli.failure import Refused
+from pykbroker.cli.groups.coordinator import Coordinator
+from pykbroker.cli.groups.member_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
+from pykbroker.cli.refusals import raise_if_refused
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from pykbroker_protocol.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.cli.client import Client
+    from pykbroker.cli.groups.member_protocol import Shares
+    from pykbroker_protocol.messages import consumer_group_describe, describe_groups
+
+DEAD: Final = "Dead"
+WITHOUT_MEMBERS: Final = frozenset({"Empty", DEAD})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member; what it reads is None where only the members themselves can read it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    epoch: int | None
+    topics: list[str] | None
+    topic_regex: str | None
+    assignment: Shares | None
+    target: Shares | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    group_id: str
+    type: str
+    state: str
+    protocol: str
+    assignor: str
+    epoch: int | None
+    coordinator: int
+    members: list[GroupMember]
+
+    @property
+    def has_members(self) -> bool:
+        return self.state not in WITHOUT_MEMBERS
+
+
+async def describe_group(client: Client, group_id: str) -> GroupDescription:
+    """A group of the next generation or, if there is none of this name, a classic one."""
+    coordinator = Coordinator(client, group_id)
+    if client.bootstrap.offers_api(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        found = await described_consumer_group(coordinator, group_id)
+        if found is not None:
+            return found
+    return await described_classic_group(coordinator, group_id)
+
+
+async def described_consumer_group(
+    coordinator: Coordinator, group_id: str
+) -> GroupDescription | None:
+    response = await coordinator.ask(
+        ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False),
+        ConsumerGroupDescribeResponse,
+        lambda answer: answer.groups[0].error_code,
+    )
+    group = response.groups[0]
+    if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+        return None
+    raise_if_refused(group.error_code, group.error_message)
+    return GroupDescription(
+        group_id=group_id,
+        type="consumer",
+        state=group.group_state,
+        protocol=PROTOCOL_TYPE,
+        assignor=group.assignor_name,
+        epoch=group.group_epoch,
+        coordinator=await coordinator.node_id(),
+        members=[consumer_member(it) for it in group.members],
+    )
+
+
+def consumer_member(member: consumer_group_describe.Member) -> GroupMember:
+    return GroupMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        epoch=member.member_epoch,
+        topics=list(member.subscribed_topic_names),
+        topic_regex=member.subscribed_topic_regex or None,
+        assignment=shares_of(member.assignment),
+        target=shares_of(member.target_assignment),
+    )
+
+
+def shares_of(assignment: consumer_group_describe.Assignment) -> Shares:
+    return {it.topic_name: sorted(it.partitions) for it in assignment.topic_partitions}
+
+
+async def described_classic_group(coordinator: Coordinator, group_id: str) -> GroupDescription:
+    response = await coordinator.ask(
+        DescribeGroupsRequest(groups=[group_id]),
+        DescribeGroupsResponse,
+        lambda answer: answer.groups[0].error_code,
+    )
+    group = response.groups[0]
+    raise_if_refused(group.error_code, group.error_message)
+    if group.group_state == DEAD:  # so say brokers that are older than the error for it
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    return GroupDescription(
+        group_id=group_id,
+        type="classic",
+        state=group.group_state,
+        protocol=group.protocol_type,
+        assignor=group.protocol_data,
+        epoch=None,
+        coordinator=await coordinator.node_id(),
+        members=[classic_member(it, group.protocol_type) for it in group.members],
+    )
+
+
+def classic_member(member: describe_groups.DescribedGroupMember, protocol_type: str) -> GroupMember:
+    topics, assignment = None, None
+    if protocol_type == PROTOCOL_TYPE:
+        try:
+            assignment = read_assignment(member.member_assignment)
+            topics = read_subscription(member.member_metadata) if member.member_metadata else []
+        except MalformedMessage:
+            topics, assignment = None, None  # members may mean anything by these bytes
+    return GroupMember(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        epoch=None,
+        topics=topics,
+        topic_regex=None,
+        assignment=assignment,
+        target=None,
+    )

@@ -1,0 +1,191 @@
+"""The command that shows how far groups are behind: by partition, by member, by client."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.failure import Refused, RefusedEach
+from pykbroker.cli.groups.committed import Place, by_topic, committed_offsets
+from pykbroker.cli.groups.describing import host_text
+from pykbroker.cli.groups.description import describe_group
+from pykbroker.cli.groups.listing import listed_groups
+from pykbroker.cli.log_offsets import LATEST, log_offsets
+from pykbroker.cli.output import print_json, table
+from pykbroker.cli.topic_lookup import find_topic
+from pykbroker_protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from pykbroker.cli.client import Client
+    from pykbroker.cli.groups.committed import Committed
+    from pykbroker.cli.groups.description import GroupDescription, GroupMember
+
+# Groups that commit offsets; those of other types keep theirs elsewhere.
+TYPES_WITH_OFFSETS: Final = ("classic", "consumer")
+COLUMNS: Final = {
+    "partition": {
+        "TOPIC": "topic",
+        "PARTITION": "partition",
+        "COMMITTED": "committed_offset",
+        "END": "end_offset",
+        "LAG": "lag",
+        "MEMBER": "member",
+        "CLIENT": "client",
+        "HOST": "host",
+    },
+    "member": {
+        "MEMBER": "member",
+        "INSTANCE": "instance",
+        "CLIENT": "client",
+        "HOST": "host",
+        "PARTITIONS": "partitions",
+        "LAG": "lag",
+    },
+    "client": {
+        "CLIENT": "client",
+        "MEMBERS": "members",
+        "PARTITIONS": "partitions",
+        "LAG": "lag",
+    },
+}
+
+
+@asks_the_cluster
+async def lag(options: Namespace, client: Client) -> None:
+    while True:
+        await show_lag(options, client)
+        if not options.follow:
+            return
+        await asyncio.sleep(options.interval_s)
+        if not options.json:
+            print()
+
+
+async def show_lag(options: Namespace, client: Client) -> None:
+    documents, refusals = [], []
+    for group_id in options.names or await groups_with_offsets(client):
+        try:
+            documents.append(await lag_document(client, group_id))
+        except Refused as refused:
+            refusals.append(f"{group_id}: {refused}")
+    if options.json:
+        print_json(documents)
+    elif documents:
+        print("\n\n".join(lag_text(it, options.by) for it in documents), flush=True)
+    if refusals:
+        raise RefusedEach(refusals)
+
+
+async def groups_with_offsets(client: Client) -> list[str]:
+    return [it["group"] for it in await listed_groups(client, types=TYPES_WITH_OFFSETS)]
+
+
+async def lag_document(client: Client, group_id: str) -> dict[str, Any]:
+    group = await describe_group(client, group_id)
+    committed = await committed_offsets(client, group_id)
+    owners = owners_of(group)
+    ends = await end_offsets(client, committed.keys() | owners.keys())
+    partitions = [partition_document(it, committed, ends, owners.get(it)) for it in sorted(ends)]
+    members = [member_document(it, partitions) for it in group.members]
+    return {
+        "group": group_id,
+        "state": group.state,
+        "lag": summed(partitions),
+        "partitions": partitions,
+        "members": members,
+        "clients": client_documents(members),
+    }
+
+
+def owners_of(group: GroupDescription) -> dict[Place, GroupMember]:
+    return {
+        Place(topic, partition): member
+        for member in group.members
+        for topic, partitions in (member.assignment or {}).items()
+        for partition in partitions
+    }
+
+
+async def end_offsets(client: Client, places: Iterable[Place]) -> dict[Place, int | None]:
+    """Where the log of each partition ends; None where it has no leader, or is gone."""
+    ends: dict[Place, int | None] = {}
+    for topic, wanted in by_topic(places).items():
+        found = await topic_ends(client, topic, {it.partition for it in wanted})
+        ends.update((it, found.get(it.partition)) for it in wanted)
+    return ends
+
+
+async def topic_ends(client: Client, topic: str, partitions: set[int]) -> dict[int, int]:
+    try:
+        found = await find_topic(client, topic)
+    except Refused as refused:
+        if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return {}
+        raise
+    return await log_offsets(client, found, LATEST, partitions=partitions)
+
+
+def partition_document(
+    place: Place,
+    committed: dict[Place, Committed],
+    ends: dict[Place, int | None],
+    owner: GroupMember | None,
+) -> dict[str, Any]:
+    read, end = committed.get(place), ends[place]
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "committed_offset": read and read.offset,
+        "end_offset": end,
+        "lag": end - read.offset if read is not None and end is not None else None,
+        "leader_epoch": read.leader_epoch if read and read.leader_epoch >= 0 else None,
+        "metadata": read and read.metadata,
+        "member": owner and owner.member_id,
+        "instance": owner and owner.instance_id,
+        "client": owner and owner.client_id,
+        "host": owner and host_text(owner.host),
+    }
+
+
+def member_document(member: GroupMember, partitions: list[dict[str, Any]]) -> dict[str, Any]:
+    own = [it for it in partitions if it["member"] == member.member_id]
+    return {
+        "member": member.member_id,
+        "instance": member.instance_id,
+        "client": member.client_id,
+        "host": host_text(member.host),
+        "partitions": len(own),
+        "lag": summed(own),
+    }
+
+
+def client_documents(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Members of one client id, summed up."""
+    by_client: dict[str, list[dict[str, Any]]] = {}
+    for member in members:
+        by_client.setdefault(member["client"], []).append(member)
+    return [
+        {
+            "client": client,
+            "members": len(own),
+            "partitions": sum(it["partitions"] for it in own),
+            "lag": summed(own),
+        }
+        for client, own in sorted(by_client.items())
+    ]
+
+
+def summed(documents: Iterable[dict[str, Any]]) -> int:
+    """What is known of the lag; partitions without a committed offset add nothing."""
+    return sum(it["lag"] or 0 for it in documents)
+
+
+def lag_text(group: dict[str, Any], by: str) -> str:
+    columns = COLUMNS[by]
+    rows = [tuple(row[name] for name in columns.values()) for row in group[f"{by}s"]]
+    head = f"group {group['group']}, {group['state']}, lag {group['lag']}"
+    return f"{head}\n{table(tuple(columns), rows)}"

@@ -1,0 +1,115 @@
+"""The commands that make a coordinator forget: offsets, groups, members."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.failure import CannotBegin, Refused, RefusedEach
+from pykbroker.cli.groups.committed import committed_offsets
+from pykbroker.cli.groups.committed import delete_offsets as ask_to_delete_offsets
+from pykbroker.cli.groups.coordinator import Coordinator
+from pykbroker.cli.groups.description import describe_group
+from pykbroker.cli.groups.selection import places_to_forget
+from pykbroker.cli.output import print_json
+from pykbroker.cli.refusals import error_of, raise_if_refused, refusal
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from pykbroker_protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pykbroker.cli.client import Client
+    from pykbroker_protocol.messages.leave_group import MemberResponse
+
+
+@asks_the_cluster
+async def delete_offsets(options: Namespace, client: Client) -> None:
+    committed = await committed_offsets(client, options.group)
+    places = places_to_forget(options, committed)
+    codes = await ask_to_delete_offsets(client, options.group, places)
+    done = [place for place, code in codes.items() if code is ErrorCode.NONE]
+    if options.json:
+        print_json([{"topic": it.topic, "partition": it.partition} for it in done])
+    else:
+        for place in done:
+            print(f"{options.group}: {place} forgotten")
+    raise_refused([f"{it}: {Refused(code)}" for it, code in codes.items() if code])
+
+
+@asks_the_cluster
+async def delete(options: Namespace, client: Client) -> None:
+    codes = {group_id: await deleted(client, group_id) for group_id in options.names}
+    done = [group_id for group_id, code in codes.items() if code is ErrorCode.NONE]
+    if options.json:
+        print_json([{"group": group_id} for group_id in done])
+    else:
+        for group_id in done:
+            print(f"{group_id}: deleted")
+    fine = {ErrorCode.NONE}
+    if options.if_exists:
+        fine.add(ErrorCode.GROUP_ID_NOT_FOUND)
+    raise_refused([f"{it}: {Refused(code)}" for it, code in codes.items() if code not in fine])
+
+
+async def deleted(client: Client, group_id: str) -> ErrorCode:
+    response = await Coordinator(client, group_id).ask(
+        DeleteGroupsRequest(groups_names=[group_id]),
+        DeleteGroupsResponse,
+        lambda answer: answer.results[0].error_code,
+    )
+    return error_of(response.results[0].error_code)
+
+
+@asks_the_cluster
+async def remove_member(options: Namespace, client: Client) -> None:
+    members = await members_to_remove(options, client)
+    response = await Coordinator(client, options.group).ask(
+        LeaveGroupRequest(group_id=options.group, members=members),
+        LeaveGroupResponse,
+        lambda answer: answer.error_code,
+    )
+    raise_if_refused(response.error_code)
+    done = [member for member in response.members if not member.error_code]
+    if options.json:
+        print_json([removed_document(member) for member in done])
+    else:
+        for member in done:
+            print(f"{options.group}: {name_of(member)} removed")
+    raise_refused([refusal(name_of(it), it.error_code) for it in response.members if it.error_code])
+
+
+async def members_to_remove(options: Namespace, client: Client) -> list[MemberIdentity]:
+    """Those named, by the id of the member or of the instance, or all that there are."""
+    reason = options.reason
+    if options.all:
+        group = await describe_group(client, options.group)
+        return [
+            MemberIdentity(
+                member_id=it.member_id, group_instance_id=it.instance_id or None, reason=reason
+            )
+            for it in group.members
+        ]
+    named = [MemberIdentity(member_id=it, reason=reason) for it in options.members]
+    named += [MemberIdentity(group_instance_id=it, reason=reason) for it in options.instances]
+    if not named:
+        raise CannotBegin("nobody to remove: --member, --instance or --all is needed")
+    return named
+
+
+def removed_document(member: MemberResponse) -> dict[str, Any]:
+    return {"member": member.member_id or None, "instance": member.group_instance_id or None}
+
+
+def name_of(member: MemberResponse) -> str:
+    return member.group_instance_id or member.member_id
+
+
+def raise_refused(refusals: list[str]) -> None:
+    if refusals:
+        raise RefusedEach(refusals)

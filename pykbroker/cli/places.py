@@ -1,0 +1,57 @@
+"""Turns a place that somebody names into an offset of each partition of a topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pykbroker.cli.command_line.values import Anchor
+from pykbroker.cli.failure import Refused
+from pykbroker.cli.log_offsets import log_offsets
+from pykbroker_protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pykbroker.cli.client import Client
+    from pykbroker.cli.command_line.values import Place
+    from pykbroker_protocol.messages.metadata import MetadataResponseTopic
+
+NO_SUCH_RECORD: Final = -1
+
+
+async def begin_offsets(
+    begin: Place,
+    client: Client,
+    topic: MetadataResponseTopic,
+    starts: dict[int, int],
+    ends: dict[int, int],
+) -> dict[int, int]:
+    match begin.anchor:
+        case Anchor.BEGINNING:
+            return starts
+        case Anchor.END:
+            return {it: max(starts[it], end - begin.amount) for it, end in ends.items()}
+        case Anchor.OFFSET:
+            return offsets_within(begin.amount, starts, ends)
+        case Anchor.TIMESTAMP:
+            found = await log_offsets(client, topic, begin.amount, partitions=starts.keys())
+            return {it: ends[it] if at == NO_SUCH_RECORD else at for it, at in found.items()}
+
+
+def offsets_within(offset: int, starts: dict[int, int], ends: dict[int, int]) -> dict[int, int]:
+    """The same offset in each partition, if all of them hold it or end there."""
+    for partition, start in starts.items():
+        if not start <= offset <= ends[partition]:
+            text = f"partition {partition} holds {start} to {ends[partition]}, not {offset}"
+            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+    return dict.fromkeys(starts, offset)
+
+
+def chosen_partitions(wanted: Sequence[int] | None, topic: MetadataResponseTopic) -> set[int]:
+    """These partitions, if the topic has them, or all that it has."""
+    there = {partition.partition_index for partition in topic.partitions}
+    for partition in wanted or ():
+        if partition not in there:
+            text = f"There is no partition {partition}, there are {len(there)}."
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    return set(wanted) if wanted else there

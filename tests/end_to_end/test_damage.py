@@ -1,0 +1,104 @@
+"""A byte that flips on the disk is found, told to the operator and never served as good."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pykbroker_protocol.records.batch import iterate_batches
+from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
+from tests.apis.wire import Wire
+from tests.end_to_end.load import create_topic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from compat.broker_process import BrokerProcess
+    from tests.end_to_end.conftest import StartBroker
+
+BATCHES = 20
+
+
+def write(broker: BrokerProcess, value: bytes) -> Any:
+    with Wire(broker.port) as wire:
+        answer = wire.ask(produced(to_partition(batch(value), topic="t")), 9)
+    return answer.responses[0].partition_responses[0]
+
+
+def flip(log_file: Path, position: int) -> None:
+    with log_file.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def records_of(broker: BrokerProcess) -> tuple[list[bytes | None], int]:
+    """The values a reader may trust, and how many batches a checksum warns of."""
+    values: list[bytes | None] = []
+    bad = offset = 0
+    with Wire(broker.port) as wire:
+        while True:
+            answer = wire.ask(fetched(from_partition(offset, topic="t")), 11)
+            (row,) = answer.responses[0].partitions
+            if not row.records:
+                return values, bad
+            for found in iterate_batches(bytes(row.records)):
+                offset = found.next_offset
+                if not found.is_crc_valid():
+                    bad += 1
+                    continue
+                values += [record.value for record in found.records()]
+
+
+@pytest.mark.parametrize("number", [0, 7, BATCHES - 1])
+def test_after_a_kill_the_log_ends_before_the_damage(
+    start_broker: StartBroker, number: int
+) -> None:
+    broker = start_broker()
+    create_topic(broker, "t", 1)
+    written = [b"record %d" % it for it in range(BATCHES)]
+    for value in written:
+        write(broker, value)
+    broker.kill()
+    (log_file,) = (broker.data_dir / "t-0").glob("*.log")
+    size = log_file.stat().st_size // BATCHES  # nearly: the numbers have one digit or two
+    flip(log_file, number * size + 65)
+    broker.start()
+    values, bad = records_of(broker)
+    assert bad == 0
+    assert values == written[: len(values)]
+    assert number - 1 <= len(values) <= number + 1
+    assert "t-0" in broker.log()
+    assert write(broker, b"after").base_offset == len(values)
+    assert records_of(broker) == ([*values, b"after"], 0)
+
+
+def test_after_a_clean_stop_the_checksum_warns_the_reader(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    create_topic(broker, "t", 1)
+    for number in range(BATCHES):
+        write(broker, b"record %d" % number)
+    broker.stop()
+    (log_file,) = (broker.data_dir / "t-0").glob("*.log")
+    flip(log_file, 65)
+    broker.start()
+    values, bad = records_of(broker)
+    assert bad == 1
+    assert values == [b"record %d" % number for number in range(1, BATCHES)]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
+def test_what_can_be_made_again_is_made_again(start_broker: StartBroker, suffix: str) -> None:
+    broker = start_broker(settings={"log.index.interval.bytes": 100})
+    create_topic(broker, "t", 1)
+    written = [b"record %d" % number for number in range(BATCHES)]
+    for value in written:
+        write(broker, value)
+    broker.stop()
+    for damaged in (broker.data_dir / "t-0").glob(f"*{suffix}"):
+        damaged.write_bytes(b"\xff" * 23)
+    broker.start()
+    assert records_of(broker) == (written, 0)
+    assert write(broker, b"after").base_offset == BATCHES

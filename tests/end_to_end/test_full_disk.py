@@ -1,0 +1,170 @@
+"""A disk that is full costs producers an error they may retry, and costs nobody anything else."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.records.batch import iterate_batches
+from tests.apis.asked import (
+    batch,
+    created,
+    fetched,
+    from_partition,
+    new_producer_id,
+    new_topic,
+    produced,
+    to_partition,
+)
+from tests.apis.wire import Wire
+from tests.end_to_end.load import create_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.conftest import StartBroker
+
+DISK_BYTES = 8 << 20
+VALUE = bytes(range(256)) * 100
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of a few megabytes, in memory."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as refused:
+        pytest.skip(f"a file system cannot be mounted here: {refused}")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+class Ballast:
+    """Takes up whatever room is left on the disk."""
+
+    def __init__(self, disk: Path) -> None:
+        self.file = disk / "ballast"
+
+    def take_all(self) -> None:
+        with self.file.open("ab", buffering=0) as file:
+            for size in (1 << 20, 1 << 12, 1):
+                try:
+                    while file.write(bytes(size)) == size:
+                        pass
+                except OSError:
+                    continue
+
+    def drop(self) -> None:
+        self.file.unlink()
+
+
+def write(wire: Wire, topic: str, value: bytes = VALUE, **header: Any) -> Any:
+    data = to_partition(batch(value, **header), topic=topic)
+    return wire.ask(produced(data), 9).responses[0].partition_responses[0]
+
+
+def values_of(wire: Wire, topic: str) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    while True:
+        (row,) = (
+            wire.ask(fetched(from_partition(len(values), topic=topic)), 11).responses[0].partitions
+        )
+        assert row.error_code == ErrorCode.NONE
+        if not row.records:
+            return values
+        for found in iterate_batches(bytes(row.records)):
+            assert found.is_crc_valid()
+            assert found.base_offset == len(values)
+            values += [record.value for record in found.records()]
+
+
+def test_producers_get_an_error_and_readers_go_on(
+    small_disk: Path, start_broker: StartBroker
+) -> None:
+    broker = start_broker(data=small_disk)
+    ballast = Ballast(small_disk)
+    create_topic(broker, "t", 1)
+    with Wire(broker.port) as wire:
+        producer_id = wire.ask(new_producer_id(), 4).producer_id
+        acknowledged: list[bytes] = []
+
+        def send(number: int) -> int:
+            value = b"%d " % number + VALUE
+            row = write(
+                wire,
+                "t",
+                value,
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=len(acknowledged),
+            )
+            if row.error_code == ErrorCode.NONE:
+                assert row.base_offset == len(acknowledged)
+                acknowledged.append(value)
+            return int(row.error_code)
+
+        assert [send(number) for number in range(5)] == [ErrorCode.NONE] * 5
+        for round_number in range(3):
+            ballast.take_all()
+            codes = {send(10 + number) for number in range(3)}
+            assert codes == {ErrorCode.KAFKA_STORAGE_ERROR}
+            assert ErrorCode.KAFKA_STORAGE_ERROR.retriable
+            assert values_of(wire, "t") == acknowledged
+            ballast.drop()
+            assert send(100 + round_number) == ErrorCode.NONE
+        assert values_of(wire, "t") == acknowledged
+    broker.kill()
+    broker.start()
+    with Wire(broker.port) as wire:
+        assert values_of(wire, "t") == acknowledged
+    assert "cannot append" in broker.log()
+
+
+def test_topics_cannot_be_made_until_there_is_room(
+    small_disk: Path, start_broker: StartBroker
+) -> None:
+    broker = start_broker(data=small_disk)
+    ballast = Ballast(small_disk)
+    create_topic(broker, "before", 1)
+    ballast.take_all()
+    with Wire(broker.port) as wire:
+        refused = 0
+        for number in range(200):
+            answer = wire.ask(created(new_topic(f"full-{number}", 3)), 7)
+            refused += answer.topics[0].error_code != ErrorCode.NONE
+        assert refused
+        assert values_of(wire, "before") == []
+    ballast.drop()
+    with Wire(broker.port) as wire:
+        answer = wire.ask(created(new_topic("after", 1)), 7)
+        assert answer.topics[0].error_code == ErrorCode.NONE, answer
+        for topic in ("before", "after"):
+            assert write(wire, topic).error_code == ErrorCode.NONE
+            assert values_of(wire, topic) == [VALUE]
+
+
+def test_a_broker_starts_on_a_full_disk_and_serves_readers(
+    small_disk: Path, start_broker: StartBroker
+) -> None:
+    broker = start_broker(data=small_disk)
+    ballast = Ballast(small_disk)
+    create_topic(broker, "t", 1)
+    with Wire(broker.port) as wire:
+        assert write(wire, "t").error_code == ErrorCode.NONE
+    ballast.take_all()
+    broker.kill()
+    try:
+        broker.start()
+        with Wire(broker.port) as wire:
+            assert values_of(wire, "t") == [VALUE]
+    finally:
+        ballast.drop()
+    with Wire(broker.port) as wire:
+        assert write(wire, "t").error_code == ErrorCode.NONE

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 Places = frozenset[tuple[bytes, int]]
 
 CODES = {int(code): code for code in ErrorCode}
+CUT_OFF = {
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.UNRELEASED_INSTANCE_ID,
+}
+"""After these a consumer gives up all that it owns, and starts afresh."""
 REBALANCE_TIMEOUT_MS = 60_000
 CLASSIC_SESSION_TIMEOUT_MS = 45_000
 
@@ -92,7 +99,7 @@ class Consumer:
 
     def hear(self, answer: ConsumerGroupHeartbeatResponse) -> ErrorCode:
         code = CODES[answer.error_code]
-        if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+        if code in CUT_OFF:
             self.epoch, self.owned = 0, frozenset()
         elif code is ErrorCode.NONE:
             self.epoch = answer.member_epoch

@@ -113,7 +113,7 @@ BARS = (
     Bar(
         promise="many groups are back after a kill",
         workload="many-groups",
-        metric="kill -9 to last group's offsets",
+        metric="kill -9 to all groups' offsets",
         at_most=1.0,
     ),
 )

@@ -123,13 +123,13 @@ def _numbers(lanes: Sequence[Lane], elapsed: float, cpu_seconds: float) -> dict[
         "seconds": elapsed,
         "requests": len(latencies),
         "requests_per_second": len(latencies) / elapsed,
-        "p50_us": _quantile(latencies, 0.5),
-        "p99_us": _quantile(latencies, 0.99),
-        "p999_us": _quantile(latencies, 0.999),
+        "p50_us": quantile(latencies, 0.5),
+        "p99_us": quantile(latencies, 0.99),
+        "p999_us": quantile(latencies, 0.999),
         "client_cpu_seconds": cpu_seconds,
     }
 
 
-def _quantile(sorted_nanoseconds: list[int], share: float) -> float:
+def quantile(sorted_nanoseconds: list[int], share: float) -> float:
     position = min(int(len(sorted_nanoseconds) * share), len(sorted_nanoseconds) - 1)
     return sorted_nanoseconds[position] / _NANOSECONDS_PER_MICROSECOND

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.bars import BARS, judge
-from benchmarks.clients.one_record import quantile
+from benchmarks.clients.lanes import quantile
 from benchmarks.measurement import APACHE, PYKBROKER, Case, Comparison, Measurement, compare
 
 P50 = Case("one-record", "1 connection, depth 1", "p50", "us")

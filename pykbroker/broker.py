@@ -25,8 +25,10 @@ from pykbroker.controller.controller import CannotCommit, Controller
 from pykbroker.controller.image import BROKER_RESOURCE
 from pykbroker.controller.metadata_log import CannotLoadMetadata
 from pykbroker.controller.topics import NewTopic
+from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker.coordinators.group_coordinator import GroupCoordinator
+from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
 from pykbroker.internal_topics import CONSUMER_OFFSETS
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
@@ -178,7 +180,14 @@ class Broker:
         self.controller.observe(self.follow)
 
     def open_coordinators(self) -> None:
-        self.groups = GroupCoordinator(self.partitions, self.clock, group_settings(self.settings))
+        self.topics = TopicsOfCluster(lambda: self.controller.image)
+        self.groups = GroupCoordinator(
+            self.partitions,
+            self.clock,
+            self.topics,
+            settings=group_settings(self.settings),
+            consumer_settings=consumer_group_settings(self.settings),
+        )
         self._ending.push_async_callback(self.groups.close)
         self.follow_coordinated_topics()
 
@@ -203,6 +212,7 @@ class Broker:
         for topic in changes.topics_deleted:
             self.partitions.drop(topic)
         self.partitions.follow(image, changes.topics_changed)
+        self.topics.changed()
         self.follow_coordinated_topics()
         if changes.topics_deleted:
             self.groups.topics_deleted([topic.name for topic in changes.topics_deleted])
@@ -271,6 +281,16 @@ def group_settings(settings: Settings) -> GroupSettings:
         offset_metadata_length_max=settings.offset_metadata_max_bytes,
         offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+    )
+
+
+def consumer_group_settings(settings: Settings) -> ConsumerGroupSettings:
+    return ConsumerGroupSettings(
+        session_timeout_ms=settings.group_consumer_session_timeout_ms,
+        heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+        members_max=settings.group_consumer_max_size,
+        classic_members_max=settings.group_max_size,
+        assignors=settings.group_consumer_assignors,
     )
 
 

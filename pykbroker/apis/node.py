@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -44,6 +45,10 @@ class Node:
     def new_member_id(self, prefix: str) -> str:
         """A name that no other member has: who it is for people, and a random part."""
         return f"{prefix}-{UUID(bytes=self.chance.uuid_bytes())}"
+
+    def new_uuid_text(self) -> str:
+        """A random id as Kafka writes them: base64 without padding."""
+        return urlsafe_b64encode(self.chance.uuid_bytes()).decode().rstrip("=")
 
     @property
     def image(self) -> ClusterImage:

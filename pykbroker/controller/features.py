@@ -11,13 +11,21 @@ METADATA_VERSION = "metadata.version"
 METADATA_VERSION_LEVEL = 30
 """What Apache Kafka calls 4.3-IV0; it fixes the versions of the records in `records`."""
 
+GROUP_VERSION = "group.version"
+GROUP_VERSION_LEVEL = 1
+"""Groups of the next-generation protocol (KIP-848)."""
+
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
     "kraft.version": (0, 0),
+    GROUP_VERSION: (0, GROUP_VERSION_LEVEL),
 }
 """The lowest and the highest level of each; what is not named is supported at level 0 alone."""
 
-FEATURES_OF_A_NEW_CLUSTER = {METADATA_VERSION: METADATA_VERSION_LEVEL}
+FEATURES_OF_A_NEW_CLUSTER = {
+    METADATA_VERSION: METADATA_VERSION_LEVEL,
+    GROUP_VERSION: GROUP_VERSION_LEVEL,
+}
 """Those that have a record; the level of kraft.version 0 follows from there being none."""
 
 

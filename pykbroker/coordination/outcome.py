@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pykbroker_protocol.message import Message
 
 Ticket = int
@@ -51,3 +53,14 @@ class Outcome:
     timers: tuple[SetTimer | CancelTimer, ...] = ()
     reasons: tuple[str, ...] = ()
     """Sentences for the operator: who joined, why a group rebalances, who was fenced."""
+
+
+def joined(outcomes: Iterable[Outcome]) -> Outcome:
+    """Several outcomes of one moment, carried out as one."""
+    parts = tuple(outcomes)
+    return Outcome(
+        writes=tuple(write for part in parts for write in part.writes),
+        replies=tuple(reply for part in parts for reply in part.replies),
+        timers=tuple(timer for part in parts for timer in part.timers),
+        reasons=tuple(reason for part in parts for reason in part.reasons),
+    )

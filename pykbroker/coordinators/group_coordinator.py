@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pykbroker.clock import Clock
+    from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Outcome, Ticket
+    from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
     from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
@@ -28,8 +30,18 @@ if TYPE_CHECKING:
 class GroupCoordinator:
     """Finds the state that a group lives in, and keeps one for each partition led here."""
 
-    def __init__(self, partitions: Partitions, clock: Clock, settings: GroupSettings) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        clock: Clock,
+        topics: TopicsOfCluster,
+        *,
+        settings: GroupSettings,
+        consumer_settings: ConsumerGroupSettings,
+    ) -> None:
         self.settings = settings
+        self.consumer_settings = consumer_settings
+        self.topics = topics
         self._partitions = partitions
         self._clock = clock
         self._logs: dict[int, GroupLog] = {}
@@ -53,7 +65,8 @@ class GroupCoordinator:
             self._logs.pop(index).give_up()
 
     def _take_up(self, index: int, partition: Partition) -> None:
-        log = CoordinatedLog(partition, Groups(self.settings), GROUP_RECORDS, self._clock)
+        state = Groups(self.settings, self.consumer_settings, self.topics)
+        log = CoordinatedLog(partition, state, GROUP_RECORDS, self._clock)
         self._logs[index] = log
         if log.is_empty:
             log.begin()

@@ -96,6 +96,10 @@ class Settings:
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
 
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_assignors: tuple[str, ...]
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker.coordination.groups.registry import Groups
 from pykbroker.coordination.outcome import Outcome, SetTimer, Write
 from pykbroker.coordinators.records import GROUP_RECORDS, decode_record, encode_write
@@ -11,10 +12,29 @@ from pykbroker.coordinators.records import GROUP_RECORDS, decode_record, encode_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pykbroker.coordination.groups.consumer_topics import TopicView
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Reply, Ticket
 
 START_MS = 1_000_000
+
+
+class NoTopics:
+    """A cluster without topics: classic groups never look at them."""
+
+    version = 0
+
+    def topic(self, name: str) -> TopicView | None:  # noqa: ARG002 - a TopicsView
+        return None
+
+    def topic_of_id(self, topic_id: bytes) -> TopicView | None:  # noqa: ARG002 - a TopicsView
+        return None
+
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+
+NO_TOPICS = NoTopics()
 
 
 class World:
@@ -30,7 +50,7 @@ class World:
         self.written: list[Write] = []
         self.reasons: list[str] = []
         self._tickets = 0
-        self.groups = Groups(settings)
+        self.groups = Groups(settings, ConsumerGroupSettings(), NO_TOPICS)
         self.carry_out(self.groups.loaded(self.now_ms))
 
     def ask(self, decide: Callable[[Ticket], Outcome]) -> Ticket:
@@ -78,7 +98,7 @@ class World:
         self.carry_out(self.groups.loaded(self.now_ms))
 
     def replayed(self) -> Groups:
-        groups = Groups(self.settings)
+        groups = Groups(self.settings, ConsumerGroupSettings(), NO_TOPICS)
         for key, value in self.log:
             groups.replay(*decode_record(GROUP_RECORDS, key, value))
         return groups

@@ -33,7 +33,7 @@ def refusal_of_join(
     if isinstance(group, ClassicGroup):
         return ErrorCode.NONE
     if group is not None and not group.is_empty:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return ErrorCode.NONE  # a group of the next generation takes classic members in
     return ErrorCode.UNKNOWN_MEMBER_ID if request.member_id else ErrorCode.NONE
 
 

@@ -6,7 +6,7 @@ the modules of that name, what becomes of offsets in `offsets`, `offset_fetch` a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from pykbroker.coordination.groups import (
     admission,
@@ -29,9 +29,11 @@ from pykbroker.coordination.groups.classic_rebalance import (
 from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState
 from pykbroker.coordination.groups.classic_sync import sync_group
 from pykbroker.coordination.groups.committed import CommittedOffsets
+from pykbroker.coordination.groups.consumer_requests import ConsumerGroupKey, ConsumerGroups
 from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.groups.forgetting import delete_group, expire
 from pykbroker.coordination.groups.listing import describe_group, list_groups
+from pykbroker.coordination.outcome import joined
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataKey, GroupMetadataValue
 from pykbroker_protocol.internal_topics.offsets import OffsetCommitKey, OffsetCommitValue
@@ -40,10 +42,16 @@ from pykbroker_protocol.messages.delete_groups import DeletableGroupResult, Dele
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+    from pykbroker.coordination.groups.consumer_topics import TopicsView
     from pykbroker.coordination.groups.group import Group
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Outcome, Ticket
     from pykbroker_protocol.message import Message
+    from pykbroker_protocol.messages.consumer_group_describe import (
+        DescribedGroup as DescribedConsumerGroup,
+    )
+    from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from pykbroker_protocol.messages.describe_groups import DescribedGroup
     from pykbroker_protocol.messages.heartbeat import HeartbeatRequest
     from pykbroker_protocol.messages.join_group import JoinGroupRequest
@@ -58,12 +66,27 @@ if TYPE_CHECKING:
 EXPIRY_TIMER = "offset-expiry"
 
 
+class Surroundings(TypedDict):
+    """What every decision of a next-generation group looks at."""
+
+    topics: TopicsView
+    settings: ConsumerGroupSettings
+
+
 class Groups:
     """Decides what follows from requests and timers; only a replayed record is lasting."""
 
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        consumer_settings: ConsumerGroupSettings,
+        topics: TopicsView,
+    ) -> None:
         self.settings = settings
+        self.consumer_settings = consumer_settings
+        self.topics = topics
         self.groups: dict[str, Group] = {}
+        self.consumer = ConsumerGroups(self.groups, consumer_settings)
         self.offsets = CommittedOffsets()
         self._parked: dict[Ticket, str] = {}
         """The group in which a request waits for its reply."""
@@ -99,6 +122,9 @@ class Groups:
             client_host=client_host,
             new_member_id=new_member_id,
         )
+        consumer = self.consumer.find(group_id)
+        if consumer is not None and not consumer.is_empty:
+            return consumer.join(joining, now_ms=now_ms, **self._surroundings)
         group = self._group_to_join(group_id, draft)
         join_group(group, joining, draft, self.settings)
         if group.members or group.pending:
@@ -120,7 +146,10 @@ class Groups:
     ) -> Outcome:
         draft = Draft(now_ms)
         group = self.classic(request.group_id)
+        consumer = self.consumer.find(request.group_id)
         code = admission.refusal_of_sync(request, version)
+        if code is ErrorCode.NONE and consumer is not None:
+            return consumer.sync(request, ticket=ticket, now_ms=now_ms, **self._surroundings)
         if code is not ErrorCode.NONE:
             draft.reply(ticket, classic_answers.refused_sync(code))
         elif group is None:
@@ -130,6 +159,11 @@ class Groups:
         return self._outcome(draft, parked=(ticket, request.group_id))
 
     def heartbeat(self, request: HeartbeatRequest, *, ticket: Ticket, now_ms: int) -> Outcome:
+        consumer = self.consumer.find(request.group_id)
+        if consumer is not None:
+            return consumer.classic_heartbeat(
+                request, ticket=ticket, now_ms=now_ms, **self._surroundings
+            )
         draft = Draft(now_ms)
         group = self.classic(request.group_id)
         if not request.group_id:
@@ -144,6 +178,11 @@ class Groups:
     def leave_group(
         self, request: LeaveGroupRequest, *, version: int, ticket: Ticket, now_ms: int
     ) -> Outcome:
+        consumer = self.consumer.find(request.group_id)
+        if consumer is not None:
+            return consumer.leave(
+                request, ticket=ticket, version=version, now_ms=now_ms, **self._surroundings
+            )
         draft = Draft(now_ms)
         leaving = classic_presence.leaving_members(request, version)
         group = self.classic(request.group_id)
@@ -156,6 +195,40 @@ class Groups:
             fates = classic_presence.leave_group(group, leaving, draft, self.settings)
         draft.reply(ticket, classic_answers.told_leaving(fates, version))
         return self._outcome(draft)
+
+    # --- membership of next-generation groups
+
+    @property
+    def _surroundings(self) -> Surroundings:
+        return {"topics": self.topics, "settings": self.consumer_settings}
+
+    def consumer_group_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        *,
+        version: int,
+        ticket: Ticket,
+        client_id: str,
+        client_host: str,
+        new_member_id: str,
+        now_ms: int,
+    ) -> Outcome:
+        outcome = self.consumer.heartbeat(
+            request,
+            ticket=ticket,
+            version=version,
+            client_id=client_id,
+            client_host=client_host,
+            new_member_id=new_member_id,
+            now_ms=now_ms,
+            topics=self.topics,
+        )
+        for reply in outcome.replies:  # a classic group that gave way answers who waited in it
+            self._parked.pop(reply.ticket, None)
+        return outcome
+
+    def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        return self.consumer.describe(group_ids, topics=self.topics)
 
     # --- offsets
 
@@ -253,6 +326,9 @@ class Groups:
             case GroupMetadataKey(), None:
                 if self.classic(key.group) is not None:
                     del self.groups[key.group]
+            case _:
+                assert isinstance(key, ConsumerGroupKey), f"{type(key).__name__} is no group's"
+                self.consumer.replay(key, value)
 
     def _replay_existence(self, group_id: str) -> None:
         """Consumers that assign partitions to themselves have a group without saying so."""
@@ -275,11 +351,16 @@ class Groups:
             if isinstance(group, ClassicGroup):
                 classic_presence.loaded(group, draft, self.settings)
         draft.wake(EXPIRY_TIMER, after_ms=self.settings.offsets_retention_check_interval_ms)
-        return draft.outcome()
+        return joined([draft.outcome(), *self.consumer.loaded(now_ms)])
 
     # --- time, and lost connections
 
     def timer(self, name: tuple[str, ...], now_ms: int) -> Outcome:
+        of_consumers = self.consumer.timer(
+            name, now_ms=now_ms, topics=self.topics, classic_settings=self.settings
+        )
+        if of_consumers is not None:
+            return of_consumers
         draft = Draft(now_ms)
         if name == (EXPIRY_TIMER,):
             self._expire(draft)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups.classic_member import Joining
-from pykbroker.coordination.groups.consumer_requests import ConsumerGroupKey, ConsumerGroups
+from pykbroker.coordination.groups.consumer_requests import ConsumerGroupKey
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker.coordination.groups.consumer_topics import TopicView
 from pykbroker.coordination.groups.registry import Groups
@@ -87,8 +87,8 @@ class World:
         self.start()
 
     def start(self) -> None:
-        self.classic = Groups(CLASSIC_SETTINGS)
-        self.consumers = ConsumerGroups(self.classic.groups, self.settings)
+        self.classic = Groups(CLASSIC_SETTINGS, self.settings, self.topics)
+        self.consumers = self.classic.consumer
 
     @property
     def group(self) -> ConsumerGroup:

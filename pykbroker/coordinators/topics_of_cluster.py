@@ -1,0 +1,75 @@
+"""The cluster's topics as consumer groups look at them: ids, partition counts, racks, names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pykbroker.coordination.groups.consumer_topics import TopicView
+from pykbroker.internal_topics import is_internal
+from pykbroker.partitions.followed import FollowedCluster, FollowedTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+
+class BrokerSeen(Protocol):
+    @property
+    def id(self) -> int: ...
+    @property
+    def rack(self) -> str | None: ...
+
+
+class ClusterSeen(FollowedCluster, Protocol):
+    @property
+    def topics_by_id(self) -> Mapping[bytes, FollowedTopic]: ...
+    @property
+    def brokers(self) -> Mapping[int, BrokerSeen]: ...
+
+
+class TopicsOfCluster:
+    """A live view: it always shows the image as it is now.
+
+    `version` is counted by whoever follows the image, so that groups look again only when a
+    topic has changed.
+    """
+
+    def __init__(self, image: Callable[[], ClusterSeen]) -> None:
+        self._image = image
+        self._version = 0
+        self._views: dict[str, TopicView] = {}
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def changed(self) -> None:
+        """Topics were created, deleted or grown, or brokers have moved to other racks."""
+        self._version += 1
+        self._views.clear()
+
+    def topic(self, name: str) -> TopicView | None:
+        view = self._views.get(name)
+        if view is None and (found := self._image().topics.get(name)) is not None:
+            view = self._views[name] = self.view_of(found)
+        return view
+
+    def topic_of_id(self, topic_id: bytes) -> TopicView | None:
+        found = self._image().topics_by_id.get(topic_id)
+        return None if found is None else self.topic(found.name)
+
+    def names(self) -> Iterable[str]:
+        return (name for name in self._image().topics if not is_internal(name))
+
+    def view_of(self, topic: FollowedTopic) -> TopicView:
+        brokers = self._image().brokers
+        rack_of = {it.id: it.rack for it in brokers.values() if it.rack is not None}
+        racks = [
+            frozenset(rack_of[it] for it in partition.replicas if it in rack_of)
+            for partition in topic.partitions
+        ]
+        return TopicView(
+            topic_id=topic.id,
+            name=topic.name,
+            partition_count=len(topic.partitions),
+            racks=racks if rack_of else (),
+        )

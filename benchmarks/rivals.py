@@ -21,14 +21,16 @@ START_TIMEOUT_SECONDS = 120.0
 _POLL_SECONDS = 0.002
 
 # Waiting for members that might yet come would be measured instead of the broker.
-_GROUPS_AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
+_GROUPS_AT_ONCE = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.min.assignment.interval.ms": 0,
+    "group.consumer.assignment.interval.ms": 0,
+}
 _SHIPPED_OFFSETS_PARTITIONS = 50
 _APACHE = {
     "broker.session.timeout.ms": 9000,
     "broker.heartbeat.interval.ms": 2000,
     "offsets.topic.num.partitions": _SHIPPED_OFFSETS_PARTITIONS,
-    "group.consumer.min.assignment.interval.ms": 0,
-    "group.consumer.assignment.interval.ms": 0,
     **_GROUPS_AT_ONCE,
 }
 

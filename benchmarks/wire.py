@@ -10,6 +10,7 @@ from crc32c import crc32c
 _METADATA, _LIST_OFFSETS, _PRODUCE = 3, 2, 0
 _LATEST = -1
 _CORRELATION_ID = 7
+_HEAD_BYTES = 8  # of an answer: its length and the correlation id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +49,18 @@ def leaders(port: int) -> int:
 
 def log_end_offset(port: int, topic: str, partition: int = 0) -> int:
     """Where the partition's log ends, or -1 when the broker cannot say yet."""
+    request, error_position = list_offsets_frames(topic, partition)
+    error, _, offset = struct.unpack_from(">hqq", _ask(port, request), error_position - _HEAD_BYTES)
+    return int(offset) if error == 0 else -1
+
+
+def list_offsets_frames(topic: str, partition: int) -> tuple[bytes, int]:
+    """A ListOffsets request for the log's end; where a whole answer keeps the error code."""
     name = topic.encode()
     body = struct.pack(">iih", -1, 1, len(name)) + name
     body += struct.pack(">iiq", 1, partition, _LATEST)
-    answer = _ask(port, _frame(_LIST_OFFSETS, 1, body, flexible=False))
-    error, _, offset = struct.unpack_from(">hqq", answer, 4 + 2 + len(name) + 4 + 4)
-    return int(offset) if error == 0 else -1
+    error_position = _HEAD_BYTES + 4 + 2 + len(name) + 4 + 4
+    return _frame(_LIST_OFFSETS, 1, body, flexible=False), error_position
 
 
 def receive_frame(connection: socket.socket) -> bytes:
@@ -66,7 +73,7 @@ def _ask(port: int, request: bytes) -> bytes:
     """The body of the answer, on a connection of its own."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(request)
-        return receive_frame(connection)[8:]
+        return receive_frame(connection)[_HEAD_BYTES:]
 
 
 def _frame(api_key: int, version: int, body: bytes, *, flexible: bool) -> bytes:

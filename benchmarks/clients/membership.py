@@ -76,7 +76,7 @@ class Group:
     _stable: asyncio.Future[float] | None = None
 
     def expect(self, members: int) -> asyncio.Future[float]:
-        """The moment at which so many members agree and share out every partition."""
+        """The moment at which so many members agree and share all partitions out evenly."""
         self._members = members
         self._stable = asyncio.get_running_loop().create_future()
         return self._stable
@@ -86,7 +86,8 @@ class Group:
         assert self._stable is not None
         if len(self._settled) == self._members and not self._stable.done():
             generations, shares = zip(*self._settled.values(), strict=True)
-            if len(set(generations)) == 1 and sum(shares) == self.partitions:
+            is_even = max(shares) - min(shares) <= 1
+            if is_even and len(set(generations)) == 1 and sum(shares) == self.partitions:
                 self._stable.set_result(time.perf_counter())
 
     def unsettled(self, member: "Member") -> None:

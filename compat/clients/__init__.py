@@ -1,0 +1,1 @@
+"""Consumers of several libraries as programs, which can be watched, stopped and killed."""

@@ -1,0 +1,69 @@
+"""A member that reads with confluent-kafka, that is with librdkafka."""
+
+from confluent_kafka import Consumer, KafkaException, Message
+
+from compat.clients.telling import (
+    POLL_SECONDS,
+    Offsets,
+    Options,
+    commit_and_tell,
+    run_program,
+    stopping,
+    tell,
+    tell_partitions,
+    tell_read,
+)
+
+
+def run(options: Options) -> None:
+    consumer = Consumer(settings_of(options))
+    consumer.subscribe(
+        options["topics"],
+        on_assign=lambda _, partitions: tell_partitions("assigned", partitions),
+        on_revoke=lambda _, partitions: tell_partitions("revoked", partitions),
+        on_lost=lambda _, partitions: tell_partitions("lost", partitions),
+    )
+    tell("started")
+    while not stopping.is_set():
+        offsets: Offsets = {}
+        for record in consumer.consume(500, POLL_SECONDS):
+            if record.error() is None:
+                offsets.setdefault(place_of(record), []).append(record.offset() or 0)
+        if offsets:
+            tell_read(offsets)
+            commit_and_tell(lambda: consumer.commit(asynchronous=False), KafkaException)
+    tell("leaving")
+    consumer.close()
+
+
+def settings_of(options: Options) -> dict[str, object]:
+    settings = {
+        "bootstrap.servers": options["bootstrap"],
+        "group.id": options["group"],
+        "client.id": options["name"],
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "reconnect.backoff.max.ms": 500,
+        "topic.metadata.refresh.interval.ms": 2000,
+    }
+    if options.get("instance"):
+        settings["group.instance.id"] = options["instance"]
+    if options["assignor"] == "consumer":
+        return {**settings, "group.protocol": "consumer"}
+    return {
+        **settings,
+        "partition.assignment.strategy": options["assignor"],
+        "session.timeout.ms": options["session_timeout_ms"],
+        "heartbeat.interval.ms": options["heartbeat_interval_ms"],
+    }
+
+
+def place_of(record: Message) -> tuple[str, int]:
+    topic, partition = record.topic(), record.partition()
+    assert topic is not None
+    assert partition is not None
+    return topic, partition
+
+
+if __name__ == "__main__":
+    run_program(run)

@@ -1,0 +1,323 @@
+"""A group's members as processes, started, stopped and killed, and what they say of themselves."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from compat.apache.installation import install
+from compat.apache.tools import SHORT_LIVED_JVM, java_command
+
+REPOSITORY = Path(__file__).parents[2]
+JAVA_PROGRAM = Path(__file__).with_name("GroupMembers.java")
+JAVA = "java"
+PATIENCE_SECONDS = 60.0
+SESSION_TIMEOUT_MS = 6_000
+HEARTBEAT_INTERVAL_MS = 300
+_POLL_SECONDS = 0.02
+
+Event = dict[str, Any]
+Place = tuple[str, int]
+Partitions = frozenset[Place]
+
+_JAVA_ASSIGNORS = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
+
+
+class Owned(NamedTuple):
+    """A partition was somebody's from one moment to another."""
+
+    start_ns: int
+    end_ns: int
+    member: str
+
+
+class Process:
+    """A program that prints events; its output lies in files, so nobody has to keep reading."""
+
+    def __init__(self, command: list[str], output: Path) -> None:
+        self.output = output
+        self._errors = output.with_suffix(".err")
+        with output.open("wb") as stdout, self._errors.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr
+            )
+        self._position = 0
+        self.events: list[Event] = []
+
+    def say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def read(self) -> list[Event]:
+        """What has been told since the last time; half a line stays for the next."""
+        with self.output.open("rb") as output:
+            output.seek(self._position)
+            whole, _, _ = output.read().rpartition(b"\n")
+        if not whole:
+            return []
+        self._position += len(whole) + 1
+        found: list[Event] = [json.loads(line) for line in whole.splitlines()]
+        self.events += found
+        return found
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def errors(self) -> str:
+        return self._errors.read_text(errors="replace")
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Member:
+    """One consumer: its process, which Java members may share, and what it owns."""
+
+    name: str
+    library: str
+    process: Process
+    owned: Partitions = frozenset()
+    events: list[Event] = field(default_factory=list)
+    killed_at_ns: int | None = None
+    is_over: bool = False
+
+    def take_in(self, event: Event) -> None:
+        self.events.append(event)
+        places = frozenset((topic, partition) for topic, partition in event.get("partitions", ()))
+        match event["event"]:
+            case "assigned":
+                self.owned |= places
+            case "revoked" | "lost":
+                self.owned -= places
+            case "leaving" | "ended":
+                self.owned = frozenset()
+                self.is_over = True
+
+    def count(self, event: str) -> int:
+        return sum(it["event"] == event for it in self.events)
+
+
+class Crew:
+    """Members of one group on one topic; a context manager that leaves no process behind."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        directory: Path,
+        *,
+        group: str,
+        topic: str,
+        assignor: str = "range",
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+    ) -> None:
+        self.topic = topic
+        self.options: dict[str, Any] = {
+            "bootstrap": bootstrap,
+            "group": group,
+            "topics": [topic],
+            "assignor": assignor,
+            "session_timeout_ms": session_timeout_ms,
+            "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
+        }
+        self.members: list[Member] = []
+        self._directory = directory
+        self._jvm: Process | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in {it.process for it in self.members}:
+            process.close()
+
+    # --- members come and go
+
+    def start(
+        self, *libraries: str, instance: str | None = None, own_jvm: bool = False
+    ) -> list[Member]:
+        """One new member of each of these libraries."""
+        return [self._start(it, instance, own_jvm=own_jvm) for it in libraries]
+
+    def _start(self, library: str, instance: str | None, *, own_jvm: bool) -> Member:
+        name = f"{self.options['group']}-{len(self.members)}-{library}"
+        if library == JAVA:
+            process = self._java_process(name, own_jvm=own_jvm)
+            process.say(
+                f"start {name} {self.options['topics'][0]} {self._java_settings(name, instance)}"
+            )
+        else:
+            options = {**self.options, "name": name, "instance": instance}
+            program = f"compat.clients.{library.replace('-', '_')}_member"
+            command = [sys.executable, "-m", program, json.dumps(options)]
+            process = Process(command, self._directory / name)
+        member = Member(name=name, library=library, process=process)
+        self.members.append(member)
+        return member
+
+    def _java_process(self, name: str, *, own_jvm: bool) -> Process:
+        if self._jvm is not None and not own_jvm:
+            return self._jvm
+        command = java_command(install(), SHORT_LIVED_JVM, str(JAVA_PROGRAM))
+        process = Process(command, self._directory / f"{name}.jvm")
+        if not own_jvm:
+            self._jvm = process
+        return process
+
+    def _java_settings(self, name: str, instance: str | None) -> str:
+        options = self.options
+        settings: dict[str, object] = {
+            "bootstrap.servers": options["bootstrap"],
+            "group.id": options["group"],
+            "client.id": name,
+            "enable.auto.commit": "false",
+            "auto.offset.reset": "earliest",
+            "reconnect.backoff.max.ms": 500,
+        }
+        if instance:
+            settings["group.instance.id"] = instance
+        if options["assignor"] == "consumer":
+            settings["group.protocol"] = "consumer"
+        else:
+            settings["group.protocol"] = "classic"
+            settings["partition.assignment.strategy"] = _JAVA_ASSIGNORS[options["assignor"]]
+            settings["session.timeout.ms"] = options["session_timeout_ms"]
+            settings["heartbeat.interval.ms"] = options["heartbeat_interval_ms"]
+        return " ".join(f"{key}={value}" for key, value in settings.items())
+
+    def stop(self, *members: Member) -> None:
+        """Let members leave in good order."""
+        for member in members:
+            if member.library == JAVA:
+                member.process.say(f"stop {member.name}")
+            else:
+                member.process.process.send_signal(signal.SIGTERM)
+        self.until(lambda: all(it.count("ended") for it in members), "members end")
+
+    def kill(self, member: Member) -> None:
+        """End a member's process as a power cut would; nobody else may live in it."""
+        assert all(it is member or it.process is not member.process for it in self.members)
+        member.process.close()
+        self.look()
+        member.killed_at_ns = time.monotonic_ns()
+        member.is_over = True
+        member.owned = frozenset()
+
+    # --- what is told
+
+    def look(self) -> None:
+        by_name = {it.name: it for it in self.members}
+        for process in {it.process: None for it in self.members}:
+            found = process.read()
+            alone = [it for it in self.members if it.process is process]
+            for event in found:
+                (by_name[event["member"]] if "member" in event else alone[0]).take_in(event)
+
+    def until(
+        self, condition: Callable[[], bool], what: str, *, seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            self.look()
+            if condition():
+                return
+            self._check_alive()
+            assert time.monotonic() < deadline, f"not in time: {what}\n{self.story()}"
+            time.sleep(_POLL_SECONDS)
+
+    def until_shared(self, partitions: Partitions) -> None:
+        """Every partition has an owner, and nobody has more than a fair share."""
+        self.until(lambda: self._is_shared(partitions), f"{len(partitions)} partitions shared")
+
+    def _is_shared(self, partitions: Partitions) -> bool:
+        present = self.present
+        shares = [it.owned for it in present]
+        fair = -(-len(partitions) // len(present))
+        return (
+            frozenset().union(*shares) == partitions
+            and sum(map(len, shares)) == len(partitions)
+            and max(map(len, shares)) <= fair
+        )
+
+    @property
+    def present(self) -> list[Member]:
+        return [it for it in self.members if not it.is_over]
+
+    def owned(self) -> dict[Place, list[Owned]]:
+        """For each partition, who had it and when."""
+        found: dict[Place, list[Owned]] = {}
+        for member in self.members:
+            for place, owned in times_of(member):
+                found.setdefault(place, []).append(owned)
+        return {place: sorted(it) for place, it in found.items()}
+
+    def two_owners(self) -> list[tuple[Place, Owned, Owned]]:
+        """Wherever a partition came to somebody before another had let it go."""
+        return [
+            (place, earlier, later)
+            for place, times in self.owned().items()
+            for earlier, later in pairwise(times)
+            if later.start_ns < earlier.end_ns
+        ]
+
+    def read_offsets(self) -> dict[Place, set[int]]:
+        """The offsets that the group has processed."""
+        found: dict[Place, set[int]] = {}
+        for member in self.members:
+            for event in member.events:
+                if event["event"] == "read":
+                    offsets = found.setdefault((event["topic"], event["partition"]), set())
+                    offsets.update(range(event["first"], event["last"] + 1))
+        return found
+
+    def story(self) -> str:
+        """The last events of each member, for a test that fails."""
+        lines = []
+        for member in self.members:
+            lines.append(f"{member.name} owns {sorted(member.owned)}")
+            lines += [f"    {it}" for it in member.events[-6:]]
+            lines += [f"    {line}" for line in member.process.errors().splitlines()[-5:]]
+        return "\n".join(lines)
+
+    def _check_alive(self) -> None:
+        for member in self.present:
+            code = member.process.process.poll()
+            assert code is None, f"{member.name} ended by itself ({code})\n{self.story()}"
+
+
+def times_of(member: Member) -> Iterator[tuple[Place, Owned]]:
+    """From each assignment of a partition to its end."""
+    since: dict[Place, int] = {}
+    last_ns: int = 0
+    for event in member.events:
+        last_ns = int(event["at_ns"])
+        places = [(topic, partition) for topic, partition in event.get("partitions", ())]
+        match event["event"]:
+            case "assigned":
+                since.update((it, since.get(it, last_ns)) for it in places)
+            case "revoked" | "lost":
+                for place in places:
+                    if place in since:
+                        yield place, Owned(since.pop(place), last_ns, member.name)
+            case "leaving":
+                yield from ((it, Owned(start, last_ns, member.name)) for it, start in since.items())
+                since.clear()
+    end_ns = last_ns if member.killed_at_ns is None else member.killed_at_ns
+    for place, start_ns in since.items():
+        yield place, Owned(start_ns, end_ns, member.name)

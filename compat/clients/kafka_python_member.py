@@ -1,0 +1,72 @@
+"""A member that reads with kafka-python."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka import KafkaConsumer
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.errors import KafkaError
+
+from compat.clients.telling import (
+    POLL_SECONDS,
+    Options,
+    commit_and_tell,
+    offsets_of,
+    run_program,
+    stopping,
+    tell,
+    tell_partitions,
+    tell_read,
+)
+
+ASSIGNORS: tuple[type[Any], ...] = (
+    RangePartitionAssignor,
+    RoundRobinPartitionAssignor,
+    CooperativeStickyAssignor,
+)
+
+
+def run(options: Options) -> None:
+    consumer = KafkaConsumer(
+        bootstrap_servers=options["bootstrap"],
+        group_id=options["group"],
+        group_instance_id=options.get("instance"),
+        client_id=options["name"],
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        partition_assignment_strategy=[assignor_of(options["assignor"])],
+        session_timeout_ms=options["session_timeout_ms"],
+        heartbeat_interval_ms=options["heartbeat_interval_ms"],
+        reconnect_backoff_max_ms=500,
+    )
+    consumer.subscribe(options["topics"], listener=Listener())
+    tell("started")
+    while not stopping.is_set():
+        found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        if found:
+            tell_read(offsets_of(found))
+            commit_and_tell(consumer.commit, KafkaError)
+    tell("leaving")
+    consumer.close()
+
+
+def assignor_of(name: str) -> type:
+    return next(it for it in ASSIGNORS if it.name == name)
+
+
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python is untyped
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        tell_partitions("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        tell_partitions("revoked", revoked)
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        tell_partitions("lost", lost)
+
+
+if __name__ == "__main__":
+    run_program(run)

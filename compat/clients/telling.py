@@ -1,0 +1,68 @@
+"""A consumer that is a program: it tells what happens to it, and leaves when it is told to.
+
+Its options are JSON on the command line. Each line on standard output is one event with the time
+of the machine's monotonic clock, so that the events of many members can be put in order. SIGTERM
+makes it leave its group; so does the end of standard input, when its parent has died.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+POLL_SECONDS = 0.1
+
+Options = Mapping[str, Any]
+Offsets = dict[tuple[str, int], list[int]]
+
+stopping = threading.Event()
+
+
+def run_program(run: Callable[[Options], None]) -> None:
+    """Be a member of a group until told to stop."""
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    threading.Thread(target=_stop_when_the_parent_is_gone, daemon=True).start()
+    run(json.loads(sys.argv[1]))
+    tell("ended")
+
+
+def _stop_when_the_parent_is_gone() -> None:
+    os.read(sys.stdin.fileno(), 1)
+    stopping.set()
+
+
+def tell(event: str, **more: object) -> None:
+    line = json.dumps({"at_ns": time.monotonic_ns(), "event": event, **more})
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def tell_partitions(event: str, partitions: Iterable[Any]) -> None:
+    tell(event, partitions=sorted([it.topic, it.partition] for it in partitions))
+
+
+def tell_read(offsets: Offsets) -> None:
+    for (topic, partition), found in offsets.items():
+        tell("read", topic=topic, partition=partition, first=min(found), last=max(found))
+
+
+def offsets_of(found: Mapping[Any, Iterable[Any]]) -> Offsets:
+    """For libraries that hand out records by partition."""
+    return {
+        (place.topic, place.partition): [it.offset for it in records]
+        for place, records in found.items()
+    }
+
+
+def commit_and_tell(commit: Callable[[], object], refused: type[Exception]) -> None:
+    """A commit may come too late for its generation; who has the partition now reads on."""
+    try:
+        commit()
+    except refused as error:
+        tell("not committed", reason=repr(error))
+    else:
+        tell("committed")

@@ -1,0 +1,87 @@
+"""The textbook on consumer groups, read aloud with real clients and ten partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compat.clients.crew import Crew
+from pykbroker.apis import APIS
+from pykbroker_protocol.api_keys import ApiKey
+from tests.end_to_end.groups.writing import Writer, create_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tests.end_to_end.conftest import StartBroker
+
+TOPIC = "trucks"
+PARTITIONS = 10
+MEMBERS = 12
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.num.partitions": 4,
+    "group.consumer.min.session.timeout.ms": 6_000,
+    "group.consumer.session.timeout.ms": 6_000,
+    "group.consumer.min.heartbeat.interval.ms": 300,
+    "group.consumer.heartbeat.interval.ms": 300,
+}
+HAVE_THE_NEXT_PROTOCOL = ApiKey.CONSUMER_GROUP_HEARTBEAT in APIS
+
+STORIES: dict[str, tuple[str, Sequence[str]]] = {
+    "confluent": ("range", ["confluent"]),
+    "kafka-python": ("roundrobin", ["kafka-python"]),
+    "aiokafka": ("roundrobin", ["aiokafka"]),
+    "java": ("range", ["java"]),
+    "mixed, range": ("range", ["confluent", "kafka-python", "java", "aiokafka"]),
+    "mixed, roundrobin": ("roundrobin", ["aiokafka", "java", "kafka-python", "confluent"]),
+    "mixed, cooperative": ("cooperative-sticky", ["confluent", "java", "kafka-python"]),
+}
+if HAVE_THE_NEXT_PROTOCOL:
+    STORIES["next protocol"] = "consumer", ["confluent", "java"]
+
+
+def marks(libraries: Sequence[str]) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow, *([pytest.mark.oracle] if "java" in libraries else [])]
+
+
+@pytest.mark.parametrize(
+    ("assignor", "libraries"),
+    [pytest.param(*story, id=name, marks=marks(story[1])) for name, story in STORIES.items()],
+)
+def test_a_group_shares_partitions_while_members_come_go_and_die(
+    assignor: str,
+    libraries: Sequence[str],
+    start_broker: StartBroker,
+    tmp_path: Path,
+    show_on_failure: Callable[[str, Callable[[], str]], None],
+) -> None:
+    broker = start_broker(settings=SETTINGS)
+    partitions = create_topic(broker.bootstrap, TOPIC, PARTITIONS)
+    crew = Crew(
+        broker.bootstrap, tmp_path / "members", group="fleet", topic=TOPIC, assignor=assignor
+    )
+    show_on_failure("members", crew.story)
+    names = [libraries[number % len(libraries)] for number in range(MEMBERS)]
+    with crew, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
+        (mortal,) = crew.start(names[0], own_jvm=True)
+        crew.until_shared(partitions)
+        for count in (3, 10, 12):
+            crew.start(*names[len(crew.members) : count])
+            crew.until_shared(partitions)
+            assert len(crew.present) == count
+        idle = [it for it in crew.present if not it.owned]
+        assert len(idle) == MEMBERS - PARTITIONS, "who is too many waits for a place"
+        assert mortal.owned, "its name sorts first"
+        crew.kill(mortal)
+        crew.until_shared(partitions)
+        assert any(it.owned for it in idle), "a place has become free"
+        crew.stop(*crew.present[:2])
+        crew.until_shared(partitions)
+        writer.stop()
+        crew.until(lambda: crew.read_offsets() == writer.written, "all records are processed")
+        crew.stop(*crew.present)
+    assert crew.two_owners() == []

@@ -17,7 +17,7 @@ from pykbroker.coordination.groups.classic_state import GroupState
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataKey
-from pykbroker_protocol.messages.heartbeat import HeartbeatRequest
+from pykbroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pykbroker_protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -62,6 +62,9 @@ class Client:
         self.protocol = "range"
         self.led: list[str] = []
         """The members to assign to, if it leads."""
+        self.assigned = -1
+        """The generation of its last assignment."""
+        self.heard = ErrorCode.NONE
 
 
 class GroupHistories(RuleBasedStateMachine):
@@ -131,6 +134,8 @@ class GroupHistories(RuleBasedStateMachine):
             match response:
                 case JoinGroupResponse():
                     self.hear_join(client, response, self.offered[ticket])
+                case HeartbeatResponse():
+                    client.heard = error_of(response.error_code)
                 case SyncGroupResponse(error_code=ErrorCode.NONE):
                     self.hear_assignment(client, bytes(response.assignment))
         written, self.world.written = self.world.written, []
@@ -155,6 +160,7 @@ class GroupHistories(RuleBasedStateMachine):
             client.member_id = ""
 
     def hear_assignment(self, client: Client, assignment: bytes) -> None:
+        client.assigned = client.generation
         owners = self.owners.setdefault(client.generation, {})
         name = client.instance_id or client.member_id
         assert owners.setdefault(name, assignment) == assignment, "told the same each time"
@@ -230,17 +236,46 @@ class GroupHistories(RuleBasedStateMachine):
         )
         self.ask(client, request)
 
-    @rule(
-        numbers=st.lists(CLIENTS, min_size=2, max_size=6, unique=True),
-        silent=st.sampled_from([0, 1, 6]),
-    )
-    def some_agree(self, numbers: list[int], silent: int) -> None:
-        """In good order: join, wait for the others, take the assignment; one may fail to."""
-        for number in numbers:
-            self.joins(number, ("range", "sticky"), 3)
-        self.time_passes(REBALANCE_MS)
-        for number in numbers[:silent] + numbers[silent + 1 :]:
+    @rule(numbers=st.lists(CLIENTS, min_size=1, max_size=4, unique=True))
+    def some_behave_until_they_agree(self, numbers: list[int]) -> None:
+        """Clients that do as they are told come to an agreement, whatever has happened before."""
+        assume(len(numbers) <= self.world.settings.members_max)
+        clients = [self.clients[number] for number in numbers]
+        for _ in range(60):
+            for number in numbers:
+                self.does_as_it_was_told(number)
+            if self.is_agreed(clients):
+                return
+            self.time_passes(1_000)
+        raise AssertionError("no agreement")
+
+    @rule(numbers=st.lists(CLIENTS, min_size=1, max_size=4, unique=True), rounds=st.integers(1, 8))
+    def some_behave_for_a_while(self, numbers: list[int], rounds: int) -> None:
+        for _ in range(rounds):
+            for number in numbers:
+                self.does_as_it_was_told(number)
+            self.time_passes(500)
+
+    def does_as_it_was_told(self, number: int) -> None:
+        client = self.clients[number]
+        if any(self.askers.get(ticket) is client for ticket in self.world.waiting):
+            return
+        self.beats(number)
+        if client.heard is not ErrorCode.NONE or not client.member_id:
+            self.joins(number, ("range", "sticky"), 9)
+        elif client.assigned != client.generation:
             self.syncs(number)
+
+    def is_agreed(self, clients: list[Client]) -> bool:
+        group = self.world.groups.classic(GROUP)
+        if group is None or group.state is not GroupState.STABLE:
+            return False
+        if any(it.assigned != group.generation for it in clients):
+            return False
+        if {it.member_id for it in clients} == group.members.keys():
+            owned = b"".join(self.owners[group.generation].values())
+            assert set(owned) == set(range(PARTITIONS)), "every partition has an owner"
+        return True
 
     @rule(number=CLIENTS)
     def starts_anew(self, number: int) -> None:
@@ -342,6 +377,10 @@ class GroupHistories(RuleBasedStateMachine):
         assert not self.world.waiting
         group = self.world.groups.classic(GROUP)
         assert group is None or group.state is GroupState.EMPTY
+
+
+def error_of(code: int) -> ErrorCode:
+    return next(it for it in ErrorCode if it == code)
 
 
 TestGroupHistories = GroupHistories.TestCase

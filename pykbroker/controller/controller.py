@@ -79,11 +79,14 @@ class Controller:
     ) -> Controller:
         """Replay what the log directory holds and begin a new epoch.
 
-        Raises CannotLoadMetadata if that is not for this node.
+        Raises CannotLoadMetadata if that is not for this node, or the disk does not take an epoch.
         """
-        log = MetadataLog.open(
-            directory, node_id=settings.node_id, now_ms=clock.now_ms(), durable=durable
-        )
+        try:
+            log = MetadataLog.open(
+                directory, node_id=settings.node_id, now_ms=clock.now_ms(), durable=durable
+            )
+        except OSError as problem:
+            raise CannotLoadMetadata(f"{directory.path}: {problem}") from problem
         image = ClusterImage(cluster_id=cluster_id_of(directory), controller_id=settings.node_id)
         controller = cls(
             directory,
@@ -95,7 +98,10 @@ class Controller:
             snapshot_after_bytes=snapshot_after_bytes,
         )
         controller.load()
-        await controller.lead()
+        try:
+            await controller.lead()
+        except OSError as problem:
+            raise CannotLoadMetadata(f"{directory.path}: {problem}") from problem
         return controller
 
     def __init__(

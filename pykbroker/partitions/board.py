@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.partitions.partition import Leadership, Partition
 from pykbroker.settings import resolve_topic
@@ -24,6 +24,14 @@ TOPIC = 2
 """The resource type of topics, as configuration records number it."""
 
 
+class WithoutLog(NamedTuple):
+    """A partition that cannot be served yet, and what it is to be like."""
+
+    topic: FollowedTopic
+    image: FollowedPartition
+    settings: TopicSettings
+
+
 class Partitions:
     """Finds partitions for requests, and follows what the controller has decided."""
 
@@ -36,6 +44,8 @@ class Partitions:
         self.clock = clock
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._topic_names: dict[bytes, str] = {}
+        self._without_log: dict[tuple[str, int], WithoutLog] = {}
+        """Partitions that the disk refused; each is tried again until it has its log."""
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -70,7 +80,13 @@ class Partitions:
         if known is not None and known.topic_id == topic.id:
             known.lead_or_follow(leadership_of(image))
             return
-        log = self.open_log(topic, image.index, settings)
+        try:
+            log = self.open_log(topic, image.index, settings)
+        except OSError as problem:
+            self._without_log[topic.name, image.index] = WithoutLog(topic, image, settings)
+            logger.warning("%s-%d waits for its log: %s", topic.name, image.index, problem)
+            return
+        self._without_log.pop((topic.name, image.index), None)
         self._partitions[topic.name, image.index] = Partition(
             topic=topic.name,
             index=image.index,
@@ -81,6 +97,11 @@ class Partitions:
             settings=settings,
             high_watermark=self.directory.high_watermark((topic.name, image.index)),
         )
+
+    def try_again(self) -> None:
+        """A disk that was full may have room again."""
+        for waiting in tuple(self._without_log.values()):
+            self.follow_partition(waiting.topic, waiting.image, waiting.settings)
 
     def open_log(self, topic: FollowedTopic, index: int, settings: TopicSettings) -> Log:
         """The log that lies on disk, or a new one; that of another topic id gives way."""
@@ -108,6 +129,9 @@ class Partitions:
         settings = self.topic_settings(image, topic)
         found = image.topics.get(topic)
         for index in range(len(found.partitions) if found else 0):
+            waiting = self._without_log.get((topic, index))
+            if waiting is not None:
+                self._without_log[topic, index] = waiting._replace(settings=settings)
             partition = self._partitions.get((topic, index))
             if partition is not None:
                 partition.settings = settings
@@ -117,6 +141,9 @@ class Partitions:
         """A deleted topic's logs go; who is still reading keeps what it holds."""
         self._topic_names.pop(topic.id, None)
         for image in topic.partitions:
+            waiting = self._without_log.get((topic.name, image.index))
+            if waiting is not None and waiting.topic.id == topic.id:
+                del self._without_log[topic.name, image.index]
             partition = self._partitions.get((topic.name, image.index))
             if partition is None or partition.topic_id != topic.id:
                 continue

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SWEEP_MS = 1_000
+TRY_AGAIN_MS = 1_000
 FLUSH_LOOK_MS_MAX = 1_000
 PARTITIONS_PER_BREATH = 100
 
@@ -37,6 +38,7 @@ class Upkeep:
             (self.checkpoint, self.settings.replica_high_watermark_checkpoint_interval_ms),
             (self.flush, FLUSH_LOOK_MS_MAX),
             (self.sweep, SWEEP_MS),
+            (self.partitions.try_again, TRY_AGAIN_MS),
             (self.expire_producers, self.settings.producer_id_expiration_check_interval_ms),
         ]
         return [asyncio.create_task(self.repeat(work, each_ms)) for work, each_ms in rounds]

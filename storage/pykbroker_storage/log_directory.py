@@ -178,7 +178,7 @@ class LogDirectory:
         """A new, empty log."""
         assert partition not in self._logs, f"{partition} is here already"
         folder = self._folder(partition)
-        self._filesystem.make_directory(folder)
+        self._filesystem.make_directory(folder)  # or an earlier attempt did, on a full disk
         metadata = PartitionMetadata(topic_id=topic_id).encode()
         write_file(self._filesystem, f"{folder}/{PARTITION_METADATA_FILE}", metadata)
         self._topic_ids[partition] = topic_id
@@ -261,17 +261,28 @@ class LogDirectory:
         now_ms: int,
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
     ) -> None:
-        """Ends cleanly: the next start scans nothing."""
-        if not self.was_clean:
-            for partition in self._logs:  # the mark below speaks for all of them
-                self.log(partition, now_ms=now_ms)
+        """Ends cleanly, so that the next start scans nothing; a bad disk may prevent that."""
         try:
+            all_opened = self.was_clean or self._open_all(now_ms)
             all_closed = self._close_logs()
             self.checkpoint(high_watermarks)
-            if all_closed:
+            if all_opened and all_closed:
                 mark_clean_shutdown(self._filesystem, self.path, broker_epoch)
+        except OSError as problem:
+            logger.warning("%s: is checked on the next start: %s", self.path, problem)
         finally:
             self._lock.release()
+
+    def _open_all(self, now_ms: int) -> bool:
+        """The mark of a clean end speaks for all logs, so all must have been recovered."""
+        all_opened = True
+        for partition in self._logs:
+            try:
+                self.log(partition, now_ms=now_ms)
+            except OSError as problem:
+                logger.warning("%s-%d: cannot be opened: %s", *partition, problem)
+                all_opened = False
+        return all_opened
 
     def _close_logs(self) -> bool:
         """One log that cannot be closed keeps no other from it, but the end is not clean."""

@@ -174,8 +174,7 @@ def test_an_end_is_not_clean_if_a_log_could_not_be_closed(tmp_path: Path) -> Non
     append(directory.log(("a", 0), now_ms=NOW), b"x")
     sync, disk.fdatasync = disk.fdatasync, lambda _: disk._may("fdatasync")
     disk.broken = {"fdatasync"}
-    with pytest.raises(OSError, match="error"):
-        directory.close({}, now_ms=NOW)  # nothing at all can be written durably
+    directory.close({}, now_ms=NOW)  # nothing at all can be written durably
     disk.fdatasync = sync
     disk.broken.clear()
     directory.abandon()

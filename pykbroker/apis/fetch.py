@@ -93,7 +93,7 @@ class OneFetch:
         self.call = call
         self.session = session
         self.asked = asked
-        self.bytes_max = min(request.max_bytes, call.node.settings.fetch_max_bytes)
+        self.bytes_max = max(0, min(request.max_bytes, call.node.settings.fetch_max_bytes))
         self.isolation = Isolation(request.isolation_level & 1)
         replica_id = max(request.replica_id, request.replica_state.replica_id, key=abs)
         self.reader = Reader.FOLLOWER if replica_id == DEBUGGING_REPLICA else Reader.CONSUMER
@@ -136,7 +136,7 @@ class OneFetch:
                 return divergence
         return partition.read(
             asked.fetch_offset,
-            bytes_max=min(asked.partition_max_bytes, bytes_left),
+            bytes_max=max(0, min(asked.partition_max_bytes, bytes_left)),
             isolation=self.isolation,
             first_batch_whole=is_first,
             reader=self.reader,

@@ -21,7 +21,7 @@ def python_of_the_readme() -> str:
 
 
 def output_of_the_readme() -> str:
-    found = re.search(r"```\n(\d+ positions of \d+ trucks)\n```", README.read_text())
+    found = re.search(r"```\n(dashboard: .*?)\n```", README.read_text(), re.DOTALL)
     assert found is not None
     return found[1]
 

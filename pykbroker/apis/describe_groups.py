@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.operations import ALL_ON_A_GROUP
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_groups import (
     DescribedGroup,
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
 
 
 def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[describe(group_id, call) for group_id in request.groups])
+    groups = [describe(it, call) for it in request.groups]
+    if request.include_authorized_operations:
+        groups = [permitted(it) for it in groups]
+    return DescribeGroupsResponse(groups=groups)
+
+
+def permitted(group: DescribedGroup) -> DescribedGroup:
+    """Told of groups alone that could be described."""
+    if group.error_code:
+        return group
+    return group.replace(authorized_operations=ALL_ON_A_GROUP)
 
 
 def describe(group_id: str, call: Call) -> DescribedGroup:

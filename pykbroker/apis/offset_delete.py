@@ -43,7 +43,8 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
 def known_part(topic: OffsetDeleteRequestTopic, call: Call) -> OffsetDeleteRequestTopic:
     found = call.node.image.topics.get(topic.name)
     count = 0 if found is None else len(found.partitions)
-    return topic.replace(partitions=[it for it in topic.partitions if it.partition_index < count])
+    known = [it for it in topic.partitions if 0 <= it.partition_index < count]
+    return topic.replace(partitions=known)
 
 
 def answered(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compat.apache import ApacheKafka
     from tests.apis.interview import Answered
 
-SUBJECTS = ("membership", "static_members", "strangers")
+SUBJECTS = ("membership", "static_members", "strangers", "deadlines", "offsets", "administering")
 for module in SUBJECTS:
     import_module(f"tests.apis.groups.{module}")
 

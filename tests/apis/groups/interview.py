@@ -16,6 +16,7 @@ from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.heartbeat import HeartbeatRequest
 from pykbroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pykbroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from pykbroker_protocol.messages.offset_fetch import OffsetFetchRequest
 from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.apis.interview import READY_SECONDS_MAX, Interview
 from tests.apis.wire import Closed, Wire
@@ -71,6 +72,14 @@ class GroupInterview(Interview):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         return group
+
+    def until_forgotten(self, group_id: str, topic: str) -> None:
+        """A coordinator hears of deleted topics a moment after others."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        asked = OffsetFetchRequest(group_id=group_id, topics=None)
+        while any(it.name == topic for it in self.quietly(asked, 7).topics):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
     def new_wire(self, client_id: str) -> Wire:
         wire = Wire(self.port, client_id=client_id)

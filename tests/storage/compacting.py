@@ -135,6 +135,7 @@ class DeadlyDisk(FileSystem):
 
     def __init__(self, calls_left: int) -> None:
         self.calls_left = calls_left
+        self._open_now: set[int] = set()
 
         def pwrite(descriptor: int, data: Any, position: int) -> int:
             self._live()
@@ -144,8 +145,25 @@ class DeadlyDisk(FileSystem):
             self._live()
             os.ftruncate(descriptor, size)
 
+        def fdatasync(descriptor: int) -> None:
+            """What a process has written outlives it; only the power's end asks for more."""
+
+        def close(descriptor: int) -> None:
+            self._open_now.discard(descriptor)
+            os.close(descriptor)
+
         self.pwrite = pwrite
         self.ftruncate = ftruncate
+        self.fdatasync = fdatasync
+        self.close = close
+
+    def bury(self) -> None:
+        """What the kernel does for a dead process."""
+        while self._open_now:
+            self.close(next(iter(self._open_now)))
+
+    def sync_directory(self, path: str) -> None:
+        pass
 
     def _live(self) -> None:
         if self.calls_left <= 0:
@@ -154,7 +172,14 @@ class DeadlyDisk(FileSystem):
 
     def open(self, path: str) -> int:
         self._live()
-        return super().open(path)
+        return self._opened(super().open(path))
+
+    def open_existing(self, path: str) -> int:
+        return self._opened(super().open_existing(path))
+
+    def _opened(self, descriptor: int) -> int:
+        self._open_now.add(descriptor)
+        return descriptor
 
     def rename(self, source: str, target: str) -> None:
         self._live()

@@ -38,15 +38,15 @@ def ensure(broker: Broker, name: str, *, partitions: int) -> None:
 
 def create(broker: Broker, names: list[str], *, partitions: int) -> None:
     """Create topics and wait until each of their partitions has a leader."""
-    wanted = wire.leaders(broker.port) + len(names) * partitions
+    wanted = len(names) * partitions
     new = [NewTopic(name, num_partitions=partitions, replication_factor=1) for name in names]
     admin = _admin(broker)
     for future in admin.create_topics(new, operation_timeout=_TIMEOUT_SECONDS).values():
         future.result(_TIMEOUT_SECONDS)
     deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while wire.leaders(broker.port) < wanted:
+    while wire.leaders(broker.port, names) < wanted:
         if time.monotonic() > deadline:
-            raise TopicsNotReadyError(f"fewer than {wanted} partitions have a leader")
+            raise TopicsNotReadyError(f"not all of the {wanted} partitions have a leader")
         time.sleep(0.01)
 
 

@@ -3,6 +3,7 @@
 import socket
 import struct
 import time
+from collections.abc import Container
 from dataclasses import dataclass
 
 from crc32c import crc32c
@@ -42,9 +43,9 @@ def knows_itself(port: int) -> bool:
     return _int32(_ask(port, METADATA_WITHOUT_TOPICS), 0) > 0
 
 
-def leaders(port: int) -> int:
-    """How many partitions of the cluster have a leader."""
-    return count_leaders(_ask(port, METADATA_WITH_TOPICS))
+def leaders(port: int, topics: Container[str]) -> int:
+    """How many partitions of these topics have a leader."""
+    return count_leaders(_ask(port, METADATA_WITH_TOPICS), topics)
 
 
 def log_end_offset(port: int, topic: str, partition: int = 0) -> int:
@@ -103,7 +104,7 @@ def _one_record_batch(value: bytes) -> bytes:
     return struct.pack(">qi", 0, len(tail)) + tail
 
 
-def count_leaders(answer: bytes) -> int:
+def count_leaders(answer: bytes, counted: Container[str]) -> int:
     brokers, position = _int32(answer, 0), 4
     for _ in range(brokers):
         position = _after_string(answer, position + 4) + 4  # node id, host, port
@@ -112,10 +113,13 @@ def count_leaders(answer: bytes) -> int:
     topics, position = _int32(answer, position), position + 4
     found = 0
     for _ in range(topics):
-        position = _after_string(answer, position + 2) + 1  # error, name, is internal
+        name, position = position + 4, _after_string(answer, position + 2)  # behind the error
+        is_counted = answer[name:position].decode() in counted
+        position += 1  # is internal
         partitions, position = _int32(answer, position), position + 4
         for _ in range(partitions):
-            found += _int32(answer, position + 6) >= 0  # after error and index
+            has_leader = _int32(answer, position + 6) >= 0  # after error and index
+            found += is_counted and has_leader
             position = _after_int32s(answer, _after_int32s(answer, position + 10))
     return found
 

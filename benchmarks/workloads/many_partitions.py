@@ -30,7 +30,7 @@ def _measure(broker: Broker, scale: Scale) -> Iterator[Sample]:
     yield Sample(case=case, metric="create", unit="s", value=created)
     yield from memory_of(broker, f"{case}, created")
     broker.stop()
-    seconds = seconds_until(broker, lambda: wire.leaders(broker.port) == scale.partitions)
+    seconds = seconds_until(broker, lambda: wire.leaders(broker.port, names) == scale.partitions)
     yield Sample(case=case, metric="start to Metadata of all", unit="s", value=seconds)
     yield from memory_of(broker, f"{case}, restarted")
 

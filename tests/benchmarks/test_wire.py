@@ -1,14 +1,24 @@
 """The frames that the benchmarks write by hand mean what they say, as our own codec reads them."""
 
-from benchmarks import wire
+from benchmarks import groups, wire
 from pykbroker_protocol.compiler import decode, encode
 from pykbroker_protocol.frame import body_position, read_request_header, write_response
+from pykbroker_protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from pykbroker_protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
+)
+from pykbroker_protocol.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
 from pykbroker_protocol.messages.produce import (
     PartitionProduceResponse,
@@ -58,7 +68,7 @@ def test_metadata_is_asked_for_all_topics_or_none() -> None:
         assert (body.topics if body.topics is None else tuple(body.topics)) == topics
 
 
-def test_only_partitions_with_a_leader_are_counted() -> None:
+def test_only_partitions_of_these_topics_with_a_leader_are_counted() -> None:
     broker = MetadataResponseBroker(node_id=1, host="127.0.0.1", port=9092, rack="a")
     topics = tuple(
         MetadataResponseTopic(
@@ -78,4 +88,18 @@ def test_only_partitions_with_a_leader_are_counted() -> None:
         for number in range(2)
     )
     answer = encode(MetadataResponse(brokers=(broker,), controller_id=1, topics=topics), 1)
-    assert wire.count_leaders(answer) == 4
+    assert wire.count_leaders(answer, {"topic-0", "topic-1", "gone"}) == 4
+    assert wire.count_leaders(answer, {"topic-1"}) == 2
+
+
+def test_the_error_is_where_answers_to_commits_and_list_offsets_keep_it() -> None:
+    commit = groups.commit_frames("drivers", "trucks", 3)
+    refused = OffsetCommitResponsePartition(partition_index=3, error_code=25)
+    topic = OffsetCommitResponseTopic(name="trucks", partitions=[refused])
+    answer = bytes(4) + b"".join(write_response(OffsetCommitResponse(topics=[topic]), 9, 7))
+    assert int.from_bytes(answer[commit.error_position : commit.error_position + 2], "big") == 25
+    _, position = wire.list_offsets_frames("trucks", 3)
+    partition = ListOffsetsPartitionResponse(partition_index=3, error_code=6)
+    listed = ListOffsetsTopicResponse(name="trucks", partitions=[partition])
+    answer = bytes(4) + b"".join(write_response(ListOffsetsResponse(topics=[listed]), 1, 7))
+    assert int.from_bytes(answer[position : position + 2], "big") == 6

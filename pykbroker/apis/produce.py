@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.answers import ProtocolViolation
 from pykbroker.partitions.admission import Malformed, RecordsRefused
 from pykbroker.partitions.partition import Written
 from pykbroker.partitions.waiting import until_committed
@@ -39,6 +40,7 @@ TOPIC_IDS_SINCE_VERSION = 13
 LEADER_HINT_SINCE_VERSION = 10
 
 NO_OFFSET = -1
+UNTOLD = "a Produce with acks=0 cannot be told of {}"
 LOW_ATTRIBUTES_AT = CHECKED_FROM + 1
 TELLS_NO_LOG_START = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -64,12 +66,22 @@ def handle(
         ]
     )
     if request.acks == NONE:
+        end_if_refused(response)
         return None
     if uncommitted:
         return answer_when_committed(response, uncommitted, request.timeout_ms)
     if call.version >= LEADER_HINT_SINCE_VERSION:
         return with_leaders(response, call)
     return response
+
+
+def end_if_refused(response: ProduceResponse) -> None:
+    """Who wants no answer learns of an error by losing the connection, and looks for leaders."""
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code != ErrorCode.NONE:
+                name = next(it.name for it in ErrorCode if it == answer.error_code)
+                raise ProtocolViolation(UNTOLD.format(name))
 
 
 def refusal_of(request: ProduceRequest) -> ErrorCode | None:
@@ -196,7 +208,7 @@ def timed_out(
 
 def refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse | None:
     if request.acks == NONE:
-        return None
+        raise ProtocolViolation(UNTOLD.format(code.name))
     return ProduceResponse(
         responses=[
             TopicProduceResponse(

@@ -143,7 +143,12 @@ class Partition:
 
     @property
     def has_enough_in_sync(self) -> bool:
-        return may_write_to_all(self.leadership.in_sync, self.settings.min_insync_replicas)
+        return may_write_to_all(self.leadership.in_sync, self.min_in_sync)
+
+    @property
+    def min_in_sync(self) -> int:
+        """No more can be asked than there are replicas."""
+        return min(self.settings.min_insync_replicas, len(self.leadership.replicas))
 
     def in_the_topics_codec(self, batch: RecordBatch) -> RecordBatch:
         """Most topics keep the producer's bytes; `compression.type` may ask for other ones."""
@@ -195,7 +200,7 @@ class Partition:
             before,
             in_sync=self.leadership.in_sync,
             end_offsets={self.node_id: self.log.log_end_offset},
-            min_in_sync=min(self.settings.min_insync_replicas, len(self.leadership.replicas)),
+            min_in_sync=self.min_in_sync,
         )
         if self.high_watermark == before:
             return

@@ -16,7 +16,7 @@ from pykbroker_protocol.message import ZERO_UUID, Message
 from pykbroker_protocol.messages import create_topics, metadata
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
-from tests.apis.asked import fetched, from_partition
+from tests.apis.asked import fetched, from_partition, new_producer_id
 from tests.apis.wire import Closed, Wire
 
 if TYPE_CHECKING:
@@ -118,6 +118,14 @@ class Interview:
         self.reason = title
         yield
         self.reason = ""
+
+    def producer_id(self) -> int:
+        """Apache has none to give in the first moments of its life."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while (answer := self.quietly(new_producer_id(), 4)).error_code != ErrorCode.NONE:
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.01)
+        return int(answer.producer_id)
 
     # --- topics
 

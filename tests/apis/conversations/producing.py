@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.produce import PartitionProduceData, ProduceRequest
 from pykbroker_protocol.records.compression import Compression
-from tests.apis.asked import batch, fetched, from_partition, new_producer_id, produced, to_partition
+from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
 from tests.apis.conversations.catalog import conversation
 
 if TYPE_CHECKING:
@@ -84,6 +84,29 @@ def acks_that_nobody_knows(broker: Interview) -> None:
     for acks in (2, -2, 100):
         for version in (3, 9, 13):
             send(broker, topic, batch(now_ms=broker.now_ms), version, f"acks={acks}", acks=acks)
+    read_back(broker, topic)
+
+
+@conversation
+def too_few_replicas_for_all(broker: Interview) -> None:
+    topic = broker.topic(configs={"min.insync.replicas": "2"})
+    for acks in (-1, 1):
+        for version in (3, 9, 13):
+            send(broker, topic, batch(now_ms=broker.now_ms), version, f"acks={acks}", acks=acks)
+    send(broker, topic, batch(now_ms=broker.now_ms)[:30], note="cut as well")
+    read_back(broker, topic)
+
+
+@conversation
+def no_answer_to_acks_0_and_the_next_request_is_answered(broker: Interview) -> None:
+    topic = broker.topic()
+    for records in (batch(now_ms=broker.now_ms), b"rubbish", batch(b"x", now_ms=broker.now_ms)):
+        data = to_partition(records, topic=topic.name, topic_id=topic.id)
+        broker.wire.send(produced(data, acks=0), 9)
+    send(broker, topic, batch(now_ms=broker.now_ms), note="after it")
+    read_back(broker, topic)
+    unknown = to_partition(batch(now_ms=broker.now_ms), topic="no-such-topic")
+    broker.wire.send(produced(unknown, acks=0), 9)
     read_back(broker, topic)
 
 
@@ -294,7 +317,7 @@ def a_compacted_topic_wants_keys(broker: Interview) -> None:
 @conversation
 def a_transaction_nobody_began(broker: Interview) -> None:
     topic = broker.topic()
-    producer_id = broker.quietly(new_producer_id(), 4).producer_id
+    producer_id = broker.producer_id()
     records = batch(
         now_ms=broker.now_ms,
         is_transactional=True,

@@ -1,16 +1,16 @@
-"""The command that reads the records of a topic."""
+"""The command that reads the records of a topic, alone or as a member of a group."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from pykbroker.cli.asking import asks_the_cluster
 from pykbroker.cli.consumer import READ_COMMITTED, READ_UNCOMMITTED, Consumer, Position
+from pykbroker.cli.failure import CannotBegin
+from pykbroker.cli.groups.reading import GroupReading
 from pykbroker.cli.log_offsets import EARLIEST, LATEST, log_offsets
-from pykbroker.cli.output import Progress
 from pykbroker.cli.places import begin_offsets, chosen_partitions
-from pykbroker.cli.record_format import record_format
+from pykbroker.cli.record_printer import RecordPrinter
 from pykbroker.cli.topic_lookup import find_topic
 
 if TYPE_CHECKING:
@@ -24,27 +24,26 @@ ISOLATION_LEVELS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ
 
 @asks_the_cluster
 async def consume(options: Namespace, client: Client) -> None:
-    formatted = record_format(options)
-    topic = await find_topic(client, options.topic)
+    printer = RecordPrinter(options)
     isolation_level = ISOLATION_LEVELS[options.isolation]
+    if options.group is None:
+        await consume_alone(options, client, printer, isolation_level)
+    elif options.partitions:
+        raise CannotBegin("--partition: which partitions are read is up to the group")
+    else:
+        await GroupReading(options, client, printer, isolation_level).read()
+    printer.end()
+
+
+async def consume_alone(
+    options: Namespace, client: Client, printer: RecordPrinter, isolation_level: int
+) -> None:
+    topic = await find_topic(client, options.topic)
     positions = await first_positions(options, client, topic, isolation_level)
-    consumer = Consumer(client, topic, positions, isolation_level)
-    progress = Progress("record") if not sys.stdout.isatty() else None
-    left = options.max
-    count = 0
-    async for partition, records in consumer.records():
-        wanted = records if left is None else records[:left]
-        sys.stdout.buffer.writelines([formatted(partition, record) for record in wanted])
-        sys.stdout.buffer.flush()
-        count += len(wanted)
-        if progress:
-            progress.show(count)
-        if left is not None:
-            left -= len(wanted)
-            if not left:
-                break
-    if progress:
-        progress.clear()
+    async for partition, records in Consumer(client, topic, positions, isolation_level).records():
+        printer.print(partition, records)
+        if printer.is_done:
+            return
 
 
 async def first_positions(

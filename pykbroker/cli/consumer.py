@@ -52,6 +52,11 @@ class Position:
     def is_over(self) -> bool:
         return self.end is not None and self.offset >= self.end
 
+    @property
+    def reached(self) -> int:
+        """How far was read; a batch may go on behind the end."""
+        return self.offset if self.end is None else min(self.offset, self.end)
+
 
 class Consumer:
     def __init__(

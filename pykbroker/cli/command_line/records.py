@@ -31,6 +31,7 @@ Read the records of a topic, up to its present end or, with --follow, for ever.
 
 --from takes: beginning, end, an offset (1200), the last N of each partition (-10),
 or a time (2026-11-18T12:30, or @ and milliseconds since 1970).
+With --group it counts for partitions of which the group has committed nothing yet.
 --format takes: text, json (one object a line), or a template of {topic} {partition}
 {offset} {timestamp} {time} {key} {value} {headers}"""
 
@@ -123,6 +124,7 @@ def declare_consume(commands: Commands) -> None:
         about=CONSUME_ABOUT,
         examples=(
             "pykbroker consume trucks --keys --from -10 --follow",
+            "pykbroker consume trucks --group depot --follow",
             "pykbroker consume trucks --format '{partition}/{offset} {time} {key}: {value}'",
         ),
     )
@@ -149,6 +151,11 @@ def add_range_options(consume: CommandParser) -> None:
         action="append",
         dest="partitions",
         help="read this partition alone; may be repeated",
+    )
+    group.add_argument(
+        "--group",
+        metavar="GROUP",
+        help="read as a member of this group: on from where it is, sharing with other members",
     )
     group.add_argument("--follow", action="store_true", help="wait for records to come")
     group.add_argument("--max", metavar="N", type=positive, help="end after so many records")

@@ -31,8 +31,8 @@ __all__ = ["BadRegex", "Regex", "TooCostly", "compile_regex"]
 
 STATES_MAX = 10_000
 """Of the nondeterministic automaton."""
-EFFORT_MAX = 2_000_000
-"""Steps of that automaton which may be taken for one list of topics: about a second."""
+EFFORT_MAX = 500_000
+"""Steps of that automaton which may be taken for one list of topics: less than a second."""
 REMEMBERED_MAX = 2_000
 """States of the deterministic automaton that are kept."""
 

@@ -49,7 +49,9 @@ CLASSIC_SESSION_TIMEOUT_MS = 45_000
 
 class Client(Protocol):
     member_id: str
-    owned: Places
+
+    @property
+    def owned(self) -> Places: ...
 
     def beat(self, *, answer_is_lost: bool = False) -> ErrorCode:
         """One round of whatever keeps this client in its group."""
@@ -67,12 +69,23 @@ class Consumer:
     regex: str | None = None
     instance_id: str | None = None
     epoch: int = 0
-    owned: Places = frozenset()
-    revoked: bool = True
-    """Whether what it owns is all that it was told to keep, and it has to say so."""
+    told: Places = frozenset()
+    in_use: Places = frozenset()
+    """What it was told to give up, and works on still."""
+    is_busy: bool = False
+    """Takes its time to give up."""
     last_request: ConsumerGroupHeartbeatRequest | None = None
 
+    @property
+    def owned(self) -> Places:
+        return self.told | self.in_use
+
+    def start_afresh(self) -> None:
+        self.epoch, self.told, self.in_use = 0, frozenset(), frozenset()
+
     def beat(self, *, answer_is_lost: bool = False) -> ErrorCode:
+        if not self.is_busy:
+            self.in_use = frozenset()
         request = self.next_request()
         self.last_request = request
         answer = self.world.heartbeat(request, client=self.member_id)
@@ -85,7 +98,7 @@ class Consumer:
 
     def next_request(self) -> ConsumerGroupHeartbeatRequest:
         if self.epoch <= 0:
-            self.epoch, self.owned = 0, frozenset()
+            self.start_afresh()
         return ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=self.member_id,
@@ -100,11 +113,12 @@ class Consumer:
     def hear(self, answer: ConsumerGroupHeartbeatResponse) -> ErrorCode:
         code = CODES[answer.error_code]
         if code in CUT_OFF:
-            self.epoch, self.owned = 0, frozenset()
+            self.start_afresh()
         elif code is ErrorCode.NONE:
             self.epoch = answer.member_epoch
             if answer.assignment is not None:
-                self.owned = from_wire(answer.assignment.topic_partitions)
+                told = from_wire(answer.assignment.topic_partitions)
+                self.told, self.in_use = told, self.owned - told
         return code
 
     def leave(self, epoch: int = -1) -> ErrorCode:
@@ -116,7 +130,7 @@ class Consumer:
                 instance_id=self.instance_id,
             )
         )
-        self.epoch, self.owned = 0, frozenset()
+        self.start_afresh()
         return CODES[answer.error_code]
 
 

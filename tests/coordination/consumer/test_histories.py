@@ -22,7 +22,7 @@ from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSetting
 from pykbroker.coordination.groups.consumer_state import GroupState
 from pykbroker_protocol.errors import ErrorCode
 from tests.coordination.consumer.clients import ClassicConsumer, Client, Consumer
-from tests.coordination.consumer.world import GROUP, World
+from tests.coordination.consumer.world import World
 
 TOPICS = ["orders", "payments", "returns"]
 ROUNDS_MAX = 12
@@ -79,7 +79,7 @@ class Histories(RuleBasedStateMachine):
         client = ClassicConsumer(self.world, f"old-{self.born}", topics)
         client.is_cooperative = is_cooperative
         self.clients[client.member_id] = client
-        if GROUP in self.world.consumers.groups and not self.world.group.is_empty:
+        if self.world.find() and not self.world.group.is_empty:
             assert client.beat() in HARMLESS
 
     @precondition(lambda self: len(self.clients) < 5)
@@ -92,9 +92,11 @@ class Histories(RuleBasedStateMachine):
         self.clients[client.member_id] = client
         assert client.beat() in HARMLESS
 
-    @rule(index=indexes, answer_is_lost=st.booleans())
-    def a_member_beats(self, index: int, answer_is_lost: bool) -> None:  # noqa: FBT001  # hypothesis calls by name
+    @rule(index=indexes, answer_is_lost=st.booleans(), is_busy=st.booleans())
+    def a_member_beats(self, index: int, answer_is_lost: bool, is_busy: bool) -> None:  # noqa: FBT001  # hypothesis calls by name
         if self.may_speak(client := self.client(index)):
+            if isinstance(client, Consumer):
+                client.is_busy = is_busy
             assert client.beat(answer_is_lost=answer_is_lost) in HARMLESS
 
     @rule(index=indexes)
@@ -135,6 +137,14 @@ class Histories(RuleBasedStateMachine):
 
     # The world
 
+    @rule()
+    def everybody_beats(self) -> None:
+        """What most heartbeats are like."""
+        self.world.pass_time(1_000)
+        for client in self.clients.values():
+            if self.may_speak(client):
+                client.beat()
+
     @rule(duration_ms=st.sampled_from([1, 500, 1_000, 5_000, 30_000, 46_000, 61_000]))
     def time_passes(self, duration_ms: int) -> None:
         self.world.pass_time(duration_ms)
@@ -158,7 +168,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def no_partition_has_two_owners(self) -> None:
         """A client that was fenced and does not know it yet does not count: it is cut off."""
-        if GROUP not in self.world.consumers.groups:
+        if self.world.find() is None:
             return
         owners = Counter(
             place
@@ -180,7 +190,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def epochs_only_grow(self) -> None:
-        if GROUP not in self.world.consumers.groups:
+        if self.world.find() is None:
             return
         state = self.world.state
         now = {"group": state.epoch, "assignment": state.assignment_epoch}
@@ -194,11 +204,13 @@ class Histories(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In peace and quiet, everybody gets what is meant for it, and that is everything."""
-        if GROUP not in self.world.consumers.groups or not self.clients:
+        if self.world.find() is None or not self.clients:
             return
         for _ in range(ROUNDS_MAX):
             self.world.pass_time(15_000)
             for client in self.clients.values():
+                if isinstance(client, Consumer):
+                    client.is_busy = False
                 if self.may_speak(client):
                     client.beat()
         self.see_that_all_is_settled()

@@ -7,10 +7,8 @@ the same as the one that lived through it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pykbroker.coordination.groups.classic_member import Joining
-from pykbroker.coordination.groups.consumer_requests import ConsumerGroupKey
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker.coordination.groups.consumer_topics import TopicView
 from pykbroker.coordination.groups.registry import Groups
@@ -31,7 +29,7 @@ from pykbroker_protocol.messages.leave_group import (
 from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pykbroker.coordination.groups.consumer_group import ConsumerGroup
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
@@ -87,12 +85,14 @@ class World:
         self.start()
 
     def start(self) -> None:
-        self.classic = Groups(CLASSIC_SETTINGS, self.settings, self.topics)
-        self.consumers = self.classic.consumer
+        self.groups = Groups(CLASSIC_SETTINGS, self.settings, self.topics)
+
+    def find(self) -> ConsumerGroup | None:
+        return self.groups.consumer.find(GROUP)
 
     @property
     def group(self) -> ConsumerGroup:
-        group = self.consumers.find(GROUP)
+        group = self.find()
         assert group is not None
         return group
 
@@ -120,13 +120,7 @@ class World:
             value = decode(type(value), write.value_version, encode(value, write.value_version))
         self.log.append(write._replace(key=key, value=value))
         self.written.append(write)
-        self.replay(key, value)
-
-    def replay(self, key: Message, value: Message | None) -> None:
-        if isinstance(key, ConsumerGroupKey):
-            self.consumers.replay(key, value)
-        else:
-            self.classic.replay(key, value)
+        self.groups.replay(key, value)
 
     def pass_time(self, duration_ms: int) -> None:
         """Timers ring in the order of their times."""
@@ -135,10 +129,7 @@ class World:
             at_ms, name = min(due)
             del self.timers[name]
             self.now_ms = max(self.now_ms, at_ms)
-            outcome = self.consumers.timer(
-                name, now_ms=self.now_ms, topics=self.topics, classic_settings=CLASSIC_SETTINGS
-            )
-            self.carry_out(outcome or self.classic.timer(name, self.now_ms))
+            self.carry_out(self.groups.timer(name, self.now_ms))
         self.now_ms = end_ms
 
     def restart(self) -> None:
@@ -146,128 +137,71 @@ class World:
         self.start()
         self.timers.clear()
         for write in self.log:
-            self.replay(write.key, write.value)
-        for outcome in self.consumers.loaded(self.now_ms):
-            self.carry_out(outcome)
+            self.groups.replay(write.key, write.value)
+        self.carry_out(self.groups.loaded(self.now_ms))
 
     # Requests
 
-    def ticket(self) -> int:
+    def ask(self, decide: Callable[[int], Outcome]) -> Message | None:
+        """The answer, unless the request is parked."""
         self.tickets += 1
-        return self.tickets
+        ticket = self.tickets
+        self.carry_out(decide(ticket))
+        return self.answers.get(ticket)
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, *, version: int = 1, client: str = "client"
     ) -> ConsumerGroupHeartbeatResponse:
-        ticket = self.ticket()
-        outcome = self.consumers.heartbeat(
-            request,
-            ticket=ticket,
-            version=version,
-            client_id=client,
-            client_host="/127.0.0.1",
-            new_member_id=f"new-{ticket}",
-            now_ms=self.now_ms,
-            topics=self.topics,
+        answer = self.ask(
+            lambda ticket: self.groups.consumer_group_heartbeat(
+                request, ticket=ticket, version=version, **self.sender(client)
+            )
         )
-        self.carry_out(outcome)
-        answer = self.answers[ticket]
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
         return answer
+
+    def sender(self, client: str) -> dict[str, Any]:
+        return {
+            "client_id": client,
+            "client_host": "/127.0.0.1",
+            "new_member_id": f"new-{self.tickets}",
+            "now_ms": self.now_ms,
+        }
 
     def join(
         self, request: JoinGroupRequest, *, version: int = 9, client: str = "client"
     ) -> JoinGroupResponse | None:
-        ticket = self.ticket()
-        joining = Joining(
-            request=request,
-            version=version,
-            ticket=ticket,
-            client_id=client,
-            client_host="/127.0.0.1",
-            new_member_id=f"new-{ticket}",
+        answer = self.ask(
+            lambda ticket: self.groups.join_group(
+                request, ticket=ticket, version=version, **self.sender(client)
+            )
         )
-        group = self.consumers.find(GROUP)
-        if group is None or group.is_empty:
-            self.carry_out(
-                self.classic.join_group(
-                    request,
-                    version=version,
-                    ticket=ticket,
-                    client_id=client,
-                    client_host="/127.0.0.1",
-                    new_member_id=joining.new_member_id,
-                    now_ms=self.now_ms,
-                )
-            )
-        else:
-            self.carry_out(
-                group.join(joining, now_ms=self.now_ms, topics=self.topics, settings=self.settings)
-            )
-        answer = self.answers.get(ticket)
         assert answer is None or isinstance(answer, JoinGroupResponse)
         return answer
 
     def sync(self, request: SyncGroupRequest) -> SyncGroupResponse | None:
-        ticket = self.ticket()
-        group = self.consumers.find(GROUP)
-        if group is None:
-            self.carry_out(
-                self.classic.sync_group(request, version=5, ticket=ticket, now_ms=self.now_ms)
+        answer = self.ask(
+            lambda ticket: self.groups.sync_group(
+                request, version=5, ticket=ticket, now_ms=self.now_ms
             )
-        else:
-            self.carry_out(
-                group.sync(
-                    request,
-                    ticket=ticket,
-                    now_ms=self.now_ms,
-                    topics=self.topics,
-                    settings=self.settings,
-                )
-            )
-        answer = self.answers.get(ticket)
+        )
         assert answer is None or isinstance(answer, SyncGroupResponse)
         return answer
 
     def beat(self, request: HeartbeatRequest) -> HeartbeatResponse:
-        ticket = self.ticket()
-        group = self.consumers.find(GROUP)
-        if group is None:
-            self.carry_out(self.classic.heartbeat(request, ticket=ticket, now_ms=self.now_ms))
-        else:
-            self.carry_out(
-                group.classic_heartbeat(
-                    request,
-                    ticket=ticket,
-                    now_ms=self.now_ms,
-                    topics=self.topics,
-                    settings=self.settings,
-                )
-            )
-        answer = self.answers[ticket]
+        answer = self.ask(
+            lambda ticket: self.groups.heartbeat(request, ticket=ticket, now_ms=self.now_ms)
+        )
         assert isinstance(answer, HeartbeatResponse)
         return answer
 
     def leave(self, *identities: MemberIdentity) -> LeaveGroupResponse:
-        ticket = self.ticket()
         request = LeaveGroupRequest(group_id=GROUP, members=identities)
-        group = self.consumers.find(GROUP)
-        if group is None:
-            self.carry_out(
-                self.classic.leave_group(request, version=5, ticket=ticket, now_ms=self.now_ms)
+        answer = self.ask(
+            lambda ticket: self.groups.leave_group(
+                request, version=5, ticket=ticket, now_ms=self.now_ms
             )
-        else:
-            self.carry_out(
-                group.leave(
-                    request,
-                    ticket=ticket,
-                    version=5,
-                    now_ms=self.now_ms,
-                    topics=self.topics,
-                    settings=self.settings,
-                )
-            )
-        answer = self.answers[ticket]
+        )
         assert isinstance(answer, LeaveGroupResponse)
         return answer
 
@@ -275,12 +209,12 @@ class World:
 
     def check(self) -> None:
         """The log tells the same as the life that wrote it, compacted or not."""
-        group = self.consumers.find(GROUP)
+        group = self.find()
         for log in (self.log, compacted(self.log)):
             reader = World(self.settings)
             for write in log:
-                reader.replay(write.key, write.value)
-            again = reader.consumers.find(GROUP)
+                reader.groups.replay(write.key, write.value)
+            again = reader.find()
             assert (again is None) == (group is None)
             if group is not None and again is not None:
                 assert facts(again.state) == facts(group.state)

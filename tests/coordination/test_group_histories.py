@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 GROUP = "fleet"
 PARTITIONS = 4
-SESSION_MS, REBALANCE_MS, NEWCOMER_MS = 6_000, 20_000, 30_000
+SESSION_MS, STATIC_SESSION_MS, REBALANCE_MS, NEWCOMER_MS = 6_000, 25_000, 20_000, 30_000
 CLIENTS = st.integers(0, 5)
 """The last two are static members."""
 STATIC_FROM = 4
@@ -174,7 +174,7 @@ class GroupHistories(RuleBasedStateMachine):
         client = self.clients[number]
         request = JoinGroupRequest(
             group_id=GROUP,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=SESSION_MS if client.instance_id is None else STATIC_SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=client.member_id,
             group_instance_id=client.instance_id,
@@ -215,6 +215,12 @@ class GroupHistories(RuleBasedStateMachine):
         )
         self.ask(client, request)
 
+    @precondition(lambda self: self.world.waiting)
+    @rule(data=st.data())
+    def somebody_leaves_who_waits(self, data: st.DataObject) -> None:
+        ticket = data.draw(st.sampled_from(sorted(self.world.waiting)))
+        self.leaves(int(self.askers[ticket].name[-1]))
+
     @rule(number=CLIENTS)
     def leaves(self, number: int) -> None:
         client = self.clients[number]
@@ -241,7 +247,7 @@ class GroupHistories(RuleBasedStateMachine):
         """Clients that do as they are told come to an agreement, whatever has happened before."""
         assume(len(numbers) <= self.world.settings.members_max)
         clients = [self.clients[number] for number in numbers]
-        for _ in range(60):
+        for _ in range(90):
             for number in numbers:
                 self.does_as_it_was_told(number)
             if self.is_agreed(clients):

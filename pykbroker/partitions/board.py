@@ -178,4 +178,8 @@ def log_configuration(settings: TopicSettings) -> LogConfiguration:
         message_timestamp_type=TimestampSource(settings.message_timestamp_type),
         max_message_bytes=settings.max_message_bytes,
         cleanup_policy=frozenset(CleanupPolicy(it) for it in settings.cleanup_policy),
+        min_cleanable_dirty_ratio=settings.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=settings.min_compaction_lag_ms,
+        max_compaction_lag_ms=settings.max_compaction_lag_ms,
+        delete_retention_ms=settings.delete_retention_ms,
     )

@@ -10,6 +10,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from pykbroker.partitions.cleaning import Cleaner
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,7 +43,10 @@ class Upkeep:
             (self.partitions.try_again, TRY_AGAIN_MS),
             (self.expire_producers, self.settings.producer_id_expiration_check_interval_ms),
         ]
-        return [asyncio.create_task(self.repeat(work, each_ms)) for work, each_ms in rounds]
+        tasks = [asyncio.create_task(self.repeat(work, each_ms)) for work, each_ms in rounds]
+        if self.settings.log_cleaner_enable:
+            tasks.append(asyncio.create_task(Cleaner(self.partitions).run()))
+        return tasks
 
     async def repeat(self, work: Callable[[], object], each_ms: int) -> None:
         while True:

@@ -90,6 +90,11 @@ class Settings:
     log_initial_task_delay_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
 
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
 

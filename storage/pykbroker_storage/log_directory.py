@@ -251,8 +251,13 @@ class LogDirectory:
         """Compaction has come so far, or the log was cut so that it must begin there anew."""
         if partition in self._logs:
             self._first_dirty[partition] = offset
-            known = {it: at for it, at in self._first_dirty.items() if it in self._logs}
-            write_checkpoint(self._filesystem, f"{self.path}/{FIRST_DIRTY_FILE}", known)
+
+    def first_dirty_offsets(self) -> dict[TopicPartition, int]:
+        return {it: offset for it, offset in self._first_dirty.items() if it in self._logs}
+
+    def save_first_dirty_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Writes them down, durably; may run on another thread, one at a time."""
+        write_checkpoint(self._filesystem, f"{self.path}/{FIRST_DIRTY_FILE}", offsets)
 
     def close(
         self,

@@ -177,6 +177,7 @@ class Compaction:
             cleaned.discard()
             raise Overtaken
         self._log.replace(segments, cleaned.left, self._now_ms)
+        del self._left[: len(sources)]
 
     def is_overtaken(self) -> bool:
         """Whether a failure to read is no wonder: the segments are not there any longer."""
@@ -188,7 +189,12 @@ class Compaction:
     # --- how
 
     def _to_clean(self) -> list[Source]:
-        return [it for it in self._sources if it.next_offset <= self._cleanable.end_offset]
+        end_offset = self._cleanable.end_offset  # an empty active segment begins and ends there
+        return [
+            it
+            for it in self._sources
+            if it.base_offset < end_offset and it.next_offset <= end_offset
+        ]
 
     def _look_around(self) -> tuple[list[AbortedTransaction], int]:
         """The aborted transactions, and how many records the dirty part has at most.
@@ -233,14 +239,15 @@ class Compaction:
     def _clean_into(self, cleaned: CleanedSegment, rules: BatchFilter) -> list[Source]:
         """Takes as many of what is left as fit into one segment; at least one."""
         sources: list[Source] = []
-        while self._left and (not sources or self._fits(self._left[0], cleaned, sources)):
-            source = self._left[0]
+        for source in self._left:
+            if sources and not self._fits(source, cleaned, sources):
+                break
             for batch in self._batches(source):
                 left = rules.left_of(batch)
                 if left is not None:
                     cleaned.append(left)
                     self._pace.moved(len(left))
-            sources.append(self._left.pop(0))
+            sources.append(source)
         cleaned.finish(rules.transactions.take_aborted_kept(), sources[-1].created_ms)
         return sources
 
@@ -255,12 +262,20 @@ class Compaction:
         )
 
     def _batches(self, source: Source) -> Iterator[RecordBatch]:
+        """Every batch of a segment; raises `CorruptBatch` rather than copy damage."""
+        next_offset = source.base_offset
         for batch in read_batches(self._filesystem, source.path, source.size_bytes):
+            if batch.base_offset < next_offset or batch.next_offset > source.next_offset:
+                raise CorruptBatch(
+                    f"{source.path}: a batch of offset {batch.base_offset} follows "
+                    f"offset {next_offset - 1}"
+                )
             if not batch.is_crc_valid():
                 raise CorruptBatch(
                     f"{source.path}: the checksum of the batch at offset {batch.base_offset} "
                     "is wrong"
                 )
+            next_offset = batch.next_offset
             self.tally.bytes_read += batch.size_bytes
             self._pace.moved(batch.size_bytes)
             yield batch

@@ -12,6 +12,7 @@ ENTRY_BYTES = HASH_BYTES + 8
 SALT_BYTES = blake2b.SALT_SIZE
 # Fuller than this, looking for a place takes too many steps.
 LOAD_MAX = 0.9
+SIZE_BYTES_MIN = 16 * ENTRY_BYTES
 
 
 class OffsetMap:
@@ -70,7 +71,7 @@ class OffsetMap:
 def size_for(keys: int, size_bytes_max: int) -> int:
     """The bytes of a table for so many keys, or as many as are allowed."""
     roomy = int(keys / LOAD_MAX * 1.2) + 16
-    return min(roomy * ENTRY_BYTES, size_bytes_max)
+    return min(roomy * ENTRY_BYTES, max(size_bytes_max, SIZE_BYTES_MIN))
 
 
 def _prime_at_most(limit: int) -> int:

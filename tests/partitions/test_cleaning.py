@@ -1,0 +1,223 @@
+"""Which log is compacted next, and that nobody who works with it meanwhile is disturbed."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pykbroker.partitions.board import log_configuration
+from pykbroker.partitions.cleaning import Cleaner
+from pykbroker.partitions.isolation import Isolation
+from pykbroker.partitions.partition import Fetched, Leadership, Partition
+from pykbroker.settings import Settings, load_settings, resolve_topic
+from pykbroker_protocol.records.batch import iterate_batches
+from pykbroker_storage.log_directory import LogDirectory
+from tests.storage.batches import NOW
+from tests.storage.compacting import append_keyed, keyed_records
+
+TOPIC_ID = bytes(15) + b"t"
+LEADERSHIP = Leadership(leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), in_sync=(1,))
+
+
+@dataclass
+class Clock:
+    now: int = NOW
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now / 1000
+
+
+@dataclass
+class Board:
+    """A node's partitions, without a controller to say which there are."""
+
+    path: Path
+    settings: Settings = field(default_factory=load_settings)
+    clock: Clock = field(default_factory=Clock)
+    found: list[Partition] = field(default_factory=list)
+    directory: LogDirectory = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.directory = LogDirectory.open(
+            str(self.path),
+            cluster_id="c",
+            node_id=1,
+            new_directory_id=bytes(16),
+            configuration=log_configuration(self.settings.topic_defaults),
+        )
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.found)
+
+    def add(self, topic: str, **overrides: str) -> Partition:
+        texts = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
+        texts |= {name.replace("_", "."): value for name, value in overrides.items()}
+        settings = resolve_topic(self.settings, texts)
+        log = self.directory.create_log(
+            (topic, 0), topic_id=TOPIC_ID, configuration=log_configuration(settings), now_ms=NOW
+        )
+        partition = Partition(
+            topic=topic,
+            index=0,
+            topic_id=topic.encode(),
+            node_id=1,
+            log=log,
+            leadership=LEADERSHIP,
+            settings=settings,
+            high_watermark=0,
+        )
+        self.found.append(partition)
+        return partition
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Board]:
+    board = Board(tmp_path)
+    yield board
+    board.directory.abandon()
+
+
+def fill(partition: Partition, records: int, keys: int = 5) -> None:
+    """Writes as much, and seals it."""
+    for number in range(records):
+        append_keyed(partition.log, [(b"k%d" % (number % keys), b"%d" % number)])
+    partition.log.roll(NOW)
+    partition.commit()
+
+
+def dirty_from(board: Board, topic: str) -> int:
+    return board.directory.first_dirty_offset((topic, 0))
+
+
+async def test_the_dirtiest_log_comes_first_and_a_clean_one_never(board: Board) -> None:
+    half, dirty, deleted = board.add("half"), board.add("dirty"), board.add("plain")
+    deleted.log.configuration = log_configuration(board.settings.topic_defaults)
+    cleaner = Cleaner(board)
+    fill(half, 100, keys=100)
+    assert await cleaner.clean_dirtiest()
+    for partition in (half, dirty, deleted):
+        fill(partition, 150, keys=10)
+    assert await cleaner.clean_dirtiest()
+    assert (dirty_from(board, "half"), dirty_from(board, "dirty")) == (100, 150)
+    assert await cleaner.clean_dirtiest()
+    assert dirty_from(board, "half") == 250
+    assert not await cleaner.clean_dirtiest()
+    assert len(keyed_records(dirty.log)) == 10
+    assert len(keyed_records(deleted.log)) == 150
+
+
+async def test_what_has_waited_too_long_is_compacted_however_little_it_is(board: Board) -> None:
+    partition = board.add("late", max_compaction_lag_ms="1000")
+    cleaner = Cleaner(board)
+    fill(partition, 100, keys=100)
+    assert await cleaner.clean_dirtiest()
+    fill(partition, 2)
+    assert not await cleaner.clean_dirtiest()
+    board.clock.now += 1001
+    assert await cleaner.clean_dirtiest()
+    assert dirty_from(board, "late") == 102
+
+
+async def test_what_is_too_young_waits(board: Board) -> None:
+    fill(board.add("young", min_compaction_lag_ms="1000"), 100)
+    cleaner = Cleaner(board)
+    assert not await cleaner.clean_dirtiest()
+    board.clock.now += 1000
+    assert await cleaner.clean_dirtiest()
+
+
+@pytest.mark.parametrize("byte", [3, 20, 70])  # of its offset, its checksum, its records
+async def test_a_damaged_log_is_told_of_once_and_left_alone(
+    board: Board, caplog: pytest.LogCaptureFixture, byte: int
+) -> None:
+    partition = board.add("damaged")
+    fill(partition, 100)
+    path = board.path / "damaged-0" / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    second_batch = int.from_bytes(content[8:12], "big") + 12
+    content[second_batch + byte] ^= 1
+    path.write_bytes(content)
+    cleaner = Cleaner(board)
+    with caplog.at_level(logging.WARNING):
+        assert not await cleaner.clean_dirtiest()
+        assert not await cleaner.clean_dirtiest()
+    (message,) = caplog.messages
+    assert message.startswith("damaged-0: cannot be compacted")
+    assert path.read_bytes() == content
+    assert list(path.parent.glob("*.cleaned")) == []
+
+
+async def test_up_to_where_it_is_clean_survives_a_restart_in_kafkas_file(board: Board) -> None:
+    fill(board.add("a"), 100)
+    await Cleaner(board).clean_dirtiest()
+    assert (board.path / "cleaner-offset-checkpoint").read_text() == "0\n1\na 0 100\n"
+    board.directory.close({("a", 0): 100}, now_ms=NOW)
+    again = Board(board.path)
+    assert dirty_from(again, "a") == 100
+    again.directory.delete_log(("a", 0), now_ms=NOW)
+    again.add("a")
+    assert dirty_from(again, "a") == 0
+    again.directory.abandon()
+
+
+async def test_a_topic_deleted_in_the_middle_ends_its_round(board: Board) -> None:
+    fill(board.add("gone"), 5000)
+    cleaning = asyncio.create_task(Cleaner(board).clean_dirtiest())
+    await asyncio.sleep(0.01)
+    board.directory.delete_log(("gone", 0), now_ms=NOW)
+    board.found.clear()
+    assert not await cleaning
+
+
+async def test_cancelled_it_ends_soon_and_has_changed_nothing(board: Board) -> None:
+    partition = board.add("large")
+    fill(partition, 5000)
+    before = keyed_records(partition.log)
+    cleaning = asyncio.create_task(Cleaner(board).run())
+    await asyncio.sleep(0.02)
+    cleaning.cancel()
+    async with asyncio.timeout(1):
+        await asyncio.gather(cleaning, return_exceptions=True)
+    assert keyed_records(partition.log) == before
+    assert list((board.path / "large-0").glob("*.cleaned")) == []
+
+
+async def test_a_consumer_beside_it_sees_offsets_grow_and_the_last_value_of_each_key(
+    board: Board,
+) -> None:
+    partition = board.add("read", segment_bytes="1048576")
+    cleaner = Cleaner(board)
+    for turn in range(4):
+        fill(partition, 2000, keys=50)
+        cleaning = asyncio.create_task(cleaner.clean_dirtiest())
+        rounds = 0
+        while not cleaning.done() or not rounds:
+            table = await consumed(partition)
+            assert table == {b"k%d" % key: b"%d" % (1950 + key) for key in range(50)}
+            rounds += 1
+        assert await cleaning
+        assert dirty_from(board, "read") == (turn + 1) * 2000
+
+
+async def consumed(partition: Partition) -> dict[bytes | None, bytes | None]:
+    """The table that a consumer builds who reads from the beginning, a little at a time."""
+    table: dict[bytes | None, bytes | None] = {}
+    offset = 0
+    while offset < partition.high_watermark:
+        found = partition.read(
+            offset, bytes_max=20_000, isolation=Isolation.READ_UNCOMMITTED, first_batch_whole=True
+        )
+        assert isinstance(found, Fetched)
+        await asyncio.sleep(0)
+        for batch in iterate_batches(found.records):
+            for record in batch.records():
+                assert batch.next_offset > offset
+                table[record.key] = record.value
+            offset = batch.next_offset
+    return table

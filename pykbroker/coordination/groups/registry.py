@@ -223,7 +223,11 @@ class Groups:
             now_ms=now_ms,
             topics=self.topics,
         )
-        for reply in outcome.replies:  # a classic group that gave way answers who waited in it
+        return self._let_go(outcome)
+
+    def _let_go(self, outcome: Outcome) -> Outcome:
+        """A group that changed its protocol answers those who waited in the classic one."""
+        for reply in outcome.replies:
             self._parked.pop(reply.ticket, None)
         return outcome
 
@@ -360,7 +364,7 @@ class Groups:
             name, now_ms=now_ms, topics=self.topics, classic_settings=self.settings
         )
         if of_consumers is not None:
-            return of_consumers
+            return self._let_go(of_consumers)
         draft = Draft(now_ms)
         if name == (EXPIRY_TIMER,):
             self._expire(draft)

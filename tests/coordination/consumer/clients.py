@@ -155,6 +155,7 @@ class ClassicConsumer:
     instance_id: str | None = None
     generation: int = -1
     owned: Places = frozenset()
+    name: str = ""
     must_join: bool = True
     is_cooperative: bool = True
 
@@ -181,7 +182,10 @@ class ClassicConsumer:
     def join(self, *, answer_is_lost: bool = False) -> ErrorCode:
         if not self.is_cooperative:
             self.owned = frozenset()
-        answer = self.world.join(self.join_request(), client=self.member_id)
+        answer = self.world.join(self.join_request(), client=self.name)
+        if answer is not None and answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            answer = self.world.join(self.join_request(), client=self.name)
         if answer is None or answer_is_lost:
             return ErrorCode.NONE
         if answer.error_code != ErrorCode.NONE:

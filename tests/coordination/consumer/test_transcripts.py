@@ -1,0 +1,19 @@
+"""Stories of consumer groups; `RETELL=1` writes them anew for a reader to judge."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.consumer.story import retell
+
+TRANSCRIPTS = sorted(Path(__file__).parent.joinpath("transcripts").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda it: it.stem)
+def test_the_story_is_told_as_it_is_written(path: Path) -> None:
+    written = path.read_text()
+    told = retell(written)
+    if os.environ.get("RETELL"):
+        path.write_text(told)
+    assert told == written

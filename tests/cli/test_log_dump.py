@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
+from pykbroker.cli.groups.member_protocol import write_assignment, write_subscription
 from pykbroker.cli.main import main
+from pykbroker.coordination.outcome import Write
+from pykbroker.coordinators.records import encode_write
+from pykbroker_protocol.internal_topics.classic_groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from pykbroker_protocol.internal_topics.offsets import OffsetCommitKey, OffsetCommitValue
+from pykbroker_protocol.internal_topics.transactions import TransactionLogKey, TransactionLogValue
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_protocol.records.control import EndTransactionMarker, marker_batch
@@ -21,6 +31,7 @@ from pykbroker_storage.formats import (
 )
 
 SEGMENT = "00000000000000000010"
+FIRST_SEGMENT = "00000000000000000000"
 Dump = Callable[..., tuple[int, list[dict[str, Any]]]]
 
 
@@ -101,6 +112,141 @@ def test_metadata_records_are_decoded(dump: Dump) -> None:
     assert found[1]["type"] == "TopicRecord"
     assert found[1]["fields"] == {"name": "trucks", "topic_id": "AAAAAAAAAAAAAAAAAAAABQ"}
     assert (found[2]["type"], found[2]["hex"]) == ("record 99", "ff")
+
+
+OFFSET_KEY = OffsetCommitKey(group="depot", topic="trucks", partition=2)
+GROUP_KEY = GroupMetadataKey(group="depot")
+TRANSACTION_KEY = TransactionLogKey(transactional_id="pay")
+MEMBER = MemberMetadata(
+    member_id="m",
+    client_id="c",
+    client_host="/h",
+    session_timeout=10,
+    subscription=write_subscription(["trucks"]),
+    assignment=write_assignment({"trucks": [2]}),
+)
+
+
+@pytest.mark.parametrize(
+    ("directory", "write", "key", "value"),
+    [
+        (
+            "__consumer_offsets-7",
+            Write(OFFSET_KEY, OffsetCommitValue(offset=5, metadata="", commit_timestamp=9), 3),
+            {"group": "depot", "topic": "trucks", "partition": 2},
+            {"offset": 5, "leader_epoch": -1, "metadata": "", "commit_timestamp": 9},
+        ),
+        (
+            "__consumer_offsets-7",
+            Write(OFFSET_KEY, None),
+            {"group": "depot", "topic": "trucks", "partition": 2},
+            None,
+        ),
+        (
+            "__consumer_offsets-7",
+            Write(
+                GROUP_KEY,
+                GroupMetadataValue(
+                    protocol_type="consumer",
+                    generation=1,
+                    protocol="range",
+                    leader="m",
+                    members=[MEMBER],
+                ),
+                0,
+            ),
+            {"group": "depot"},
+            {
+                "protocol_type": "consumer",
+                "generation": 1,
+                "protocol": "range",
+                "leader": "m",
+                "members": [
+                    {
+                        "member_id": "m",
+                        "client_id": "c",
+                        "client_host": "/h",
+                        "session_timeout": 10,
+                        "subscription": ["trucks"],
+                        "assignment": {"trucks": [2]},
+                    }
+                ],
+            },
+        ),
+        (
+            "__transaction_state-0",
+            Write(
+                TRANSACTION_KEY,
+                TransactionLogValue(
+                    producer_id=8,
+                    producer_epoch=1,
+                    transaction_timeout_ms=60,
+                    transaction_status=0,
+                    transaction_partitions=None,
+                    transaction_last_update_timestamp_ms=5,
+                    transaction_start_timestamp_ms=4,
+                ),
+                0,
+            ),
+            {"transactional_id": "pay"},
+            {
+                "producer_id": 8,
+                "producer_epoch": 1,
+                "transaction_timeout_ms": 60,
+                "transaction_status": 0,
+                "transaction_partitions": None,
+                "transaction_last_update_timestamp_ms": 5,
+                "transaction_start_timestamp_ms": 4,
+            },
+        ),
+    ],
+)
+def test_records_of_coordinators_are_decoded(
+    dump: Dump,
+    directory: str,
+    write: Write,
+    key: dict[str, Any],
+    value: dict[str, Any] | None,
+) -> None:
+    builder = BatchBuilder()
+    builder.append(0, *encode_write(write))
+    exit_code, found = dump(f"{directory}/{FIRST_SEGMENT}.log", builder.build(), "--records")
+    assert exit_code == 0
+    assert found[1]["kind"] == "coordination"
+    assert found[1]["type"] == type(write.key).__name__.removesuffix("Key")
+    assert (found[1]["key"], found[1]["value"]) == (key, value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"\0\x63", None), (b"", b""), (b"\0\2\0\1g", b"\0\x63"), (None, b"v")],
+)
+def test_what_a_newer_coordinator_wrote_is_shown_as_it_is(
+    dump: Dump, key: bytes | None, value: bytes | None
+) -> None:
+    builder = BatchBuilder()
+    builder.append(0, key, value)
+    exit_code, found = dump(
+        f"__consumer_offsets-0/{FIRST_SEGMENT}.log", builder.build(), "--records"
+    )
+    assert exit_code == 0
+    assert found[1]["type"] == "unknown"
+    assert found[1]["key"] == (None if key is None else key.decode())
+
+
+def test_people_read_a_committed_offset_as_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = BatchBuilder()
+    builder.append(1000, *encode_write(Write(OFFSET_KEY, None)))
+    path = tmp_path / "__consumer_offsets-7" / f"{FIRST_SEGMENT}.log"
+    path.parent.mkdir()
+    path.write_bytes(builder.build())
+    assert main(["log", "dump", "--records", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[2] == (
+        "    0  1970-01-01T00:00:01.000Z  "
+        "OffsetCommit group=depot topic=trucks partition=2: forgotten"
+    )
 
 
 def test_an_offset_index_is_checked_against_its_log(dump: Dump, tmp_path: Path) -> None:

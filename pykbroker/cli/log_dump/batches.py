@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pykbroker.cli.log_dump.coordinators import coordinated_document, coordinated_text
 from pykbroker.cli.log_dump.finding import Finding, damage
 from pykbroker.cli.log_dump.metadata import control_document, control_text, metadata_document
 from pykbroker.cli.output import bytes_text, counted
@@ -14,11 +15,14 @@ from pykbroker_protocol.records.batch import PREFIX_BYTES, RecordBatch, Timestam
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import BinaryIO
 
+    from pykbroker.cli.log_dump.coordinators import RecordTypes
     from pykbroker_protocol.records.record import Record
+
+    ExplainRecord = Callable[[Record], Finding]
 
 LENGTH_AT = slice(8, 12)
 BATCH_BYTES_MAX = 1 << 30
@@ -33,17 +37,19 @@ class Tally:
 
 
 def explain_batches(
-    path: Path, *, is_metadata: bool, with_records: bool = False
+    path: Path, explain_record: ExplainRecord, *, with_records: bool
 ) -> Iterator[Finding]:
-    """Each batch, checked; its records if wanted; a sum at the end."""
+    """Each batch, checked; its records if wanted, control records ever; a sum at the end."""
     tally = Tally()
     position = 0
     try:
         with path.open("rb") as file:
             while (batch := next_batch(file)) is not None:
                 yield from explain_batch(batch, position, tally)
-                if with_records or is_metadata or batch.is_control:
-                    yield from explain_records(batch, is_metadata=is_metadata)
+                if batch.is_control:
+                    yield from explain_records(batch, explain_control)
+                elif with_records:
+                    yield from explain_records(batch, explain_record)
                 position += batch.size_bytes
     except CorruptBatch as reason:
         yield damage(f"at byte {position}: {reason}", position=position)
@@ -127,20 +133,14 @@ def producer_text(batch: RecordBatch) -> str:
     return producer if batch.is_control else f"{producer} from sequence {batch.base_sequence}"
 
 
-def explain_records(batch: RecordBatch, *, is_metadata: bool) -> Iterator[Finding]:
+def explain_records(batch: RecordBatch, explain_record: ExplainRecord) -> Iterator[Finding]:
     try:
-        for record in batch.records():
-            if batch.is_control:
-                yield explain_control(record)
-            elif is_metadata:
-                yield explain_metadata(record)
-            else:
-                yield explain_record(record)
+        yield from map(explain_record, batch.records())
     except CorruptBatch as reason:
         yield damage(f"the records of the batch at offset {batch.base_offset}: {reason}")
 
 
-def explain_record(record: Record) -> Finding:
+def explain_plain(record: Record) -> Finding:
     document = {
         "offset": record.offset,
         "timestamp": record.timestamp,
@@ -174,6 +174,13 @@ def explain_metadata(record: Record) -> Finding:
         return damage(f"the metadata record at offset {record.offset}: {reason}")
     text = f"  {record.offset}  {control_text(document)}"
     return Finding(kind="metadata", text=text, document={"offset": record.offset, **document})
+
+
+def explain_coordinated(types: RecordTypes, record: Record) -> Finding:
+    document = coordinated_document(types, record)
+    text = f"  {record.offset}  {time_text(record.timestamp)}  {coordinated_text(document)}"
+    at = {"offset": record.offset, "timestamp": record.timestamp}
+    return Finding(kind="coordination", text=text, document={**at, **document})
 
 
 def summed_up(tally: Tally) -> Finding:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
-from pykbroker.cli.log_dump.batches import explain_batches
+from pykbroker.cli.log_dump.batches import (
+    explain_batches,
+    explain_coordinated,
+    explain_metadata,
+    explain_plain,
+)
+from pykbroker.cli.log_dump.coordinators import RECORD_TYPES
 from pykbroker.cli.log_dump.finding import Finding
 from pykbroker.cli.log_dump.indexes import (
     explain_aborted_transactions,
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 
     Explainer = Callable[[Path], Iterator[Finding]]
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
+METADATA_TOPIC = "__cluster_metadata"
 # Files on their way out or in keep their contents under a longer name.
 PASSING_SUFFIXES = (".deleted", ".cleaned", ".swap")
 SNAPSHOT_OF_METADATA = re.compile(r"\d{20}-\d{10}\.checkpoint|bootstrap\.checkpoint")
@@ -66,13 +73,25 @@ def explain(path: Path, *, with_records: bool) -> tuple[str, Iterator[Finding]]:
     segment = OF_A_SEGMENT.fullmatch(name)
     suffix = segment[1] if segment else ""
     if SNAPSHOT_OF_METADATA.fullmatch(name):
-        return "snapshot of the metadata", explain_batches(path, is_metadata=True)
+        return "snapshot of the metadata", explain_batches(
+            path, explain_metadata, with_records=True
+        )
     if suffix == ".log":
-        is_metadata = path.absolute().parent.name == METADATA_DIRECTORY
-        kind = "metadata log" if is_metadata else "log segment"
-        return kind, explain_batches(path, is_metadata=is_metadata, with_records=with_records)
+        return explain_segment(path, with_records=with_records)
     kind, explainer = BY_NAME.get(name) or BY_SUFFIX.get(suffix) or ("unknown", explain_nothing)
     return kind, explainer(path)
+
+
+def explain_segment(path: Path, *, with_records: bool) -> tuple[str, Iterator[Finding]]:
+    """What the records of a log mean is told by the topic."""
+    topic = path.absolute().parent.name.rpartition("-")[0]
+    if topic == METADATA_TOPIC:
+        return "metadata log", explain_batches(path, explain_metadata, with_records=True)
+    types = RECORD_TYPES.get(topic)
+    if types is not None:
+        explain_record = partial(explain_coordinated, types)
+        return "coordinator's log", explain_batches(path, explain_record, with_records=with_records)
+    return "log segment", explain_batches(path, explain_plain, with_records=with_records)
 
 
 def settled_name(path: Path) -> str:

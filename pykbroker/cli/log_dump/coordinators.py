@@ -1,0 +1,78 @@
+"""Reads the records in which coordinators keep groups, offsets and transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pykbroker.cli.groups.member_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
+from pykbroker.cli.log_dump.metadata import fields_text, message_document
+from pykbroker.cli.record_format import field
+from pykbroker.coordinators.records import (
+    GROUP_RECORDS,
+    KEY_VERSION,
+    UnknownRecord,
+    decode_record,
+    record_types,
+)
+from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.internal_topics import transactions
+from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataValue
+
+if TYPE_CHECKING:
+    from pykbroker.coordinators.records import RecordType
+    from pykbroker_protocol.message import Message
+    from pykbroker_protocol.records.record import Record
+
+RecordTypes = dict[int, "RecordType"]
+
+VERSION_BYTES: Final = 2
+# By the topic that a coordinator writes.
+RECORD_TYPES: Final[dict[str, RecordTypes]] = {
+    "__consumer_offsets": GROUP_RECORDS,
+    "__transaction_state": record_types(transactions),
+}
+
+
+def coordinated_document(types: RecordTypes, record: Record) -> dict[str, Any]:
+    """The key and the value of a record; the value is null where it says: forget the key."""
+    try:
+        key, value = decode_record(types, record.key or b"", record.value)
+    except UnknownRecord as reason:
+        raw = {**field("key", record.key), **field("value", record.value)}
+        return {"type": "unknown", "reason": str(reason), **raw}
+    return {
+        "type": type(key).__name__.removesuffix("Key"),
+        "key": message_document(key, KEY_VERSION),
+        "value": None if value is None else value_document(value, version_of(record)),
+    }
+
+
+def version_of(record: Record) -> int:
+    assert record.value is not None
+    return int.from_bytes(record.value[:VERSION_BYTES], "big")
+
+
+def value_document(value: Message, version: int) -> dict[str, Any]:
+    document = message_document(value, version)
+    if isinstance(value, GroupMetadataValue) and value.protocol_type == PROTOCOL_TYPE:
+        for member in document["members"]:
+            explain_bytes(member)
+    return document
+
+
+def explain_bytes(member: dict[str, Any]) -> None:
+    """Put what consumers mean by the bytes in the place of these, if it can be read."""
+    try:
+        topics = read_subscription(bytes.fromhex(member["subscription"]))
+        assignment = read_assignment(bytes.fromhex(member["assignment"]))
+    except MalformedMessage:
+        return
+    member.update(subscription=topics, assignment=assignment)
+
+
+def coordinated_text(document: dict[str, Any]) -> str:
+    if document["type"] == "unknown":
+        return f"unknown: {document['reason']}"
+    key, value = document["key"], document["value"]
+    told = "forgotten" if value is None else fields_text(value)
+    return f"{document['type']} {fields_text(key)}: {told}"

@@ -32,12 +32,11 @@ def main() -> None:
             rivals={name: r for name, r in rivals().items() if asked.broker in (name, "both")},
             rounds=rounds,
             warms_up=not asked.quick,
+            shares_brokers=asked.quick,
             scale=QUICK if asked.quick else FULL,
             scratch=scratch,
         )
-        for workload in chosen:
-            measure(workload, plan, results)
-            shutil.rmtree(scratch / workload.name)
+        measure(chosen, plan, results)
     finally:
         shutil.rmtree(scratch)
     _write(results, began=began, rounds=rounds, scale="quick" if asked.quick else "full")

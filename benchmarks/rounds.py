@@ -1,5 +1,6 @@
 """Rounds of one workload: both brokers in turn, each round beginning with the other one."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,38 +36,73 @@ class Plan:
     rivals: Mapping[str, Rival]
     rounds: int
     warms_up: bool
+    shares_brokers: bool
     scale: Scale
     scratch: Path
 
 
-def measure(workload: Workload, plan: Plan, results: Results) -> None:
-    """Run a workload in all rounds; one that warms up does so in a round that does not count."""
-    warms_up = plan.warms_up and (isinstance(workload, ServingWorkload) or workload.warms_up)
-    with _workers(workload, plan, results) as workers:
-        for number in range(WARM_UP if warms_up else WARM_UP + 1, plan.rounds + 1):
-            for name in _turn(list(workers), number):
-                _one_round(workload.name, name, number, workers[name], results)
+def measure(workloads: Sequence[Workload], plan: Plan, results: Results) -> None:
+    """Run each workload in all rounds, those that need running brokers first."""
+    serving = [it for it in workloads if isinstance(it, ServingWorkload)]
+    for together in [serving] if plan.shares_brokers and serving else [[it] for it in serving]:
+        with _brokers(together, plan, results) as brokers:
+            for workload in together:
+                on = {name: _Serving(workload, it, plan.scale) for name, it in brokers.items()}
+                _all_rounds(workload.name, on, plan, results, warms_up=True)
+    for lifecycle in (it for it in workloads if isinstance(it, LifecycleWorkload)):
+        with _directories(lifecycle.name, plan) as directories:
+            of = {
+                name: _Lifecycle(lifecycle, plan.rivals[name], it, plan.scale)
+                for name, it in directories.items()
+            }
+            _all_rounds(lifecycle.name, of, plan, results, warms_up=lifecycle.warms_up)
+
+
+def _all_rounds(
+    workload: str,
+    workers: Mapping[str, "_Worker"],
+    plan: Plan,
+    results: Results,
+    *,
+    warms_up: bool,
+) -> None:
+    """A round that warms up comes first and does not count."""
+    first = WARM_UP if warms_up and plan.warms_up else WARM_UP + 1
+    for number in range(first, plan.rounds + 1):
+        for name in _turn(list(workers), number):
+            _one_round(workload, name, number, workers[name], results)
 
 
 @contextmanager
-def _workers(workload: Workload, plan: Plan, results: Results) -> Iterator[dict[str, "_Worker"]]:
-    """For each rival, what does one round of the work."""
-    with ExitStack() as stack:
-        workers: dict[str, _Worker] = {}
-        for name, rival in plan.rivals.items():
-            directory = plan.scratch / workload.name / name
-            directory.mkdir(parents=True, exist_ok=True)
-            if isinstance(workload, LifecycleWorkload):
-                workers[name] = _Lifecycle(workload, rival, directory, plan.scale)
-                continue
+def _brokers(
+    workloads: Sequence[ServingWorkload], plan: Plan, results: Results
+) -> Iterator[dict[str, Broker]]:
+    """The brokers that these workloads share; one that does not start is left out."""
+    with _directories(workloads[0].name, plan) as directories, ExitStack() as stack:
+        brokers: dict[str, Broker] = {}
+        for name, directory in directories.items():
             try:
-                broker = stack.enter_context(ended_after(rival.make(directory / "data")))
+                broker = stack.enter_context(
+                    ended_after(plan.rivals[name].make(directory / "data"))
+                )
                 broker.start()
             except _FAILURES as failure:
-                results.failures.append(_failure(workload.name, name, WARM_UP, failure))
+                results.failures += [_failure(it.name, name, WARM_UP, failure) for it in workloads]
             else:
-                workers[name] = _Serving(workload, broker, plan.scale)
-        yield workers
+                brokers[name] = broker
+        yield brokers
+
+
+@contextmanager
+def _directories(workload: str, plan: Plan) -> Iterator[dict[str, Path]]:
+    """For each rival, where its data lies over all rounds."""
+    directories = {name: plan.scratch / workload / name for name in plan.rivals}
+    for directory in directories.values():
+        directory.mkdir(parents=True)
+    try:
+        yield directories
+    finally:
+        shutil.rmtree(plan.scratch / workload)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """A restart with a gigabyte of data, after a clean end and after kill -9."""
 
+import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,15 +30,16 @@ def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
 
 
 def _prepare(rival: Rival, scratch: Path, records: int) -> None:
+    """What a process leaves that is killed is what its files hold while it stands still."""
     shutil.rmtree(scratch)
     data = scratch / "data"
     with ended_after(rival.make(data)) as broker:
         broker.start()
         create(broker, [TOPIC], partitions=1)
         run_client("librdkafka", "produce", broker.bootstrap, TOPIC, 1, records, RECORD_BYTES)
-        broker.kill()
+        os.kill(broker.pid, signal.SIGSTOP)
         shutil.copytree(data, scratch / "killed")
-        broker.start()
+        os.kill(broker.pid, signal.SIGCONT)
     data.rename(scratch / "clean")
 
 

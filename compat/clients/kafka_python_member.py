@@ -8,7 +8,7 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
 
 from compat.clients.telling import (
     POLL_SECONDS,
@@ -45,7 +45,11 @@ def run(options: Options) -> None:
     consumer.subscribe(options["topics"], listener=Listener())
     tell("started")
     while not stopping.is_set():
-        found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        try:
+            found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        except KafkaConnectionError as error:  # its user tries again: the broker may come back
+            tell("not connected", reason=repr(error))
+            continue
         if found:
             tell_read(offsets_of(found))
             commit_and_tell(consumer.commit, KafkaError)

@@ -1,0 +1,131 @@
+"""The broker dies in the middle of rebalances and commits, again and again, and nothing goes back.
+
+Each round waits for something to begin, and then a random moment more, before the kill. More
+rounds than the default: `PYKBROKER_KILL_ROUNDS=50 pytest tests/end_to_end/groups`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from compat.clients.crew import Crew
+from tests.end_to_end.groups.test_textbook import SETTINGS
+from tests.end_to_end.groups.writing import Writer, create_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from compat.broker_process import BrokerProcess
+    from compat.clients.crew import Member
+    from tests.end_to_end.conftest import StartBroker
+
+ROUNDS = int(os.environ.get("PYKBROKER_KILL_ROUNDS", "6"))
+SEED = int(os.environ.get("PYKBROKER_KILL_SEED", str(random.SystemRandom().randrange(10**6))))
+TOPIC = "trucks"
+PARTITIONS = 10
+MOMENT_SECONDS_MAX = 0.8
+PATIENCE_SECONDS = 60.0
+
+Offsets = dict[int, int]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_committed_offsets_never_go_back_and_members_come_back_by_themselves(
+    assignor: str,
+    start_broker: StartBroker,
+    tmp_path: Path,
+    show_on_failure: Callable[[str, Callable[[], str]], None],
+) -> None:
+    show_on_failure("seed", lambda: f"PYKBROKER_KILL_SEED={SEED}")
+    chance = random.Random(SEED)
+    broker = start_broker(settings=SETTINGS)
+    partitions = create_topic(broker.bootstrap, TOPIC, PARTITIONS)
+    crew = Crew(
+        broker.bootstrap, tmp_path / "members", group="fleet", topic=TOPIC, assignor=assignor
+    )
+    show_on_failure("members", crew.story)
+    libraries = ["confluent", "kafka-python", "confluent", "kafka-python"]
+    with crew, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
+        crew.start(*libraries)
+        crew.until_shared(partitions)
+        before = committed(broker)
+        for _ in range(ROUNDS):
+            replaced = chance.choice(crew.present)
+            stir(crew, replaced, chance)
+            time.sleep(chance.uniform(0, MOMENT_SECONDS_MAX))
+            broker.kill()
+            acknowledged = told_to_be_committed(crew)
+            broker.start()
+            after = committed(broker)
+            assert at_least(after, before), "what was seen committed has gone back"
+            assert at_least(after, acknowledged), "what a member was told is committed is not"
+            before = after
+        crew.until_shared(partitions)
+        writer.stop()
+        crew.until(lambda: crew.read_offsets() == writer.written, "all records are processed")
+        crew.until(lambda: committed(broker) == ends(writer), "all is committed")
+    assert crew.two_owners() == []
+
+
+def stir(crew: Crew, replaced: Member, chance: random.Random) -> None:
+    """Begin a rebalance: somebody comes, goes, dies, or none of it, and only commits go on."""
+    match chance.choice(["comes", "dies and comes", "nothing"]):
+        case "comes":
+            crew.start(replaced.library)
+        case "dies and comes":
+            crew.kill(replaced)
+            crew.start(replaced.library)
+        case _:
+            return
+
+
+def committed(broker: BrokerProcess) -> Offsets:
+    """What the coordinator says as soon as it says anything."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "fleet"})
+    asked = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    try:
+        while True:
+            try:
+                found = consumer.committed(asked, timeout=5)
+            except KafkaException:
+                assert time.monotonic() < deadline
+                continue
+            return {it.partition: max(it.offset, 0) for it in found}
+    finally:
+        consumer.close()
+
+
+def told_to_be_committed(crew: Crew) -> Offsets:
+    """What members have read before a commit that succeeded."""
+    crew.look()
+    found: Offsets = {}
+    for member in crew.members:
+        since: Offsets = {}
+        for event in member.events:
+            match event["event"]:
+                case "read":
+                    since[event["partition"]] = event["last"] + 1
+                case "committed":
+                    for partition, offset in since.items():
+                        found[partition] = max(offset, found.get(partition, 0))
+                    since = {}
+                case "not committed":
+                    since = {}
+    return found
+
+
+def at_least(offsets: Offsets, floor: Offsets) -> bool:
+    return all(offsets[partition] >= offset for partition, offset in floor.items())
+
+
+def ends(writer: Writer) -> dict[int, int]:
+    return {partition: max(offsets) + 1 for (_, partition), offsets in writer.written.items()}

@@ -1,0 +1,182 @@
+"""What the textbook says besides: independent groups, going back, going on, coming back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaPythonPartition
+
+from compat.clients.crew import Crew
+from tests.end_to_end.groups.test_textbook import SETTINGS
+from tests.end_to_end.groups.writing import create_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from compat.broker_process import BrokerProcess
+    from tests.end_to_end.conftest import StartBroker
+
+TOPIC = "trucks"
+PARTITIONS = 10
+RECORDS = 100
+HALF = 40
+PATIENCE_SECONDS = 30.0
+VALUES = [b"%d" % number for number in range(RECORDS)]
+
+
+@pytest.fixture
+def broker(start_broker: StartBroker) -> BrokerProcess:
+    """With a hundred records, ten in each partition."""
+    broker = start_broker(settings=SETTINGS)
+    create_topic(broker.bootstrap, TOPIC, PARTITIONS)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number, value in enumerate(VALUES):
+        producer.produce(TOPIC, value, partition=number % PARTITIONS)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    return broker
+
+
+# --- three libraries, one wish: read so many, commit, go
+
+
+def read_with_confluent(broker: BrokerProcess, group: str, count: int) -> list[bytes]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([TOPIC])
+    found: list[Any] = []
+    while len(found) < count:
+        found += consumer.consume(count - len(found), 0.1)
+    read_to = {(it.topic(), it.partition()): it.offset() + 1 for it in found}
+    consumer.commit(
+        offsets=[TopicPartition(*place, offset) for place, offset in read_to.items()],
+        asynchronous=False,
+    )
+    consumer.close()
+    return [it.value() for it in found]
+
+
+def read_with_kafka_python(broker: BrokerProcess, group: str, count: int) -> list[bytes]:
+    consumer = KafkaConsumer(
+        TOPIC,
+        bootstrap_servers=broker.bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    found = [next(consumer).value for _ in range(count)]
+    consumer.commit()
+    consumer.close()
+    return found
+
+
+def read_with_aiokafka(broker: BrokerProcess, group: str, count: int) -> list[bytes]:
+    async def read() -> list[bytes]:
+        consumer = AIOKafkaConsumer(
+            TOPIC,
+            bootstrap_servers=broker.bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        try:
+            found = [(await consumer.getone()).value for _ in range(count)]
+            await consumer.commit()
+        finally:
+            await consumer.stop()
+        return found
+
+    return asyncio.run(read())
+
+
+READERS: dict[str, Callable[[BrokerProcess, str, int], list[bytes]]] = {
+    "confluent": read_with_confluent,
+    "kafka-python": read_with_kafka_python,
+    "aiokafka": read_with_aiokafka,
+}
+
+
+@pytest.mark.parametrize("library", READERS)
+def test_a_group_goes_on_where_it_committed_even_after_a_kill(
+    library: str, broker: BrokerProcess
+) -> None:
+    read = READERS[library]
+    before = read(broker, "fleet", HALF)
+    broker.kill()
+    broker.start()
+    after = read(broker, "fleet", RECORDS - HALF)
+    assert sorted(before + after) == sorted(VALUES)
+
+
+def test_another_library_goes_on_where_one_has_stopped(broker: BrokerProcess) -> None:
+    counts = dict(zip(READERS, (20, 30, 50), strict=True))
+    seen = [it for name, count in counts.items() for it in READERS[name](broker, "fleet", count)]
+    assert sorted(seen) == sorted(VALUES)
+
+
+def test_groups_are_independent_of_each_other(broker: BrokerProcess) -> None:
+    read_with_confluent(broker, "dashboard", HALF)
+    assert sorted(read_with_confluent(broker, "alarms", RECORDS)) == sorted(VALUES)
+    rest = read_with_confluent(broker, "dashboard", RECORDS - HALF)
+    assert len(set(rest)) == RECORDS - HALF
+
+
+def test_a_member_goes_back_to_any_offset(broker: BrokerProcess) -> None:
+    consumer = KafkaConsumer(
+        TOPIC,
+        bootstrap_servers=broker.bootstrap,
+        group_id="fleet",
+        auto_offset_reset="earliest",
+    )
+    assert sorted(next(consumer).value for _ in VALUES) == sorted(VALUES)
+    place = KafkaPythonPartition(TOPIC, 3)
+    for offset in (7, 0, 9):
+        consumer.seek(place, offset)
+        record = next(consumer)
+        assert (record.partition, record.offset) == (3, offset)
+        assert record.value == VALUES[offset * PARTITIONS + 3]
+        consumer.seek_to_end(place)
+    consumer.seek_to_beginning()
+    assert sorted(next(consumer).value for _ in VALUES) == sorted(VALUES)
+    consumer.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["confluent", "kafka-python", "aiokafka"])
+def test_a_static_member_restarts_and_nobody_else_notices(
+    library: str,
+    broker: BrokerProcess,
+    tmp_path: Path,
+    show_on_failure: Callable[[str, Callable[[], str]], None],
+) -> None:
+    everything = frozenset((TOPIC, number) for number in range(PARTITIONS))
+    crew = Crew(
+        broker.bootstrap,
+        tmp_path / "members",
+        group="fleet",
+        topic=TOPIC,
+        session_timeout_ms=45_000,
+    )
+    show_on_failure("members", crew.story)
+    with crew:
+        (one,) = crew.start(library, instance="one")
+        (two,) = crew.start(library, instance="two")
+        crew.until_shared(everything)
+        share, noticed = one.owned, two.count("assigned") + two.count("revoked")
+        crew.kill(one)
+        (back,) = crew.start(library, instance="one")
+        crew.until(lambda: back.owned == share, "the restarted member has its share again")
+        assert two.count("assigned") + two.count("revoked") == noticed
+    assert crew.two_owners() == []

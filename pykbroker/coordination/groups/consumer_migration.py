@@ -55,7 +55,7 @@ def refused_upgrade(group: ClassicGroup, settings: ConsumerGroupSettings) -> Ref
     if not group.members:
         return None
     if not settings.migration_policy.allows_upgrade:
-        return cannot_upgrade(group, "the online upgrade is disabled")
+        return cannot_upgrade(group, "online upgrade is disabled")
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return cannot_upgrade(group, "the group does not use the consumer embedded protocol")
     if len(group.members) >= settings.members_max:

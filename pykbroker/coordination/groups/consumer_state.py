@@ -50,6 +50,7 @@ class ConsumerGroupState:
     """Epochs, members, targets; and, derived from these, who holds each partition."""
 
     __slots__ = (
+        "_topic_names",
         "assigned_at_ms",
         "assignment_epoch",
         "epoch",
@@ -75,6 +76,7 @@ class ConsumerGroupState:
         """Member ids by group instance id."""
         self.holders: dict[bytes, dict[int, str]] = {}
         """Whoever was told to read a partition and has not said yet that it stopped."""
+        self._topic_names: frozenset[str] | None = None
 
     def copy(self) -> ConsumerGroupState:
         """For a decision that has to see what its own records bring about."""
@@ -83,6 +85,7 @@ class ConsumerGroupState:
         twin.assignment_epoch, twin.assigned_at_ms = self.assignment_epoch, self.assigned_at_ms
         twin.members, twin.targets = dict(self.members), dict(self.targets)
         twin.regexes, twin.instances = dict(self.regexes), dict(self.instances)
+        twin._topic_names = self._topic_names
         twin.holders = {topic_id: dict(held) for topic_id, held in self.holders.items()}
         return twin
 
@@ -111,6 +114,11 @@ class ConsumerGroupState:
 
     def topic_names(self) -> frozenset[str]:
         """What the members of the group subscribe to, taken together."""
+        if self._topic_names is None:
+            self._topic_names = self._gather_topic_names()
+        return self._topic_names
+
+    def _gather_topic_names(self) -> frozenset[str]:
         by_name: frozenset[str] = frozenset().union(
             *{member.topic_names for member in self.members.values()}
         )
@@ -144,6 +152,7 @@ class ConsumerGroupState:
     def replay_subscription(
         self, member_id: str, value: log.ConsumerGroupMemberMetadataValue
     ) -> None:
+        self._topic_names = None
         known = self.members.get(member_id) or ConsumerMember(member_id=member_id)
         self.members[member_id] = replace(
             known,
@@ -161,6 +170,7 @@ class ConsumerGroupState:
             self.instances[value.instance_id] = member_id
 
     def replay_departure(self, member_id: str) -> None:
+        self._topic_names = None
         member = self.members.pop(member_id, None)
         if member is None:
             return
@@ -229,6 +239,7 @@ class ConsumerGroupState:
                     del self.holders[topic_id]
 
     def replay_regex(self, regex: str, value: Message | None) -> None:
+        self._topic_names = None
         if isinstance(value, log.ConsumerGroupRegularExpressionValue):
             self.regexes[regex] = MatchedTopics(
                 names=frozenset(value.topics),

@@ -22,7 +22,7 @@ def take_subscription(
     if after != before or before.member_id not in decision.state.members:
         decision.write(records.subscription(decision.group_id, after))
     drop_unused_regex(decision, before.topic_regex)
-    match_regexes(decision, memory)
+    match_regexes(decision, memory, after.topic_regex)
     subscription_changed = decision.state.topic_names_of(after) != names_before
     regexes_changed = any(
         regex in all_matched_before and matched.names != all_matched_before[regex].names
@@ -37,9 +37,9 @@ def drop_unused_regex(decision: Decision, regex: str) -> None:
         decision.write(records.without_regular_expression(decision.group_id, regex))
 
 
-def match_regexes(decision: Decision, memory: Memory) -> None:
+def match_regexes(decision: Decision, memory: Memory, regex_of_member: str) -> None:
     """Look which topics the members' regular expressions find, where that may have changed."""
-    for regex in sorted({it.topic_regex for it in decision.state.members.values()} - {""}):
+    for regex in sorted({regex_of_member, *decision.state.regexes} - {""}):
         known = decision.state.regexes.get(regex)
         if known is not None and not is_due(decision, memory, regex, known.matched_at_ms):
             continue

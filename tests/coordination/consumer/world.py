@@ -230,4 +230,5 @@ def compacted(log: list[Write]) -> list[Write]:
 
 
 def facts(state: ConsumerGroupState) -> dict[str, object]:
+    state.topic_names()  # a memo of what the rest says
     return {name: getattr(state, name) for name in state.__slots__}

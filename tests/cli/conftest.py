@@ -86,7 +86,9 @@ def pykbroker() -> Callable[..., Outcome]:
 
 @pytest.fixture(scope="session")
 def _own_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("cli") / "data") as node:
+    data = tmp_path_factory.mktemp("cli") / "data"
+    # As soon as members are there, as in the Apache that it is compared with.
+    with BrokerProcess(data, settings={"group.initial.rebalance.delay.ms": 0}) as node:
         yield node
 
 

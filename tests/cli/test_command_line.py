@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.cli.command_line import build_parser, read_command_line, values
-from pykbroker.cli.command_line.values import Address, Anchor, Place, TopicWish
+from pykbroker.cli.command_line.values import Address, Anchor, Place, TopicChoice, TopicWish
 from pykbroker.cli.command_tree import Word, command_tree
 
 COMMANDS = [word for word in command_tree().walk() if word.path and not word.words]
@@ -32,6 +32,18 @@ COMMANDS = [word for word in command_tree().walk() if word.path and not word.wor
         (values.place, "2023-11-14T22:13:20Z", Place(Anchor.TIMESTAMP, 1_700_000_000_000)),
         (values.place, "2023-11-14T23:13:20.5+01:00", Place(Anchor.TIMESTAMP, 1_700_000_000_500)),
         (values.separator, r"a\tb\\t", "a\tb\\t"),
+        (values.place, "earliest", Place(Anchor.BEGINNING)),
+        (values.place, "latest", Place(Anchor.END)),
+        (values.topic_choice, "trucks", TopicChoice("trucks")),
+        (values.topic_choice, "trucks:3,0", TopicChoice("trucks", (0, 3))),
+        (values.duration_ms, "90s", 90_000),
+        (values.duration_ms, "1d12h", 129_600_000),
+        (values.duration_ms, "2h30m1.5s", 9_001_500),
+        (values.duration_ms, "PT2H30M", 9_000_000),
+        (values.duration_ms, "P1DT1M", 86_460_000),
+        (values.whole, "-5", -5),
+        (values.whole, "+5", 5),
+        (values.seconds, "0.5", 0.5),
         (values.positive, "1", 1),
         (values.natural, "0", 0),
     ],
@@ -54,6 +66,18 @@ def test_a_value_is_read(read: Callable[[str], Any], text: str, value: object) -
         (values.topic_wish, "trucks:1:2:3"),
         (values.place, "yesterday"),
         (values.timestamp_ms, "12"),
+        (values.topic_choice, ":3"),
+        (values.topic_choice, "trucks:"),
+        (values.topic_choice, "trucks:1,-2"),
+        (values.duration_ms, ""),
+        (values.duration_ms, "0s"),
+        (values.duration_ms, "12"),
+        (values.duration_ms, "2m1h"),
+        (values.duration_ms, "PT"),
+        (values.whole, "1.5"),
+        (values.seconds, "0"),
+        (values.seconds, "nan"),
+        (values.seconds, "soon"),
         (values.positive, "0"),
         (values.natural, "-1"),
     ],
@@ -81,6 +105,8 @@ def test_options_may_stand_between_the_arguments() -> None:
         (["serve", "--listen", "9092"], "serve: argument --listen: '9092' is not HOST:PORT"),
         (["--listn"], "serve: unrecognized arguments: --listn"),
         (["serve", "--data", "d", "--ephemeral"], "serve: argument --ephemeral: not allowed with"),
+        (["groups", "reset", "g", "--topic", "t"], "groups reset: one of the arguments --to --ba"),
+        (["groups", "reset", "g", "--to", "end"], "groups reset: one of the arguments --topic --a"),
         (["nonsense"], "pykbroker: argument COMMAND: invalid choice: 'nonsense'"),
     ],
 )

@@ -1,0 +1,384 @@
+"""Groups, asked for and changed, on a real Apache Kafka and on our own broker alike."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def group(ask: Run, topic: str) -> str:
+    """A group without members that has read two records of each partition."""
+    for partition in "012":
+        ask("produce", topic, *"abcdef", "--partition", partition)
+    name = f"{topic}-readers"
+    assert ask("groups", "reset", name, "--topic", topic, "--to", "2").exit_code == 0
+    return name
+
+
+class Reader(subprocess.Popen[str]):
+    """`pykbroker consume --group` in a process of its own."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str, *options: str) -> None:
+        command = [sys.executable, "-m", "pykbroker", "consume", topic, "--group", group]
+        super().__init__(
+            [*command, "--bootstrap", bootstrap, "--follow", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONWARNINGS": "error"},
+        )
+
+    def lines(self, count: int) -> list[str]:
+        assert self.stdout is not None
+        return [self.stdout.readline().rstrip("\n") for _ in range(count)]
+
+    def interrupt(self) -> tuple[int, str]:
+        self.send_signal(signal.SIGINT)
+        _, errors = self.communicate(timeout=30)
+        return self.returncode, errors
+
+
+@pytest.fixture
+def read(node: Any, topic: str, group: str) -> Iterator[Callable[..., Reader]]:
+    readers: list[Reader] = []
+
+    def start(*options: str) -> Reader:
+        readers.append(Reader(node.bootstrap, topic, group, *options))
+        return readers[-1]
+
+    yield start
+    for reader in readers:
+        with reader:
+            reader.kill()
+
+
+@pytest.fixture
+def member(node: Any, topic: str, group: str) -> Iterator[Callable[..., Consumer]]:
+    """A member by librdkafka, once it has its partitions."""
+    consumers: list[Consumer] = []
+
+    def join(**settings: Any) -> Consumer:
+        base = {"bootstrap.servers": node.bootstrap, "group.id": group, "client.id": "truck"}
+        consumer = Consumer({**base, "enable.auto.commit": False, **settings})
+        consumers.append(consumer)
+        consumer.subscribe([topic])
+        assert consumer.poll(30) is not None
+        return consumer
+
+    yield join
+    for consumer in consumers:
+        consumer.close()
+
+
+def offsets(ask: Run, group: str) -> list[int]:
+    """What is committed, in the order of the partitions."""
+    (found,) = ask("groups", "lag", group, "--json").json
+    return [it["committed_offset"] for it in found["partitions"]]
+
+
+def test_a_group_is_listed_with_its_state_and_type(ask: Run, group: str) -> None:
+    listed = {it["group"]: it for it in ask("groups", "list", "--json").json}
+    assert listed[group] == {
+        "group": group,
+        "state": "Empty",
+        "type": "classic",
+        "protocol": None,
+        "coordinator": 1,
+    }
+    assert group in ask("groups", "list", "--names", "--state", "Empty").lines
+    assert group not in ask("groups", "list", "--names", "--state", "Stable").lines
+    assert group in ask("groups", "list", "--names", "--type", "classic").lines
+    assert group not in ask("groups", "list", "--names", "--type", "share").lines
+    assert ask("groups", "list").lines[0].split()[:3] == ["GROUP", "STATE", "TYPE"]
+
+
+def test_members_are_described_with_what_they_are_assigned(
+    ask: Run, group: str, topic: str, member: Callable[..., Consumer]
+) -> None:
+    member(**{"group.instance.id": "depot-7"})
+    (found,) = ask("groups", "describe", group, "--json").json
+    assert (found["state"], found["type"], found["assignor"]) == ("Stable", "classic", "range")
+    (described,) = found["members"]
+    assert described["member"].startswith("depot-7-")
+    assert described | {"member": ""} == {
+        "member": "",
+        "instance": "depot-7",
+        "client": "truck",
+        "host": "127.0.0.1",
+        "epoch": None,
+        "topics": [topic],
+        "topic_regex": None,
+        "assignment": [{"topic": topic, "partitions": [0, 1, 2]}],
+        "target": None,
+    }
+    lines = ask("groups", "describe", group).lines
+    assert lines[:3] == [
+        f"group        {group}",
+        "state        Stable",
+        "type         classic, consumer",
+    ]
+    assert lines[-1].endswith(f"{topic}:0-2")
+
+
+def test_lag_is_told_by_partition_member_and_client(
+    ask: Run, group: str, topic: str, member: Callable[..., Consumer]
+) -> None:
+    member()
+    (found,) = ask("groups", "lag", group, "--json").json
+    assert (found["state"], found["lag"]) == ("Stable", 12)
+    assert [
+        (it["topic"], it["partition"], it["committed_offset"], it["end_offset"], it["lag"])
+        for it in found["partitions"]
+    ] == [(topic, partition, 2, 6, 4) for partition in range(3)]
+    assert [(it["client"], it["partitions"], it["lag"]) for it in found["members"]] == [
+        ("truck", 3, 12)
+    ]
+    assert found["clients"] == [{"client": "truck", "members": 1, "partitions": 3, "lag": 12}]
+    for by, row in (("partition", [topic, "0", "2", "6", "4"]), ("client", ["truck", "1", "3"])):
+        head, _, first, *_ = ask("groups", "lag", group, "--by", by).lines
+        assert head == f"group {group}, Stable, lag 12"
+        assert first.split()[: len(row)] == row
+    assert f"group {group}, Stable, lag 12" in ask("groups", "lag").lines
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (("--to", "earliest"), [0, 0, 0]),
+        (("--to", "latest"), [6, 6, 6]),
+        (("--to", "4"), [4, 4, 4]),
+        (("--to", "99"), [6, 6, 6]),
+        (("--to", "-1"), [5, 5, 5]),
+        (("--to", "1970-01-01T00:00Z"), [0, 0, 0]),
+        (("--to", "2100-01-01"), [6, 6, 6]),
+        (("--back", "1d"), [0, 0, 0]),
+        (("--shift", "3"), [5, 5, 5]),
+        (("--shift", "-3"), [0, 0, 0]),
+    ],
+)
+def test_offsets_are_reset_after_a_look_at_what_would_be(
+    ask: Run, group: str, topic: str, where: tuple[str, str], expected: list[int]
+) -> None:
+    arguments = ("groups", "reset", group, "--topic", topic, *where, "--json")
+    planned = ask(*arguments, "--dry-run").json
+    assert [it["new_offset"] for it in planned] == expected
+    assert offsets(ask, group) == [2, 2, 2]
+    assert ask(*arguments).json == planned
+    assert offsets(ask, group) == expected
+
+
+def test_some_partitions_are_reset_and_others_stay(ask: Run, group: str, topic: str) -> None:
+    outcome = ask("groups", "reset", group, "--topic", f"{topic}:0,2", "--shift", "-3")
+    assert outcome.lines == [
+        f"group {group}: 2 partitions reset",
+        *outcome.lines[1:2],
+        f"{topic}          0          2    0    6  no further, the log's start",
+        f"{topic}          2          2    0    6  no further, the log's start",
+    ]
+    assert offsets(ask, group) == [0, 2, 0]
+    ask("groups", "reset", group, "--all-topics", "--to", "end")
+    assert offsets(ask, group) == [6, 6, 6]
+
+
+def test_offsets_are_forgotten_and_then_the_group(ask: Run, group: str, topic: str) -> None:
+    forgotten = ask("groups", "delete-offsets", group, "--topic", f"{topic}:1")
+    assert forgotten.lines == [f"{group}: {topic}-1 forgotten"]
+    assert offsets(ask, group) == [2, 2]
+    assert ask("groups", "delete", group).lines == [f"{group}: deleted"]
+    assert group not in ask("groups", "list", "--names").lines
+    assert ask("groups", "delete", group, "--if-exists").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("describe", "nobody"), "describe nobody: GROUP_ID_NOT_FOUND: "),
+        (("lag", "nobody"), "lag nobody: GROUP_ID_NOT_FOUND: "),
+        (("delete", "nobody"), "delete nobody: GROUP_ID_NOT_FOUND: "),
+        (
+            ("reset", "GROUP", "--topic", "nowhere", "--to", "end"),
+            "reset GROUP: UNKNOWN_TOPIC_OR_PARTITION: ",
+        ),
+        (
+            ("reset", "GROUP", "--topic", "TOPIC:7", "--to", "end"),
+            "reset GROUP: UNKNOWN_TOPIC_OR_PARTITION: There is no partition 7, there are 3.",
+        ),
+        (
+            ("reset", "nobody", "--topic", "TOPIC:1", "--shift", "1"),
+            "reset nobody TOPIC-1: there is no committed offset to shift",
+        ),
+        (
+            ("reset", "nobody", "--all-topics", "--to", "end"),
+            "reset nobody: the group has committed no offsets",
+        ),
+        (
+            ("delete-offsets", "GROUP", "--topic", "TOPIC:8"),
+            "delete-offsets GROUP TOPIC-8: UNKNOWN_TOPIC_OR_PARTITION: ",
+        ),
+        (
+            ("delete-offsets", "GROUP", "--topic", "nowhere"),
+            "delete-offsets GROUP: the group has committed no offset for nowhere",
+        ),
+        (
+            ("remove-member", "GROUP", "--member", "ghost"),
+            "remove-member GROUP ghost: UNKNOWN_MEMBER_ID: ",
+        ),
+        (
+            ("remove-member", "GROUP", "--instance", "ghost"),
+            "remove-member GROUP ghost: UNKNOWN_MEMBER_ID: ",
+        ),
+    ],
+)
+def test_what_is_refused_is_one_line(
+    ask: Run, group: str, topic: str, arguments: tuple[str, ...], complaint: str
+) -> None:
+    def named(text: str) -> str:
+        known = text in {"GROUP", "TOPIC"} or text.startswith("TOPIC:")
+        return text.replace("GROUP", group).replace("TOPIC", topic) if known else text
+
+    outcome = ask("groups", *map(named, arguments))
+    subject, colon, rest = complaint.partition(":")
+    subject = subject.replace("GROUP", group).replace("TOPIC", topic)
+    assert outcome.exit_code == 1
+    assert outcome.err.startswith(f"groups {subject}{colon}{rest}")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_group_that_reads_is_left_alone(
+    ask: Run, group: str, topic: str, member: Callable[..., Consumer]
+) -> None:
+    member()
+    for arguments, error in (
+        (("reset", group, "--topic", topic, "--to", "end"), "NON_EMPTY_GROUP: The group is"),
+        (("delete", group), "NON_EMPTY_GROUP: "),
+        (("delete-offsets", group, "--topic", f"{topic}:0"), "GROUP_SUBSCRIBED_TO_TOPIC: "),
+    ):
+        outcome = ask("groups", *arguments)
+        assert outcome.exit_code == 1
+        assert error in outcome.err
+    assert offsets(ask, group) == [2, 2, 2]
+
+
+@pytest.mark.parametrize("option", ["--instance", "--member", "--all"])
+def test_members_are_removed(
+    ask: Run, group: str, member: Callable[..., Consumer], option: str
+) -> None:
+    member(**{"group.instance.id": "depot-7"})
+    (described,) = ask("groups", "describe", group, "--json").json[0]["members"]
+    name = {"--instance": ["depot-7"], "--member": [described["member"]], "--all": []}[option]
+    removed = ask("groups", "remove-member", group, option, *name, "--reason", "broken")
+    assert removed.exit_code == 0, removed.err
+    assert removed.out.endswith(" removed\n")
+    assert described["member"] not in ask("groups", "describe", group).out
+
+
+def test_a_group_of_the_next_generation_is_described(
+    ask: Run, group: str, topic: str, member: Callable[..., Consumer]
+) -> None:
+    member(**{"group.protocol": "consumer"})
+    (found,) = ask("groups", "describe", group, "--json").json
+    assert (found["type"], found["state"]) == ("consumer", "Stable")
+    assert found["epoch"] > 0
+    (described,) = found["members"]
+    assert described["epoch"] == found["epoch"]
+    assert described["assignment"] == [{"topic": topic, "partitions": [0, 1, 2]}]
+    assert described["target"] == described["assignment"]
+    assert ask("groups", "lag", group, "--json").json[0]["lag"] == 12
+
+
+def test_a_group_reads_on_from_where_it_is(ask: Run, group: str, topic: str) -> None:
+    assert sorted(ask("consume", topic, "--group", group).lines) == sorted("cdef" * 3)
+    assert offsets(ask, group) == [6, 6, 6]
+    assert ask("consume", topic, "--group", group).lines == []
+    assert ask("groups", "describe", group, "--json").json[0]["state"] == "Empty"
+
+
+def test_a_new_group_begins_where_it_is_told_to(ask: Run, group: str, topic: str) -> None:
+    for begin, count in (("end", 0), ("-1", 3), ("beginning", 18)):
+        new = f"{group}-{begin}"
+        assert len(ask("consume", topic, "--group", new, "--from", begin).lines) == count
+
+
+def test_only_what_was_printed_is_committed(ask: Run, group: str, topic: str) -> None:
+    assert len(ask("consume", topic, "--group", group, "--max", "3").lines) == 3
+    assert sum(offsets(ask, group)) == 2 * 3 + 3
+
+
+def test_a_member_of_a_group_takes_no_partitions_of_its_own_choice(ask: Run, topic: str) -> None:
+    outcome = ask("consume", topic, "--group", "g", "--partition", "1")
+    assert outcome.exit_code == 2
+    assert outcome.err.startswith(f"consume {topic}: --partition: ")
+
+
+def test_ctrl_c_commits_and_leaves(ask: Run, group: str, read: Callable[..., Reader]) -> None:
+    reader = read()
+    assert len(reader.lines(12)) == 12
+    assert reader.interrupt() == (130, "")
+    assert offsets(ask, group) == [6, 6, 6]
+    (found,) = ask("groups", "describe", group, "--json").json
+    assert (found["state"], found["members"]) == ("Empty", [])
+
+
+def test_two_members_share_and_one_takes_over_from_the_other(
+    ask: Run, group: str, topic: str, read: Callable[..., Reader], eventually: Run
+) -> None:
+    def shares() -> list[int]:
+        (found,) = ask("groups", "lag", group, "--json").json
+        return sorted(it["partitions"] for it in found["members"])
+
+    first = read()
+    assert len(first.lines(12)) == 12
+    second = read()
+    assert eventually(lambda: shares() == [1, 2])
+    for partition in "012":
+        ask("produce", topic, "x", "--partition", partition)
+    assert eventually(lambda: offsets(ask, group) == [7, 7, 7])
+    assert second.interrupt() == (130, "")
+    assert eventually(lambda: shares() == [3])
+    for partition in "012":
+        ask("produce", topic, "y", "--partition", partition)
+    assert eventually(lambda: offsets(ask, group) == [8, 8, 8])
+    assert first.interrupt() == (130, "")
+
+
+def test_whoever_waits_to_join_can_leave(
+    ask: Run,
+    group: str,
+    read: Callable[..., Reader],
+    member: Callable[..., Consumer],
+    eventually: Run,
+) -> None:
+    def state() -> str:
+        found: str = ask("groups", "describe", group, "--json").json[0]["state"]
+        return found
+
+    member()  # and it is not polled again, so that it does not join the next generation
+    reader = read()
+    assert eventually(lambda: state() == "PreparingRebalance")
+    assert reader.interrupt() == (130, "")
+    assert len(ask("groups", "describe", group, "--json").json[0]["members"]) == 1
+
+
+def test_what_a_coordinator_remembers_is_explained(
+    group: str, topic: str, node: Any, pykbroker: Run, member: Callable[..., Consumer]
+) -> None:
+    member()
+    logs = [it for it in node.data_dir.glob("__consumer_offsets-*/*.log") if it.stat().st_size]
+    dumped = pykbroker("log", "dump", "--json", "--records", *map(str, logs))
+    found = [json.loads(line) for line in dumped.lines]
+    records = [it for it in found if it["kind"] == "coordination"]
+    ours = [it for it in records if group in it["key"].values()]
+    committed = [it for it in ours if it["type"] == "OffsetCommit"]
+    assert {it["key"]["partition"]: it["value"]["offset"] for it in committed} == {0: 2, 1: 2, 2: 2}
+    generation = [it["value"] for it in ours if it["type"] == "GroupMetadata"][-1]
+    assert generation["members"][0]["assignment"] == {topic: [0, 1, 2]}
+    assert "unknown" not in {it["type"] for it in records}

@@ -15,7 +15,12 @@ from pykbroker_protocol.records.batch import (
 from pykbroker_protocol.records.compression import compress
 from pykbroker_storage.compaction.offset_map import OffsetMap
 from pykbroker_storage.compaction.pace import Pace
-from pykbroker_storage.compaction.record_spans import RecordSpan, record_spans, shifted
+from pykbroker_storage.compaction.record_spans import (
+    RecordSpan,
+    record_spans,
+    shifted,
+    timestamp_delta,
+)
 from pykbroker_storage.compaction.transactions import TransactionsSeen
 
 
@@ -84,10 +89,12 @@ class BatchFilter:
         payload = batch.payload()
         kept = []
         has_tombstones = False
+        base_offset, is_dropping = batch.base_offset, self._is_horizon_past(batch)
         for span in record_spans(payload, batch.record_count, self.pace.breathe):
-            if self._stays(batch, span):
+            _, _, _, offset_delta, key, is_tombstone = span
+            if self._stays(base_offset + offset_delta, key) and not (is_tombstone and is_dropping):
                 kept.append(span)
-                has_tombstones |= span.is_tombstone
+                has_tombstones |= is_tombstone
         if not kept:
             return None
         begins_horizon = has_tombstones and not batch.has_delete_horizon
@@ -95,16 +102,14 @@ class BatchFilter:
             return batch.view
         return self._rewritten(batch, payload, kept, begins_horizon=begins_horizon)
 
-    def _stays(self, batch: RecordBatch, span: RecordSpan) -> bool:
-        offset = batch.base_offset + span.offset_delta
+    def _stays(self, offset: int, key: bytes | None) -> bool:
+        """Whether no later record of the same key is known."""
         if offset > self.keys.latest_offset:
             return True
-        if span.key is None:
+        if key is None:
             self.keyless_count += 1
             return False
-        if offset < self.keys.get(span.key):
-            return False
-        return not (span.is_tombstone and self._is_horizon_past(batch))
+        return offset >= self.keys.get(key)
 
     def _is_horizon_past(self, batch: RecordBatch) -> bool:
         return batch.has_delete_horizon and batch.base_timestamp <= self.now_ms
@@ -128,10 +133,12 @@ class BatchFilter:
             later_by_ms = base_timestamp - batch.base_timestamp
             records = b"".join(shifted(payload, span, later_by_ms) for span in kept)
         else:
-            records = b"".join(payload[span.start : span.end] for span in kept)
+            records = b"".join(payload[start:end] for start, end, *_ in kept)
         max_timestamp = batch.max_timestamp
         if not attributes & LOG_APPEND_TIME_FLAG:
-            max_timestamp = batch.base_timestamp + max(span.timestamp_delta for span in kept)
+            max_timestamp = batch.base_timestamp + max(
+                timestamp_delta(payload, span) for span in kept
+            )
         return _encoded(
             batch,
             compress(batch.compression, records),

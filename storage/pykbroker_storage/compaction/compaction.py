@@ -227,11 +227,11 @@ class Compaction:
     def _note(self, batch: RecordBatch, keys: OffsetMap, first_offset: int) -> bool:
         """Whether all its keys found room."""
         spans = record_spans(batch.payload(), batch.record_count, self._pace.breathe)
-        for span in spans:
-            offset = batch.base_offset + span.offset_delta
+        for _, _, _, offset_delta, key, _ in spans:
+            offset = batch.base_offset + offset_delta
             if offset < first_offset:
                 continue
-            if span.key is not None and not keys.put(span.key, offset):
+            if key is not None and not keys.put(key, offset):
                 return False
             keys.latest_offset = offset
         return True

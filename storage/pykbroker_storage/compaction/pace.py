@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 
 SLICE_SECONDS = 0.001
-# Of one processor, how much the work may take.
+# Of the time, how much is worked.
 SHARE = 0.5
-REST_SECONDS_MAX = 0.1
+REST_SECONDS_MAX = 0.01
+PAUSE_SECONDS_MAX = 0.1  # then it looks whether it is to stop
 UNLIMITED = float("inf")
 
 
@@ -26,13 +27,11 @@ class Pace:
         *,
         bytes_per_second: float = UNLIMITED,
         share: float = SHARE,
-        processor_seconds: Callable[[], float] = time.thread_time,
         now_seconds: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._bytes_per_second = bytes_per_second
         self._rest_per_second = 1 / share - 1
-        self._processor_seconds = processor_seconds
         self._now_seconds = now_seconds
         self._sleep = sleep
         self._slice_began = 0.0
@@ -43,27 +42,28 @@ class Pace:
         self._is_stopped = True
 
     def begin(self) -> None:
-        """To be called first on the thread that works: its processor time begins to count."""
-        self._slice_began = self._processor_seconds()
+        """Work begins, perhaps after a while of nothing."""
+        self._slice_began = self._now_seconds()
 
     def breathe(self) -> None:
         """Rests if a slice has been worked; raises `Stopped` when the work is to end."""
         if self._is_stopped:
             raise Stopped
-        worked = self._processor_seconds() - self._slice_began
+        worked = self._now_seconds() - self._slice_began
         if worked >= SLICE_SECONDS:
-            rest = worked * self._rest_per_second
+            # Part of the time it may have waited for its turn: then others need more of it.
+            rest = min(worked * self._rest_per_second, REST_SECONDS_MAX)
             if rest:
                 self._sleep(rest)
-            self._slice_began = self._processor_seconds()
+            self._slice_began = self._now_seconds()
 
     def moved(self, count: int) -> None:
         """Takes note of bytes read or written, and waits until they were allowed."""
         now = self._now_seconds()
         self._earned_until = max(self._earned_until, now) + count / self._bytes_per_second
         while (left := self._earned_until - now) > SLICE_SECONDS and not self._is_stopped:
-            self._sleep(min(left, REST_SECONDS_MAX))
-            now = self._now_seconds()
+            self._sleep(min(left, PAUSE_SECONDS_MAX))
+            now = self._slice_began = self._now_seconds()
         self.breathe()
 
 

@@ -1,0 +1,126 @@
+"""Compaction takes no more memory, time and disk bandwidth than it was given."""
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_storage.compaction import Pace, Stopped
+from pykbroker_storage.compaction.offset_map import ENTRY_BYTES, OffsetMap, size_for
+from pykbroker_storage.compaction.record_spans import record_spans
+from tests.storage.batches import NOW, open_log
+from tests.storage.compacting import LARGE, append_keyed, compact
+
+KEYS = 20_000
+MAP_BYTES = 5_000 * ENTRY_BYTES
+BUFFERS_BYTES = 3 << 20
+
+
+@given(st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2**40)), max_size=200))
+def test_the_map_knows_what_a_dictionary_knows(puts: list[tuple[bytes, int]]) -> None:
+    keys = OffsetMap(300 * ENTRY_BYTES)
+    expected = {}
+    for key, offset in puts:
+        assert keys.put(key, offset)
+        expected[key] = offset
+    assert {key: keys.get(key) for key, _ in puts} == expected
+    assert keys.get(b"a key of other length") == -1
+
+
+def test_a_full_map_takes_no_new_key_but_moves_those_it_has() -> None:
+    keys = OffsetMap(10 * ENTRY_BYTES)
+    count = next(number for number in range(100) if not keys.put(b"%d" % number, number))
+    assert 1 < count < 10
+    assert keys.put(b"0", 500)
+    assert keys.get(b"0") == 500
+    assert keys.get(b"%d" % count) == -1
+
+
+@pytest.mark.parametrize(("keys", "limit", "size"), [(1000, 1 << 30, 32384), (10**9, 4096, 4096)])
+def test_the_map_is_as_large_as_needed_or_allowed(keys: int, limit: int, size: int) -> None:
+    assert abs(size_for(keys, limit) - size) < 100
+
+
+def test_many_keys_need_more_rounds_but_not_more_memory(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", LARGE)
+    for start in range(0, KEYS, 100):
+        append_keyed(log, [(b"key-%d" % key, b"v") for key in range(start, start + 100)])
+    log.roll(NOW)
+    append_keyed(log, [(b"active", b"")])
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        dirty = rounds = 0
+        while dirty < KEYS:
+            dirty = compact(log, first_dirty_offset=dirty, map_bytes_max=MAP_BYTES).end_offset
+            rounds += 1
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rounds >= KEYS * ENTRY_BYTES // MAP_BYTES
+    assert peak - before < MAP_BYTES + BUFFERS_BYTES
+
+
+class Time:
+    """Time that passes by working and sleeping only."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def pace(self, bytes_per_second: float = float("inf"), share: float = 0.5) -> Pace:
+        pace = Pace(
+            bytes_per_second=bytes_per_second,
+            share=share,
+            now_seconds=lambda: self.now,
+            sleep=self.sleep,
+        )
+        pace.begin()
+        return pace
+
+
+def test_half_of_the_time_is_rest() -> None:
+    time = Time()
+    pace = time.pace()
+    for _ in range(100):
+        time.now += 0.0004
+        pace.breathe()
+    assert sum(time.slept) == pytest.approx(0.04, rel=0.1)
+    assert max(time.slept) < 0.002
+
+
+def test_bytes_move_no_faster_than_allowed() -> None:
+    time = Time()
+    pace = time.pace(bytes_per_second=1_000_000)
+    for _ in range(100):
+        pace.moved(50_000)
+    assert time.now - 100 == pytest.approx(5, rel=0.05)
+
+
+def test_who_is_stopped_learns_of_it_at_the_next_breath() -> None:
+    pace = Time().pace()
+    pace.stop()
+    with pytest.raises(Stopped):
+        pace.moved(1)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\x0e\0\0\0",
+        b"\x02\0\0\0\x01\x01\0",
+        b"\x0e\0\0\0\x7e\x01\0",
+        b"\x0c\0\0\0\x01\x01\0\0",
+    ],
+)
+def test_records_that_are_not_what_they_say_are_found_out(payload: bytes) -> None:
+    with pytest.raises(CorruptBatch):
+        list(record_spans(payload, 1, lambda: None))

@@ -24,13 +24,12 @@ def group(ask: Run, topic: str) -> str:
     return name
 
 
-class Reader(subprocess.Popen[str]):
-    """`pykbroker consume --group` in a process of its own."""
+class Following(subprocess.Popen[str]):
+    """A command that goes on until it is interrupted."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str, *options: str) -> None:
-        command = [sys.executable, "-m", "pykbroker", "consume", topic, "--group", group]
+    def __init__(self, bootstrap: str, *arguments: str) -> None:
         super().__init__(
-            [*command, "--bootstrap", bootstrap, "--follow", *options],
+            [sys.executable, "-m", "pykbroker", *arguments, "--follow", "--bootstrap", bootstrap],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -48,17 +47,23 @@ class Reader(subprocess.Popen[str]):
 
 
 @pytest.fixture
-def read(node: Any, topic: str, group: str) -> Iterator[Callable[..., Reader]]:
-    readers: list[Reader] = []
+def follow(node: Any) -> Iterator[Callable[..., Following]]:
+    running: list[Following] = []
 
-    def start(*options: str) -> Reader:
-        readers.append(Reader(node.bootstrap, topic, group, *options))
-        return readers[-1]
+    def start(*arguments: str) -> Following:
+        running.append(Following(node.bootstrap, *arguments))
+        return running[-1]
 
     yield start
-    for reader in readers:
-        with reader:
-            reader.kill()
+    for command in running:
+        with command:
+            command.kill()
+
+
+@pytest.fixture
+def read(follow: Callable[..., Following], topic: str, group: str) -> Callable[[], Following]:
+    """A member of the group by this very command."""
+    return lambda: follow("consume", topic, "--group", group)
 
 
 @pytest.fixture
@@ -148,6 +153,17 @@ def test_lag_is_told_by_partition_member_and_client(
         assert head == f"group {group}, Stable, lag 12"
         assert first.split()[: len(row)] == row
     assert f"group {group}, Stable, lag 12" in ask("groups", "lag").lines
+
+
+def test_lag_is_followed(
+    ask: Run, group: str, topic: str, follow: Callable[..., Following]
+) -> None:
+    following = follow("groups", "lag", group, "--interval", "0.1")
+    assert following.lines(1) == [f"group {group}, Empty, lag 12"]
+    ask("produce", topic, "g", "--partition", "0")
+    head = f"group {group}, Empty, lag 13"
+    assert any(following.lines(1) == [head] for _ in range(1000))
+    assert following.interrupt() == (130, "")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +335,7 @@ def test_a_member_of_a_group_takes_no_partitions_of_its_own_choice(ask: Run, top
     assert outcome.err.startswith(f"consume {topic}: --partition: ")
 
 
-def test_ctrl_c_commits_and_leaves(ask: Run, group: str, read: Callable[..., Reader]) -> None:
+def test_ctrl_c_commits_and_leaves(ask: Run, group: str, read: Callable[[], Following]) -> None:
     reader = read()
     assert len(reader.lines(12)) == 12
     assert reader.interrupt() == (130, "")
@@ -329,7 +345,7 @@ def test_ctrl_c_commits_and_leaves(ask: Run, group: str, read: Callable[..., Rea
 
 
 def test_two_members_share_and_one_takes_over_from_the_other(
-    ask: Run, group: str, topic: str, read: Callable[..., Reader], eventually: Run
+    ask: Run, group: str, topic: str, read: Callable[[], Following], eventually: Run
 ) -> None:
     def shares() -> list[int]:
         (found,) = ask("groups", "lag", group, "--json").json
@@ -353,7 +369,7 @@ def test_two_members_share_and_one_takes_over_from_the_other(
 def test_whoever_waits_to_join_can_leave(
     ask: Run,
     group: str,
-    read: Callable[..., Reader],
+    read: Callable[[], Following],
     member: Callable[..., Consumer],
     eventually: Run,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.cli.asking import asks_the_cluster
@@ -58,6 +59,7 @@ COLUMNS: Final = {
 async def lag(options: Namespace, client: Client) -> None:
     while True:
         await show_lag(options, client)
+        sys.stdout.flush()
         if not options.follow:
             return
         await asyncio.sleep(options.interval_s)
@@ -71,11 +73,13 @@ async def show_lag(options: Namespace, client: Client) -> None:
         try:
             documents.append(await lag_document(client, group_id))
         except Refused as refused:
-            refusals.append(f"{group_id}: {refused}")
+            is_gone = refused.code is ErrorCode.GROUP_ID_NOT_FOUND and not options.names
+            if not is_gone:  # a group may end after it was listed
+                refusals.append(f"{group_id}: {refused}")
     if options.json:
         print_json(documents)
     elif documents:
-        print("\n\n".join(lag_text(it, options.by) for it in documents), flush=True)
+        print("\n\n".join(lag_text(it, options.by) for it in documents))
     if refusals:
         raise RefusedEach(refusals)
 

@@ -11,7 +11,6 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaConnectionError, KafkaError
 
 from compat.clients.telling import (
-    POLL_SECONDS,
     Options,
     commit_and_tell,
     offsets_of,
@@ -22,6 +21,8 @@ from compat.clients.telling import (
     tell_read,
 )
 
+POLL_MS = 1_000
+"""A join that outlives one poll is begun anew by the next, so polls are long."""
 ASSIGNORS: tuple[type[Any], ...] = (
     RangePartitionAssignor,
     RoundRobinPartitionAssignor,
@@ -46,7 +47,7 @@ def run(options: Options) -> None:
     tell("started")
     while not stopping.is_set():
         try:
-            found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+            found = consumer.poll(timeout_ms=POLL_MS)
         except KafkaConnectionError as error:  # its user tries again: the broker may come back
             tell("not connected", reason=repr(error))
             continue

@@ -154,9 +154,14 @@ def test_a_member_goes_back_to_any_offset(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["confluent", "kafka-python", "aiokafka"])
+@pytest.mark.parametrize(
+    ("library", "restarting"),
+    # A slow kafka-python joins twice, which asks for a rebalance if it leads: it only follows here.
+    [("confluent", 0), ("confluent", 1), ("kafka-python", 1), ("aiokafka", 0)],
+)
 def test_a_static_member_restarts_and_nobody_else_notices(
     library: str,
+    restarting: int,
     broker: BrokerProcess,
     tmp_path: Path,
     show_on_failure: Callable[[str, Callable[[], str]], None],
@@ -171,12 +176,14 @@ def test_a_static_member_restarts_and_nobody_else_notices(
     )
     show_on_failure("members", crew.story)
     with crew:
-        (one,) = crew.start(library, instance="one")
-        (two,) = crew.start(library, instance="two")
+        crew.start(library, instance="0")
         crew.until_shared(everything)
-        share, noticed = one.owned, two.count("assigned") + two.count("revoked")
-        crew.kill(one)
-        (back,) = crew.start(library, instance="one")
+        crew.start(library, instance="1")
+        crew.until_shared(everything)
+        gone, other = crew.members[restarting], crew.members[1 - restarting]
+        share, noticed = gone.owned, other.count("assigned") + other.count("revoked")
+        crew.kill(gone)
+        (back,) = crew.start(library, instance=str(restarting))
         crew.until(lambda: back.owned == share, "the restarted member has its share again")
-        assert two.count("assigned") + two.count("revoked") == noticed
+        assert other.count("assigned") + other.count("revoked") == noticed
     assert crew.two_owners() == []

@@ -234,6 +234,9 @@ class Broker:
         if hasattr(self, "node"):
             self.node.settings = self.settings
             self.edge.limits = connection_limits(self.settings)
+            self.groups.configure(
+                group_settings(self.settings), consumer_group_settings(self.settings)
+            )
 
     # --- for whoever started it
 
@@ -291,6 +294,7 @@ def consumer_group_settings(settings: Settings) -> ConsumerGroupSettings:
         members_max=settings.group_consumer_max_size,
         classic_members_max=settings.group_max_size,
         assignors=settings.group_consumer_assignors,
+        assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
     )
 
 

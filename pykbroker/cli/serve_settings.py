@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 # A broker that nobody has secured yet is not for the whole network.
 DEFAULTS: Final = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
 # Whoever starts a broker for a test does not want to wait for members that will not come.
-EPHEMERAL_DEFAULTS: Final = {"group.initial.rebalance.delay.ms": "0"}
+EPHEMERAL_DEFAULTS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
 
 
 def given_properties(options: Namespace, data: str | None) -> tuple[dict[str, str], dict[str, str]]:

@@ -75,6 +75,12 @@ class GroupCoordinator:
         self._loading.add(loading)
         loading.add_done_callback(self._loading.discard)
 
+    def configure(self, settings: GroupSettings, consumer: ConsumerGroupSettings) -> None:
+        """Properties that may change while the broker runs have changed."""
+        self.settings, self.consumer_settings = settings, consumer
+        for log in self._logs.values():
+            log.state.configure(settings, consumer)
+
     def topics_deleted(self, names: Sequence[str]) -> None:
         """What groups have committed for topics that are gone is forgotten."""
         for log in self.active():

@@ -37,6 +37,12 @@ GROUPS = (
         READ_ONLY, "Longest heartbeat interval that a consumer group may be given."),
     Property("group.consumer.max.size", INT, UNLIMITED, at_least(1), MEDIUM, READ_ONLY,
         "Most members of a consumer group."),
+    Property("group.consumer.assignment.interval.ms", INT, 1000, at_least(0), MEDIUM,
+        CLUSTER_WIDE, "Shortest time between two computations of a consumer group's assignment."),
+    Property("group.consumer.min.assignment.interval.ms", INT, 0, at_least(0), MEDIUM, READ_ONLY,
+        "Shortest assignment interval that a consumer group may be given."),
+    Property("group.consumer.max.assignment.interval.ms", INT, 15_000, at_least(0), MEDIUM,
+        READ_ONLY, "Longest assignment interval that a consumer group may be given."),
     Property("group.consumer.assignors", LIST, ("uniform", "range"), None, MEDIUM, READ_ONLY,
         "Ways in which the broker assigns partitions; the first is taken unless a member asks."),
 )

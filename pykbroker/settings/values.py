@@ -101,6 +101,7 @@ class Settings:
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
 
+    group_consumer_assignment_interval_ms: int
     group_consumer_session_timeout_ms: int
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int

@@ -14,8 +14,7 @@ create.topic.policy.class.name delegation.token.expiry.check.interval.ms
 delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
 delete.records.purgatory.purge.interval.requests early.start.listeners
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
-group.consumer.assignment.interval.ms group.consumer.max.assignment.interval.ms
-group.consumer.migration.policy group.consumer.min.assignment.interval.ms
+group.consumer.migration.policy
 group.consumer.regex.refresh.interval.ms group.coordinator.append.linger.ms
 group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
 group.coordinator.threads group.share.assignment.interval.ms group.share.assignors

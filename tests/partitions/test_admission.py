@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker.partitions.admission import admit, records_tile
+from pykbroker.partitions.admission import admit
+from pykbroker.partitions.tiling import records_tile
 from pykbroker.settings import load_settings, resolve_topic
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import RecordBatch
@@ -129,3 +130,22 @@ def test_records_that_do_not_fill_their_batch_are_refused() -> None:
     records = batch_of(b"abc", b"def")
     lying = changed(bytearray(records), 61, records[61] + 2)
     assert not records_tile(RecordBatch.parse(lying))
+
+
+@pytest.mark.parametrize("odd_one", [0, 1, 5, 99, 400, 511, 512, 513, 998, 999])
+@pytest.mark.parametrize("change", [-4, 4])
+def test_one_wrong_length_among_a_thousand_is_found(odd_one: int, change: int) -> None:
+    batch = RecordBatch.parse(batch_of(*[b"x" * 100] * 1000))
+    assert records_tile(batch)
+    lying = bytearray(batch.view)
+    position = 61
+    for _ in range(odd_one):
+        size = (lying[position] & 0x7F | lying[position + 1] << 7) >> 1
+        position += 2 + size
+    lying[position] = lying[position] + change & 0xFF
+    assert not records_tile(RecordBatch.parse(lying))
+
+
+def test_records_of_many_lengths_tile_as_they_should() -> None:
+    lengths = [(number * 37) % 300 for number in range(2000)]
+    assert records_tile(RecordBatch.parse(batch_of(*(b"x" * it for it in lengths))))

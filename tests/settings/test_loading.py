@@ -138,7 +138,7 @@ def test_properties_without_effect_are_named_in_the_log(caplog: pytest.LogCaptur
 
 def test_what_has_an_attribute_or_feeds_one_has_an_effect() -> None:
     assert names_without_effect(["log.retention.hours", "message.max.bytes", "node.id"]) == ()
-    assert names_without_effect(["group.max.size"]) == ("group.max.size",)
+    assert names_without_effect(["quota.window.num"]) == ("quota.window.num",)
     assert topic_names_without_effect(["retention.ms", "local.retention.ms"]) == (
         "local.retention.ms",
     )

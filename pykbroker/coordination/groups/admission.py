@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pykbroker.coordination.groups.classic_group import ClassicGroup
 from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.message import ZERO_UUID
 
 if TYPE_CHECKING:
     from pykbroker.coordination.groups.group import Group
@@ -54,12 +55,22 @@ def refusal_of_commit(request: OffsetCommitRequest, version: int, group: Group |
             generation=generation,
             transactional=False,
             version=version,
+            places=places_of(request),
         )
     if generation < 0:
         return ErrorCode.NONE
     if version >= MISSING_GROUP_HAS_A_CODE_SINCE:
         return ANSWERS[GroupState.DEAD].commit
     return ErrorCode.ILLEGAL_GENERATION
+
+
+def places_of(request: OffsetCommitRequest) -> list[tuple[bytes, int]] | None:
+    """What is committed, by topic id; None where an id is not known."""
+    if any(topic.topic_id == ZERO_UUID for topic in request.topics):
+        return None
+    return [
+        (topic.topic_id, it.partition_index) for topic in request.topics for it in topic.partitions
+    ]
 
 
 def refusal_of_transactional_commit(

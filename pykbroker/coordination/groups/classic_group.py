@@ -79,6 +79,7 @@ class ClassicGroup:
         generation: int,
         transactional: bool,
         version: int,  # noqa: ARG002  # part of what groups of both protocols are asked
+        places: Sequence[tuple[bytes, int]] | None = None,  # noqa: ARG002  # likewise
     ) -> ErrorCode:
         if generation < 0 and self.is_empty:
             return ErrorCode.NONE

@@ -27,7 +27,7 @@ from pykbroker.coordination.outcome import Outcome, Reply
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pykbroker.coordination.groups.classic_group import ClassicGroup
     from pykbroker.coordination.groups.classic_member import Joining
@@ -204,7 +204,7 @@ class ConsumerGroup:
         generation: int,
         transactional: bool,
         version: int,
-        places: Iterable[tuple[bytes, int]] | None = None,
+        places: Sequence[tuple[bytes, int]] | None = None,
     ) -> ErrorCode:
         """Whether this member may commit; `places` are topic ids and partitions, if known.
 

@@ -45,8 +45,12 @@ class Group(Protocol):
         generation: int,
         transactional: bool,
         version: int,
+        places: Sequence[tuple[bytes, int]] | None = None,
     ) -> ErrorCode:
-        """Whether this member of this generation, or member epoch, may commit offsets."""
+        """Whether this member of this generation, or member epoch, may commit offsets.
+
+        `places` are the ids of topics and their partitions, where the caller knows them.
+        """
 
     def refusal_of_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode: ...
 

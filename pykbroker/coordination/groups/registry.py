@@ -91,6 +91,10 @@ class Groups:
         self._parked: dict[Ticket, str] = {}
         """The group in which a request waits for its reply."""
 
+    def configure(self, settings: GroupSettings, consumer: ConsumerGroupSettings) -> None:
+        self.settings, self.consumer_settings = settings, consumer
+        self.consumer.settings = consumer
+
     def classic(self, group_id: str) -> ClassicGroup | None:
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None

@@ -1,0 +1,172 @@
+"""A transactional id: who owns it, what its transaction has touched, and how it moves on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.coordination.transactions.states import COMPLETE, LEGAL_MOVES, TransactionState
+from pykbroker_protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from pykbroker.coordination.transactions.outcome import Place
+
+NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_TIMESTAMP = -1
+FIRST_EPOCH = 0
+FENCING_EPOCH = 2**15 - 1
+"""The greatest number of 16 bits fences the epoch below it; no producer is ever given it."""
+LAST_EPOCH = FENCING_EPOCH - 1
+ENDLESS_TIMEOUT_MS = 2**31 - 1
+"""Of a transaction that somebody else coordinates, in two phases: we never abort it."""
+EPOCH_PER_TRANSACTION = 2
+"""The transaction version from which each transaction has an epoch of its own (KIP-890)."""
+
+
+class Producer(NamedTuple):
+    """One instance of a producer, as it tells who it is."""
+
+    id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """A value: every step makes a new one, which becomes true when its record is replayed."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    previous_producer_id: int
+    """The id that was in force one step before, most often the same."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """Takes over when the transaction is complete, since the epochs of the present one are used."""
+    timeout_ms: int
+    partitions: frozenset[Place] = frozenset()
+    started_ms: int = NO_TIMESTAMP
+    updated_ms: int
+    client_version: int = 0
+    """The transaction version of who made the last step, 0 for all before version 2."""
+
+    @property
+    def owner(self) -> Producer:
+        return Producer(self.producer_id, self.producer_epoch)
+
+    @property
+    def owner_before_end(self) -> Producer | None:
+        """Who ended a transaction of version 2, and may not have heard of the new epoch yet."""
+        if self.state not in COMPLETE or self.client_version < EPOCH_PER_TRANSACTION:
+            return None
+        if self.producer_epoch > FIRST_EPOCH:
+            return Producer(self.producer_id, self.producer_epoch - 1)
+        if self.previous_producer_id != self.producer_id:
+            return Producer(self.previous_producer_id, LAST_EPOCH)
+        return None
+
+    @property
+    def is_exhausted(self) -> bool:
+        """The next epoch needs a new producer id."""
+        return self.producer_epoch >= LAST_EPOCH
+
+    def is_over_due(self, now_ms: int) -> bool:
+        return (
+            self.state is TransactionState.ONGOING
+            and self.timeout_ms != ENDLESS_TIMEOUT_MS
+            and self.started_ms + self.timeout_ms < now_ms
+        )
+
+    def refusal_of(self, producer: Producer) -> ErrorCode:
+        """Whether this producer may act under the transactional id."""
+        if producer.id != self.producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if producer.epoch != self.producer_epoch or producer.epoch == FENCING_EPOCH:
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.NONE
+
+    # --- steps
+
+    def given_to(self, producer: Producer, *, timeout_ms: int, now_ms: int) -> Transaction:
+        """Whoever had it before is fenced."""
+        return replace(
+            self._moved(TransactionState.EMPTY, now_ms),
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            started_ms=NO_TIMESTAMP,
+        )
+
+    def joined_by(
+        self, partitions: AbstractSet[Place], *, client_version: int, now_ms: int
+    ) -> Transaction:
+        begins = self.state is not TransactionState.ONGOING
+        return replace(
+            self._moved(TransactionState.ONGOING, now_ms),
+            partitions=self.partitions | partitions,
+            started_ms=now_ms if begins else self.started_ms,
+            client_version=client_version,
+        )
+
+    def ended(self, *, committed: bool, now_ms: int) -> Transaction:
+        """The end as version 1 knows it: the epoch stays."""
+        goal = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
+        return replace(self._moved(goal, now_ms), client_version=0)
+
+    def ended_with_epoch(
+        self, *, committed: bool, next_producer_id: int, now_ms: int
+    ) -> Transaction:
+        """The end as version 2 knows it: markers and next transaction have the next epoch."""
+        begun = self.state is TransactionState.ONGOING
+        return replace(
+            self.ended(committed=committed, now_ms=now_ms),
+            producer_epoch=self._next_epoch(),
+            next_producer_id=next_producer_id,
+            started_ms=self.started_ms if begun else now_ms,
+            client_version=EPOCH_PER_TRANSACTION,
+        )
+
+    def taken_away(
+        self, *, transaction_version: int, new_producer_id: int | None, now_ms: int
+    ) -> Transaction:
+        """The abort of an ongoing transaction whose owner did not ask for it, and is fenced.
+
+        Where epochs are used up and no new id is at hand, the fencing epoch stays until somebody
+        takes over.
+        """
+        fence = replace(
+            self._moved(TransactionState.PREPARE_EPOCH_FENCE, now_ms),
+            producer_epoch=self._next_epoch(),
+        )
+        aborted = fence.ended(committed=False, now_ms=now_ms)
+        if transaction_version < EPOCH_PER_TRANSACTION:
+            return aborted
+        next_producer_id = NO_PRODUCER_ID
+        if self.is_exhausted and new_producer_id is not None:
+            next_producer_id = new_producer_id
+        return replace(
+            aborted, client_version=EPOCH_PER_TRANSACTION, next_producer_id=next_producer_id
+        )
+
+    def completed(self, now_ms: int) -> Transaction:
+        """All partitions have their markers."""
+        is_commit = self.state is TransactionState.PREPARE_COMMIT
+        goal = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+        done = replace(self._moved(goal, now_ms), partitions=frozenset())
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return done
+        return replace(
+            done,
+            producer_id=self.next_producer_id,
+            producer_epoch=FIRST_EPOCH,
+            next_producer_id=NO_PRODUCER_ID,
+        )
+
+    def _moved(self, goal: TransactionState, now_ms: int) -> Transaction:
+        assert (self.state, goal) in LEGAL_MOVES, f"{self.state.value} to {goal.value}"
+        return replace(self, state=goal, updated_ms=now_ms, previous_producer_id=self.producer_id)
+
+    def _next_epoch(self) -> int:
+        assert self.producer_epoch < FENCING_EPOCH
+        return self.producer_epoch + 1

@@ -1,0 +1,360 @@
+"""Reads a transcript: lines that say what producers do, and below each what they are told.
+
+anna starts till 60s                      InitProducerId, with her transaction timeout
+  anna is P1 in epoch 0
+anna adds orders-0 orders-1               AddPartitionsToTxn, `in v1` for an older version
+  anna hears NONE
+a broker adds orders-0 for anna           version 5: a leader adds it for a producer of version 2
+anna commits, aborts                      EndTxn of version 5; `in v4` ends as version 1 knows it
+  the log says shop: PrepareCommit of P1 in epoch 1, with orders-0
+anna recovers                             InitProducerId, with her producer id and epoch
+anna commits unheard                      the answer is lost on its way
+zoe believes to be anna                   a second process with what the first one was told
+
+All use the transactional id `shop`, unless they say `for`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pykbroker.coordination.outcome import Write
+from pykbroker.coordination.transactions.outcome import TransactionOutcome
+from pykbroker.coordination.transactions.records import transaction_of, write_of
+from pykbroker.coordination.transactions.transaction import LAST_EPOCH, NO_PRODUCER_ID
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.internal_topics.transactions import TransactionLogKey, TransactionLogValue
+from pykbroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pykbroker_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from pykbroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from pykbroker_protocol.messages.end_txn import EndTxnRequest
+from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
+from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
+from tests.coordination.transactions.performer import OurCoordinator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pykbroker.coordination.transactions.outcome import Markers
+    from tests.coordination.transactions.performer import Performer
+
+UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "days": 86_400_000}
+NAMES = {code.value: code.name for code in ErrorCode}
+NOBODY = (-1, -1)
+
+
+class Options(NamedTuple):
+    """What a step says beside its verb."""
+
+    words: list[str]
+    transactional_id: str
+    version: int | None
+    timeout_ms: int
+
+    def version_or(self, usual: int) -> int:
+        return usual if self.version is None else self.version
+
+
+def retell(text: str, performer: Performer, prefix: str = "") -> str:
+    """The transcript as it comes about now: steps and remarks are kept, answers are made anew."""
+    story = Story(performer, prefix)
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("  "):
+            continue
+        lines.append(line)
+        if line and not line.startswith("#"):
+            lines += [f"  {it}" for it in story.step(line)]
+    return "\n".join(lines) + "\n"
+
+
+def spoken(text: str) -> list[str]:
+    """What is done and heard, without what only the log and the markers say."""
+    return [it for it in text.splitlines() if it and not it.startswith(("#", "  the "))]
+
+
+class Story:
+    def __init__(self, performer: Performer, prefix: str = "") -> None:
+        self.performer = performer
+        self.prefix = prefix
+        """In front of transactional ids, where others have theirs beside ours."""
+        self.producers: dict[str, tuple[int, int]] = {}
+        """The producer id and epoch that each producer believes to have."""
+        self.names: dict[int, str] = {NO_PRODUCER_ID: "nobody"}
+
+    def step(self, line: str) -> list[str]:
+        if not isinstance(self.performer, OurCoordinator):
+            return self.act(line)
+        world = self.performer.world
+        world.happened.clear()
+        said = self.act(line)
+        return said + [
+            f"the log says {self.tell_write(it)}"
+            if isinstance(it, Write)
+            else f"the markers {self.tell_markers(it)}"
+            for it in world.happened
+        ]
+
+    def act(self, line: str) -> list[str]:
+        if match := re.fullmatch(r"(\d+) (ms|s|min|days) pass", line):
+            self.ours.world.pass_time(int(match[1]) * UNITS_MS[match[2]])
+            return []
+        if line.startswith("the "):
+            self.happens(line)
+            return []
+        who, verb, *words = shlex.split(line)
+        if who == "operator":
+            return self.operate(verb, words)
+        if (who, verb) == ("a", "broker"):
+            return self.act_as_broker(*words)
+        if words[-1:] == ["unheard"]:
+            return self.unheard(who, verb, words[:-1])
+        said: list[str] = getattr(self, verb)(who, options(words, self.prefix))
+        return said
+
+    def happens(self, line: str) -> None:
+        world = self.ours.world
+        match line:
+            case "the coordinator restarts":
+                world.restart()
+            case "the markers are held back":
+                world.markers_are_held_back = True
+            case "the markers are written":
+                world.markers_are_held_back = False
+                world.write_markers()
+            case "the disk is full" | "the disk has room":
+                world.disk_is_full = line.endswith("full")
+            case "the epochs are used up":
+                self.use_up_epochs()
+            case _:
+                raise AssertionError(line)
+
+    def use_up_epochs(self) -> None:
+        """As if shop had been taken over thirty thousand times; its owner has kept up."""
+        world = self.ours.world
+        before = world.transactions.transactions[f"{self.prefix}shop"]
+        after = replace(before, producer_epoch=LAST_EPOCH)
+        world.carry_out(TransactionOutcome(writes=(write_of(after, 2),)))
+        for who, owner in self.producers.items():
+            if owner == before.owner:
+                self.producers[who] = after.owner
+
+    @property
+    def ours(self) -> OurCoordinator:
+        assert isinstance(self.performer, OurCoordinator), "the oracle cannot be told to"
+        return self.performer
+
+    # --- what producers do
+
+    def believes(self, who: str, option: Options) -> list[str]:
+        to, be, whom = option.words
+        assert (to, be) == ("to", "be")
+        self.producers[who] = self.producers[whom]
+        return []
+
+    def starts(self, who: str, option: Options) -> list[str]:
+        self.producers.pop(who, None)
+        return self.init(who, option)
+
+    def recovers(self, who: str, option: Options) -> list[str]:
+        return self.init(who, option)
+
+    def init(self, who: str, option: Options) -> list[str]:
+        producer_id, epoch = self.producers.get(who, NOBODY)
+        request = InitProducerIdRequest(
+            transactional_id=option.transactional_id,
+            transaction_timeout_ms=option.timeout_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        return self.hear_owner(who, self.performer.ask(request, option.version_or(4)))
+
+    def adds(self, who: str, option: Options) -> list[str]:
+        producer_id, epoch = self.producers[who]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=option.transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=topics_of(option.words),
+        )
+        response = self.performer.ask(request, option.version_or(3))
+        return tell_partitions(who, response.results_by_topic_v3_and_below)
+
+    def reads(self, who: str, option: Options) -> list[str]:
+        """As a member of a group whose offsets join the transaction."""
+        producer_id, epoch = self.producers[who]
+        request = AddOffsetsToTxnRequest(
+            transactional_id=option.transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            group_id=option.words[0],
+        )
+        response = self.performer.ask(request, option.version_or(3))
+        return [f"{who} hears {NAMES[response.error_code]}"]
+
+    def commits(self, who: str, option: Options) -> list[str]:
+        return self.end(who, option, committed=True)
+
+    def aborts(self, who: str, option: Options) -> list[str]:
+        return self.end(who, option, committed=False)
+
+    def end(self, who: str, option: Options, *, committed: bool) -> list[str]:
+        producer_id, epoch = self.producers[who]
+        request = EndTxnRequest(
+            transactional_id=option.transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=committed,
+        )
+        version = option.version_or(5)
+        response = self.performer.ask(request, version)
+        if response.error_code == ErrorCode.NONE and version < 5:
+            return [f"{who} hears NONE"]
+        return self.hear_owner(who, response)
+
+    def hear_owner(self, who: str, response: Any) -> list[str]:
+        if response.error_code:
+            return [f"{who} hears {NAMES[response.error_code]}"]
+        self.producers[who] = response.producer_id, response.producer_epoch
+        return [f"{who} is {self.name(response.producer_id)} in epoch {response.producer_epoch}"]
+
+    def unheard(self, who: str, verb: str, words: list[str]) -> list[str]:
+        """The answer is lost on its way."""
+        before = self.producers.get(who, NOBODY)
+        said: list[str] = getattr(self, verb)(who, options(words, self.prefix))
+        self.producers[who] = before
+        return [f"unheard: {it}" for it in said]
+
+    def act_as_broker(self, verb: str, *words: str) -> list[str]:
+        *places, for_, who = words
+        assert for_ == "for"
+        producer_id, epoch = self.producers[who]
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id=f"{self.prefix}shop",
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            verify_only=verb == "verifies",
+            topics=topics_of(places),
+        )
+        response = self.performer.ask(AddPartitionsToTxnRequest(transactions=[asked]), 5)
+        (result,) = response.results_by_transaction
+        return tell_partitions("the broker", result.topic_results)
+
+    # --- what operators do
+
+    def operate(self, verb: str, words: list[str]) -> list[str]:
+        if verb == "describes":
+            return self.describe(words[0])
+        assert verb == "lists"
+        option = dict(zip(words[::2], words[1::2], strict=True))
+        request = ListTransactionsRequest(
+            state_filters=option["in"].split(",") if "in" in option else (),
+            producer_id_filters=[self.id_of(option["of"])] if "of" in option else (),
+            duration_filter=in_ms(option["over"]) if "over" in option else -1,
+            transactional_id_pattern=option.get("named"),
+        )
+        response = self.performer.ask(request, 2)
+        if response.error_code:
+            return [f"operator hears {NAMES[response.error_code]}"]
+        said = [f"{it} is no state" for it in response.unknown_state_filters]
+        found = sorted(
+            f"{it.transactional_id.removeprefix(self.prefix)}: {it.transaction_state}"
+            f" of {self.name(it.producer_id)}"
+            for it in response.transaction_states
+            if it.transactional_id.startswith(self.prefix)
+            and not it.transactional_id.endswith("probe")
+        )
+        return said + (found or ["operator finds nothing"])
+
+    def describe(self, transactional_id: str) -> list[str]:
+        asked = self.prefix + transactional_id if transactional_id else ""
+        request = DescribeTransactionsRequest(transactional_ids=[asked])
+        (found,) = self.performer.ask(request, 0).transaction_states
+        if found.error_code:
+            return [f"operator hears {NAMES[found.error_code]}"]
+        places = sorted(f"{it.topic}-{at}" for it in found.topics for at in it.partitions)
+        return [
+            f"{transactional_id}: {found.transaction_state}"
+            f" of {self.name(found.producer_id)} in epoch {found.producer_epoch},"
+            f" till {found.transaction_timeout_ms} ms,"
+            f" {'begun' if found.transaction_start_time_ms >= 0 else 'not begun'}"
+            + (f", with {' '.join(places)}" if places else "")
+        ]
+
+    # --- what is told
+
+    def name(self, producer_id: int) -> str:
+        """Producer ids in the order in which the story comes to know them."""
+        return self.names.setdefault(producer_id, f"P{len(self.names)}")
+
+    def id_of(self, name: str) -> int:
+        return next(it for it, known in self.names.items() if known == name)
+
+    def tell_write(self, write: Write) -> str:
+        assert isinstance(write.key, TransactionLogKey)
+        if write.value is None:
+            return f"{write.key.transactional_id} is gone"
+        assert isinstance(write.value, TransactionLogValue)
+        it = transaction_of(write.key, write.value)
+        told = f"{it.state.value} of {self.name(it.producer_id)} in epoch {it.producer_epoch}"
+        if it.previous_producer_id != it.producer_id:
+            told += f", {self.name(it.previous_producer_id)} before"
+        if it.next_producer_id != NO_PRODUCER_ID:
+            told += f", {self.name(it.next_producer_id)} next"
+        if it.partitions:
+            told += f", with {places_told(it.partitions)}"
+        return f"{it.transactional_id}: {told}"
+
+    def tell_markers(self, markers: Markers) -> str:
+        what = "commit" if markers.committed else "abort"
+        whose = f"{self.name(markers.producer_id)} in epoch {markers.producer_epoch}"
+        return f"{what} {whose} in {places_told(markers.partitions)}"
+
+
+def options(words: list[str], prefix: str) -> Options:
+    rest, found = [], {"for": "shop", "till": "60s", "in": ""}
+    remaining = iter(words)
+    for word in remaining:
+        if word in found:
+            found[word] = next(remaining)
+        else:
+            rest.append(word)
+    return Options(
+        words=rest,
+        transactional_id=prefix + found["for"] if found["for"] else "",
+        version=int(found["in"][1:]) if found["in"] else None,
+        timeout_ms=in_ms(found["till"]),
+    )
+
+
+def in_ms(text: str) -> int:
+    match = re.fullmatch(r"(-?\d+)(ms|s|min|days)", text)
+    assert match, text
+    return int(match[1]) * UNITS_MS[match[2]]
+
+
+def topics_of(places: Iterable[str]) -> list[AddPartitionsToTxnTopic]:
+    pairs = [it.rsplit("-", 1) for it in places]
+    return [AddPartitionsToTxnTopic(name=name, partitions=[int(at)]) for name, at in pairs]
+
+
+def tell_partitions(who: str, topics: Any) -> list[str]:
+    codes = {
+        f"{topic.name}-{it.partition_index}": NAMES[it.partition_error_code]
+        for topic in topics
+        for it in topic.results_by_partition
+    }
+    if len(set(codes.values())) == 1:
+        return [f"{who} hears {next(iter(codes.values()))}"]
+    return [f"{who} hears {codes[it]} for {it}" for it in sorted(codes)]
+
+
+def places_told(places: Iterable[tuple[str, int]]) -> str:
+    return " ".join(f"{topic}-{partition}" for topic, partition in sorted(places))

@@ -1,0 +1,43 @@
+"""Stories of transactions, to be read aloud; `RETELL=1` writes them anew for a reader to judge.
+
+Those in `as_apache` are told by Apache Kafka as well, word by word.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from compat.apache import ApacheKafka
+from pykbroker.coordination.transactions.settings import TransactionSettings
+from tests.coordination.transactions.performer import Apache, OurCoordinator
+from tests.coordination.transactions.story import retell, spoken
+
+TRANSCRIPTS = Path(__file__).parent / "transcripts"
+AS_APACHE = sorted(TRANSCRIPTS.glob("as_apache/*.txt"))
+TOPICS = ("orders", "bills")
+
+
+@pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("*/*.txt")), ids=lambda it: it.stem)
+def test_the_story_is_told_as_it_is_written(path: Path) -> None:
+    written = path.read_text()
+    told = retell(written, OurCoordinator(TransactionSettings()))
+    if os.environ.get("RETELL"):
+        path.write_text(told)
+    assert told == written
+
+
+@pytest.fixture
+def oracle(apache: ApacheKafka) -> Iterator[Apache]:
+    performer = Apache(apache.port, TOPICS, prefix=f"{uuid4().hex}-")
+    yield performer
+    performer.close()
+
+
+@pytest.mark.parametrize("path", AS_APACHE, ids=lambda it: it.stem)
+def test_apache_kafka_tells_the_same_story(path: Path, oracle: Apache) -> None:
+    written = path.read_text()
+    told = retell(written, oracle, oracle.prefix)
+    assert spoken(told) == spoken(written)

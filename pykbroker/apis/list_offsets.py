@@ -38,7 +38,9 @@ class At(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
-SINCE_VERSION = {
+SINCE_VERSION: dict[int, int] = {
+    At.LATEST: 1,
+    At.EARLIEST: 1,
     At.MAX_TIMESTAMP: 7,
     At.EARLIEST_LOCAL: 8,
     At.LATEST_TIERED: 9,
@@ -47,11 +49,11 @@ SINCE_VERSION = {
 
 
 def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-    named = Counter(
+    named = [
         (topic.name, it.partition_index) for topic in request.topics for it in topic.partitions
-    )
-    if named.total() > len(named):
-        return answer_each_once(request, call, named)
+    ]
+    if len(set(named)) < len(named):
+        return answer_each_once(request, call, Counter(named))
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
@@ -108,7 +110,8 @@ def answer(
 
 
 def is_asked_well(timestamp: int, version: int) -> bool:
-    return timestamp in set(At) and version >= SINCE_VERSION.get(At(timestamp), 0)
+    since = SINCE_VERSION.get(timestamp)
+    return since is not None and version >= since
 
 
 def look_up(

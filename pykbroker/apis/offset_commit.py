@@ -5,6 +5,7 @@ What names no partition of this cluster is refused here; the rest goes to the gr
 
 from __future__ import annotations
 
+from asyncio import Future
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.errors import ErrorCode
@@ -16,7 +17,10 @@ from pykbroker_protocol.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
     from pykbroker.apis.node import Call
+    from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.offset_commit import OffsetCommitRequest
 
     Codes = dict[tuple[str, bytes, int], int]
@@ -24,12 +28,32 @@ if TYPE_CHECKING:
 TOPIC_IDS_SINCE_VERSION = 10
 
 
-async def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
+def handle(request: OffsetCommitRequest, call: Call) -> Message | Awaitable[Message]:
     topics = [named(topic, call) for topic in request.topics]
+    if all(is_known(topic, call) for topic in topics):
+        return commit(request.replace(topics=topics), call)
+    return commit_known_part(request, topics, call)
+
+
+def is_known(topic: OffsetCommitRequestTopic, call: Call) -> bool:
+    count = partition_count(topic, call)
+    return all(0 <= it.partition_index < count for it in topic.partitions)
+
+
+def partition_count(topic: OffsetCommitRequestTopic, call: Call) -> int:
+    found = call.node.image.topics.get(topic.name)
+    return 0 if found is None else len(found.partitions)
+
+
+async def commit_known_part(
+    request: OffsetCommitRequest, topics: Sequence[OffsetCommitRequestTopic], call: Call
+) -> OffsetCommitResponse:
     codes: Codes = {}
     asked = [known for topic in topics if (known := known_part(topic, call, codes)).partitions]
-    if asked or not topics:
-        committed = await commit(request.replace(topics=asked), call)
+    if asked:
+        answer = commit(request.replace(topics=asked), call)
+        committed = await answer if isinstance(answer, Future) else answer
+        assert isinstance(committed, OffsetCommitResponse)
         for topic in committed.topics:
             for it in topic.partitions:
                 codes[topic.name, topic.topic_id, it.partition_index] = it.error_code
@@ -50,9 +74,8 @@ def known_part(
     topic: OffsetCommitRequestTopic, call: Call, codes: Codes
 ) -> OffsetCommitRequestTopic:
     """The partitions that exist; the others get their error at once."""
-    found = call.node.image.topics.get(topic.name)
-    count = 0 if found is None else len(found.partitions)
-    by_id = call.version >= TOPIC_IDS_SINCE_VERSION and found is None
+    count = partition_count(topic, call)
+    by_id = call.version >= TOPIC_IDS_SINCE_VERSION and not topic.name
     code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     known = [it for it in topic.partitions if 0 <= it.partition_index < count]
     for it in topic.partitions:
@@ -61,7 +84,7 @@ def known_part(
     return topic.replace(partitions=known)
 
 
-async def commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
+def commit(request: OffsetCommitRequest, call: Call) -> Message | Future[Message]:
     node = call.node
 
     def refused(code: ErrorCode) -> OffsetCommitResponse:
@@ -72,15 +95,13 @@ async def commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespon
         }
         return OffsetCommitResponse(topics=[answered(topic, codes) for topic in request.topics])
 
-    response = await node.groups.decide_and_wait(
+    return node.groups.decide(
         request.group_id,
         lambda groups, ticket: groups.offset_commit(
             request, version=call.version, ticket=ticket, now_ms=node.clock.now_ms()
         ),
         refused,
     )
-    assert isinstance(response, OffsetCommitResponse)
-    return response
 
 
 def answered(topic: OffsetCommitRequestTopic, codes: Codes) -> OffsetCommitResponseTopic:

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 OFFSETS_PARTITION = Place("__consumer_offsets", 0)
 
 
+class Unanswered(Exception):
+    """The coordinator could not write what it had decided."""
+
+
 class Performer(Protocol):
     def ask(self, request: Message, version: int) -> Any: ...
 
@@ -59,6 +63,8 @@ class OurCoordinator:
                 return self.ask_to_join(request, version)
         told = len(self.world.told)
         self.world.ask(lambda ticket: self.decide(request, version, ticket))
+        if len(self.world.told) == told:
+            raise Unanswered
         (reply,) = self.world.told[told:]
         return reply.response
 
@@ -66,6 +72,8 @@ class OurCoordinator:
         told = len(self.world.told)
         for asked in joining.transactions_of(request, version):
             self.world.ask(partial(self.decide_to_join, asked, version))
+        if len(self.world.told) == told:
+            raise Unanswered
         results = [reply.response for reply in self.world.told[told:]]
         assert all(isinstance(it, AddPartitionsToTxnResult) for it in results)
         return joining.response_of(results, version)  # type: ignore[arg-type]  # as asserted

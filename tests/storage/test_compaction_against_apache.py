@@ -26,7 +26,8 @@ from tests.storage.compacting import (
 )
 
 TOPIC = "compacted"
-DIRTY_END = 4 * 40
+BATCHES = 3 * 40
+DIRTY_END = 5 * 40
 
 
 class Kept(NamedTuple):
@@ -57,7 +58,11 @@ def write_everything(log: Log, now_ms: int) -> None:
         key, producer_id = b"key-%d" % (number % 7), number % 3
         append_keyed(
             log,
-            [(key, b"%d" % number), (b"other", None if number % 3 else b"1")],
+            [
+                (key, b"%d" % number),
+                (b"other", None if number % 3 else b"1"),
+                (b"gone", None if number > 20 else b"1"),
+            ],
             compression=Compression(number % 5),
             timestamp=now_ms,
         )
@@ -121,7 +126,7 @@ def test_apache_compacts_the_same_log_to_the_same_batches(tmp_path: Path) -> Non
     expected = directory.log((TOPIC, 0), now_ms=now_ms, configuration=COMPACTED)
     expected_batches = [kept(batch) for batch in batches_from(expected, 0)]
     directory.abandon()
-    assert len(expected_batches) < DIRTY_END // 4
+    assert len(expected_batches) < BATCHES / 2
     assert any(it.flags & DELETE_HORIZON_FLAG for it in expected_batches)
     assert any(not it.records for it in expected_batches)
 
@@ -159,7 +164,7 @@ def test_the_dump_tool_finds_no_fault(tmp_path: Path, apache_tools: ApacheTools)
     logs = sorted((tmp_path / "log").glob("*.log"))
     dump = apache_tools.dump_log(*logs, options=["--deep-iteration", "--print-data-log"])
     assert "isvalid: false" not in dump
-    found = re.findall(r"^\| offset: (\d+) .* payload", dump, re.MULTILINE)
+    found = re.findall(r"^\| offset: (\d+) ", dump, re.MULTILINE)
     assert set(map(int, found)) >= set(offsets)
     indexes = sorted((tmp_path / "log").glob("*index"))
     dump = apache_tools.dump_log(*indexes, options=["--index-sanity-check"])

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from compat.clients.crew import Crew
-from tests.end_to_end.groups.test_textbook import SETTINGS
+from tests.end_to_end.groups.test_textbook import HAVE_THE_NEXT_PROTOCOL, SETTINGS
 from tests.end_to_end.groups.writing import Writer, create_topic
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ ROUNDS = int(os.environ.get("PYKBROKER_KILL_ROUNDS", "6"))
 SEED = int(os.environ.get("PYKBROKER_KILL_SEED", str(random.SystemRandom().randrange(10**6))))
 TOPIC = "trucks"
 PARTITIONS = 10
+BOTH = ("confluent", "kafka-python", "confluent", "kafka-python")
+LIBRARIES = {"range": BOTH, "cooperative-sticky": BOTH, "consumer": ("confluent",) * 4}
+ASSIGNORS = [it for it in LIBRARIES if it != "consumer" or HAVE_THE_NEXT_PROTOCOL]
 MOMENT_SECONDS_MAX = 0.8
 PATIENCE_SECONDS = 60.0
 
@@ -37,7 +40,7 @@ Offsets = dict[int, int]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_committed_offsets_never_go_back_and_members_come_back_by_themselves(
     assignor: str,
     start_broker: StartBroker,
@@ -52,9 +55,8 @@ def test_committed_offsets_never_go_back_and_members_come_back_by_themselves(
         broker.bootstrap, tmp_path / "members", group="fleet", topic=TOPIC, assignor=assignor
     )
     show_on_failure("members", crew.story)
-    libraries = ["confluent", "kafka-python", "confluent", "kafka-python"]
     with crew, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
-        crew.start(*libraries)
+        crew.start(*LIBRARIES[assignor])
         crew.until_shared(partitions)
         before = committed(broker)
         for _ in range(ROUNDS):

@@ -23,7 +23,7 @@ def test_a_killed_broker_comes_back_at_the_same_address(tmp_path: Path) -> None:
         assert broker.exit_code == -9
         broker.start()
         assert broker.bootstrap == before
-        assert wire.leaders(broker.port) == 3
+        assert wire.leaders(broker.port, ["trucks"]) == 3
 
 
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def a_deleted_group_begins_anew(broker: GroupInterview) -> None:
 
 
 @conversation
-def coordinators_are_found(broker: GroupInterview) -> None:
+def coordinators_of_groups_are_found(broker: GroupInterview) -> None:
     group = broker.group()
     for version in range(4):
         broker.ask(FindCoordinatorRequest(key=group.id, key_type=0), version)

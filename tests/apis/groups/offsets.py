@@ -230,7 +230,7 @@ def commits_with_a_group_name_that_is_empty(broker: GroupInterview) -> None:
 
 
 @conversation
-def places_that_are_not_there(broker: GroupInterview) -> None:
+def offsets_of_places_that_are_not_there(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=2)
     unknown: Any = Unknown()
     for version in (2, 8, 9, 10):

@@ -94,12 +94,15 @@ class Histories(RuleBasedStateMachine):
     @rule(number=PROCESSES, heard=st.booleans(), recovers=st.booleans())
     def initialises(self, number: int, heard: bool, recovers: bool) -> None:  # noqa: FBT001 - drawn
         process = self.processes[number]
-        asks_as = process.owner if recovers else NOBODY
+        self.init(process, process.owner if recovers else NOBODY, heard=heard)
+
+    def init(self, process: Process, asks_as: Producer, *, heard: bool = True) -> bool:
         response = self.send(self.init_request(asks_as), 4, process)
         if response is None or not heard or response.error_code != ErrorCode.NONE:
-            return
+            return False
         process.owner = Producer(response.producer_id, response.producer_epoch)
         process.token = process.ending = None
+        return True
 
     def init_request(self, owner: Producer) -> InitProducerIdRequest:
         return InitProducerIdRequest(
@@ -193,10 +196,10 @@ class Histories(RuleBasedStateMachine):
         process = self.processes[number]
         self.world.disk_is_full = False
         for _ in range(3):
-            self.initialises(number, heard=True, recovers=False)
-            if process.token is None and process.owner != NOBODY and self.is_owner(process):
+            if self.init(process, NOBODY):
                 break
             self.all_markers_are_written()
+            self.world.pass_time(10_000)  # for a completion that a full disk has refused
         for place in PLACES:
             self.writes(number, place)
         token = process.token
@@ -205,10 +208,6 @@ class Histories(RuleBasedStateMachine):
         self.all_markers_are_written()
         assert self.told[token]
         assert {it.place for it in self.fates() if it.token == token} == set(PLACES)
-
-    def is_owner(self, process: Process) -> bool:
-        transaction = self.world.transactions.transactions.get(ID)
-        return transaction is not None and transaction.owner == process.owner
 
     # --- what happens to them
 

@@ -1,0 +1,50 @@
+"""A group changes from the classic protocol to the next generation and back while it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from compat.clients.crew import Crew
+from tests.end_to_end.groups.test_textbook import SETTINGS
+from tests.end_to_end.groups.writing import create_topic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from compat.broker_process import BrokerProcess
+    from tests.end_to_end.conftest import StartBroker
+
+TOPIC, PARTITION_COUNT = "trucks", 10
+PARTITIONS = frozenset((TOPIC, partition) for partition in range(PARTITION_COUNT))
+
+
+def kinds(broker: BrokerProcess, group: str) -> str:
+    """What the log of the broker says of the group's way."""
+    return "\n".join(line for line in broker.log().splitlines() if f"group {group}" in line)
+
+
+def test_a_group_goes_to_the_next_generation_and_back(
+    start_broker: StartBroker, tmp_path: Path
+) -> None:
+    broker = start_broker(settings=SETTINGS)
+    create_topic(broker.bootstrap, TOPIC, PARTITION_COUNT)
+    with Crew(broker.bootstrap, tmp_path / "crew", group="movers", topic=TOPIC) as crew:
+        classic = crew.start("confluent", "confluent")
+        crew.until_shared(PARTITIONS)
+
+        crew.options["assignor"] = "consumer"
+        newcomers = crew.start("confluent", "confluent")
+        crew.until_shared(PARTITIONS)
+        assert "2 classic members carried over" in kinds(broker, "movers")
+
+        crew.stop(newcomers[0])
+        crew.until_shared(PARTITIONS)
+        crew.stop(newcomers[1])
+        crew.until_shared(PARTITIONS)
+        assert "it is classic again" in kinds(broker, "movers")
+
+        crew.options["assignor"] = "consumer"
+        crew.start("confluent")
+        crew.stop(*classic)
+        crew.until_shared(PARTITIONS)
+        assert crew.two_owners() == []

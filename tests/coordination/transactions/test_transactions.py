@@ -280,6 +280,23 @@ def test_a_transaction_has_all_of_its_time(late_ms: int, *, is_aborted: bool) ->
     assert bool(outcome.markers) == is_aborted
 
 
+def test_a_partition_that_joins_later_gives_no_more_time() -> None:
+    later = ONGOING.joined_by({Place("bills", 0)}, client_version=2, now_ms=START_MS + 30_000)
+    assert later.started_ms == START_MS
+    assert later.is_over_due(START_MS + 60_001)
+
+
+@pytest.mark.parametrize(("version", "client_version"), [(3, 0), (4, 0), (5, 2)])
+def test_the_log_says_which_version_a_producer_speaks(version: int, client_version: int) -> None:
+    transactions = world_with(EMPTY).transactions
+    outcome = transactions.add_partitions_to_txn(
+        asked("shop", 7, 3), version=version, ticket=1, now_ms=START_MS
+    )
+    (write,) = outcome.writes
+    assert isinstance(write.value, TransactionLogValue)
+    assert write.value.client_transaction_version == client_version
+
+
 def test_many_silent_transactional_ids_are_forgotten_in_several_sweeps() -> None:
     count = TOMBSTONES_PER_SWEEP_MAX + 10
     world = world_with(

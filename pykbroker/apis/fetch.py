@@ -278,16 +278,9 @@ class OneFetch:
             and isinstance(it.outcome, Refusal)
             and it.outcome.code in LEADER_ERRORS
         }
-        brokers, listener = self.call.node.image.brokers, self.call.peer.listener
         return [
-            NodeEndpoint(
-                node_id=node_id,
-                host=brokers[node_id].listeners[listener][0],
-                port=brokers[node_id].listeners[listener][1],
-                rack=brokers[node_id].rack,
-            )
-            for node_id in sorted(leaders)
-            if node_id in brokers and listener in brokers[node_id].listeners
+            NodeEndpoint(node_id=it.node_id, host=it.host, port=it.port, rack=it.rack)
+            for it in self.call.endpoints_of(leaders)
         ]
 
 

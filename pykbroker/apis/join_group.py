@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.coordination.groups.classic_member import member_id_for
 from pykbroker_protocol.message import Message
 from pykbroker_protocol.messages.join_group import JoinGroupResponse
 
@@ -33,7 +34,7 @@ def handle(request: JoinGroupRequest, call: Call) -> Message | Awaitable[Message
             ticket=ticket,
             client_id=call.client_id or "",
             client_host=call.client_host,
-            new_member_id=node.new_member_id(request.group_instance_id or call.client_id or ""),
+            new_member_id=member_id_for(request, call.client_id or "", node.new_uuid()),
             now_ms=node.clock.now_ms(),
         ),
         refused,

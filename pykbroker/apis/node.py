@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from pykbroker.apis.fetch_sessions import FetchSessions
     from pykbroker.apis.peer import Peer
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 
 class Endpoint(NamedTuple):
+    """Where a client finds a broker through the listener that the client itself came by."""
+
+    node_id: int
     host: str
     port: int
+    rack: str | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,12 +43,9 @@ class Node:
     producer_ids: ProducerIds
     groups: GroupCoordinator
     chance: Chance
-    endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
-    """Where clients find this node, by listener name."""
 
-    def new_member_id(self, prefix: str) -> str:
-        """A name that no other member has: who it is for people, and a random part."""
-        return f"{prefix}-{UUID(bytes=self.chance.uuid_bytes())}"
+    def new_uuid(self) -> UUID:
+        return UUID(bytes=self.chance.uuid_bytes())
 
     def new_uuid_text(self) -> str:
         """A random id as Kafka writes them: base64 without padding."""
@@ -70,3 +71,12 @@ class Call:
     def client_host(self) -> str:
         """As Kafka's tools show it."""
         return f"/{self.peer.host}"
+
+    def endpoints_of(self, node_ids: Iterable[int]) -> list[Endpoint]:
+        """Those of these brokers that the client can reach, in order of their ids."""
+        brokers, listener = self.node.image.brokers, self.peer.listener
+        return [
+            Endpoint(node_id, *brokers[node_id].listeners[listener], brokers[node_id].rack)
+            for node_id in sorted(node_ids)
+            if node_id in brokers and listener in brokers[node_id].listeners
+        ]

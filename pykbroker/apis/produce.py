@@ -256,15 +256,8 @@ def with_leaders(response: ProduceResponse, call: Call) -> ProduceResponse:
             )
             for topic in response.responses
         ],
-        node_endpoints=endpoints_of(leaders, call),
+        node_endpoints=[
+            NodeEndpoint(node_id=it.node_id, host=it.host, port=it.port, rack=it.rack)
+            for it in call.endpoints_of(leaders)
+        ],
     )
-
-
-def endpoints_of(node_ids: set[int], call: Call) -> list[NodeEndpoint]:
-    brokers = call.node.image.brokers
-    return [
-        NodeEndpoint(node_id=it, host=host, port=port, rack=brokers[it].rack)
-        for it in sorted(node_ids)
-        if it in brokers and call.peer.listener in brokers[it].listeners
-        for host, port in (brokers[it].listeners[call.peer.listener],)
-    ]

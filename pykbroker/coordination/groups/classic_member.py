@@ -34,7 +34,7 @@ class Joining:
         return {it.name: bytes(it.metadata) for it in self.request.protocols}
 
 
-def member_id_for(request: JoinGroupRequest, client_id: str, unique: str) -> str:
+def member_id_for(request: JoinGroupRequest, client_id: str, unique: object) -> str:
     """The id of a new member tells operators whose it is; `unique` tells it from all others."""
     instance_id = request.group_instance_id
     return f"{client_id if instance_id is None else instance_id}-{unique}"

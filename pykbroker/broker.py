@@ -28,7 +28,7 @@ from pykbroker.internal_topics import CONSUMER_OFFSETS
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.settings import Listener as Address
-from pykbroker.settings import parse_listener, with_dynamic
+from pykbroker.settings import parse_listener
 from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.listener import CannotListen, Listener, bind
 from pykbroker.wiring import (
@@ -169,6 +169,7 @@ class Broker:
         )
 
     def open_partitions(self) -> None:
+        self.settings = self.controller.settings_in_force()
         self.partitions = Partitions(
             node_id=self.settings.node_id,
             directory=self.directory,
@@ -176,7 +177,6 @@ class Broker:
             clock=self.clock,
         )
         self._high_watermarks = self.partitions.high_watermarks
-        self.apply_broker_configuration()
         self.partitions.follow(self.controller.image, self.controller.image.topics.values())
         self.controller.observe(self.follow)
 
@@ -219,25 +219,17 @@ class Broker:
             self.groups.topics_deleted([topic.name for topic in changes.topics_deleted])
         for resource_type, name in changes.configurations_changed:
             if resource_type == BROKER_RESOURCE:
-                self.apply_broker_configuration()
+                self.reconfigure()
             else:
                 self.partitions.reconfigure(image, name)
 
-    def apply_broker_configuration(self) -> None:
+    def reconfigure(self) -> None:
         """What is stored in the cluster's metadata goes before what the file says."""
-        stored = self.controller.image.configurations
-        this_broker = stored.get((BROKER_RESOURCE, str(self.settings.node_id)), {})
-        cluster_default = stored.get((BROKER_RESOURCE, ""), {})
-        self.settings = with_dynamic(
-            self.settings, cluster_default=cluster_default, this_broker=this_broker
-        )
+        self.settings = self.controller.settings_in_force()
         self.partitions.change_defaults(self.settings, self.controller.image)
-        if hasattr(self, "node"):
-            self.node.settings = self.settings
-            self.edge.limits = connection_limits(self.settings)
-            self.groups.configure(
-                group_settings(self.settings), consumer_group_settings(self.settings)
-            )
+        self.node.settings = self.settings
+        self.edge.limits = connection_limits(self.settings)
+        self.groups.configure(group_settings(self.settings), consumer_group_settings(self.settings))
 
     # --- for whoever started it
 

@@ -155,7 +155,7 @@ class Controller:
         self, changes: Sequence[ConfigurationChange], *, validate_only: bool = False
     ) -> list[Refusal | None]:
         return await self._answer_each(
-            lambda: alter_configurations(self.image, changes, self._settings_in_force()),
+            lambda: alter_configurations(self.image, changes, self.settings_in_force()),
             len(changes),
             validate_only=validate_only,
         )
@@ -164,7 +164,7 @@ class Controller:
         self, replacements: Sequence[ConfigurationReplacement], *, validate_only: bool = False
     ) -> list[Refusal | None]:
         return await self._answer_each(
-            lambda: replace_configurations(self.image, replacements, self._settings_in_force()),
+            lambda: replace_configurations(self.image, replacements, self.settings_in_force()),
             len(replacements),
             validate_only=validate_only,
         )
@@ -315,7 +315,7 @@ class Controller:
             await self._execute(lambda: Decision(tuple(first_records()), None))
 
     def _topic_rules(self) -> TopicRules:
-        settings = self._settings_in_force()
+        settings = self.settings_in_force()
         return TopicRules(
             default_partitions=settings.num_partitions,
             default_replication_factor=settings.default_replication_factor,
@@ -324,7 +324,7 @@ class Controller:
             draw=self.chance.below,
         )
 
-    def _settings_in_force(self) -> Settings:
+    def settings_in_force(self) -> Settings:
         """This node's settings with what the cluster's metadata lays over them."""
         configurations = self.image.configurations
         cluster_default = configurations.get((BROKER_RESOURCE, CLUSTER_WIDE))

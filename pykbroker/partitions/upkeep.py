@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.partition import Partition
+    from pykbroker.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +32,12 @@ class Upkeep:
 
     def __init__(self, partitions: Partitions) -> None:
         self.partitions = partitions
-        self.settings = partitions.settings
         self.clock = partitions.clock
+
+    @property
+    def settings(self) -> Settings:
+        """As they are now: some may change while the broker runs."""
+        return self.partitions.settings
 
     def start(self) -> list[asyncio.Task[None]]:
         rounds: list[tuple[Callable[[], object], int]] = [

@@ -12,7 +12,7 @@ import pytest
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
 from tests.apis.groups.interview import CONVERSATIONS, GroupInterview
-from tests.apis.test_answers_as_apache import KNOWN_DIFFERENCES, differences
+from tests.apis.test_answers_as_apache import assert_answered_alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,11 +49,4 @@ def test_groups_are_answered_as_apache_does(
     with ThreadPoolExecutor() as both:
         asked = [both.submit(answers, port, name, now_ms) for port in (apache.port, pykbroker.port)]
     theirs, ours = (it.result() for it in asked)
-    assert [it.question for it in ours] == [it.question for it in theirs]
-    unlike = [(our, their) for our, their in zip(ours, theirs, strict=True) if our != their]
-    surprising = [(our, their) for our, their in unlike if not our.known_difference]
-    assert not surprising, differences(surprising)
-    assert {our.known_difference for our, _ in unlike} == {
-        it.known_difference for it in ours if it.known_difference
-    }, "a difference is listed that is none"
-    assert all(f"## {our.known_difference}\n" in KNOWN_DIFFERENCES for our, _ in unlike)
+    assert_answered_alike(ours, theirs)

@@ -3,23 +3,26 @@
 A transaction stands in the segment that holds its marker. Entries are in order of the markers.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from struct import Struct
+from typing import NamedTuple, Self
+
+from pykbroker_storage.filesystem import FileSystem, read_file, write_fully
 
 ABORTED_INDEX_SUFFIX = ".txnindex"
 ABORTED_INDEX_VERSION = 0
 # version, producer id, first offset, last offset, last stable offset:
 # `formats.ABORTED_TRANSACTION_ENTRY`, read here without `construct`
 _ENTRY = Struct(">hqqqq")
+_LAST_OFFSET = Struct(">18xq")
 
 
 class MalformedAbortedIndex(ValueError):
     """The bytes are no index of aborted transactions; it can be rebuilt from the log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortedTransaction:
+class AbortedTransaction(NamedTuple):
     """From its first record to its marker, at `last_offset`."""
 
     producer_id: int
@@ -28,33 +31,81 @@ class AbortedTransaction:
     last_stable_offset: int  # what a reader of committed records could see once it had ended
 
 
+class AbortedIndex:
+    """The entries of one segment as they lie in its file; decoded when somebody asks."""
+
+    __slots__ = ("_entries", "_saved_bytes")
+
+    def __init__(self, entries: bytes = b"") -> None:
+        """Raises `MalformedAbortedIndex`."""
+        if len(entries) % _ENTRY.size:
+            raise MalformedAbortedIndex(f"{len(entries)} bytes are no whole number of entries")
+        if any(entries[:: _ENTRY.size]) or any(entries[1 :: _ENTRY.size]):
+            raise MalformedAbortedIndex("an entry is of a version that is unknown")
+        self._entries = bytearray(entries)
+        self._saved_bytes = len(entries)
+
+    @classmethod
+    def read(cls, filesystem: FileSystem, path: str) -> Self:
+        """Without a file nothing was aborted; raises `MalformedAbortedIndex`."""
+        try:
+            return cls(read_file(filesystem, path))
+        except FileNotFoundError:
+            return cls()
+
+    def __len__(self) -> int:
+        return len(self._entries) // _ENTRY.size
+
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        for _, producer_id, first, last, stable in _ENTRY.iter_unpack(bytes(self._entries)):
+            yield AbortedTransaction(producer_id, first, last, stable)
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        self._entries += encode_aborted((transaction,))
+
+    def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
+        """Adds those that have records between the offsets.
+
+        Returns whether these are all: what ended later than `end_offset` may still be told by
+        the following segments.
+        """
+        entries = memoryview(self._entries)[self._count_before(start_offset) * _ENTRY.size :]
+        for _, producer_id, first, last, stable in _ENTRY.iter_unpack(entries):
+            if first < end_offset:
+                found.append(AbortedTransaction(producer_id, first, last, stable))
+            if stable >= end_offset:
+                return True  # what ended after this one has begun after `end_offset`
+        return False
+
+    def _count_before(self, offset: int) -> int:
+        """How many have their marker before this offset."""
+        return bisect_left(range(len(self)), offset, key=self._last_offset)
+
+    def _last_offset(self, number: int) -> int:
+        (last_offset,) = _LAST_OFFSET.unpack_from(self._entries, number * _ENTRY.size)
+        return int(last_offset)
+
+    @property
+    def is_saved(self) -> bool:
+        return self._saved_bytes == len(self._entries)
+
+    def save(self, filesystem: FileSystem, path: str) -> None:
+        """Puts on disk what is not there yet."""
+        if self.is_saved:
+            return
+        descriptor = filesystem.open(path)
+        try:
+            rest = bytes(self._entries[self._saved_bytes :])
+            write_fully(filesystem, descriptor, rest, self._saved_bytes)
+        finally:
+            filesystem.close(descriptor)
+        self._saved_bytes = len(self._entries)
+
+
 def encode_aborted(transactions: Iterable[AbortedTransaction]) -> bytes:
-    return b"".join(
-        _ENTRY.pack(
-            ABORTED_INDEX_VERSION,
-            it.producer_id,
-            it.first_offset,
-            it.last_offset,
-            it.last_stable_offset,
-        )
-        for it in transactions
-    )
+    return b"".join(_ENTRY.pack(ABORTED_INDEX_VERSION, *it) for it in transactions)
 
 
 def decode_aborted(data: bytes) -> list[AbortedTransaction]:
     """Raises `MalformedAbortedIndex`."""
-    if len(data) % _ENTRY.size:
-        raise MalformedAbortedIndex(f"{len(data)} bytes are no whole number of entries")
-    transactions = []
-    for version, producer_id, first, last, stable in _ENTRY.iter_unpack(data):
-        if version != ABORTED_INDEX_VERSION:
-            raise MalformedAbortedIndex(f"version {version} is unknown")
-        transactions.append(
-            AbortedTransaction(
-                producer_id=producer_id,
-                first_offset=first,
-                last_offset=last,
-                last_stable_offset=stable,
-            )
-        )
-    return transactions
+    return list(AbortedIndex(data))

@@ -6,8 +6,9 @@ All are Kafka's: offset checkpoints count their lines, the others name their val
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self, TypeAlias
+
+from pykbroker_protocol.late_dataclass import dataclass
 
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_FILE = "log-start-offset-checkpoint"

@@ -1,7 +1,8 @@
 """The settings of one log, named as Kafka names them; -1 stands for unlimited."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from pykbroker_protocol.late_dataclass import dataclass, field
 
 UNLIMITED = -1
 FOREVER_MS = 2**63 - 1
@@ -41,14 +42,15 @@ class LogConfiguration:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = FOREVER_MS
     delete_retention_ms: int = DAY_MS
+    segment_ms_max: int = field(init=False)
+    """How long a segment is written to; asked at every append."""
 
     @property
     def is_compacted(self) -> bool:
         return CleanupPolicy.COMPACT in self.cleanup_policy
 
-    @property
-    def segment_ms_max(self) -> int:
-        """How long a segment is written to: what shall be compacted in time must be sealed."""
-        if self.is_compacted:
-            return min(self.segment_ms, self.max_compaction_lag_ms)
-        return self.segment_ms
+    def __post_init__(self) -> None:
+        written_to_ms = self.segment_ms
+        if self.is_compacted:  # what shall be compacted in time must be sealed
+            written_to_ms = min(self.segment_ms, self.max_compaction_lag_ms)
+        object.__setattr__(self, "segment_ms_max", written_to_ms)

@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 from typing import NamedTuple
 
-from pykbroker_storage.filesystem import FileSystem
+from pykbroker_storage.filesystem import IS_WINDOWS, FileSystem
 
 DELETED_SUFFIX = ".deleted"
 
@@ -34,8 +34,15 @@ class PendingDeletions:
     def bury_file(self, path: str, due_ms: int) -> None:
         """Takes away the file's name, if there is such a file."""
         with suppress(FileNotFoundError):
-            self._filesystem.rename(path, path + DELETED_SUFFIX)
-            self._doomed.append(_Doomed(due_ms, path + DELETED_SUFFIX, is_directory=False))
+            try:
+                self._filesystem.rename(path, path + DELETED_SUFFIX)
+            except PermissionError:
+                if not IS_WINDOWS:
+                    raise
+                # There a file is not renamed while it is being read: it goes when it no longer is.
+                self._doomed.append(_Doomed(due_ms, path, is_directory=False))
+            else:
+                self._doomed.append(_Doomed(due_ms, path + DELETED_SUFFIX, is_directory=False))
 
     def doom_directory(self, path: str, due_ms: int) -> None:
         """A directory of files only, already renamed."""
@@ -49,13 +56,22 @@ class PendingDeletions:
             if doomed.due_ms > now_ms:
                 self._doomed.append(doomed)
                 continue
-            if doomed.is_directory:
-                remove_tree(self._filesystem, doomed.path)
+            try:
+                self._remove(doomed)
+            except PermissionError:
+                if not IS_WINDOWS:
+                    raise
+                self._doomed.append(doomed)
             else:
-                with suppress(FileNotFoundError):
-                    self._filesystem.unlink(doomed.path)
-            swept += 1
+                swept += 1
         return swept
+
+    def _remove(self, doomed: _Doomed) -> None:
+        if doomed.is_directory:
+            remove_tree(self._filesystem, doomed.path)
+        else:
+            with suppress(FileNotFoundError):
+                self._filesystem.unlink(doomed.path)
 
 
 def remove_tree(filesystem: FileSystem, directory: str) -> None:

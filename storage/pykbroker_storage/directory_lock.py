@@ -1,8 +1,15 @@
 """Keeps a second broker out of a log directory, be it another process or this one."""
 
-import fcntl
 import os
 from typing import Self
+
+from pykbroker_storage import elsewhere
+from pykbroker_storage.filesystem import FILE_MODE, READ_WRITE_CREATE
+
+try:
+    import fcntl
+except ImportError:  # Windows has other locks
+    fcntl = None  # type: ignore[assignment]  # there is none
 
 LOCK_FILE = ".lock"
 
@@ -22,9 +29,9 @@ class DirectoryLock:
         path = f"{os.path.realpath(directory)}/{LOCK_FILE}"
         if path in _held:
             raise AlreadyLocked(path)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, READ_WRITE_CREATE, FILE_MODE)
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(descriptor)
         except (BlockingIOError, PermissionError) as refusal:
             os.close(descriptor)
             raise AlreadyLocked(path) from refusal
@@ -39,3 +46,11 @@ class DirectoryLock:
         if self._path in _held:
             _held.remove(self._path)
             os.close(self._descriptor)
+
+
+def lock_file(descriptor: int) -> None:
+    """Raises BlockingIOError or PermissionError if somebody has it."""
+    if fcntl is None:
+        elsewhere.take_byte(descriptor)
+    else:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

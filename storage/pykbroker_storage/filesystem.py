@@ -6,10 +6,17 @@
 import errno
 import mmap
 import os
+import sys
 from collections.abc import Callable
 
-READ_WRITE_CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+from pykbroker_storage import elsewhere
+
+# Not every system hands descriptors on, and one translates line ends unless told not to.
+READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+READ_WRITE = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+READ_WRITE_CREATE = READ_WRITE | os.O_CREAT
 FILE_MODE = 0o644
+IS_WINDOWS = sys.platform == "win32"
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -21,8 +28,10 @@ class DiskFull(OSError):
 class FileSystem:
     """The local disk. The hot calls are the bare functions of `os`: nothing stands between."""
 
-    pread: Callable[[int, int, int], bytes] = staticmethod(os.pread)
-    pwrite: Callable[[int, bytes | bytearray | memoryview, int], int] = staticmethod(os.pwrite)
+    pread: Callable[[int, int, int], bytes] = staticmethod(getattr(os, "pread", elsewhere.pread))
+    pwrite: Callable[[int, bytes | bytearray | memoryview, int], int] = staticmethod(
+        getattr(os, "pwrite", elsewhere.pwrite)
+    )
     ftruncate: Callable[[int, int], None] = staticmethod(os.ftruncate)
     fdatasync: Callable[[int], None] = staticmethod(getattr(os, "fdatasync", os.fsync))
     close: Callable[[int], None] = staticmethod(os.close)
@@ -32,10 +41,10 @@ class FileSystem:
         return os.open(path, READ_WRITE_CREATE, FILE_MODE)
 
     def open_existing(self, path: str) -> int:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return os.open(path, READ_WRITE)
 
     def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
-        return mmap.mmap(descriptor, size_bytes, prot=mmap.PROT_READ)
+        return mmap.mmap(descriptor, size_bytes, access=mmap.ACCESS_READ)
 
     def size_and_age(self, path: str) -> tuple[int, int]:
         """How many bytes a file has, and when it was last written (in ms since 1970)."""
@@ -64,7 +73,12 @@ class FileSystem:
 
     def sync_directory(self, path: str) -> None:
         """Makes the names in a directory survive a power cut, as `fdatasync` does the bytes."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(path, READ_ONLY)
+        except PermissionError:
+            if IS_WINDOWS:
+                return  # there a directory cannot be opened, and names are durable by themselves
+            raise
         try:
             os.fsync(descriptor)
         finally:
@@ -72,15 +86,29 @@ class FileSystem:
 
     def space_bytes(self, path: str) -> tuple[int, int]:
         """The size of the disk, and how much of it we may still use."""
+        if not hasattr(os, "statvfs"):
+            return elsewhere.space_bytes(path)
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
+    can_sync_all = hasattr(os, "sync")
 
     def sync_all(self) -> None:
         """Makes everything written so far durable, whoever wrote it."""
         os.sync()
 
 
+class FleetingDisk(FileSystem):
+    """The local disk for data that need not survive: nothing waits for the platters."""
+
+    fdatasync: Callable[[int], None] = staticmethod(lambda _: None)
+
+    def sync_directory(self, path: str) -> None: ...
+    def sync_all(self) -> None: ...
+
+
 LOCAL_DISK = FileSystem()
+FLEETING_DISK = FleetingDisk()
 
 
 def read_file(filesystem: FileSystem, path: str) -> bytes:

@@ -1,5 +1,6 @@
 """One partition's log: appended at its end by a single writer, read from any offset."""
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -7,11 +8,13 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch, iterate_batches
+from pykbroker_storage.aborted import AbortedTransaction, MalformedAbortedIndex
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.filesystem import LOCAL_DISK, DiskFull, FileSystem, directory_of, sync_file
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import load_producers, save_leader_epochs, save_producers
+from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.recovery import LoadedLog, load
 from pykbroker_storage.retention import count_expired
 from pykbroker_storage.rolling import is_roll_due
@@ -20,6 +23,8 @@ from pykbroker_storage.segments import Segments
 from pykbroker_storage.stamping import stamp_batches
 from pykbroker_storage.time_lookup import TimedOffset, first_at_or_after, latest_record
 from pykbroker_storage.verification import walk
+
+logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 # What a log alone, outside of a log directory, holds open.
@@ -34,10 +39,13 @@ class LogClosed(Exception):
     """The log was closed or deleted; whoever holds it should look its partition up again."""
 
 
-class Appended(NamedTuple):
+class Written(NamedTuple):
+    """Where records have come to lie, in a log that starts where it does."""
+
     first_offset: int
     last_offset: int
-    log_append_time_ms: int = NO_TIMESTAMP  # -1 unless the topic says LogAppendTime
+    log_append_time_ms: int  # -1 unless the topic says LogAppendTime
+    log_start_offset: int
 
 
 class Log:
@@ -126,10 +134,9 @@ class Log:
         self,
         records: bytearray | memoryview,
         batches: Sequence[RecordBatch],
-        *,
         leader_epoch: int,
         now_ms: int,
-    ) -> Appended:
+    ) -> Written:
         """The leader's append: gives whole, validated batches their offsets, in place.
 
         When it returns they are in the log; an exception leaves the log as it was. But if it
@@ -140,18 +147,12 @@ class Log:
             log_append_time_ms = now_ms
         first_offset = self.log_end_offset
         next_offset = stamp_batches(
-            records,
-            batches,
-            base_offset=first_offset,
-            leader_epoch=leader_epoch,
-            log_append_time_ms=log_append_time_ms,
+            records, batches, first_offset, leader_epoch, log_append_time_ms
         )
         self._write(records, batches, now_ms)
-        return Appended(first_offset, next_offset - 1, log_append_time_ms)
+        return Written(first_offset, next_offset - 1, log_append_time_ms, self.log_start_offset)
 
-    def append_replicated(
-        self, records: bytes | bytearray | memoryview, *, now_ms: int
-    ) -> Appended:
+    def append_replicated(self, records: bytes | bytearray | memoryview, *, now_ms: int) -> Written:
         """The follower's append: the batches have their offsets and epochs already."""
         batches = list(iterate_batches(records))
         offset = self.log_end_offset
@@ -159,26 +160,34 @@ class Log:
             assert batch.base_offset >= offset, f"offset {batch.base_offset} is behind {offset}"
             offset = batch.next_offset
         self._write(records, batches, now_ms)
-        return Appended(batches[0].base_offset, offset - 1)
+        return Written(batches[0].base_offset, offset - 1, NO_TIMESTAMP, self.log_start_offset)
 
     def _write(
         self, records: bytes | bytearray | memoryview, batches: Sequence[RecordBatch], now_ms: int
     ) -> None:
         if self._closed:
             raise LogClosed(self.directory)
-        if is_roll_due(self._segments.active, self.configuration, len(records), batches, now_ms):
-            self._begin_segment(batches[0].base_offset, now_ms)
-        for batch in batches:
-            if 0 <= batch.partition_leader_epoch != self.leader_epochs.latest_epoch:
-                self._begin_epoch(batch.partition_leader_epoch, batch.base_offset)
+        configuration = self.configuration
         active = self._segments.active
-        active.append(records, batches, self.configuration.index_interval_bytes)
+        if is_roll_due(active, configuration, len(records), batches[-1], now_ms):
+            self._begin_segment(batches[0].base_offset, now_ms)
+            active = self._segments.active
+        latest_epoch = self.leader_epochs.latest_epoch
+        for batch in batches:
+            epoch = batch.partition_leader_epoch
+            if epoch != latest_epoch and epoch >= 0:
+                self._begin_epoch(epoch, batch.base_offset)
+                latest_epoch = epoch
+        active.append(records, batches, configuration.index_interval_bytes)
         for batch in batches:
             if batch.producer_id != NO_PRODUCER_ID:
-                self.producers.update(batch)
-        self.log_end_offset = active.next_offset
+                ended = self.producers.update(batch)
+                if ended is not None and ended.is_aborted:
+                    self._segments.note_aborted(ended.as_aborted())
+                    self._names_flushed = False
+        self.log_end_offset = end_offset = active.next_offset
         self._changed = True
-        if self.log_end_offset - self.recovery_point >= self.configuration.flush_messages:
+        if end_offset - self.recovery_point >= configuration.flush_messages:
             self.flush()
 
     def _begin_epoch(self, epoch: int, start_offset: int) -> None:
@@ -233,6 +242,17 @@ class Log:
     def latest_timestamp_record(self) -> TimedOffset | None:
         """The record with the largest timestamp, the first of several."""
         return latest_record(self._segments, self.log_start_offset)
+
+    def aborted_transactions(
+        self, start_offset: int, end_offset: int
+    ) -> Sequence[AbortedTransaction]:
+        """Those that have records between the offsets: readers of committed ones skip these."""
+        try:
+            return self._segments.aborted_transactions(start_offset, end_offset)
+        except MalformedAbortedIndex as problem:
+            logger.warning("%s: aborted transactions are noted anew: %s", self.directory, problem)
+            self._load_producers(aborted_from=self._segments.base_offset)
+            return self._segments.aborted_transactions(start_offset, end_offset)
 
     def verify(self) -> Iterator[str]:
         """Reads everything; one sentence per segment about the first bad batch in it."""
@@ -335,12 +355,15 @@ class Log:
         self.log_end_offset = self._segments.active.next_offset
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
-        self.producers = load_producers(
-            self._filesystem, self.directory, list(self._segments), self.log_start_offset
-        )
+        self.producers = self._load_producers(aborted_from=self._segments.active.base_offset)
         self.leader_epochs.truncate_from_end(self.log_end_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self._save_leader_epochs()
+
+    def _load_producers(self, *, aborted_from: int) -> ProducerStates:
+        return load_producers(
+            self._filesystem, self.directory, list(self._segments), aborted_from=aborted_from
+        )
 
     def _delete_oldest(self, count: int, now_ms: int) -> None:
         if count:

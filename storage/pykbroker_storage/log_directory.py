@@ -138,6 +138,10 @@ class LogDirectory:
         # Last, for until here nothing has changed: the next stop must be clean anew.
         self.was_clean, self.previous_broker_epoch = take_clean_shutdown(self._filesystem, path)
 
+    @property
+    def filesystem(self) -> FileSystem:
+        return self._filesystem
+
     # --- the logs
 
     def partitions(self) -> list[TopicPartition]:
@@ -292,7 +296,8 @@ class LogDirectory:
     def _close_logs(self) -> bool:
         """One log that cannot be closed keeps no other from it, but the end is not clean."""
         opened = list(self._opened())
-        at_once = sum(log.is_changed for _, log in opened) > SYNC_EACH_MAX
+        changed = sum(log.is_changed for _, log in opened)
+        at_once = changed > SYNC_EACH_MAX and self._filesystem.can_sync_all
         failed = []
         for partition, log in opened:
             try:

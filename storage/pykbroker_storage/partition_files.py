@@ -20,16 +20,24 @@ logger = logging.getLogger(__name__)
 
 
 def load_producers(
-    filesystem: FileSystem, directory: str, segments: Sequence[Segment], log_start_offset: int
+    filesystem: FileSystem,
+    directory: str,
+    segments: Sequence[Segment],
+    *,
+    aborted_from: int | None = None,
 ) -> ProducerStates:
     """What each idempotent producer wrote last: the newest good snapshot and the batches since.
 
-    After a clean end the snapshot is of the log's end and no batch is read.
+    After a clean end the snapshot is of the log's end and no batch is read. Without one all that
+    is left is read, even before the log's start, so that a restart forgets nobody. Segments from
+    the offset `aborted_from` on have their aborted transactions noted anew.
     """
     log_end_offset = segments[-1].next_offset
     producers = ProducerStates()
-    from_offset = log_start_offset
+    from_offset = segments[0].base_offset
     for offset in reversed(_tidy_snapshots(filesystem, directory, segments, log_end_offset)):
+        if aborted_from is not None and offset > aborted_from:
+            continue
         path = snapshot_path(directory, offset)
         try:
             producers = ProducerStates.decode(read_file(filesystem, path))
@@ -39,16 +47,28 @@ def load_producers(
         else:
             from_offset = offset
             break
-    _replay(segments, from_offset, producers)
+    _replay(segments, from_offset, producers, aborted_from)
     return producers
 
 
-def _replay(segments: Sequence[Segment], from_offset: int, producers: ProducerStates) -> None:
+def _replay(
+    segments: Sequence[Segment],
+    from_offset: int,
+    producers: ProducerStates,
+    aborted_from: int | None,
+) -> None:
     for segment in segments:
+        notes_aborted = aborted_from is not None and segment.base_offset >= aborted_from
+        if notes_aborted:
+            segment.forget_aborted()
         if segment.next_offset > from_offset and segment.size_bytes:
             position = segment.position_of(from_offset)
             for batch in iterate_batches(segment.file.view_all()[position:]):
-                producers.update(batch)
+                ended = producers.update(batch)
+                if notes_aborted and ended is not None and ended.is_aborted:
+                    segment.note_aborted(ended.as_aborted())
+        if notes_aborted:
+            segment.save_aborted()
 
 
 def save_producers(

@@ -2,9 +2,9 @@
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,

@@ -5,14 +5,15 @@ follows from the log; a snapshot spares reading the log again from its start.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
 from typing import Self
 
 from pykbroker_protocol.errors import Refusal
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch
 from pykbroker_protocol.records.control import EndTransactionMarker, decode_marker
 from pykbroker_protocol.records.crc32c import checksum
+from pykbroker_storage.aborted import AbortedTransaction
 from pykbroker_storage.producer import NO_OFFSET, Duplicate, Producer
 
 STRICT_EPOCHS_SINCE = 2  # the transaction.version in which every marker has a new epoch
@@ -27,6 +28,14 @@ class CompletedTransaction:
     last_offset: int
     is_aborted: bool
     last_stable_offset: int  # as of the marker: what a reader of committed records could see
+
+    def as_aborted(self) -> AbortedTransaction:
+        return AbortedTransaction(
+            producer_id=self.producer_id,
+            first_offset=self.first_offset,
+            last_offset=self.last_offset,
+            last_stable_offset=self.last_stable_offset,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +119,18 @@ class ProducerStates:
             producer.transaction_first_offset = first_offset
             self._open[first_offset] = batch.producer_id
         return None
+
+    def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has written here, in this epoch, and its transaction is open."""
+        producer = self._producers.get(producer_id)
+        return (
+            producer is not None
+            and producer.transaction_first_offset != NO_OFFSET
+            and producer.epoch == producer_epoch
+        )
+
+    def __contains__(self, producer_id: int) -> bool:
+        return producer_id in self._producers
 
     @property
     def first_unstable_offset(self) -> int | None:

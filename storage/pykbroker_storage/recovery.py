@@ -1,9 +1,9 @@
 """Brings a log back from its directory: quickly after a clean end, batch by batch after a crash."""
 
 import logging
-from dataclasses import dataclass
 from itertools import pairwise
 
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.batch_scan import CorruptLog
@@ -17,7 +17,8 @@ from pykbroker_storage.partition_files import (
     save_leader_epochs,
 )
 from pykbroker_storage.producer_state import ProducerStates
-from pykbroker_storage.segment import Segment, create_segment, open_segment
+from pykbroker_storage.segment import Segment
+from pykbroker_storage.segment_origins import create_segment, open_segment
 from pykbroker_storage.verification import Damage, walk
 
 logger = logging.getLogger(__name__)
@@ -49,8 +50,9 @@ def load(
     segments = _find_segments(directory, open_files)
     epochs = load_leader_epochs(filesystem, directory)
     is_intact = was_clean and bool(segments) and _find_end(segments[-1])
+    aborted_from = None
     if segments and not is_intact:
-        _check_segments(segments, recovery_point, epochs, configuration)
+        aborted_from = _check_segments(segments, recovery_point, epochs, configuration)
     if segments and segments[-1].next_offset < log_start_offset:
         _forget_all(segments, log_start_offset)
     if not segments:
@@ -67,7 +69,7 @@ def load(
         log_start_offset=log_start_offset,
         recovery_point=min(recovery_point, segments[-1].next_offset),
         leader_epochs=epochs,
-        producers=load_producers(filesystem, directory, segments, log_start_offset),
+        producers=load_producers(filesystem, directory, segments, aborted_from=aborted_from),
         was_changed=not is_intact,
     )
 
@@ -96,14 +98,20 @@ def _check_segments(
     recovery_point: int,
     epochs: LeaderEpochs,
     configuration: LogConfiguration,
-) -> None:
-    """Checks what was not known to be durable; what follows the first bad batch is cut."""
+) -> int | None:
+    """Checks what was not known to be durable; what follows the first bad batch is cut.
+
+    Returns from where on the aborted transactions are to be noted anew; None if nowhere.
+    """
+    aborted_from = None
     has_gaps = CleanupPolicy.COMPACT in configuration.cleanup_policy
     for number, segment in enumerate(segments):
         following = segments[number + 1] if segment.is_sealed else None
         if following and following.base_offset <= recovery_point:
             continue
-        damage = check_and_index(segment, epochs, configuration.index_interval_bytes)
+        damage, has_markers = check_and_index(segment, epochs, configuration.index_interval_bytes)
+        if aborted_from is None and has_markers:
+            aborted_from = segment.base_offset
         if following:
             segment.finish()
             segment.seal()
@@ -111,7 +119,8 @@ def _check_segments(
                 damage = _missing_end(segment, following.base_offset)
         if damage is not None:
             _cut(segments, number, damage)
-            return
+            break
+    return aborted_from
 
 
 def _missing_end(segment: Segment, expected_offset: int) -> Damage | None:
@@ -124,21 +133,29 @@ def _missing_end(segment: Segment, expected_offset: int) -> Damage | None:
 
 def check_and_index(
     segment: Segment, epochs: LeaderEpochs, index_interval_bytes: int
-) -> Damage | None:
-    """Reads every batch, fills the indexes, notes new epochs; tells of the first bad batch."""
+) -> tuple[Damage | None, bool]:
+    """Reads every batch, fills the indexes, notes new epochs.
+
+    Returns the first bad batch, and whether there are markers of transactions.
+    """
+    has_markers = False
 
     def take(batch: RecordBatch, position: int) -> None:
+        nonlocal has_markers
+        has_markers |= batch.is_control
         if 0 <= batch.partition_leader_epoch != epochs.latest_epoch:
             epochs.assign(batch.partition_leader_epoch, batch.base_offset)
         segment.account(batch, position, index_interval_bytes)
         segment.next_offset = batch.next_offset
 
+    segment.forget_aborted()
     segment.begin_indexes()
     damage = walk(segment, segment.size_bytes, take)
     if damage is not None and damage.is_found_late:
         segment.begin_indexes()
         walk(segment, damage.position, take)
-    return damage
+    segment.trust()  # what is damaged is cut
+    return damage, has_markers
 
 
 def _cut(segments: list[Segment], number: int, damage: Damage) -> None:

@@ -7,8 +7,10 @@ from struct import Struct
 from typing import NamedTuple
 
 from pykbroker_protocol.records.batch import RecordBatch
-from pykbroker_storage.batch_scan import first_batch
-from pykbroker_storage.filesystem import sync_file, write_file
+from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedIndex, AbortedTransaction
+from pykbroker_storage.batch_scan import CorruptLog, first_batch
+from pykbroker_storage.filesystem import sync_file
+from pykbroker_storage.first_reading import FirstReading
 from pykbroker_storage.index import MalformedIndex
 from pykbroker_storage.mapped_file import MappedFile, OpenFiles
 from pykbroker_storage.segment_indexes import (
@@ -22,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 LOG_SUFFIX = ".log"
-INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, ".txnindex")
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, ".snapshot")
 # Where readers and the writer lately stood; readers come back to exactly these offsets.
 BOUNDARIES_MAX = 32
@@ -49,7 +51,9 @@ class Segment:
     """The bounds: every offset in it is >= `base_offset` and < `next_offset`."""
 
     __slots__ = (
+        "_aborted",
         "_boundaries",
+        "_first_reading",
         "_first_timestamp_ms",
         "_indexes",
         "_open_files",
@@ -83,6 +87,8 @@ class Segment:
         self.is_sealed = False
         # None until needed: most sealed segments are never read again.
         self._indexes: SegmentIndexes | None = None
+        self._aborted: AbortedIndex | None = None
+        self._first_reading: FirstReading | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -102,15 +108,15 @@ class Segment:
         for batch in batches:
             self.account(batch, position, index_interval_bytes)
             position += batch.size_bytes
-        self.next_offset = batches[-1].next_offset
-        self._remember(self.next_offset, position)
+        self.next_offset = next_offset = batches[-1].next_offset
+        self._remember(next_offset, position)
 
     def account(self, batch: RecordBatch, position: int, index_interval_bytes: int) -> None:
         """Takes the batch at `position`, the next one, into indexes and largest timestamp."""
         if batch.max_timestamp > self.max_timestamp_ms:
             self.max_timestamp_ms = batch.max_timestamp
             self.max_timestamp_offset = batch.last_offset
-        indexes = self.indexes
+        indexes = self._indexes or self.indexes
         if indexes.unindexed_bytes > index_interval_bytes:
             indexes.note(
                 batch.last_offset - self.base_offset,
@@ -119,6 +125,12 @@ class Segment:
                 self.max_timestamp_offset - self.base_offset,
             )
         indexes.unindexed_bytes += batch.size_bytes
+
+    def note_aborted(self, transaction: AbortedTransaction) -> None:
+        """Its marker is the last batch; where the disk refuses, `finish` tries again."""
+        self.aborted.append(transaction)
+        with suppress(OSError):
+            self.aborted.save(self._open_files.filesystem, self.path(ABORTED_INDEX_SUFFIX))
 
     def read(
         self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool
@@ -130,11 +142,35 @@ class Segment:
             end, next_offset = self._cut(
                 start, start + bytes_max, first_batch_whole=first_batch_whole
             )
+        if self._first_reading is not None and start < end:
+            end, next_offset = self._as_far_as_good(start, end, next_offset)
         if start >= end:
             return None
         if next_offset not in self._boundaries:
             self._remember(next_offset, end)
         return LogSlice(self.file.view(start, end), next_offset)
+
+    def check_when_read(self) -> None:
+        """Its bytes have lain on the disk, and nobody knows what has become of them."""
+        self._first_reading = FirstReading(self.size_bytes)
+
+    def trust(self) -> None:
+        """All of it has just been checked."""
+        self._first_reading = None
+
+    def _as_far_as_good(self, start: int, end: int, next_offset: int) -> tuple[int, int]:
+        """Where the good batches end, and the offset after them; raises `CorruptLog` if none is."""
+        assert self._first_reading is not None
+        bad = self._first_reading.first_bad(self.file, start, end)
+        if self._first_reading.is_over:
+            self._first_reading = None
+        if bad is None:
+            return end, next_offset
+        if bad == start:
+            raise CorruptLog(f"{self.file.path}: the batch at position {bad} is damaged")
+        last_good = first_batch(self.file, start, ending_after=bad - 1)
+        assert last_good is not None, "something good lies before the damage"
+        return bad, last_good.last_offset + 1
 
     def position_of(self, offset: int) -> int:
         """Where the batch with this offset, or the next one kept, starts; else the end."""
@@ -191,7 +227,10 @@ class Segment:
         self.find_end()
 
     def flush_records(self) -> None:
+        """And what is known of them that the next start after a crash would not look up again."""
         sync_file(self._open_files.filesystem, self.file.path)
+        with suppress(FileNotFoundError):  # most segments have none
+            sync_file(self._open_files.filesystem, self.path(ABORTED_INDEX_SUFFIX))
 
     def flush_indexes(self) -> None:
         sync_file(self._open_files.filesystem, self.path(".index"))
@@ -201,6 +240,7 @@ class Segment:
         """Makes the files complete: cuts what a failed append may have left, keeps the indexes."""
         self.file.cut_leftover()
         self.write_indexes()
+        self.save_aborted()
 
     def seal(self) -> None:
         """Nothing will be appended any longer."""
@@ -262,6 +302,24 @@ class Segment:
         """Frees the memory; they are read again when needed."""
         if self.is_sealed:
             self._indexes = None
+            if self._aborted and self._aborted.is_saved:
+                self._aborted = None
+
+    @property
+    def aborted(self) -> AbortedIndex:
+        """The transactions whose marker is here; raises `MalformedAbortedIndex`."""
+        if self._aborted is None:
+            path = self.path(ABORTED_INDEX_SUFFIX)
+            self._aborted = AbortedIndex.read(self._open_files.filesystem, path)
+            if self._aborted and self.is_sealed:
+                self._open_files.recent_indexes.admit(self)
+        return self._aborted
+
+    def forget_aborted(self) -> None:
+        """Whoever reads the log again will note them."""
+        with suppress(FileNotFoundError):
+            self._open_files.filesystem.unlink(self.path(ABORTED_INDEX_SUFFIX))
+        self._aborted = AbortedIndex()
 
     def begin_indexes(self) -> None:
         """Starts both indexes empty: for a new segment, or before a scan that fills them."""
@@ -274,6 +332,13 @@ class Segment:
         """Puts the indexes on disk; the last time entry speaks for the whole segment."""
         self._note_max_timestamp()
         self.indexes.write(self._open_files.filesystem, self._stem)
+
+    def save_aborted(self) -> None:
+        """What the disk refused before; the flushes that are over did not find it."""
+        if self._aborted is not None and not self._aborted.is_saved:
+            path = self.path(ABORTED_INDEX_SUFFIX)
+            self._aborted.save(self._open_files.filesystem, path)
+            sync_file(self._open_files.filesystem, path)
 
     def close(self) -> None:
         self._open_files.recent_indexes.forget(self)
@@ -332,42 +397,3 @@ class Segment:
         if first_outside.position == start and first_batch_whole:
             return first_outside.end, first_outside.last_offset + 1
         return first_outside.position, first_outside.base_offset
-
-
-def create_segment(directory: str, base_offset: int, open_files: OpenFiles, now_ms: int) -> Segment:
-    segment = Segment(
-        directory, base_offset, size_bytes=0, created_ms=now_ms, open_files=open_files
-    )
-    write_file(open_files.filesystem, segment.file.path, b"")
-    return segment
-
-
-def compacted_segment(
-    directory: str, sources: Sequence[Segment], left: LeftOver, open_files: OpenFiles
-) -> Segment:
-    """What is left of several segments, in one that reaches as far as they did."""
-    segment = Segment(
-        directory,
-        sources[0].base_offset,
-        size_bytes=left.size_bytes,
-        created_ms=sources[-1].created_ms,
-        open_files=open_files,
-    )
-    segment.next_offset = sources[-1].next_offset
-    segment.max_timestamp_ms = left.max_timestamp_ms
-    segment.max_timestamp_offset = left.max_timestamp_offset
-    segment.is_sealed = True
-    return segment
-
-
-def open_segment(directory: str, base_offset: int, open_files: OpenFiles) -> Segment:
-    """A segment that is there; where it ends is not known yet."""
-    path = f"{directory}/{base_offset:020d}.log"
-    size_bytes, modified_ms = open_files.filesystem.size_and_age(path)
-    return Segment(
-        directory,
-        base_offset,
-        size_bytes=size_bytes,
-        created_ms=modified_ms,
-        open_files=open_files,
-    )

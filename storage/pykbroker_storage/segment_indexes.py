@@ -44,8 +44,9 @@ class SegmentIndexes:
 
     def is_full(self, segment_index_bytes: int) -> bool:
         """One time entry is kept free: closing the segment writes it."""
-        return (
-            len(self.offsets) >= segment_index_bytes // OFFSET_ENTRY_BYTES
+        entries = len(self.offsets)
+        return entries >= segment_index_bytes // TIME_ENTRY_BYTES - 2 and (
+            entries >= segment_index_bytes // OFFSET_ENTRY_BYTES
             or len(self.times) >= segment_index_bytes // TIME_ENTRY_BYTES - 1
         )
 

@@ -3,7 +3,9 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedTransaction
 from pykbroker_storage.deletion import PendingDeletions
+from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.retention import SegmentAge
 from pykbroker_storage.segment import (
@@ -11,16 +13,22 @@ from pykbroker_storage.segment import (
     LeftOver,
     LogSlice,
     Segment,
-    compacted_segment,
-    create_segment,
 )
+from pykbroker_storage.segment_origins import compacted_segment, create_segment
 from pykbroker_storage.swap import announce, settle, take_away_originals
 
 
 class Segments:
     """There is always one; `active` is the last."""
 
-    __slots__ = ("_directory", "_list", "_open_files", "_pending_deletions", "active")
+    __slots__ = (
+        "_aborted_upto",
+        "_directory",
+        "_list",
+        "_open_files",
+        "_pending_deletions",
+        "active",
+    )
 
     def __init__(
         self,
@@ -35,6 +43,8 @@ class Segments:
         self._open_files = open_files
         self._pending_deletions = pending_deletions
         self.active = segments[-1]
+        # No segment behind this one has aborted transactions; None until somebody asks.
+        self._aborted_upto: int | None = None
 
     def __len__(self) -> int:
         return len(self._list)
@@ -68,6 +78,23 @@ class Segments:
                     first_batch_whole=first_batch_whole,
                 )
         return None
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Their markers may lie in later segments; raises `MalformedAbortedIndex`."""
+        if self._aborted_upto is None:
+            self._aborted_upto = last_with_aborted(self._open_files.filesystem, self._directory)
+        found: list[AbortedTransaction] = []
+        for segment in self.since(start_offset):
+            if segment.base_offset > self._aborted_upto or segment.aborted.collect(
+                start_offset, end_offset, found
+            ):
+                break
+        return found
+
+    def note_aborted(self, transaction: AbortedTransaction) -> None:
+        """Its marker is the last batch."""
+        self.active.note_aborted(transaction)
+        self._aborted_upto = self.active.base_offset
 
     def since(self, offset: int) -> Sequence[Segment]:
         """From the one that would hold `offset` on."""
@@ -158,3 +185,13 @@ class Segments:
         segment.close()
         for suffix in SEGMENT_SUFFIXES:
             self._pending_deletions.bury_file(segment.path(suffix), due_ms)
+
+
+def last_with_aborted(filesystem: FileSystem, directory: str) -> int:
+    """The base offset of the last segment that has an index of aborted transactions; -1: none."""
+    stems = (
+        name.removesuffix(ABORTED_INDEX_SUFFIX)
+        for name in filesystem.list_directory(directory)
+        if name.endswith(ABORTED_INDEX_SUFFIX)
+    )
+    return max((int(stem) for stem in stems if stem.isdecimal()), default=-1)

@@ -6,7 +6,6 @@ from pykbroker_protocol.records.batch import (
     LOG_APPEND_TIME_FLAG,
     NO_TIMESTAMP,
     RecordBatch,
-    stamp,
     stamp_log_append_time,
 )
 
@@ -14,7 +13,6 @@ from pykbroker_protocol.records.batch import (
 def stamp_batches(
     records: bytearray | memoryview,
     batches: Sequence[RecordBatch],
-    *,
     base_offset: int,
     leader_epoch: int,
     log_append_time_ms: int,
@@ -22,9 +20,7 @@ def stamp_batches(
     """In the bytes and in the batches read from them alike; returns the offset after the last."""
     position = 0
     for batch in batches:
-        stamp(records, position, base_offset=base_offset, partition_leader_epoch=leader_epoch)
-        batch.base_offset = base_offset
-        batch.partition_leader_epoch = leader_epoch
+        batch.place(base_offset, leader_epoch)
         if log_append_time_ms != NO_TIMESTAMP:
             stamp_log_append_time(records, position, log_append_time_ms)
             batch.max_timestamp = log_append_time_ms

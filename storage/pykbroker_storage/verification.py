@@ -1,8 +1,8 @@
 """Reads a segment batch by batch and tells of the first that is not good."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.index import RELATIVE_OFFSET_MAX

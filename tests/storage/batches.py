@@ -7,7 +7,7 @@ from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
-from pykbroker_storage.log import Appended, Log
+from pykbroker_storage.log import Log, Written
 from pykbroker_storage.mapped_file import OpenFiles
 
 NOW = 1_700_000_000_000
@@ -66,13 +66,13 @@ def append(
     now_ms: int = NOW,
     producer_id: int = -1,
     base_sequence: int = -1,
-) -> Appended:
+) -> Written:
     """One batch of these records."""
     records = batch_bytes(
         values, timestamp=timestamp, producer_id=producer_id, base_sequence=base_sequence
     )
     batches = list(iterate_batches(records))
-    return log.append(records, batches, leader_epoch=leader_epoch, now_ms=now_ms)
+    return log.append(records, batches, leader_epoch, now_ms)
 
 
 def batches_from(log: Log, offset: int, end_offset: int | None = None) -> Iterator[RecordBatch]:

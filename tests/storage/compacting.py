@@ -9,7 +9,14 @@ from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_protocol.records.control import EndTransactionMarker, marker_batch
-from pykbroker_storage.compaction import Compaction, at_full_speed, find_cleanable
+from pykbroker_storage.compaction import (
+    Bounds,
+    Compaction,
+    Noted,
+    Rewriting,
+    find_cleanable,
+)
+from pykbroker_storage.compaction.pace import UNLIMITED, Pace
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
 from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.log import Log
@@ -75,7 +82,7 @@ def compact(
     now_ms: int = NOW,
     map_bytes_max: int = PLENTY,
     last_stable_offset: int | None = None,
-) -> Compaction:
+) -> Noted:
     """One whole round; everything appended is taken to be replicated."""
     log.producers.pass_high_watermark(log.log_end_offset)
     if last_stable_offset is None:
@@ -90,13 +97,13 @@ def compact(
         last_stable_offset=last_stable_offset,
         now_ms=now_ms,
     )
-    round_ = Compaction.begin(
-        log, cleanable, now_ms=now_ms, map_bytes_max=map_bytes_max, pace=at_full_speed()
-    )
-    round_.note_keys()
-    while (replacement := round_.write_next()) is not None:
-        round_.swap_in(replacement)
-    return round_
+    bounds = Bounds(map_bytes_max=map_bytes_max, bytes_per_second=UNLIMITED)
+    round_ = Compaction.begin(log, cleanable, now_ms=now_ms, bounds=bounds)
+    rewriting = Rewriting(round_.job, log.filesystem, Pace())
+    noted = rewriting.note_keys()
+    while (rewritten := rewriting.write_next()) is not None:
+        round_.swap_in(rewritten)
+    return noted
 
 
 def keyed_records(log: Log, offset: int = 0) -> list[tuple[int, bytes, bytes | None]]:

@@ -10,6 +10,7 @@ from pykbroker_storage.checkpoint import MetaProperties
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.log_directory import LogDirectory
 from tests.storage.batches import NOW, append, open_log, records_from
+from tests.storage.compacting import append_keyed, end_transaction
 
 BATCHES = 200
 
@@ -57,6 +58,23 @@ def test_the_dump_tool_reads_a_producer_snapshot(tmp_path: Path, apache_tools: A
     written_log(tmp_path / "log")
     dump = apache_tools.dump_log(tmp_path / "log" / f"{2 * BATCHES:020d}.snapshot")
     assert [int(found) for found in re.findall(r"producerId: (\d+)", dump)] == [0, 1, 2]
+
+
+def test_the_dump_tool_reads_an_index_of_aborted_transactions(
+    tmp_path: Path, apache_tools: ApacheTools
+) -> None:
+    log = open_log(tmp_path / "log")
+    for producer_id in (5, 6):
+        append_keyed(
+            log, [(b"k", b"v")] * 3, producer_id=producer_id, base_sequence=0, is_transactional=True
+        )
+    for producer_id in (6, 5):
+        end_transaction(log, producer_id, is_commit=False)
+    dump = apache_tools.dump_log(tmp_path / "log" / f"{0:020d}.txnindex")
+    assert dump.splitlines()[1:] == [
+        "version: 0 producerId: 6 firstOffset: 3 lastOffset: 6 lastStableOffset: 0",
+        "version: 0 producerId: 5 firstOffset: 0 lastOffset: 7 lastStableOffset: 8",
+    ]
 
 
 def consume(apache: ApacheKafka, topic: str, count: int) -> list[str]:

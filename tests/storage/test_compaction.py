@@ -7,7 +7,15 @@ import pytest
 
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_storage.aborted import decode_aborted
-from pykbroker_storage.compaction import Overtaken
+from pykbroker_storage.compaction import (
+    Bounds,
+    Compaction,
+    Overtaken,
+    Rewriting,
+    find_cleanable,
+)
+from pykbroker_storage.compaction.pace import UNLIMITED, Pace
+from pykbroker_storage.filesystem import DiskFull
 from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, batches_from, open_log
 from tests.storage.compacting import (
@@ -20,6 +28,7 @@ from tests.storage.compacting import (
     keyed_records,
     markers,
 )
+from tests.storage.disks import SmallDisk
 
 LATER = NOW + DELETE_RETENTION_MS
 
@@ -241,8 +250,6 @@ def test_times_are_found_after_compaction(tmp_path: Path) -> None:
 
 
 def test_segments_deleted_meanwhile_end_the_round_and_nothing_is_left_over(tmp_path: Path) -> None:
-    from pykbroker_storage.compaction import Compaction, at_full_speed, find_cleanable
-
     log = open_log(tmp_path / "log", COMPACTED)
     for number in range(40):
         append_keyed(log, [(b"k%d" % (number % 5), b"v")])
@@ -255,16 +262,17 @@ def test_segments_deleted_meanwhile_end_the_round_and_nothing_is_left_over(tmp_p
         last_stable_offset=40,
         now_ms=NOW,
     )
-    round_ = Compaction.begin(
-        log, cleanable, now_ms=NOW, map_bytes_max=10_000, pace=at_full_speed()
-    )
-    round_.note_keys()
-    replacement = round_.write_next()
-    assert replacement is not None
+    bounds = Bounds(map_bytes_max=10_000, bytes_per_second=UNLIMITED)
+    round_ = Compaction.begin(log, cleanable, now_ms=NOW, bounds=bounds)
+    rewriting = Rewriting(round_.job, log.filesystem, Pace())
+    rewriting.note_keys()
+    rewritten = rewriting.write_next()
+    assert rewritten is not None
     log.advance_log_start(30, NOW)
     assert round_.is_overtaken()
     with pytest.raises(Overtaken):
-        round_.swap_in(replacement)
+        round_.swap_in(rewritten)
+    round_.abandon()
     assert list((tmp_path / "log").glob("*.cleaned")) == []
     assert [it[0] for it in keyed_records(log, 30)] == list(range(30, 40))
 
@@ -274,3 +282,23 @@ def test_what_is_compacted_in_time_must_be_sealed_in_time(tmp_path: Path) -> Non
     append_keyed(log, [(b"a", b"1")])
     append_keyed(log, [(b"a", b"2")], timestamp=NOW + 101)
     assert log.segment_count == 2
+
+
+@pytest.mark.parametrize("room_bytes", [0, 30, 70, 150, 300])
+def test_a_full_disk_ends_the_round_and_nothing_has_changed(
+    tmp_path: Path, room_bytes: int
+) -> None:
+    disk = SmallDisk(1 << 30)
+    log = open_log(tmp_path / "log", COMPACTED, disk=disk)
+    for number in range(40):
+        append_keyed(log, [(b"k%d" % (number % 5), b"v")])
+    log.roll(NOW)
+    before = keyed_records(log)
+    disk.room_bytes = room_bytes
+    with pytest.raises(DiskFull):
+        compact(log)
+    assert list((tmp_path / "log").glob("*.cleaned")) == []
+    assert keyed_records(log) == before
+    disk.room_bytes = 1 << 30
+    compact(log)
+    assert len(keyed_records(log)) == 5

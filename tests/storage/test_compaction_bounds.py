@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.compaction import Pace, Stopped
 from pykbroker_storage.compaction.offset_map import ENTRY_BYTES, OffsetMap, size_for
+from pykbroker_storage.compaction.pace import Pace
 from pykbroker_storage.compaction.record_spans import record_spans
 from tests.storage.batches import NOW, open_log
 from tests.storage.compacting import LARGE, append_keyed, compact
@@ -75,40 +75,22 @@ class Time:
         self.slept.append(seconds)
         self.now += seconds
 
-    def pace(self, bytes_per_second: float = float("inf"), share: float = 0.5) -> Pace:
-        pace = Pace(
-            bytes_per_second=bytes_per_second,
-            share=share,
-            now_seconds=lambda: self.now,
-            sleep=self.sleep,
-        )
-        pace.begin()
-        return pace
-
-
-def test_half_of_the_time_is_rest() -> None:
-    time = Time()
-    pace = time.pace()
-    for _ in range(100):
-        time.now += 0.0004
-        pace.breathe()
-    assert sum(time.slept) == pytest.approx(0.04, rel=0.1)
-    assert max(time.slept) < 0.002
-
 
 def test_bytes_move_no_faster_than_allowed() -> None:
     time = Time()
-    pace = time.pace(bytes_per_second=1_000_000)
+    pace = Pace(1_000_000, now_seconds=lambda: time.now, sleep=time.sleep)
     for _ in range(100):
         pace.moved(50_000)
     assert time.now - 100 == pytest.approx(5, rel=0.05)
+    assert len(time.slept) == 100
 
 
-def test_who_is_stopped_learns_of_it_at_the_next_breath() -> None:
-    pace = Time().pace()
-    pace.stop()
-    with pytest.raises(Stopped):
-        pace.moved(1)
+def test_without_a_limit_nobody_sleeps() -> None:
+    time = Time()
+    pace = Pace(now_seconds=lambda: time.now, sleep=time.sleep)
+    for _ in range(100):
+        pace.moved(50_000)
+    assert not time.slept
 
 
 @pytest.mark.parametrize(
@@ -123,4 +105,4 @@ def test_who_is_stopped_learns_of_it_at_the_next_breath() -> None:
 )
 def test_records_that_are_not_what_they_say_are_found_out(payload: bytes) -> None:
     with pytest.raises(CorruptBatch):
-        list(record_spans(payload, 1, lambda: None))
+        list(record_spans(payload, 1))

@@ -35,7 +35,7 @@ def test_one_append_takes_several_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     records = batch_bytes([b"a", b"b"]) + batch_bytes([b"c"])
     appended = log.append(records, list(iterate_batches(records)), leader_epoch=3, now_ms=NOW)
-    assert appended == (0, 2, -1)
+    assert appended == (0, 2, -1, 0)
     assert [batch.partition_leader_epoch for batch in batches_from(log, 0)] == [3, 3]
     assert log.leader_epochs.entries() == [(3, 0)]
 

@@ -1,17 +1,22 @@
 """Compaction: of every key a log keeps the last record, and forgets those before it."""
 
 from pykbroker_storage.compaction.cleanable import Cleanable, find_cleanable
-from pykbroker_storage.compaction.compaction import Compaction, Overtaken, Replacement, Tally
-from pykbroker_storage.compaction.pace import Pace, Stopped, at_full_speed
+from pykbroker_storage.compaction.compaction import Bounds, Compaction, Overtaken
+from pykbroker_storage.compaction.job import Job, Noted, Rewritten, Tally
+from pykbroker_storage.compaction.process import CompactionProcess, ProcessEnded
+from pykbroker_storage.compaction.rewriting import Rewriting
 
 __all__ = [
+    "Bounds",
     "Cleanable",
     "Compaction",
+    "CompactionProcess",
+    "Job",
+    "Noted",
     "Overtaken",
-    "Pace",
-    "Replacement",
-    "Stopped",
+    "ProcessEnded",
+    "Rewriting",
+    "Rewritten",
     "Tally",
-    "at_full_speed",
     "find_cleanable",
 ]

@@ -1,9 +1,8 @@
 """What compaction leaves of one batch: all of it, some records, its header alone, or nothing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
 
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON_FLAG,
@@ -13,8 +12,8 @@ from pykbroker_protocol.records.batch import (
     encode_batch,
 )
 from pykbroker_protocol.records.compression import compress
+from pykbroker_storage.compaction.job import LastWritten
 from pykbroker_storage.compaction.offset_map import OffsetMap
-from pykbroker_storage.compaction.pace import Pace
 from pykbroker_storage.compaction.record_spans import (
     RecordSpan,
     record_spans,
@@ -23,12 +22,7 @@ from pykbroker_storage.compaction.record_spans import (
 )
 from pykbroker_storage.compaction.transactions import TransactionsSeen
 
-
-class LastWritten(NamedTuple):
-    """The last a producer wrote: the end of its last batch of records (-1: none), its epoch."""
-
-    last_offset: int
-    producer_epoch: int
+TIMESTAMP_MAX = 2**63 - 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,7 +40,8 @@ class BatchFilter:
     end_offset: int  # of what is cleaned: its last batch stays, so that offsets have no holes there
     now_ms: int
     delete_retention_ms: int
-    pace: Pace
+    records_read: int = 0
+    records_kept: int = 0
     keyless_count: int = 0
 
     def left_of(self, batch: RecordBatch) -> bytes | memoryview | None:
@@ -80,36 +75,40 @@ class BatchFilter:
         if batch.has_delete_horizon:
             return batch.view
         payload = batch.payload()
-        kept = list(record_spans(payload, batch.record_count, self.pace.breathe))
+        kept = list(record_spans(payload, batch.record_count))
         return self._rewritten(batch, payload, kept, begins_horizon=True)
 
     def _left_of_records(self, batch: RecordBatch) -> bytes | memoryview | None:
+        self.records_read += batch.record_count
         if batch.base_offset > self.keys.latest_offset:
+            self.records_kept += batch.record_count
             return batch.view  # not yet known: a later round looks at it
         payload = batch.payload()
-        kept = []
-        has_tombstones = False
-        base_offset, is_dropping = batch.base_offset, self._is_horizon_past(batch)
-        for span in record_spans(payload, batch.record_count, self.pace.breathe):
-            _, _, _, offset_delta, key, is_tombstone = span
-            if self._stays(base_offset + offset_delta, key) and not (is_tombstone and is_dropping):
-                kept.append(span)
-                has_tombstones |= is_tombstone
+        kept = self._kept(batch, payload)
         if not kept:
             return None
-        begins_horizon = has_tombstones and not batch.has_delete_horizon
+        self.records_kept += len(kept)
+        begins_horizon = not batch.has_delete_horizon and any(it[5] for it in kept)
         if len(kept) == batch.record_count and not begins_horizon:
             return batch.view
         return self._rewritten(batch, payload, kept, begins_horizon=begins_horizon)
 
-    def _stays(self, offset: int, key: bytes | None) -> bool:
-        """Whether no later record of the same key is known."""
-        if offset > self.keys.latest_offset:
-            return True
-        if key is None:
-            self.keyless_count += 1
-            return False
-        return offset >= self.keys.get(key)
+    def _kept(self, batch: RecordBatch, payload: bytes) -> list[RecordSpan]:
+        """Those of whose key no later record is known."""
+        kept = []
+        base_offset, is_horizon_past = batch.base_offset, self._is_horizon_past(batch)
+        latest_offset, last_offset_of = self.keys.latest_offset, self.keys.get
+        for span in record_spans(payload, batch.record_count):
+            _, _, _, offset_delta, key, is_tombstone = span
+            offset = base_offset + offset_delta
+            if offset <= latest_offset:
+                if key is None:
+                    self.keyless_count += 1
+                    continue
+                if offset < last_offset_of(key) or (is_tombstone and is_horizon_past):
+                    continue
+            kept.append(span)
+        return kept
 
     def _is_horizon_past(self, batch: RecordBatch) -> bool:
         return batch.has_delete_horizon and batch.base_timestamp <= self.now_ms
@@ -129,7 +128,7 @@ class BatchFilter:
         attributes, base_timestamp = batch.attributes, batch.base_timestamp
         if begins_horizon:
             attributes |= DELETE_HORIZON_FLAG
-            base_timestamp = self.now_ms + self.delete_retention_ms
+            base_timestamp = min(self.now_ms + self.delete_retention_ms, TIMESTAMP_MAX)
             later_by_ms = base_timestamp - batch.base_timestamp
             records = b"".join(shifted(payload, span, later_by_ms) for span in kept)
         else:

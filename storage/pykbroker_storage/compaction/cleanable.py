@@ -1,9 +1,9 @@
 """Which part of a log compaction may work on, and whether that is worth its while."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_storage.configuration import LogConfiguration
 
 

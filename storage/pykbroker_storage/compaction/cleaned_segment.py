@@ -15,6 +15,8 @@ from pykbroker_storage.segment_indexes import (
 from pykbroker_storage.swap import CLEANED_SUFFIX, remove_cleaned, stem_of
 
 BUFFER_BYTES = 256 * 1024
+# Little by little, so that the disk does not have to take a whole segment at once.
+FLUSH_BYTES = 16 * 1024 * 1024
 
 
 class CleanedSegment:
@@ -33,6 +35,7 @@ class CleanedSegment:
         self._indexes = SegmentIndexes()
         self._buffer = bytearray()
         self._written_bytes = 0
+        self._flushed_bytes = 0
         write_file(filesystem, self._path(LOG_SUFFIX), b"")
         self._descriptor = filesystem.open_existing(self._path(LOG_SUFFIX))
 
@@ -91,6 +94,9 @@ class CleanedSegment:
     def _write(self) -> None:
         write_fully(self._filesystem, self._descriptor, self._buffer, self._written_bytes)
         self._written_bytes += len(self._buffer)
+        if self._written_bytes - self._flushed_bytes >= FLUSH_BYTES:
+            self._filesystem.fdatasync(self._descriptor)
+            self._flushed_bytes = self._written_bytes
         self._buffer = bytearray()
 
     def _write_beside(self, suffix: str, data: bytes) -> None:

@@ -5,7 +5,7 @@ A record, all integers but the attributes being zig-zag varints:
     length | attributes i8 | timestamp delta | offset delta | key length | key | value length | ...
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from pykbroker_protocol.records.corrupt import CorruptBatch
@@ -15,55 +15,59 @@ from pykbroker_protocol.records.varint import read_varint, read_varlong, write_v
 # whether it has no value. A plain tuple: there is one for every record of the log.
 RecordSpan: TypeAlias = tuple[int, int, int, int, bytes | None, bool]
 
-RECORDS_PER_BREATH = 64
 _MINUS_ONE = 1  # as a zig-zag varint
+# A varint of one byte or two: its first byte is less than the former, its second than the latter.
+_ONE_BYTE, _TWO_BYTES = 0x80, 0x80
 
 
-def record_spans(payload: bytes, count: int, breathe: Callable[[], None]) -> Iterator[RecordSpan]:
-    """The records of an uncompressed payload, in order; `breathe` is called now and then."""
+def record_spans(  # noqa: C901, PLR0912 (one loop over all records of a log: calls cost most)
+    payload: bytes, count: int
+) -> Iterator[RecordSpan]:
+    """The records of an uncompressed payload, in order.
+
+    Nearly all integers in them have one byte or two; calling a function for those would be most
+    of the work.
+    """
     end = 0
+    size = len(payload)
     try:
-        for number in range(count):
-            if not number % RECORDS_PER_BREATH:
-                breathe()
-            span = _read_span(payload, end)
-            end = span[1]
-            yield span
+        for _ in range(count):
+            start = end
+            byte = payload[start]
+            if byte < _ONE_BYTE:
+                end, position = start + 1 + (byte >> 1), start + 1
+            elif (second := payload[start + 1]) < _TWO_BYTES:
+                end, position = start + 2 + (second << 6 | (byte & 0x7F) >> 1), start + 2
+            else:
+                length, position = read_varint(payload, start)
+                end = position + length
+            position = timestamp_at = position + 1
+            while payload[position] >= _ONE_BYTE:
+                position += 1
+            position += 1
+            byte = payload[position]
+            if byte < _ONE_BYTE:
+                offset_delta, position = byte >> 1, position + 1
+            elif (second := payload[position + 1]) < _TWO_BYTES:
+                offset_delta, position = second << 6 | (byte & 0x7F) >> 1, position + 2
+            else:
+                offset_delta, position = read_varint(payload, position)
+            byte = payload[position]
+            if byte < _ONE_BYTE:
+                key_size, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                key_size, position = read_varint(payload, position)
+            key = None
+            if key_size >= 0:
+                key = payload[position : position + key_size]
+                position += key_size
+            if not start < position < end <= size or offset_delta < 0:
+                raise CorruptBatch(f"the record at {start} is not as long as it says")
+            yield start, end, timestamp_at, offset_delta, key, payload[position] == _MINUS_ONE
     except IndexError:
         raise CorruptBatch(f"the record at {end} runs past the end") from None
-    if end != len(payload):
-        raise CorruptBatch(f"{len(payload) - end} bytes follow the last record")
-
-
-def _read_span(payload: bytes, start: int) -> RecordSpan:
-    """Nearly all integers here have one byte, so that case is not left to a function."""
-    byte = payload[start]
-    if byte < 0x80:
-        size, position = byte >> 1, start + 1
-    else:
-        size, position = read_varint(payload, start)
-    end = position + size
-    position = timestamp_at = position + 1
-    while payload[position] > 0x7F:
-        position += 1
-    position += 1
-    byte = payload[position]
-    if byte < 0x80:
-        offset_delta, position = byte >> 1, position + 1
-    else:
-        offset_delta, position = read_varint(payload, position)
-    byte = payload[position]
-    if byte < 0x80:
-        key_size, position = (byte >> 1) ^ -(byte & 1), position + 1
-    else:
-        key_size, position = read_varint(payload, position)
-    key = None
-    if key_size >= 0:
-        key = payload[position : position + key_size]
-        position += key_size
-    if not start < position < end <= len(payload) or offset_delta < 0:
-        raise CorruptBatch(f"the record at {start} is not as long as it says")
-    return start, end, timestamp_at, offset_delta, key, payload[position] == _MINUS_ONE
+    if end != size:
+        raise CorruptBatch(f"{size - end} bytes follow the last record")
 
 
 def timestamp_delta(payload: bytes, span: RecordSpan) -> int:

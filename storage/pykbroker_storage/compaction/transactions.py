@@ -1,8 +1,4 @@
-"""Which batches belong to aborted transactions, and which markers have nothing left to end.
-
-First the transactions that were aborted are found, by reading headers and markers; then a second
-reader of the same batches asks about each of them in turn.
-"""
+"""Which batches belong to aborted transactions, and which markers have nothing left to end."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -10,39 +6,6 @@ from collections.abc import Iterable, Sequence
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.control import EndTransactionMarker, decode_marker
 from pykbroker_storage.aborted import AbortedTransaction
-
-
-class AbortedFinder:
-    """Shown a log's batches in order, it knows which transactions have been aborted."""
-
-    __slots__ = ("_open", "aborted")
-
-    def __init__(self) -> None:
-        self._open: dict[int, int] = {}  # producer id -> first offset, in order of the offsets
-        self.aborted: list[AbortedTransaction] = []
-
-    def see(self, batch: RecordBatch) -> None:
-        if not batch.is_transactional:
-            return
-        if not batch.is_control:
-            self._open.setdefault(batch.producer_id, batch.base_offset)
-            return
-        marker = marker_of(batch)
-        first_offset = self._open.pop(batch.producer_id, None) if marker else None
-        if marker is None or marker.is_commit or first_offset is None:
-            return
-        self.aborted.append(
-            AbortedTransaction(
-                producer_id=batch.producer_id,
-                first_offset=first_offset,
-                last_offset=batch.last_offset,
-                last_stable_offset=next(iter(self._open.values()), batch.next_offset),
-            )
-        )
-
-    def has_open_before(self, offset: int) -> bool:
-        """Whether the end of a transaction that began before `offset` has not been seen yet."""
-        return next(iter(self._open.values()), offset) < offset
 
 
 class TransactionsSeen:

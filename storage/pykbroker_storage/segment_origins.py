@@ -1,0 +1,48 @@
+"""Where a segment comes from: begun anew, found in its directory, or left over by compaction."""
+
+from collections.abc import Sequence
+
+from pykbroker_storage.filesystem import write_file
+from pykbroker_storage.mapped_file import OpenFiles
+from pykbroker_storage.segment import LeftOver, Segment
+
+
+def create_segment(directory: str, base_offset: int, open_files: OpenFiles, now_ms: int) -> Segment:
+    segment = Segment(
+        directory, base_offset, size_bytes=0, created_ms=now_ms, open_files=open_files
+    )
+    write_file(open_files.filesystem, segment.file.path, b"")
+    return segment
+
+
+def compacted_segment(
+    directory: str, sources: Sequence[Segment], left: LeftOver, open_files: OpenFiles
+) -> Segment:
+    """What is left of several segments, in one that reaches as far as they did."""
+    segment = Segment(
+        directory,
+        sources[0].base_offset,
+        size_bytes=left.size_bytes,
+        created_ms=sources[-1].created_ms,
+        open_files=open_files,
+    )
+    segment.next_offset = sources[-1].next_offset
+    segment.max_timestamp_ms = left.max_timestamp_ms
+    segment.max_timestamp_offset = left.max_timestamp_offset
+    segment.is_sealed = True
+    return segment
+
+
+def open_segment(directory: str, base_offset: int, open_files: OpenFiles) -> Segment:
+    """A segment that is there; where it ends is not known yet, nor whether all of it is good."""
+    path = f"{directory}/{base_offset:020d}.log"
+    size_bytes, modified_ms = open_files.filesystem.size_and_age(path)
+    segment = Segment(
+        directory,
+        base_offset,
+        size_bytes=size_bytes,
+        created_ms=modified_ms,
+        open_files=open_files,
+    )
+    segment.check_when_read()
+    return segment

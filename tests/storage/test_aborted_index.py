@@ -1,0 +1,291 @@
+"""Which transactions were aborted is known beside each segment, whatever happens to the log."""
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pykbroker_storage.aborted import (
+    AbortedIndex,
+    AbortedTransaction,
+    decode_aborted,
+    encode_aborted,
+)
+from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.log import Log
+from tests.storage.batches import NOW, append, open_log
+from tests.storage.compacting import append_keyed, end_transaction
+from tests.storage.disks import PowerCutDisk, SmallDisk
+
+SMALL = LogConfiguration(segment_bytes=2000, index_interval_bytes=300, file_delete_delay_ms=0)
+PRODUCERS = range(1, 5)
+
+
+def abort(log: Log, producer_id: int, *, records: int = 1) -> AbortedTransaction:
+    """One transaction of one batch, all alone."""
+    first_offset = write(log, producer_id, records=records)
+    last_offset = end_transaction(log, producer_id, is_commit=False)
+    return AbortedTransaction(
+        producer_id=producer_id,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        last_stable_offset=last_offset + 1,
+    )
+
+
+def write(log: Log, producer_id: int, *, records: int = 1) -> int:
+    pairs = [(b"key", b"value")] * records
+    return append_keyed(log, pairs, producer_id=producer_id, base_sequence=0, is_transactional=True)
+
+
+def random_history(log: Log, seed: int, steps: int) -> list[AbortedTransaction]:
+    """Batches of several producers in and out of transactions; returns what was aborted."""
+    chance = random.Random(seed)
+    began: dict[int, int] = {}
+    aborted = []
+    for _ in range(steps):
+        producer_id = chance.choice(PRODUCERS)
+        match chance.choice(("plain", "write", "write", "end")):
+            case "plain":
+                append(log, b"plain")
+            case "write":
+                offset = write(log, producer_id, records=chance.randint(1, 5))
+                began.setdefault(producer_id, offset)
+            case "end":
+                is_commit = chance.random() < 0.4
+                offset = end_transaction(log, producer_id, is_commit=is_commit)
+                first_offset = began.pop(producer_id, None)
+                if first_offset is not None and not is_commit:
+                    stable = min(began.values(), default=offset + 1)
+                    aborted.append(
+                        AbortedTransaction(
+                            producer_id=producer_id,
+                            first_offset=first_offset,
+                            last_offset=offset,
+                            last_stable_offset=stable,
+                        )
+                    )
+    return aborted
+
+
+def assert_found(log: Log, aborted: Sequence[AbortedTransaction]) -> None:
+    """Every stretch of the log gives those aborted transactions that reach into it."""
+    ends = range(0, log.log_end_offset + 1, 7)
+    for start in ends:
+        for end in range(start + 1, log.log_end_offset + 1, 7):
+            expected = [it for it in aborted if it.last_offset >= start and it.first_offset < end]
+            assert log.aborted_transactions(start, end) == expected
+
+
+def indexes(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.glob("*.txnindex")}
+
+
+# --- what a reader is told
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_reader_is_told_of_the_aborted_transactions_that_reach_into_what_it_reads(
+    tmp_path: Path, seed: int
+) -> None:
+    log = open_log(tmp_path, SMALL)
+    aborted = random_history(log, seed, 150)
+    assert len(aborted) > 10
+    assert log.segment_count > 3
+    assert_found(log, aborted)
+
+
+def test_looking_stops_where_all_that_ends_later_has_begun_later() -> None:
+    aborted = AbortedTransaction(producer_id=1, first_offset=2, last_offset=5, last_stable_offset=6)
+    index = AbortedIndex(encode_aborted([aborted]))
+    found: list[AbortedTransaction] = []
+    assert index.collect(0, 6, found)
+    assert not index.collect(0, 7, found)  # the end of one that began at 6 may come later
+    assert found == [aborted, aborted]
+
+
+# --- what lies on disk
+
+
+def test_an_aborted_transaction_lies_beside_its_marker_at_once(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    aborted = abort(log, 1)
+    assert decode_aborted((tmp_path / f"{0:020d}.txnindex").read_bytes()) == [aborted]
+
+
+def test_what_was_committed_or_empty_is_not_noted(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    write(log, 1)
+    end_transaction(log, 1, is_commit=True)
+    end_transaction(log, 2, is_commit=False)
+    assert indexes(tmp_path) == {}
+    assert log.aborted_transactions(0, 3) == []
+
+
+def cleanly(log: Log) -> None:
+    log.close()
+
+
+def killed(log: Log) -> None:
+    log.abandon()
+
+
+def killed_without_the_indexes(log: Log) -> None:
+    log.abandon()
+    for path in Path(log.directory).glob("*.txnindex"):
+        path.unlink()
+
+
+def killed_with_torn_indexes(log: Log) -> None:
+    log.abandon()
+    for path in Path(log.directory).glob("*.txnindex"):
+        path.write_bytes(path.read_bytes()[:-5])
+
+
+def killed_with_indexes_too_long(log: Log) -> None:
+    log.abandon()
+    for path in Path(log.directory).glob("*.txnindex"):
+        path.write_bytes(path.read_bytes() * 2)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        cleanly,
+        killed,
+        killed_without_the_indexes,
+        killed_with_torn_indexes,
+        killed_with_indexes_too_long,
+    ],
+    ids=lambda it: str(it.__name__),
+)
+def test_the_next_start_knows_what_was_aborted(tmp_path: Path, ends: Callable[[Log], None]) -> None:
+    log = open_log(tmp_path, SMALL)
+    aborted = random_history(log, 5, 150)
+    before = indexes(tmp_path)
+    assert len(before) > 3
+    ends(log)
+    log = open_log(tmp_path, SMALL, was_clean=ends is cleanly)
+    assert_found(log, aborted)
+    assert indexes(tmp_path) == before
+
+
+def test_what_is_known_to_be_durable_is_not_noted_anew(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    aborted = random_history(log, 6, 150)
+    log.flush()
+    recovery_point = log.recovery_point
+    first = min(tmp_path.glob("*.txnindex"))
+    modified = first.stat().st_mtime_ns
+    log.abandon()
+    log = open_log(tmp_path, SMALL, recovery_point=recovery_point)
+    assert_found(log, aborted)
+    assert first.stat().st_mtime_ns == modified
+
+
+def test_a_cut_end_takes_the_aborted_transactions_with_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    kept = abort(log, 1)
+    abort(log, 2)
+    log.abandon()
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1])
+    log = open_log(tmp_path, SMALL)
+    assert log.aborted_transactions(0, 10) == [kept]
+    assert log.producers.first_undecided_offset == 2
+    assert decode_aborted((tmp_path / f"{0:020d}.txnindex").read_bytes()) == [kept]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_a_power_cut_the_index_agrees_with_the_log(tmp_path: Path, seed: int) -> None:
+    disk = PowerCutDisk()
+    log = open_log(tmp_path, SMALL, disk=disk)
+    aborted = random_history(log, seed, 80)
+    log.flush()
+    recovery_point = log.recovery_point
+    aborted += [abort(log, 9) for _ in range(40)]
+    log.abandon()
+    disk.cut_power(random.Random(seed))
+    log = open_log(tmp_path, SMALL, recovery_point=recovery_point)
+    assert log.log_end_offset >= recovery_point
+    assert_found(log, [it for it in aborted if it.last_offset < log.log_end_offset])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_flushed_with_each_append_survives_a_power_cut(tmp_path: Path, seed: int) -> None:
+    disk = PowerCutDisk()
+    each_append = replace(SMALL, flush_messages=1)
+    log = open_log(tmp_path, each_append, disk=disk)
+    aborted = [abort(log, 1) for _ in range(10)]
+    log.roll(NOW)
+    recovery_point = log.recovery_point
+    assert recovery_point == log.log_end_offset
+    log.abandon()
+    disk.cut_power(random.Random(seed))
+    log = open_log(tmp_path, each_append, recovery_point=recovery_point)
+    assert_found(log, aborted)
+
+
+def test_truncation_takes_away_what_ended_behind_it(tmp_path: Path) -> None:
+    for offset in (0, 1, 40, 41, 42, 77):
+        log = open_log(tmp_path / str(offset), SMALL)
+        aborted = [abort(log, 1) for _ in range(40)]
+        log.truncate_to(offset, NOW)
+        kept = [it for it in aborted if it.last_offset < offset]
+        assert_found(log, kept)
+        log.abandon()
+        log = open_log(tmp_path / str(offset), SMALL)
+        assert_found(log, kept)
+        following = abort(log, 1)
+        (found,) = log.aborted_transactions(log.log_end_offset - 1, log.log_end_offset)
+        assert found.last_offset == following.last_offset
+
+
+def test_the_index_goes_with_its_segment(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    for _ in range(40):
+        abort(log, 1)
+    second = log.segments()[1].base_offset
+    log.advance_log_start(second, NOW)
+    assert f"{0:020d}.txnindex.deleted" in {path.name for path in tmp_path.iterdir()}
+    assert log.aborted_transactions(second, log.log_end_offset)[0].last_offset >= second
+
+
+def test_a_damaged_index_is_made_anew_when_somebody_reads(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = open_log(tmp_path, SMALL)
+    aborted = random_history(log, 7, 150)
+    log.close()
+    (first, good), *_ = sorted(indexes(tmp_path).items())
+    (tmp_path / first).write_bytes(b"\1" + good[1:])
+    log = open_log(tmp_path, SMALL, was_clean=True)
+    with caplog.at_level(logging.WARNING):
+        assert_found(log, aborted)
+    assert "noted anew" in caplog.text
+    assert indexes(tmp_path)[first] == good
+
+
+def test_where_the_disk_is_full_the_end_of_the_segment_writes_the_index(tmp_path: Path) -> None:
+    disk = SmallDisk(10_000)
+    log = open_log(tmp_path, SMALL, disk=disk)
+    write(log, 1)
+    disk.room_bytes = 78 + 3  # the marker and not all of the entry
+    last_offset = end_transaction(log, 1, is_commit=False)
+    disk.room_bytes = 10_000
+    (aborted,) = log.aborted_transactions(0, 2)
+    assert (aborted.first_offset, aborted.last_offset) == (0, last_offset)
+    log.close()
+    log = open_log(tmp_path, SMALL, was_clean=True)
+    assert log.aborted_transactions(0, 2) == [aborted]
+
+
+def test_a_log_without_transactions_opens_no_index(tmp_path: Path) -> None:
+    log = open_log(tmp_path, replace(SMALL, segment_bytes=500))
+    for _ in range(50):
+        append(log, b"plain")
+    assert log.aborted_transactions(0, 50) == []
+    assert indexes(tmp_path) == {}

@@ -7,7 +7,6 @@ fields become one `struct` call; arrays become inlined loops.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pykbroker_protocol.message import Message
@@ -39,11 +38,11 @@ def decode(
     return reader_of(message, version)(buffer, position)[0]
 
 
-def encode(message: Message, version: int) -> bytes:
-    """Write one message into a single run of bytes."""
+def encode(message: Message, version: int, prefix: bytes = b"") -> bytes:
+    """Write one message into a single run of bytes, behind those that stand before it."""
     parts: list[Buffer] = []
-    last = writer_of(type(message), version)(message, bytearray(), parts)
-    return b"".join((*parts, last))
+    last = writer_of(type(message), version)(message, bytearray(prefix), parts)
+    return b"".join((*parts, last)) if parts else bytes(last)
 
 
 _readers: dict[tuple[type[Message], int], Reader[Any]] = {}
@@ -54,8 +53,8 @@ def reader_of(message: type[AnyMessage], version: int) -> Reader[AnyMessage]:
     """The reader of a version, compiled at its first use."""
     reader = _readers.get((message, version))
     if reader is None:
-        read = compile_source(ReaderSource(message, version), message, version)
-        reader = _readers[message, version] = guard(read, message, version)
+        reader = compile_source(ReaderSource(message, version), message, version)
+        _readers[message, version] = reader
     return reader
 
 
@@ -74,16 +73,3 @@ def compile_source(source: Source, message: type[Message], version: int) -> Any:
     name = f"<{message.__name__} version {version}>"
     exec(compile(text, name, "exec"), source.names)  # noqa: S102  # made of declarations alone
     return source.names["run"]
-
-
-def guard(read: Reader[AnyMessage], message: type[Message], version: int) -> Reader[AnyMessage]:
-    """Whatever a reader stumbles over becomes one kind of error."""
-
-    def read_guarded(buffer: Buffer, position: int, /) -> tuple[AnyMessage, int]:
-        try:
-            return read(buffer, position)
-        except (struct.error, IndexError, UnicodeDecodeError, MalformedMessage) as error:
-            what = f"{message.__name__} version {version}"
-            raise MalformedMessage(f"{what}: {error}") from error
-
-    return read_guarded

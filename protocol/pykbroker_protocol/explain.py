@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pykbroker_protocol.api_keys import ApiKey
@@ -23,6 +22,7 @@ from pykbroker_protocol.description import (
     walk_through,
 )
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.message import Message, int16, int32, string
 
 if TYPE_CHECKING:

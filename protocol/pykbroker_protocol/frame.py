@@ -15,11 +15,14 @@ from pykbroker_protocol.compiler import MalformedMessage, writer_of
 from pykbroker_protocol.varint import TAGS_MAX, read_uvarint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pykbroker_protocol.compiler import Buffer
     from pykbroker_protocol.message import Message
 
 _REQUEST_HEAD = struct.Struct(">hhih")
 _CORRELATION = struct.Struct(">i")
+_CORRELATION_AND_NO_TAGS = struct.Struct(">ix")
 
 
 class RequestHeader(NamedTuple):
@@ -51,6 +54,8 @@ def read_request_header(frame: Buffer) -> RequestHeader:
 def skip_tags(frame: Buffer, position: int) -> int:
     """The position behind a section of tagged fields that nobody needs."""
     try:
+        if frame[position] == 0:
+            return position + 1
         count, position = read_uvarint(frame, position)
         if count > TAGS_MAX:
             raise MalformedMessage(f"header tags: {count} tagged fields")
@@ -82,21 +87,30 @@ def write_request(
     out += name
     if version in message.flexible:
         out.append(0)
-    return write_body(message, version, out)
+    parts: list[Buffer] = []
+    parts.append(writer_of(type(message), version)(message, out, parts))
+    return parts
 
 
 def write_response(message: Message, version: int, correlation_id: int) -> list[Buffer]:
     """A response as buffers to be sent one after the other, without the frame's size."""
-    out = bytearray(_CORRELATION.pack(correlation_id))
-    if version in message.flexible and message.api != ApiKey.API_VERSIONS:
-        out.append(0)
-    return write_body(message, version, out)
+    return response_writer(type(message), version)(message, correlation_id)
 
 
-def write_body(message: Message, version: int, out: bytearray) -> list[Buffer]:
-    parts: list[Buffer] = []
-    parts.append(writer_of(type(message), version)(message, out, parts))
-    return parts
+def response_writer(
+    message_type: type[Message], version: int
+) -> Callable[[Message, int], list[Buffer]]:
+    """What `write_response` does for one message and version, all that can be known looked up."""
+    write = writer_of(message_type, version)
+    has_tags = version in message_type.flexible and message_type.api != ApiKey.API_VERSIONS
+    head = _CORRELATION_AND_NO_TAGS if has_tags else _CORRELATION
+
+    def written(message: Message, correlation_id: int) -> list[Buffer]:
+        parts: list[Buffer] = []
+        parts.append(write(message, bytearray(head.pack(correlation_id)), parts))
+        return parts
+
+    return written
 
 
 def read_response_header(frame: Buffer, message: type[Message], version: int) -> tuple[int, int]:

@@ -286,8 +286,9 @@ class Message(metaclass=MessageType):
 
     def replace(self, **values: Any) -> Self:
         """The same message with some fields changed."""
-        same = {name: getattr(self, name) for name in self.defaults}
-        return type(self)(**{**same, "unknown_tags": self.unknown_tags, **values})
+        # Compiled at the first use, as the constructor is.
+        compile_copy(type(self))
+        return self.replace(**values)
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -315,6 +316,21 @@ def compile_constructor(message: type[Message]) -> None:
     namespace = {f"default_{name}": value for name, value in message.defaults.items()}
     exec(source, namespace)  # noqa: S102  # the source is made of declared names alone
     message.__init__ = namespace["__init__"]  # type: ignore[method-assign]  # as dataclasses do
+
+
+def compile_copy(message: type[Message]) -> None:
+    """Give a class the `replace` that its fields ask for; it refuses names that are no fields."""
+    copies = "\n".join(
+        f"    copy.{name} = self.{name}" for name in (*message.defaults, "unknown_tags")
+    )
+    source = (
+        f"def replace(self, **values):\n    copy = new(message)\n{copies}\n"
+        "    for name, value in values.items():\n        setattr(copy, name, value)\n"
+        "    return copy\n"
+    )
+    namespace: dict[str, Any] = {"new": message.__new__, "message": message}
+    exec(source, namespace)  # noqa: S102  # the source is made of declared names alone
+    message.replace = namespace["replace"]  # type: ignore[method-assign]  # made for this class
 
 
 def same_value(left: Any, right: Any) -> bool:

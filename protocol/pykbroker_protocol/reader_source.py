@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.message import BYTES, RECORDS, STRING, UUID
-from pykbroker_protocol.source import Source, is_fixed
+from pykbroker_protocol.source import MalformedMessage, Source, is_fixed
 from pykbroker_protocol.varint import TAGS_MAX
 
 if TYPE_CHECKING:
@@ -19,20 +19,32 @@ if TYPE_CHECKING:
 ELEMENTS_MAX = 1_000_000
 """A request of 100 MiB could otherwise ask for a hundred million Python objects."""
 
+STUMBLES = (struct.error, IndexError, UnicodeDecodeError, MalformedMessage)
+
 STRING_BYTES_MAX = 0x7FFF
 """The old length of a string has two bytes; what is longer could not be told to older peers."""
 
 
 class ReaderSource(Source):
-    """Source of `run(buffer, p) -> (message, p)`; `p` is the position, `end` where bytes end."""
+    """Source of `run(buffer, p) -> (message, p)`; `p` is the position, `end` where bytes end.
+
+    Whatever a reader stumbles over becomes one kind of error.
+    """
 
     def text(self) -> str:
+        self.names["stumbles"] = STUMBLES
         self.add("def run(buffer, p):")
         self.depth = 1
+        self.add("try:")
+        self.depth = 2
         self.add("end = len(buffer)")
         self.add(f"left = {ELEMENTS_MAX}")
         result = self.read_struct(self.message)
         self.add(f"return {result}, p")
+        self.depth = 1
+        what = f"{self.message.__name__} version {self.version}"
+        self.add("except stumbles as error:")
+        self.add(f'    raise MalformedMessage(f"{what}: {{error}}") from error')
         return "\n".join(self.lines)
 
     def read_struct(self, of: type[Message]) -> str:

@@ -104,6 +104,16 @@ def test_unknown_tags_come_back_in_the_order_of_their_numbers() -> None:
     assert again.unknown_tags == ((3, b"three"), (7, b"seven"))
 
 
+def test_a_message_is_replaced_in_the_fields_that_it_has() -> None:
+    topic = TopicProduceData(name="trucks", topic_id=b"i" * 16, partition_data=[])
+    assert topic.replace(name="cars") == TopicProduceData(
+        name="cars", topic_id=b"i" * 16, partition_data=[]
+    )
+    assert topic.name == "trucks"
+    with pytest.raises(AttributeError):
+        topic.replace(nickname="cars")
+
+
 def test_large_records_travel_as_they_lie_and_small_ones_are_copied() -> None:
     small, large = b"s" * RECORDS_COPIED_MAX, memoryview(b"l" * (RECORDS_COPIED_MAX + 1))
     partitions = [PartitionProduceData(index=it, records=(small, large)[it % 2]) for it in range(4)]

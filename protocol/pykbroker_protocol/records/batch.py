@@ -30,10 +30,10 @@ MAGIC = 2
 HEADER_BYTES = 61
 PREFIX_BYTES = 12  # base offset and length, which the length does not count
 LENGTH_AT = 8
-LEADER_EPOCH_AT = 12
 CRC_AT = 17
 CHECKED_FROM = 21  # the first byte the CRC covers
 MAX_TIMESTAMP_AT = 35
+PRODUCER_AT = 43
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME_FLAG = 0x08
@@ -49,10 +49,12 @@ NO_LEADER_EPOCH = -1
 SEQUENCE_MAX = 2**31 - 1
 
 _HEADER = Struct(">qiibIhiqqqhii")
+_PRODUCER = Struct(">qhi")
 _I64 = Struct(">q")
 _I32 = Struct(">i")
 _U32 = Struct(">I")
 _I16 = Struct(">h")
+_PLACE = Struct(">qii")
 
 
 class TimestampType(IntEnum):
@@ -133,7 +135,8 @@ class RecordBatch:
             raise CorruptBatch(
                 f"{batch.record_count} records up to offset delta {batch.last_offset_delta}"
             )
-        batch.view = memoryview(buffer)[position : position + size]
+        view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+        batch.view = view if size == len(view) else view[position : position + size]
         return batch
 
     @property
@@ -188,6 +191,13 @@ class RecordBatch:
         """Whether a producer id guards the batch against duplication."""
         return self.producer_id != NO_PRODUCER_ID
 
+    def place(self, base_offset: int, partition_leader_epoch: int) -> None:
+        """Writes what the leader decides into its bytes; the CRC does not cover it."""
+        self.base_offset = base_offset
+        self.partition_leader_epoch = partition_leader_epoch
+        length = self.size_bytes - PREFIX_BYTES
+        _PLACE.pack_into(self.view, 0, base_offset, length, partition_leader_epoch)
+
     def is_crc_valid(self) -> bool:
         return checksum(self.view[CHECKED_FROM:]) == self.crc
 
@@ -223,6 +233,12 @@ def iterate_batches(buffer: Bytes) -> Iterator[RecordBatch]:
         batch = RecordBatch.parse(buffer, position)
         yield batch
         position += batch.size_bytes
+
+
+def producer_of(buffer: Bytes) -> tuple[int, int, int]:
+    """Producer id, epoch and base sequence of the batch that starts the buffer, unchecked."""
+    producer_id, epoch, base_sequence = _PRODUCER.unpack_from(buffer, PRODUCER_AT)
+    return producer_id, epoch, base_sequence
 
 
 def encode_batch(
@@ -261,18 +277,6 @@ def encode_batch(
     batch[HEADER_BYTES:] = payload
     _U32.pack_into(batch, CRC_AT, checksum(memoryview(batch)[CHECKED_FROM:]))
     return bytes(batch)
-
-
-def stamp(
-    buffer: bytearray | memoryview,
-    position: int = 0,
-    *,
-    base_offset: int,
-    partition_leader_epoch: int,
-) -> None:
-    """Writes what the leader decides into the batch at `position`; the CRC does not cover it."""
-    _I64.pack_into(buffer, position, base_offset)
-    _I32.pack_into(buffer, position + LEADER_EPOCH_AT, partition_leader_epoch)
 
 
 def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:

@@ -1,8 +1,8 @@
 """Builds one record batch out of records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_protocol.records.batch import (
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,

@@ -1,9 +1,9 @@
 """Control records: what brokers write between the records of producers."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import NO_LEADER_EPOCH
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.corrupt import CorruptBatch

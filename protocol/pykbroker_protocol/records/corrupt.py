@@ -7,3 +7,8 @@ class CorruptBatch(ValueError):
 
 class TruncatedBatch(CorruptBatch):
     """The bytes end before the batch does: a torn tail, or the cut end of a fetch."""
+
+
+def inflates_too_far(bytes_max: int) -> CorruptBatch:
+    """A few bytes that would become gigabytes."""
+    return CorruptBatch(f"the records inflate to more than {bytes_max} bytes")

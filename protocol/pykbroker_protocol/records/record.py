@@ -1,9 +1,9 @@
 """One record of a batch: a key, a value, headers, an offset and a time."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_protocol.records.varint import read_varint, read_varlong, write_varint
 

@@ -1,17 +1,18 @@
 """Zig-zag varints: the integers inside records, small ones of either sign in few bytes."""
 
+from pykbroker_protocol.records.buffers import Bytes
 from pykbroker_protocol.records.corrupt import CorruptBatch
 
 VARINT_BYTES_MAX = 5
 VARLONG_BYTES_MAX = 10
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: Bytes, position: int) -> tuple[int, int]:
     """A 32-bit integer and the position after it."""
     return _read(data, position, VARINT_BYTES_MAX, 32)
 
 
-def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+def read_varlong(data: Bytes, position: int) -> tuple[int, int]:
     """A 64-bit integer and the position after it."""
     return _read(data, position, VARLONG_BYTES_MAX, 64)
 
@@ -25,7 +26,7 @@ def write_varint(output: bytearray, value: int) -> None:
     output.append(zigzag)
 
 
-def _read(data: bytes, position: int, bytes_max: int, bits: int) -> tuple[int, int]:
+def _read(data: Bytes, position: int, bytes_max: int, bits: int) -> tuple[int, int]:
     try:
         byte = data[position]
         if byte < 0x80:  # nearly all of them

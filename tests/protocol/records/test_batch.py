@@ -7,7 +7,6 @@ from pykbroker_protocol.records.batch import (
     RecordBatch,
     TimestampType,
     iterate_batches,
-    stamp,
     stamp_log_append_time,
 )
 from pykbroker_protocol.records.compression import Compression
@@ -64,8 +63,8 @@ def test_the_header_is_read_field_by_field() -> None:
 
 def test_the_leader_s_stamp_leaves_the_crc_alone() -> None:
     stored = a_batch() + a_batch()
-    stamp(stored, 0, base_offset=40, partition_leader_epoch=3)
-    stamp(stored, len(ONE_RECORD), base_offset=41, partition_leader_epoch=4)
+    RecordBatch.parse(stored).place(40, 3)
+    RecordBatch.parse(stored, len(ONE_RECORD)).place(41, 4)
     batches = list(iterate_batches(stored))
     assert [(b.base_offset, b.partition_leader_epoch) for b in batches] == [(40, 3), (41, 4)]
     assert all(batch.is_crc_valid() for batch in batches)

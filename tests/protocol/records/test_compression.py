@@ -1,5 +1,6 @@
 import contextlib
 import zlib
+from random import Random
 
 import cramjam
 import pytest
@@ -82,6 +83,19 @@ def test_lz4_blocks_do_not_refer_to_earlier_ones() -> None:
     magic, flags = compress(Compression.LZ4, SHRINKING)[:4], compress(Compression.LZ4, b"x")[4]
     assert magic == b"\x04\x22\x4d\x18"
     assert flags & 0x20
+
+
+def test_lz4_frames_carry_no_checksums_of_blocks() -> None:
+    flags = compress(Compression.LZ4, SHRINKING)[4]
+    assert not flags & 0x10
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 200_000])
+def test_lz4_keeps_what_does_not_shrink_as_it_is(size: int) -> None:
+    data = Random(size).randbytes(size)
+    packed = compress(Compression.LZ4, data)
+    assert decompress(Compression.LZ4, packed) == data
+    assert len(packed) <= size + 11 + 4 * -(-size // 65_536)
 
 
 def test_gzip_of_several_members_is_one_stream() -> None:

@@ -1,0 +1,27 @@
+"""RenewDelegationToken: a token is good for longer."""
+
+from __future__ import annotations
+
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.message import (
+    Message,
+    int16,
+    int32,
+    int64,
+    octets,
+)
+
+
+class RenewDelegationTokenRequest(
+    Message, api=ApiKey.RENEW_DELEGATION_TOKEN, versions="1-2", flexible="2+"
+):
+    hmac: bytes = octets("0+")
+    renew_period_ms: int = int64("0+")
+
+
+class RenewDelegationTokenResponse(
+    Message, api=ApiKey.RENEW_DELEGATION_TOKEN, versions="1-2", flexible="2+"
+):
+    error_code: int = int16("0+")
+    expiry_timestamp_ms: int = int64("0+")
+    throttle_time_ms: int = int32("0+", default=0)

@@ -1,0 +1,31 @@
+"""Keys go where Java's producer puts them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykbroker_protocol.partitioner import murmur2, partition_of_key
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_the_hash_is_the_one_that_java_computes(key: bytes, hashed: int) -> None:
+    assert murmur2(key) == hashed & 0xFFFFFFFF
+
+
+@settings(deadline=None)  # the first example imports kafka-python
+@given(key=st.binary(max_size=64), count=st.integers(1, 1000))
+def test_kafka_python_chooses_the_same_partition(key: bytes, count: int) -> None:
+    from kafka.partitioner.default import murmur2 as kafka_pythons
+
+    assert murmur2(key) == kafka_pythons(key) & 0xFFFFFFFF
+    assert partition_of_key(key, count) == (kafka_pythons(key) & 0x7FFFFFFF) % count

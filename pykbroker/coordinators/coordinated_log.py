@@ -13,29 +13,40 @@ from enum import Enum, auto
 from itertools import count
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from pykbroker.coordination.outcome import SetTimer
 from pykbroker.coordinators.records import UnknownRecord, decode_record, encode_write
 from pykbroker.coordinators.timers import Name, Timers
 from pykbroker.partitions.waiting import until_committed
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_storage.batch_scan import CorruptLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
     from pykbroker.clock import Clock
-    from pykbroker.coordination.outcome import Outcome, Reply, Ticket, Write
+    from pykbroker.coordination.outcome import Outcome, Reply, Ticket
     from pykbroker.coordinators.records import RecordType
-    from pykbroker.partitions.partition import Partition, Written
+    from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
+    from pykbroker_storage.log import Written
+    from pykbroker_storage.segment import LogSlice
 
     Decision = Callable[[Ticket], Outcome]
     Refused = Callable[[ErrorCode], Message]
+    Witness = Callable[[str], None]
+    Consequence = Callable[[Outcome], None]
 
 logger = logging.getLogger(__name__)
 
 LOAD_BYTES_PER_BREATH = 128 * 1024
 """About 20 ms of replay; requests of others are served in between."""
+READ_AGAIN_SECONDS = 1.0
+"""How long a disk that fails is left alone."""
+RETRY_MS = 1_000
+"""So long after a failed write, whatever a timer has begun is tried again."""
+
 COMMIT_SECONDS_MAX = 30.0
 """A coordinator's own writes wait this long for the in-sync replicas (offsets.commit.timeout)."""
 
@@ -78,12 +89,19 @@ class CoordinatedLog(Generic[AnyState]):
         state: AnyState,
         record_types: dict[int, RecordType],
         clock: Clock,
+        *,
+        consequence: Consequence | None = None,
     ) -> None:
         self.partition = partition
+        self.leader_epoch = partition.leadership.leader_epoch
         self.state = state
         self.status = Status.LOADING
         self._record_types = record_types
         self._clock = clock
+        self._consequence = consequence
+        """What else follows from an outcome, as soon as its records are committed."""
+        self.witness: Witness | None = None
+        """Who else hears the reasons that the operator is told."""
         self._timers = Timers(clock, self._fire)
         self._tickets = count(1)
         self._parked: dict[Ticket, Parked] = {}
@@ -94,19 +112,53 @@ class CoordinatedLog(Generic[AnyState]):
 
     async def load(self) -> None:
         """Replay the partition from its start; requests are told to come back meanwhile."""
+        started = self._clock.monotonic()
+        try:
+            await self._replay_all()
+        except CorruptLog as damage:
+            logger.error("%s: what lives here is not served: %s", self.partition, damage)  # noqa: TRY400 - no trace of a bug
+            return
+        self.begin()
+        seconds = self._clock.monotonic() - started
+        end_offset = self.partition.log.log_end_offset
+        logger.info(
+            "%s: coordinator loaded %d offsets in %.2f s", self.partition, end_offset, seconds
+        )
+
+    async def _replay_all(self) -> None:
         log = self.partition.log
-        offset, started = log.log_start_offset, self._clock.monotonic()
+        offset = log.log_start_offset
         while offset < log.log_end_offset:
-            found = log.read(offset, bytes_max=LOAD_BYTES_PER_BREATH, end_offset=log.log_end_offset)
+            found = await self._read(offset)
             if found is None:
                 break
             for batch in iterate_batches(found.view):
                 self._replay_batch(batch)
                 offset = batch.next_offset
             await asyncio.sleep(0)
-        self.begin()
-        seconds = self._clock.monotonic() - started
-        logger.info("%s: coordinator loaded %d offsets in %.2f s", self.partition, offset, seconds)
+
+    async def _read(self, offset: int) -> LogSlice | None:
+        """What is replayed next; from a disk that fails it comes when the disk does no longer."""
+        log = self.partition.log
+        while True:
+            try:
+                return log.read(
+                    offset, bytes_max=LOAD_BYTES_PER_BREATH, end_offset=log.log_end_offset
+                )
+            except OSError as error:
+                logger.warning(
+                    "%s: cannot be loaded from offset %d on, which is tried again: %s",
+                    self.partition,
+                    offset,
+                    error,
+                )
+                await self._clock.sleep(READ_AGAIN_SECONDS)
+
+    @property
+    def still_leads(self) -> bool:
+        """What another leader may have written in between would be missing here."""
+        leadership = self.partition.leadership
+        return self.partition.leads and leadership.leader_epoch == self.leader_epoch
 
     @property
     def is_empty(self) -> bool:
@@ -115,16 +167,20 @@ class CoordinatedLog(Generic[AnyState]):
     def begin(self) -> None:
         """All that was written before is replayed: requests are served from here on."""
         self.status = Status.ACTIVE
+        self._last_written = self.partition.log.log_end_offset - 1
         self._carry_out(self.state.loaded(self._clock.now_ms()))
 
     def _replay_batch(self, batch: RecordBatch) -> None:
-        if batch.is_control:
-            return
+        if not batch.is_control:
+            for key, value in self._known_records(batch):
+                self.state.replay(key, value)
+
+    def _known_records(self, batch: RecordBatch) -> Iterator[tuple[Message, Message | None]]:
         for record in batch.records():
             if record.key is None:
                 continue
             try:
-                key, value = decode_record(self._record_types, record.key, record.value)
+                yield decode_record(self._record_types, record.key, record.value)
             except UnknownRecord as unknown:
                 logger.warning(
                     "%s: record at offset %d is passed over: %s",
@@ -132,8 +188,6 @@ class CoordinatedLog(Generic[AnyState]):
                     record.offset,
                     unknown,
                 )
-                continue
-            self.state.replay(key, value)
 
     def give_up(self) -> None:
         """Another node coordinates from here on; who waits is told so."""
@@ -180,39 +234,65 @@ class CoordinatedLog(Generic[AnyState]):
             self.state.forget_requests((ticket,))
 
     def _fire(self, name: Name) -> None:
-        self._carry_out(self.state.timer(name, self._clock.now_ms()))
+        """What could not be written is decided again: nobody else would, with the timer gone."""
+        now_ms = self._clock.now_ms()
+        if not self._carry_out(self.state.timer(name, now_ms)):
+            self._timers.set_if_missing(name, now_ms + RETRY_MS)
 
     # --- carrying out
 
-    def _carry_out(self, outcome: Outcome) -> None:
+    def _carry_out(self, outcome: Outcome) -> bool:
+        """Whether what it writes was written; if not, the timers that it would end go on."""
         for reason in outcome.reasons:
             logger.info("%s: %s", self.partition, reason)
+            if self.witness is not None:
+                self.witness(reason)
+        written = self._append(outcome) if outcome.writes else None
+        if isinstance(written, Refusal):
+            self._timers.apply(it for it in outcome.timers if isinstance(it, SetTimer))
+            self._refuse(outcome.replies, written)
+            return False
         self._timers.apply(outcome.timers)
-        if outcome.writes:
-            written = self._append(outcome.writes)
-            if isinstance(written, Refusal):
-                self._refuse(outcome.replies, written)
-                return
+        if written is not None:
             self._last_written = written.last_offset
-            for write in outcome.writes:
-                self.state.replay(write.key, write.value)
-        if not outcome.replies:
-            return
+            self._replay_outcome(outcome)
         if self.partition.high_watermark > self._last_written:
-            self._release_all(outcome.replies)
-            return
-        waiting = asyncio.create_task(self._release_when_committed(outcome.replies))
-        self._tasks.add(waiting)
-        waiting.add_done_callback(self._tasks.discard)
+            self._committed(outcome)
+        elif outcome.replies or self._consequence is not None:
+            self.begin_work(self._when_committed(outcome, self._last_written + 1))
+        return True
 
-    def _append(self, writes: Sequence[Write]) -> Written | Refusal:
+    def begin_work(self, work: Coroutine[None, None, None]) -> None:
+        """It ends at the latest when the partition is given up."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _committed(self, outcome: Outcome) -> None:
+        for reply in outcome.replies:
+            self._release(reply.ticket, reply.response)
+        if self._consequence is not None:
+            self._consequence(outcome)
+
+    def _replay_outcome(self, outcome: Outcome) -> None:
+        for write in outcome.writes:
+            self.state.replay(write.key, write.value)
+
+    def _append(self, outcome: Outcome) -> Written | Refusal:
         now_ms = self._clock.now_ms()
-        builder = BatchBuilder()
-        for write in writes:
+        builder = self._new_batch(outcome)
+        for write in outcome.writes:
             key, value = encode_write(write)
             builder.append(timestamp=now_ms, key=key, value=value)
         batch = RecordBatch.parse(memoryview(bytearray(builder.build())))
-        return self.partition.write(batch, now_ms)
+        return self._refusal_of(batch) or self.partition.write(batch, now_ms)
+
+    def _new_batch(self, outcome: Outcome) -> BatchBuilder:  # noqa: ARG002 - others look at it
+        return BatchBuilder()
+
+    def _refusal_of(self, batch: RecordBatch) -> Refusal | None:  # noqa: ARG002 - likewise
+        """Why the partition cannot take a batch at this moment."""
+        return None
 
     def _refuse(self, replies: Sequence[Reply], refusal: Refusal) -> None:
         logger.warning("%s: coordinator cannot write: %s", self.partition, refusal.code.name)
@@ -221,16 +301,16 @@ class CoordinatedLog(Generic[AnyState]):
             if parked is not None:
                 self._release(reply.ticket, parked.refused(told_as(refusal.code)))
 
-    async def _release_when_committed(self, replies: Sequence[Reply]) -> None:
-        target = self._last_written + 1
-        if await until_committed(self.partition, target, COMMIT_SECONDS_MAX):
-            self._release_all(replies)
-        else:
-            self._refuse(replies, Refusal(ErrorCode.REQUEST_TIMED_OUT))
-
-    def _release_all(self, replies: Sequence[Reply]) -> None:
-        for reply in replies:
-            self._release(reply.ticket, reply.response)
+    async def _when_committed(self, outcome: Outcome, end_offset: int) -> None:
+        """Who asked is told of it only for so long; what follows from it has no deadline."""
+        if await until_committed(self.partition, end_offset, COMMIT_SECONDS_MAX):
+            self._committed(outcome)
+            return
+        self._refuse(outcome.replies, Refusal(ErrorCode.REQUEST_TIMED_OUT))
+        while not await until_committed(self.partition, end_offset, COMMIT_SECONDS_MAX):
+            pass
+        if self._consequence is not None:
+            self._consequence(outcome)
 
     def _release(self, ticket: Ticket, answer: Message) -> None:
         parked = self._parked.pop(ticket, None)
@@ -249,5 +329,7 @@ def told_as(code: ErrorCode) -> ErrorCode:
             return ErrorCode.NOT_COORDINATOR
         case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
             return ErrorCode.UNKNOWN_SERVER_ERROR
+        case ErrorCode.INVALID_PRODUCER_EPOCH | ErrorCode.INVALID_TXN_STATE:
+            return code  # the client's own fault, in a transaction
         case _:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

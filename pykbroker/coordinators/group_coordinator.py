@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.groups.registry import Groups
-from pykbroker.coordinators.coordinated_log import CoordinatedLog, Status
-from pykbroker.coordinators.records import GROUP_RECORDS
-from pykbroker.internal_topics import CONSUMER_OFFSETS, partition_of_name
+from pykbroker.coordinators.coordinated_topic import CoordinatedTopic
+from pykbroker.internal_topics import CONSUMER_OFFSETS
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -16,14 +14,16 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+    from pykbroker.coordination.groups.registry import Groups
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Outcome, Ticket
+    from pykbroker.coordinators.coordinated_log import CoordinatedLog, Witness
+    from pykbroker.coordinators.group_log import GroupLog
     from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
     from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
 
-    GroupLog = CoordinatedLog[Groups]
     Decision = Callable[[Groups, Ticket], Outcome]
 
 
@@ -38,47 +38,32 @@ class GroupCoordinator:
         *,
         settings: GroupSettings,
         consumer_settings: ConsumerGroupSettings,
+        witness: Witness | None = None,
     ) -> None:
         self.settings = settings
         self.consumer_settings = consumer_settings
         self.topics = topics
-        self._partitions = partitions
         self._clock = clock
-        self._logs: dict[int, GroupLog] = {}
-        self._partition_count = 0
-        self._loading: set[asyncio.Task[None]] = set()
+        self._topic = CoordinatedTopic(CONSUMER_OFFSETS, partitions, self._new_log, witness=witness)
 
     # --- following who leads what
 
     def follow(self, partition_count: int) -> None:
         """Take up the partitions that this node has come to lead, give up the others."""
-        self._partition_count = partition_count
-        for index in range(partition_count):
-            partition = self._partitions.get(CONSUMER_OFFSETS, index)
-            known = self._logs.get(index)
-            if known is not None and (known.partition is not partition or not partition.leads):
-                self._logs.pop(index).give_up()
-                known = None
-            if known is None and partition is not None and partition.leads:
-                self._take_up(index, partition)
-        for index in [it for it in self._logs if it >= partition_count]:
-            self._logs.pop(index).give_up()
+        self._topic.follow(partition_count)
 
-    def _take_up(self, index: int, partition: Partition) -> None:
-        state = Groups(self.settings, self.consumer_settings, self.topics)
-        log = CoordinatedLog(partition, state, GROUP_RECORDS, self._clock)
-        self._logs[index] = log
-        if log.is_empty:
-            log.begin()
-            return
-        loading = asyncio.create_task(log.load())
-        self._loading.add(loading)
-        loading.add_done_callback(self._loading.discard)
+    def _new_log(self, partition: Partition) -> GroupLog:
+        """A broker that has no group yet starts without their code."""
+        from pykbroker.coordinators.group_log import new_group_log  # noqa: PLC0415  # see above
+
+        return new_group_log(
+            partition, self._clock, self.topics, self.settings, self.consumer_settings
+        )
 
     def configure(self, settings: GroupSettings, consumer: ConsumerGroupSettings) -> None:
         """Properties that may change while the broker runs have changed."""
         self.settings, self.consumer_settings = settings, consumer
-        for log in self._logs.values():
+        for log in self._topic:
             log.state.configure(settings, consumer)
 
     def topics_deleted(self, names: Sequence[str]) -> None:
@@ -86,12 +71,14 @@ class GroupCoordinator:
         for log in self.active():
             log.carry_out(log.state.topics_deleted(names, self._clock.now_ms()))
 
+    def transaction_ended(self, partition_index: int, producer_id: int, *, committed: bool) -> None:
+        """A marker has just been written; a log that is loading will come upon it by itself."""
+        log = self._topic.at(partition_index)
+        if not isinstance(log, ErrorCode):
+            log.state.transaction_ended(producer_id, committed=committed)
+
     async def close(self) -> None:
-        for task in self._loading:
-            task.cancel()
-        await asyncio.gather(*self._loading, return_exceptions=True)
-        for log in self._logs.values():
-            log.give_up()
+        await self._topic.close()
 
     # --- serving
 
@@ -111,18 +98,13 @@ class GroupCoordinator:
         answer = self.decide(group_id, decision, refused)
         return await answer if isinstance(answer, asyncio.Future) else answer
 
-    def find(self, group_id: str) -> GroupLog | ErrorCode:
+    def find(self, group_id: str) -> CoordinatedLog[Groups] | ErrorCode:
         """Where a group lives, if that is here and loaded."""
-        if not self._partition_count:
-            return ErrorCode.NOT_COORDINATOR
-        log = self._logs.get(partition_of_name(group_id, self._partition_count))
-        if log is None:
-            return ErrorCode.NOT_COORDINATOR
-        return log.refusal() or log
+        return self._topic.find(group_id)
 
-    def active(self) -> Iterator[GroupLog]:
-        return (log for log in self._logs.values() if log.status is Status.ACTIVE)
+    def active(self) -> Iterator[CoordinatedLog[Groups]]:
+        return self._topic.active()
 
     @property
     def is_loading(self) -> bool:
-        return any(log.status is Status.LOADING for log in self._logs.values())
+        return self._topic.is_loading

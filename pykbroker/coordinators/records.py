@@ -6,7 +6,6 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker_protocol.compiler import MalformedMessage, decode, encode
-from pykbroker_protocol.internal_topics import classic_groups, consumer_groups, offsets
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -33,18 +32,15 @@ def record_types(*modules: ModuleType) -> dict[int, RecordType]:
     }
 
 
-GROUP_RECORDS = record_types(classic_groups, offsets, consumer_groups)
-
-
 def encode_key(key: Message) -> bytes:
-    return _NUMBER.pack(key.record_type) + encode(key, KEY_VERSION)
+    return encode(key, KEY_VERSION, prefix=_NUMBER.pack(key.record_type))
 
 
 def encode_write(write: Write) -> tuple[bytes, bytes | None]:
     if write.value is None:
         return encode_key(write.key), None
     version = write.value_version
-    return encode_key(write.key), _NUMBER.pack(version) + encode(write.value, version)
+    return encode_key(write.key), encode(write.value, version, prefix=_NUMBER.pack(version))
 
 
 class UnknownRecord(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.outcome import CancelTimer, SetTimer
@@ -10,9 +9,12 @@ from pykbroker.coordination.outcome import CancelTimer, SetTimer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pykbroker.clock import Clock
+    from pykbroker.clock import Alarm, Clock
 
 Name = tuple[str, ...]
+
+LOOP_GRAIN_SECONDS = 0.001
+"""Event loops count in milliseconds, and may call back so much early."""
 
 
 class Timers:
@@ -25,8 +27,8 @@ class Timers:
     def __init__(self, clock: Clock, fire: Callable[[Name], None]) -> None:
         self._clock = clock
         self._fire = fire
-        self._due_ms: dict[Name, int] = {}
-        self._handles: dict[Name, asyncio.TimerHandle] = {}
+        self._due_seconds: dict[Name, float] = {}
+        self._handles: dict[Name, Alarm] = {}
 
     def apply(self, timers: Iterable[SetTimer | CancelTimer]) -> None:
         for timer in timers:
@@ -36,29 +38,34 @@ class Timers:
                 self.cancel(timer.name)
 
     def set(self, name: Name, at_ms: int) -> None:
-        before_ms = self._due_ms.get(name)
-        self._due_ms[name] = at_ms
-        if before_ms is not None and before_ms <= at_ms:
+        clock = self._clock
+        due_seconds = clock.monotonic() + max(0, at_ms - clock.now_ms()) / 1000
+        before_seconds = self._due_seconds.get(name)
+        self._due_seconds[name] = due_seconds
+        if before_seconds is not None and before_seconds <= due_seconds:
             return  # the handle fires early, sees the new time, and waits on
-        self._schedule(name, at_ms)
+        self._schedule(name, due_seconds)
 
-    def _schedule(self, name: Name, at_ms: int) -> None:
+    def set_if_missing(self, name: Name, at_ms: int) -> None:
+        if name not in self._due_seconds:
+            self.set(name, at_ms)
+
+    def _schedule(self, name: Name, due_seconds: float) -> None:
         if name in self._handles:
             self._handles[name].cancel()
-        delay_seconds = max(0, at_ms - self._clock.now_ms()) / 1000
-        loop = asyncio.get_running_loop()
-        self._handles[name] = loop.call_later(delay_seconds, self._look, name)
+        left_seconds = max(0.0, due_seconds - self._clock.monotonic())
+        self._handles[name] = self._clock.call_later(left_seconds, self._look, name)
 
     def _look(self, name: Name) -> None:
-        due_ms = self._due_ms[name]
-        if due_ms > self._clock.now_ms():
-            self._schedule(name, due_ms)
+        due_seconds = self._due_seconds[name]
+        if due_seconds > self._clock.monotonic() + LOOP_GRAIN_SECONDS:
+            self._schedule(name, due_seconds)
             return
-        del self._due_ms[name], self._handles[name]
+        del self._due_seconds[name], self._handles[name]
         self._fire(name)
 
     def cancel(self, name: Name) -> None:
-        self._due_ms.pop(name, None)
+        self._due_seconds.pop(name, None)
         handle = self._handles.pop(name, None)
         if handle is not None:
             handle.cancel()
@@ -67,4 +74,4 @@ class Timers:
         for handle in self._handles.values():
             handle.cancel()
         self._handles.clear()
-        self._due_ms.clear()
+        self._due_seconds.clear()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pykbroker.coordination.groups.consumer_topics import TopicView
 from pykbroker.internal_topics import is_internal
 from pykbroker.partitions.followed import FollowedCluster, FollowedTopic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from pykbroker.coordination.groups.consumer_topics import TopicView
 
 
 class BrokerSeen(Protocol):
@@ -67,6 +68,10 @@ class TopicsOfCluster:
             frozenset(rack_of[it] for it in partition.replicas if it in rack_of)
             for partition in topic.partitions
         ]
+        from pykbroker.coordination.groups.consumer_topics import (  # noqa: PLC0415  # none yet
+            TopicView,
+        )
+
         return TopicView(
             topic_id=topic.id,
             name=topic.name,

@@ -4,6 +4,8 @@ anna joins fleet with range          a step; `saying x` changes the metadata, `a
   anna hears MEMBER_ID_REQUIRED      her a static member, `in v3` an old client
 anna syncs fleet giving anna=a       what is told and written, in this order
   the log says fleet has generation 1 of anna
+anna commits fleet of log-0=5 through 7       in the transaction of producer 7, which
+producer 7 commits                            counts once it commits
 """
 
 from __future__ import annotations
@@ -47,15 +49,22 @@ from pykbroker_protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from tests.coordination.group_world import World
+from pykbroker_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from tests.coordination.group_world import Marker, World
 
 if TYPE_CHECKING:
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Outcome, Ticket, Write
     from pykbroker_protocol.message import Message
+    from pykbroker_protocol.messages.offset_fetch import OffsetFetchResponsePartition
 
 UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "days": 86_400_000}
-OPTION_WORDS = ("with", "as", "in", "saying", "giving", "of", "session", "because")
+OPTION_WORDS = ("with", "as", "in", "saying", "giving", "of", "session", "because", "through")
 
 
 def retell(text: str, settings: GroupSettings) -> str:
@@ -94,24 +103,24 @@ class Story:
         return said
 
     def act(self, line: str) -> list[str]:
-        words = shlex.split(line)
-        if match := re.fullmatch(r"(\d+) (ms|s|min|days) pass", line):
-            self.world.pass_time(int(match[1]) * UNITS_MS[match[2]])
-            return []
-        if line == "the coordinator restarts":
-            self.world.restart()
-            return []
-        if words[0] == "operator":
-            return self.operate(words[1:])
-        who, verb, *more = words
-        if verb == "is":  # cut off
-            for ticket in [it for it in self.world.waiting if self.askers[it] == who]:
-                self.world.cut_off(ticket)
-            return []
-        if verb == "starts":  # anew, and knows nothing
-            self.ids.pop(who, None)
-            return []
-        getattr(self, verb)(who, more[0], options(more[1:]))
+        match shlex.split(line):
+            case [count, unit, "pass"]:
+                self.world.pass_time(int(count) * UNITS_MS[unit])
+            case ["the", "coordinator", "restarts"]:
+                self.world.restart()
+            case ["operator", *wish]:
+                return self.operate(wish)
+            case ["producer", number, "commits" | "aborts" as end]:
+                self.world.append(Marker(int(number), committed=end == "commits"))
+            case [who, "is", "cut", "off"]:
+                for ticket in [it for it in self.world.waiting if self.askers[it] == who]:
+                    self.world.cut_off(ticket)
+            case [who, "starts", *_]:  # anew, and knows nothing
+                self.ids.pop(who, None)
+            case [who, verb, group, *more]:
+                getattr(self, verb)(who, group, options(more))
+            case words:
+                raise AssertionError(words)
         return []
 
     def ask(self, who: str, decide: object) -> None:
@@ -207,6 +216,9 @@ class Story:
         )
 
     def commits(self, who: str, group: str, option: dict[str, str]) -> None:
+        if "through" in option:
+            self.commits_in_transaction(who, group, option)
+            return
         topic, partition, offset = re.split("[-=]", option["of"])
         request = OffsetCommitRequest(
             group_id=group,
@@ -234,6 +246,30 @@ class Story:
             ),
         )
 
+    def commits_in_transaction(self, who: str, group: str, option: dict[str, str]) -> None:
+        topic, partition, offset = re.split("[-=]", option["of"])
+        place = TxnOffsetCommitRequestPartition(
+            partition_index=int(partition),
+            committed_offset=int(offset),
+            committed_metadata=option.get("saying"),
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=f"producer {option['through']}",
+            group_id=group,
+            producer_id=int(option["through"]),
+            producer_epoch=0,
+            generation_id=self.generation(who, option),
+            member_id=self.ids.get(who, ""),
+            group_instance_id=option.get("as"),
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[place])],
+        )
+        self.ask(
+            who,
+            lambda ticket: self.world.groups.txn_offset_commit(
+                request, version=3, ticket=ticket, now_ms=self.world.now_ms
+            ),
+        )
+
     def generation(self, who: str, option: dict[str, str]) -> int:
         return int(option.get("generation", self.generations.get(who, -1)))
 
@@ -252,6 +288,8 @@ class Story:
                 return self.describe(group)
             case ["asks", "offsets", group]:
                 return self.read_offsets(group)
+            case ["asks", "stable", "offsets", group]:
+                return self.read_offsets(group, require_stable=True)
             case ["deletes", group]:
                 self.ask(
                     "operator",
@@ -285,11 +323,11 @@ class Story:
         )
         return [f"{described.group_state}: {members or 'nobody'}"]
 
-    def read_offsets(self, group: str) -> list[str]:
-        request = OffsetFetchRequest(group_id=group, topics=None)
+    def read_offsets(self, group: str, *, require_stable: bool = False) -> list[str]:
+        request = OffsetFetchRequest(group_id=group, topics=None, require_stable=require_stable)
         response = self.world.groups.offset_fetch(request, version=7)
         return [
-            f"{topic.name}-{it.partition_index} is at {it.committed_offset}"
+            f"{topic.name}-{it.partition_index} is {tell_offset(it)}"
             for topic in response.topics
             for it in topic.partitions
         ] or ["nothing"]
@@ -336,6 +374,10 @@ class Story:
         return f"leads {what}{skips}: {members}"
 
 
+def tell_offset(told: OffsetFetchResponsePartition) -> str:
+    return name_of(told.error_code) if told.error_code else f"at {told.committed_offset}"
+
+
 def name_of(code: int) -> str:
     return next(it.name for it in ErrorCode if it == code)
 
@@ -345,7 +387,7 @@ def code_of(response: Message) -> int:
     match response:
         case LeaveGroupResponse() if response.members:
             return response.members[0].error_code
-        case OffsetCommitResponse():
+        case OffsetCommitResponse() | TxnOffsetCommitResponse():
             return response.topics[0].partitions[0].error_code
         case OffsetDeleteResponse() if response.topics:
             return response.topics[0].partitions[0].error_code

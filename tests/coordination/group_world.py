@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+from pykbroker.coordination.groups.outcome import OutcomeInTransaction
 from pykbroker.coordination.groups.registry import Groups
 from pykbroker.coordination.outcome import Outcome, SetTimer, Write
-from pykbroker.coordinators.records import GROUP_RECORDS, decode_record, encode_write
+from pykbroker.coordinators.group_log import GROUP_RECORDS
+from pykbroker.coordinators.records import decode_record, encode_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.outcome import Reply, Ticket
 
 START_MS = 1_000_000
+NO_PRODUCER = -1
 
 
 class NoTopics:
@@ -37,13 +40,38 @@ class NoTopics:
 NO_TOPICS = NoTopics()
 
 
+class Logged(NamedTuple):
+    """A record, in the transaction of a producer if there is one."""
+
+    producer_id: int
+    key: bytes
+    value: bytes | None
+
+    def replay(self, groups: Groups) -> None:
+        key, value = decode_record(GROUP_RECORDS, self.key, self.value)
+        if self.producer_id == NO_PRODUCER:
+            groups.replay(key, value)
+        else:
+            groups.replay_of_transaction(self.producer_id, key, value)
+
+
+class Marker(NamedTuple):
+    """A producer's transaction ends here."""
+
+    producer_id: int
+    committed: bool
+
+    def replay(self, groups: Groups) -> None:
+        groups.transaction_ended(self.producer_id, committed=self.committed)
+
+
 class World:
     """Carries outcomes out as the runtime does: append, replay, set timers, reply."""
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
         self.now_ms = START_MS
-        self.log: list[tuple[bytes, bytes | None]] = []
+        self.log: list[Logged | Marker] = []
         self.timers: dict[tuple[str, ...], int] = {}
         self.waiting: set[Ticket] = set()
         self.told: list[Reply] = []
@@ -60,9 +88,11 @@ class World:
         return self._tickets
 
     def carry_out(self, outcome: Outcome) -> None:
+        producer_id = NO_PRODUCER
+        if isinstance(outcome, OutcomeInTransaction):
+            producer_id = outcome.producer_id
         for write in outcome.writes:
-            self.log.append(encode_write(write))
-            self.groups.replay(*decode_record(GROUP_RECORDS, *self.log[-1]))
+            self.append(Logged(producer_id, *encode_write(write)))
         for timer in outcome.timers:
             if isinstance(timer, SetTimer):
                 self.timers[timer.name] = timer.at_ms
@@ -73,6 +103,10 @@ class World:
         self.told += outcome.replies
         self.written += outcome.writes
         self.reasons += outcome.reasons
+
+    def append(self, entry: Logged | Marker) -> None:
+        self.log.append(entry)
+        entry.replay(self.groups)
 
     def pass_time(self, ms: int) -> None:
         """Let the timers ring that are due, each at its time."""
@@ -99,6 +133,6 @@ class World:
 
     def replayed(self) -> Groups:
         groups = Groups(self.settings, ConsumerGroupSettings(), NO_TOPICS)
-        for key, value in self.log:
-            groups.replay(*decode_record(GROUP_RECORDS, key, value))
+        for entry in self.log:
+            entry.replay(groups)
         return groups

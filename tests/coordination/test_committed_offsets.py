@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pykbroker.coordination.groups.outcome import OutcomeInTransaction
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.offsets import OffsetCommitKey, OffsetCommitValue
@@ -15,6 +16,12 @@ from pykbroker_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from pykbroker_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
 )
 from pykbroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -33,6 +40,8 @@ from pykbroker_protocol.messages.txn_offset_commit import (
 from tests.coordination.group_world import World
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pykbroker.coordination.outcome import Ticket
 
 SETTINGS = GroupSettings(offset_metadata_length_max=10)
@@ -202,6 +211,81 @@ def test_of_two_transactions_the_later_commit_counts(world: World) -> None:
     commit_in_transaction(world, 20, producer_id=1)
     world.groups.transaction_ended(1, committed=True)
     assert fetch(world).committed_offset == 20
+
+
+def delete_offset(world: World) -> int:
+    request = OffsetDeleteRequest(
+        group_id="diary",
+        topics=[
+            OffsetDeleteRequestTopic(
+                name="log", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+            )
+        ],
+    )
+    world.told.clear()
+    world.ask(
+        lambda ticket: world.groups.offset_delete(request, ticket=ticket, now_ms=world.now_ms)
+    )
+    (reply,) = world.told
+    assert isinstance(reply.response, OffsetDeleteResponse)
+    return reply.response.topics[0].partitions[0].error_code
+
+
+def delete_group(world: World) -> None:
+    world.ask(
+        lambda ticket: world.groups.delete_groups(["diary"], ticket=ticket, now_ms=world.now_ms)
+    )
+
+
+def delete_topic(world: World) -> None:
+    world.carry_out(world.groups.topics_deleted(["log"], world.now_ms))
+
+
+@pytest.mark.parametrize("delete", [delete_offset, delete_group, delete_topic])
+@pytest.mark.parametrize("before", [None, 5])
+def test_what_is_deleted_does_not_come_back_with_a_transaction(
+    world: World, delete: Callable[[World], object], before: int | None
+) -> None:
+    if before is not None:
+        commit(world, before)
+    for producer_id in (1, 2):
+        commit_in_transaction(world, 9, producer_id=producer_id)
+    delete(world)
+    assert fetch(world, require_stable=True) == fetch(world)
+    assert fetch(world).error_code == ErrorCode.NONE
+    commit_in_transaction(world, 12, producer_id=1)
+    world.groups.transaction_ended(2, committed=True)
+    assert fetch(world).committed_offset == -1
+    assert fetch(world, require_stable=True).error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    world.groups.transaction_ended(1, committed=True)
+    assert fetch(world, require_stable=True).committed_offset == 12
+
+
+def test_a_group_stays_while_a_transaction_may_give_it_offsets(world: World) -> None:
+    commit_in_transaction(world, 9)
+    world.pass_time(10 * MINUTE_MS)
+    assert "diary" in world.groups.groups
+    world.groups.transaction_ended(PRODUCER, committed=False)
+    world.pass_time(10 * MINUTE_MS)
+    assert "diary" not in world.groups.groups
+
+
+def test_a_transactions_outcome_names_its_producer(world: World) -> None:
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata=None
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id="diary",
+        producer_id=PRODUCER,
+        producer_epoch=3,
+        topics=[TxnOffsetCommitRequestTopic(name="log", partitions=[partition])],
+    )
+    outcome = world.groups.txn_offset_commit(request, version=3, ticket=1, now_ms=world.now_ms)
+    assert isinstance(outcome, OutcomeInTransaction)
+    assert (outcome.producer_id, outcome.producer_epoch) == (PRODUCER, 3)
+    (write,) = outcome.writes
+    assert write.value_version == 4
 
 
 def test_a_transaction_for_a_generation_of_no_group_is_refused(world: World) -> None:

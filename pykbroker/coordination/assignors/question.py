@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from pykbroker_protocol.late_dataclass import dataclass
 
 
 class Place(NamedTuple):
@@ -20,13 +21,15 @@ Assignment = Mapping[bytes, frozenset[int]]
 NOTHING: Assignment = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
-    """A member as an assignor sees it; `owned` is what it was meant to have so far."""
+class Subscriber(NamedTuple):
+    """A member as an assignor sees it; `owned` is what it was meant to have so far.
+
+    A tuple, because each assignment makes as many as there are members.
+    """
 
     member_id: str
     topic_ids: frozenset[bytes]
-    owned: Assignment = field(default_factory=dict)
+    owned: Assignment = NOTHING
     instance_id: str | None = None
     rack_id: str | None = None
 
@@ -50,15 +53,3 @@ class TopicToAssign:
 
 Assignor = Callable[[Sequence[Subscriber], Mapping[bytes, TopicToAssign]], Mapping[str, Assignment]]
 """Gives every subscriber its share; topics that do not exist any more are not in the mapping."""
-
-
-def gather(places: Mapping[str, list[Place]]) -> dict[str, Assignment]:
-    """Each member's places, by topic."""
-    return {member_id: by_topic(held) for member_id, held in places.items()}
-
-
-def by_topic(places: list[Place]) -> Assignment:
-    numbers: dict[bytes, list[int]] = {}
-    for place in places:
-        numbers.setdefault(place.topic_id, []).append(place.partition)
-    return {topic_id: frozenset(numbers[topic_id]) for topic_id in sorted(numbers)}

@@ -24,12 +24,15 @@ def assign_range(
 ) -> Mapping[str, Assignment]:
     assigned: dict[str, dict[bytes, frozenset[int]]] = {it.member_id: {} for it in subscribers}
     for topic_ids, members in alike(subscribers, topics):
-        order = in_standing_order(members, topic_ids)
-        order = near_their_runs(order, topic_ids, topics)
+        order = in_standing_order(members, topic_ids, topics)
+        shares = {
+            count: [frozenset(run) for run in runs(count, len(order))]
+            for count in {topics[it].partition_count for it in topic_ids}
+        }
         for topic_id in topic_ids:
-            for member, run in zip(order, runs(topics[topic_id], len(order)), strict=True):
-                if run:
-                    assigned[member.member_id][topic_id] = frozenset(run)
+            for member, share in zip(order, shares[topics[topic_id].partition_count], strict=True):
+                if share:
+                    assigned[member.member_id][topic_id] = share
     return assigned
 
 
@@ -49,20 +52,25 @@ def alike(
         yield topic_ids, members_of[topic_ids[0]]
 
 
-def in_standing_order(members: list[Subscriber], topic_ids: list[bytes]) -> list[Subscriber]:
+def in_standing_order(
+    members: list[Subscriber], topic_ids: list[bytes], topics: Mapping[bytes, TopicToAssign]
+) -> list[Subscriber]:
     """By the first partition that each has had in these topics; newcomers last, by name."""
-    return sorted(members, key=lambda it: first_partition(it, topic_ids))
+    firsts = {it.member_id: first_partition(it, topic_ids) for it in members}
+    order = sorted(members, key=lambda it: firsts[it.member_id])
+    newcomers = [it for it in order if firsts[it.member_id] == math.inf]
+    standing = order[: len(order) - len(newcomers)]
+    return standing + near_their_runs(newcomers, topics[topic_ids[0]], len(order))
 
 
 def first_partition(member: Subscriber, topic_ids: list[bytes]) -> float:
-    return min(
-        (min(member.owned[it]) for it in topic_ids if member.owned.get(it)), default=math.inf
-    )
+    owned = member.owned
+    return min((min(owned[it]) for it in topic_ids if owned.get(it)), default=math.inf)
 
 
-def runs(topic: TopicToAssign, count: int) -> Iterator[range]:
+def runs(partition_count: int, count: int) -> Iterator[range]:
     """As many runs as there are members; the first ones are longer by one if need be."""
-    length, rest = divmod(topic.partition_count, count)
+    length, rest = divmod(partition_count, count)
     start = 0
     for index in range(count):
         stop = start + length + (index < rest)
@@ -71,18 +79,16 @@ def runs(topic: TopicToAssign, count: int) -> Iterator[range]:
 
 
 def near_their_runs(
-    order: list[Subscriber], topic_ids: list[bytes], topics: Mapping[bytes, TopicToAssign]
+    newcomers: list[Subscriber], topic: TopicToAssign, member_count: int
 ) -> list[Subscriber]:
     """Let the newcomers choose among the runs that are left for them, by their racks."""
-    standing = [it for it in order if first_partition(it, topic_ids) != math.inf]
-    newcomers = order[len(standing) :]
-    topic = topics[topic_ids[0]]
     if not topic.racks or all(it.rack_id is None for it in newcomers):
-        return order
-    placed = list(standing)
-    for run in islice(runs(topic, len(order)), len(standing), None):
-        nearest = max(newcomers, key=partial(nearness, topic, run))
-        newcomers.remove(nearest)
+        return newcomers
+    waiting, placed = list(newcomers), []
+    first_left = member_count - len(newcomers)
+    for run in islice(runs(topic.partition_count, member_count), first_left, None):
+        nearest = max(waiting, key=partial(nearness, topic, run))
+        waiting.remove(nearest)
         placed.append(nearest)
     return placed
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.assignors.question import Place, gather
+from pykbroker.coordination.assignors.question import Place
 from pykbroker.coordination.assignors.uniform_mixed import assign_to_mixed_subscribers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pykbroker.coordination.assignors.question import Assignment, Subscriber, TopicToAssign
 
@@ -23,7 +23,7 @@ def assign_uniform(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
 ) -> Mapping[str, Assignment]:
     in_order = sorted(subscribers, key=lambda subscriber: subscriber.lasting_name)
-    wanted = {frozenset(it.topic_ids & topics.keys()) for it in in_order}
+    wanted = {it.intersection(topics) for it in {it.topic_ids for it in in_order}}
     if len(wanted) > 1:
         return assign_to_mixed_subscribers(in_order, topics)
     subscribed = {topic_id: topics[topic_id] for one in wanted for topic_id in one}
@@ -33,77 +33,104 @@ def assign_uniform(
 def assign_to_equal_subscribers(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
 ) -> Mapping[str, Assignment]:
-    free = {
-        Place(topic_id, partition)
-        for topic_id, topic in topics.items()
-        for partition in range(topic.partition_count)
-    }
-    kept = keep_what_is_due(subscribers, free, topics)
-    rooms = Rooms(subscribers, kept, free_count=len(free))
-    left = rooms.take_near(spread(free), topics)
+    """Members whose share stays as it is get the very value that they own.
+
+    A group of many members computes this at each join, and few shares change: the work for each
+    of the others is a few operations on whole sets.
+    """
+    free = {topic_id: set(range(topic.partition_count)) for topic_id, topic in topics.items()}
+    held = {it.member_id: claim(it.owned, free) for it in subscribers}
+    rooms = Rooms(subscribers, held, free_count=sum(map(len, free.values())))
+    for member_id, count in rooms.cuts():
+        held[member_id] = let_go(held[member_id], count, free)
+    left = rooms.take_near(in_order(free), topics)
     rooms.take(left)
-    return gather(kept)
+    for member_id, places in rooms.given.items():
+        held[member_id] = together(held[member_id], places)
+    return held
 
 
-def keep_what_is_due(
-    subscribers: Sequence[Subscriber], free: set[Place], topics: Mapping[bytes, TopicToAssign]
-) -> dict[str, list[Place]]:
-    """Let members keep what they own up to their share; what they keep is no longer free."""
-    owned = {it.member_id: claim(it, free, topics) for it in subscribers}
-    free.update(place for places in owned.values() for place in places)
-    share, rest = divmod(len(free), max(len(subscribers), 1))
-    kept: dict[str, list[Place]] = {}
-    # Who owns most has most to lose: the shares that are larger by one go there first.
-    for subscriber in sorted(subscribers, key=lambda it: -len(owned[it.member_id])):
-        places = owned[subscriber.member_id]
-        rest -= (larger := rest > 0 and len(places) > share)
-        kept[subscriber.member_id] = places[: share + larger]
-    free.difference_update(place for places in kept.values() for place in places)
-    return kept
+def claim(owned: Assignment, free: dict[bytes, set[int]]) -> Assignment:
+    """What a member owns and nobody else has claimed; it is no longer free."""
+    claimed: dict[bytes, frozenset[int]] = {}
+    for topic_id, partitions in owned.items():
+        unclaimed = free.get(topic_id)
+        if not unclaimed:
+            continue
+        mine = partitions if partitions <= unclaimed else partitions & unclaimed
+        if mine:
+            claimed[topic_id] = mine
+            unclaimed -= mine
+    return owned if claimed == owned else claimed
 
 
-def claim(
-    subscriber: Subscriber, free: set[Place], topics: Mapping[bytes, TopicToAssign]
-) -> list[Place]:
-    """What a member owns and nobody else has claimed, in the order in which it is kept."""
-    places = [
-        (rank, place)
-        for topic_id, partitions in subscriber.owned.items()
-        if topic_id in topics
-        for rank, place in enumerate(Place(topic_id, partition) for partition in sorted(partitions))
-        if place in free
+def let_go(held: Assignment, count: int, free: dict[bytes, set[int]]) -> Assignment:
+    """Keep so many partitions, the lowest numbers of each topic; the others are free again."""
+    ranked = sorted(
+        (rank, topic_id, partition)
+        for topic_id, partitions in held.items()
+        for rank, partition in enumerate(sorted(partitions))
+    )
+    surplus: dict[bytes, set[int]] = {}
+    for _, topic_id, partition in ranked[count:]:
+        surplus.setdefault(topic_id, set()).add(partition)
+        free[topic_id].add(partition)
+    kept = {topic_id: held[topic_id] - surplus.get(topic_id, set()) for topic_id in held}
+    return {topic_id: partitions for topic_id, partitions in kept.items() if partitions}
+
+
+def in_order(free: Mapping[bytes, set[int]]) -> list[Place]:
+    """Topic by topic, in the order of their numbers: neighbours go to different members."""
+    return [
+        Place(topic_id, number) for topic_id in sorted(free) for number in sorted(free[topic_id])
     ]
-    free.difference_update(place for _, place in places)
-    return [place for _, place in sorted(places)]
 
 
-def spread(places: Iterable[Place]) -> list[Place]:
-    """In the order of their numbers, topic by topic: neighbours go to different members."""
-    return sorted(places)
+def together(held: Assignment, given: Iterable[Place]) -> Assignment:
+    numbers = {topic_id: set(partitions) for topic_id, partitions in held.items()}
+    for topic_id, partition in given:
+        numbers.setdefault(topic_id, set()).add(partition)
+    return {topic_id: frozenset(numbers[topic_id]) for topic_id in sorted(numbers)}
 
 
 class Rooms:
-    """How much each member may still be given."""
+    """How many partitions each member has, and how many it may still be given."""
 
     def __init__(
         self,
         subscribers: Sequence[Subscriber],
-        kept: dict[str, list[Place]],
+        held: Mapping[str, Assignment],
         *,
         free_count: int,
     ) -> None:
-        self.kept = kept
-        self.racks = {it.member_id: it.rack_id for it in subscribers}
-        total = free_count + sum(map(len, kept.values()))
-        self.share, rest = divmod(total, max(len(subscribers), 1))
-        self.rest = rest - sum(len(places) > self.share for places in kept.values())
+        self.subscribers = subscribers
+        self.counts = {
+            member_id: sum(map(len, assignment.values())) for member_id, assignment in held.items()
+        }
+        total = free_count + sum(self.counts.values())
+        self.share, self.rest = divmod(total, max(len(held), 1))
+        """The rest are shares that are larger by one, and are still to be had."""
+        self.given: dict[str, list[Place]] = {}
+
+    def cuts(self) -> Iterator[tuple[str, int]]:
+        """Members that own too much, and how much each of them keeps.
+
+        Who owns most has most to lose: the shares that are larger by one go there first.
+        """
+        above = [it for it, count in self.counts.items() if count > self.share]
+        for member_id in sorted(above, key=self.counts.__getitem__, reverse=True):
+            due = self.share + (self.rest > 0)
+            self.rest -= due > self.share
+            if self.counts[member_id] > due:
+                self.counts[member_id] = due
+                yield member_id, due
 
     def take_near(self, free: list[Place], topics: Mapping[bytes, TopicToAssign]) -> list[Place]:
         """Hand places to members in one of their racks; gives back those that found none."""
         members_by_rack: dict[str, list[str]] = {}
-        for member_id, rack_id in self.racks.items():
-            if rack_id is not None:
-                members_by_rack.setdefault(rack_id, []).append(member_id)
+        for it in self.subscribers:
+            if it.rack_id is not None:
+                members_by_rack.setdefault(it.rack_id, []).append(it.member_id)
         if not members_by_rack or not any(topic.racks for topic in topics.values()):
             return free
         left = []
@@ -112,23 +139,25 @@ class Rooms:
             near = racks[place.partition] if racks else ()
             takers = [it for rack in near for it in members_by_rack.get(rack, ()) if self.room(it)]
             if takers:
-                self.give(min(takers, key=lambda it: (len(self.kept[it]), it)), place)
+                self.give(min(takers, key=lambda it: (self.counts[it], it)), place)
             else:
                 left.append(place)
         return left
 
     def take(self, free: list[Place]) -> None:
         """Deal the places out in turn to the members with room, the emptiest first."""
-        waiting = sorted(self.kept, key=lambda it: len(self.kept[it]))
+        limit = self.share + (self.rest > 0)
+        waiting = [it for it, count in self.counts.items() if count < limit]
+        waiting.sort(key=self.counts.__getitem__)
         for turn, place in enumerate(free):
             while not self.room(member_id := waiting[turn % len(waiting)]):
                 waiting.pop(turn % len(waiting))
             self.give(member_id, place)
 
     def room(self, member_id: str) -> bool:
-        count = len(self.kept[member_id])
-        return count < self.share or (count == self.share and self.rest > 0)
+        return self.counts[member_id] < self.share + (self.rest > 0)
 
     def give(self, member_id: str, place: Place) -> None:
-        self.rest -= len(self.kept[member_id]) == self.share
-        self.kept[member_id].append(place)
+        self.rest -= self.counts[member_id] == self.share
+        self.counts[member_id] += 1
+        self.given.setdefault(member_id, []).append(place)

@@ -6,9 +6,8 @@ balance it reaches. Each step lowers the sum of the squares of the loads, so it 
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import TYPE_CHECKING
-
-from pykbroker.coordination.assignors.question import Place, gather
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,10 +23,11 @@ def assign_to_mixed_subscribers(
         scales.settle(topic_id)
     while sum(map(scales.even_out, scales.subscribers_of)):
         pass  # a move in one topic may make room for a better one in another
-    places: dict[str, list[Place]] = {it.member_id: [] for it in subscribers}
-    for (topic_id, member_id), partitions in scales.held.items():
-        places[member_id].extend(Place(topic_id, partition) for partition in partitions)
-    return gather(places)
+    assigned: dict[str, dict[bytes, frozenset[int]]] = {it.member_id: {} for it in subscribers}
+    for topic_id in sorted(scales.held):
+        for member_id, partitions in scales.held[topic_id].items():
+            assigned[member_id][topic_id] = frozenset(partitions)
+    return assigned
 
 
 class Scales:
@@ -40,19 +40,21 @@ class Scales:
         self.racks = {it.member_id: it.rack_id for it in subscribers}
         self.load = dict.fromkeys(self.racks, 0)
         self.subscribers_of: dict[bytes, list[str]] = {}
-        self.held: dict[tuple[bytes, str], set[int]] = {}
+        self.held: dict[bytes, dict[str, set[int]]] = {topic_id: {} for topic_id in topics}
+        """By topic and member; who holds nothing of a topic is left out."""
         self.free = {topic_id: set(range(it.partition_count)) for topic_id, it in topics.items()}
         for subscriber in subscribers:
-            for topic_id in sorted(subscriber.topic_ids & topics.keys()):
+            for topic_id in sorted(subscriber.topic_ids.intersection(topics)):
                 self.subscribers_of.setdefault(topic_id, []).append(subscriber.member_id)
+            for topic_id in subscriber.topic_ids.intersection(subscriber.owned):
                 self.keep(topic_id, subscriber)
 
     def keep(self, topic_id: bytes, subscriber: Subscriber) -> None:
         """Nobody else has claimed these before."""
-        kept = set(subscriber.owned.get(topic_id, ())) & self.free[topic_id]
-        self.free[topic_id] -= kept
-        self.held[topic_id, subscriber.member_id] = kept
-        self.load[subscriber.member_id] += len(kept)
+        if kept := subscriber.owned[topic_id] & self.free.get(topic_id, set()):
+            self.free[topic_id] -= kept
+            self.held[topic_id][subscriber.member_id] = set(kept)
+            self.load[subscriber.member_id] += len(kept)
 
     def topics_by_choice(self) -> list[bytes]:
         """Those with the fewest subscribers first: the others can still make up for them."""
@@ -60,36 +62,50 @@ class Scales:
 
     def settle(self, topic_id: bytes) -> None:
         """Give the topic's free partitions to its least loaded subscribers, near ones first."""
-        members = self.subscribers_of[topic_id]
-        for partition in sorted(self.free[topic_id]):
-            taker = min(
-                members, key=lambda it: (self.load[it], self.is_far(topic_id, partition, it))
-            )
-            self.held[topic_id, taker].add(partition)
-            self.load[taker] += 1
+        free, members = self.free[topic_id], self.subscribers_of[topic_id]
+        if not free:
+            return
+        rows: dict[int, list[int]] = {}
+        for index, member_id in enumerate(members):
+            rows.setdefault(self.load[member_id], []).append(index)
+        least = min(rows)
+        for partition in sorted(free):
+            row = rows[least]
+            taker = self.near(topic_id, partition, members, row)
+            self.give(topic_id, partition, members[taker])
+            row.remove(taker)
+            insort(rows.setdefault(least + 1, []), taker)
+            least += not row
 
-    def is_far(self, topic_id: bytes, partition: int, member_id: str) -> bool:
-        return not self.topics[topic_id].is_near(partition, self.racks[member_id])
+    def near(self, topic_id: bytes, partition: int, members: list[str], row: list[int]) -> int:
+        """One of a row of members that is near a partition if any is, else the first."""
+        topic = self.topics[topic_id]
+        if not topic.racks:
+            return row[0]
+        return next((it for it in row if topic.is_near(partition, self.racks[members[it]])), row[0])
 
     def even_out(self, topic_id: bytes) -> bool:
         """Move partitions of one topic until no move helps; tells whether any moved."""
-        members, moved = self.subscribers_of[topic_id], False
-        while True:
-            givers = [it for it in members if self.held[topic_id, it]]
-            if not givers:
-                return moved
+        members, held, moved = self.subscribers_of[topic_id], self.held[topic_id], False
+        while givers := [it for it in members if it in held]:
             giver = max(givers, key=self.load.__getitem__)
             taker = min(members, key=self.load.__getitem__)
             if self.load[giver] - self.load[taker] < 2:
-                return moved
+                break
             self.move(topic_id, giver, taker)
             moved = True
+        return moved
 
     def move(self, topic_id: bytes, giver: str, taker: str) -> None:
-        held = self.held[topic_id, giver]
-        near = [it for it in held if not self.is_far(topic_id, it, taker)]
+        topic, held = self.topics[topic_id], self.held[topic_id][giver]
+        near = [it for it in held if topic.is_near(it, self.racks[taker])]
         partition = max(near or held)
         held.remove(partition)
-        self.held[topic_id, taker].add(partition)
+        if not held:
+            del self.held[topic_id][giver]
         self.load[giver] -= 1
+        self.give(topic_id, partition, taker)
+
+    def give(self, topic_id: bytes, partition: int, taker: str) -> None:
+        self.held[topic_id].setdefault(taker, set()).add(partition)
         self.load[taker] += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups.classic_member import member_of_record
@@ -13,6 +12,7 @@ from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE, 
 from pykbroker.coordination.outcome import Write
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataKey, GroupMetadataValue
+from pykbroker_protocol.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

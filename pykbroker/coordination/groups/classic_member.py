@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.internal_topics.classic_groups import MemberMetadata
+from pykbroker_protocol.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pykbroker.coordination.outcome import Ticket

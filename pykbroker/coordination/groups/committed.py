@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykbroker_protocol.internal_topics.offsets import OffsetCommitValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from pykbroker_protocol.internal_topics.offsets import OffsetCommitKey
 
@@ -55,41 +55,57 @@ class CommittedOffsets:
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, Committed]]] = {}
         self._turn = 0
-        self._open: dict[int, dict[Place, tuple[int, Committed | None]]] = {}
+        self._open: dict[int, dict[Place, tuple[int, Committed]]] = {}
         """By producer: the turn and the offset that count once its transaction commits."""
+        self._pending: dict[str, dict[tuple[str, int], set[int]]] = {}
+        """By group, topic and partition: the producers whose open transactions have written."""
         self._overtaken: dict[Place, int] = {}
-        """The turn of a plain commit to a place that some open transaction has written before."""
+        """The turn of a commit that counts, to a place that some open transaction had written."""
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         self._turn += 1
         place = (key.group, key.topic, key.partition)
+        if value is None:
+            self._forget(place)
+            return
         if self.is_pending(*place):
             self._overtaken[place] = self._turn
-        self._put(place, None if value is None else committed_of_record(value))
+        self._put(place, committed_of_record(value))
 
     def replay_of_transaction(
-        self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None
+        self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue
     ) -> None:
         self._turn += 1
-        committed = None if value is None else committed_of_record(value)
         place = (key.group, key.topic, key.partition)
-        self._open.setdefault(producer_id, {})[place] = (self._turn, committed)
+        self._open.setdefault(producer_id, {})[place] = (self._turn, committed_of_record(value))
+        of_group = self._pending.setdefault(key.group, {})
+        of_group.setdefault((key.topic, key.partition), set()).add(producer_id)
 
     def transaction_ended(self, producer_id: int, *, committed: bool) -> None:
-        places = self._open.pop(producer_id, {})
-        for place, (turn, offset) in places.items():
+        for place, (turn, offset) in self._open.pop(producer_id, {}).items():
             if committed and turn > self._overtaken.get(place, 0):
                 self._put(place, offset)
                 self._overtaken[place] = turn
-            if not self.is_pending(*place):
-                self._overtaken.pop(place, None)
+            self._no_longer_pending(place, producer_id)
 
-    def _put(self, place: Place, committed: Committed | None) -> None:
+    def _no_longer_pending(self, place: Place, producer_id: int) -> None:
         group_id, topic, partition = place
-        if committed is not None:
-            topics = self._groups.setdefault(group_id, {})
-            topics.setdefault(topic, {})[partition] = committed
+        of_group = self._pending[group_id]
+        producers = of_group[topic, partition]
+        producers.discard(producer_id)
+        if producers:
             return
+        self._overtaken.pop(place, None)
+        del of_group[topic, partition]
+        if not of_group:
+            del self._pending[group_id]
+
+    def _forget(self, place: Place) -> None:
+        """A tombstone takes along what open transactions have written before."""
+        group_id, topic, partition = place
+        for producer_id in tuple(self._pending.get(group_id, {}).get((topic, partition), ())):
+            del self._open[producer_id][place]
+            self._no_longer_pending(place, producer_id)
         topics = self._groups.get(group_id, {})
         partitions = topics.get(topic, {})
         partitions.pop(partition, None)
@@ -97,6 +113,10 @@ class CommittedOffsets:
             topics.pop(topic, None)
         if not topics:
             self._groups.pop(group_id, None)
+
+    def _put(self, place: Place, committed: Committed) -> None:
+        group_id, topic, partition = place
+        self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
 
     # --- reading
 
@@ -106,23 +126,25 @@ class CommittedOffsets:
     def of_partition(self, group_id: str, topic: str, partition: int) -> Committed | None:
         return self.of_group(group_id).get(topic, {}).get(partition)
 
+    def has(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether there is an offset, or would be one if some transaction commits."""
+        is_committed = self.of_partition(group_id, topic, partition) is not None
+        return is_committed or self.is_pending(group_id, topic, partition)
+
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """An open transaction has written here: what counts is about to change."""
-        if not self._open:
-            return False
-        place = (group_id, topic, partition)
-        return any(place in places for places in self._open.values())
+        return (topic, partition) in self.pending_places(group_id)
 
-    def pending_places(self, group_id: str) -> set[tuple[str, int]]:
-        return {
-            (topic, partition)
-            for places in self._open.values()
-            for group, topic, partition in places
-            if group == group_id
-        }
+    def pending_places(self, group_id: str) -> Collection[tuple[str, int]]:
+        return self._pending.get(group_id, {}).keys()
 
     def places_of_topics(self, names: frozenset[str]) -> Iterator[Place]:
+        """Where offsets of these topics are, and where open transactions have put some."""
         for group_id, topics in self._groups.items():
             for topic in topics.keys() & names:
                 for partition in topics[topic]:
+                    yield group_id, topic, partition
+        for group_id, places in self._pending.items():
+            for topic, partition in places:
+                if topic in names and self.of_partition(group_id, topic, partition) is None:
                     yield group_id, topic, partition

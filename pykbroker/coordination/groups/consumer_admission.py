@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups import consumer_records as records
@@ -39,7 +38,7 @@ def admit(
 
 
 def take_over(decision: Decision, predecessor: ConsumerMember, member_id: str) -> ConsumerMember:
-    successor = replace(predecessor, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+    successor = predecessor._replace(member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
     target = decision.state.target_of(predecessor.member_id)
     decision.write(
         *records.without_member(decision.group_id, predecessor.member_id),

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.assignors import ASSIGNORS
-from pykbroker.coordination.assignors.question import Subscriber
+from pykbroker.coordination.assignors.question import NOTHING, Subscriber
 from pykbroker.coordination.groups import consumer_records as records
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ def assign_if_due(decision: Decision) -> None:
     if 0 <= age_ms < decision.settings.assignment_interval_ms:
         return
     targets = compute(state, decision.topics, decision.settings)
+    before = state.targets
     changed = [
-        records.target(state.group_id, member_id, target)
-        for member_id, target in sorted(targets.items())
-        if target != state.target_of(member_id)
+        records.target(state.group_id, member_id, targets[member_id])
+        for member_id in sorted(it for it in targets if targets[it] != before.get(it, NOTHING))
     ]
     epoch = records.assignment_epoch(state.group_id, state.epoch, decision.now_ms)
     decision.write(*changed, epoch)
@@ -45,21 +45,22 @@ def compute(
     state: ConsumerGroupState, topics: TopicsView, settings: ConsumerGroupSettings
 ) -> Mapping[str, Assignment]:
     known = existing_topics(state.topic_names(), topics)
-    ids_by_names: dict[frozenset[str], frozenset[bytes]] = {}
-    subscribers = []
-    for member in state.members.values():
-        names = state.topic_names_of(member)
-        if names not in ids_by_names:
-            ids_by_names[names] = frozenset(known[it].topic_id for it in names if it in known)
-        subscribers.append(
-            Subscriber(
-                member_id=member.member_id,
-                topic_ids=ids_by_names[names],
-                owned=state.target_of(member.member_id),
-                instance_id=member.instance_id,
-                rack_id=member.rack_id,
-            )
+    members, targets = state.members.values(), state.targets
+    all_names = [state.topic_names_of(it) for it in members]
+    topic_ids = {
+        names: frozenset(known[it].topic_id for it in names if it in known)
+        for names in set(all_names)
+    }
+    subscribers = [
+        Subscriber(
+            it.member_id,
+            topic_ids[names],
+            targets.get(it.member_id, NOTHING),
+            it.instance_id,
+            it.rack_id,
         )
+        for it, names in zip(members, all_names, strict=True)
+    ]
     assign = ASSIGNORS[chosen_assignor(state, settings)]
     return assign(subscribers, {topic.topic_id: topic.to_assign() for topic in known.values()})
 
@@ -70,9 +71,5 @@ def existing_topics(names: frozenset[str], topics: TopicsView) -> dict[str, Topi
 
 def chosen_assignor(state: ConsumerGroupState, settings: ConsumerGroupSettings) -> str:
     """The one that most members ask for; the operator's first choice where none does."""
-    votes = Counter(
-        member.server_assignor
-        for member in state.members.values()
-        if member.server_assignor in settings.assignors
-    )
+    votes = Counter(member.server_assignor for member in state.members.values())
     return max(settings.assignors, key=lambda name: votes[name])

@@ -7,7 +7,6 @@ naming what it owns, and syncs, without waiting for anybody. No member leads.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups import consumer_classic_protocol as classic
@@ -114,8 +113,7 @@ def take_in(
     before = admit(decision, member_id, request.group_instance_id, by_force=True)
     if isinstance(before, Refusal):
         return before
-    after = replace(
-        before,
+    after = before._replace(
         instance_id=request.group_instance_id or before.instance_id,
         rack_id=subscription.rack_id or before.rack_id,
         client_id=joining.client_id,

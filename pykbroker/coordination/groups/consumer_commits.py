@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,8 @@ def refusal_of_commit(
         return ErrorCode.UNSUPPORTED_VERSION
     if committer.epoch == member.epoch or has_kept_all(member, committer.epoch, places):
         return ErrorCode.NONE
-    return wrong_epoch(member)
+    # Clients of transactions do not know the code that tells of epochs.
+    return ErrorCode.ILLEGAL_GENERATION if committer.is_transactional else wrong_epoch(member)
 
 
 def has_kept_all(

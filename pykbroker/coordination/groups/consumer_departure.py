@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups import consumer_records as records
@@ -48,7 +47,7 @@ def leave(
 
 def go_away(decision: Decision, member: ConsumerMember) -> None:
     """A static member keeps its place and its partitions until its session ends."""
-    away = replace(member, epoch=LEAVING_FOR_A_WHILE, revoking=NO_HOLDING)
+    away = member._replace(epoch=LEAVING_FOR_A_WHILE, revoking=NO_HOLDING)
     if away != member:
         decision.write(records.progress(decision.group_id, away))
     decision.let_sleep(REVOCATION, member.member_id)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
     from pykbroker.coordination.groups.consumer_topics import TopicsView
 
+NONE = frozenset[int]()
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """Which protocol a member speaks, as the answer numbers it."""
 
@@ -65,10 +66,17 @@ def describe_member(
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
         subscribed_topic_regex=member.topic_regex,
-        assignment=described(numbers(member.assigned), topics),
+        assignment=described(held(member), topics),
         target_assignment=described(state.target_of(member.member_id), topics),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
+
+
+def held(member: ConsumerMember) -> Share:
+    """What it has been told to give up is its own until it says that it has."""
+    assigned, revoking = numbers(member.assigned), numbers(member.revoking)
+    ids = assigned.keys() | revoking.keys()
+    return {it: assigned.get(it, NONE) | revoking.get(it, NONE) for it in sorted(ids)}
 
 
 def described(share: Share, topics: TopicsView) -> Assignment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups import consumer_records as records
@@ -43,7 +42,7 @@ def hear(
     before = speaker(decision, request)
     if isinstance(before, Refusal):
         return before
-    after = replace(told(before, request), client_id=client_id, client_host=client_host)
+    after = told(before, request, client_id=client_id, client_host=client_host)
     if refusal := refused_regex(before, after, decision):
         return refusal
     told_now = bring_on(decision, memory, before, after, owned_partitions(request))
@@ -79,19 +78,44 @@ def speaker(decision: Decision, request: ConsumerGroupHeartbeatRequest) -> Consu
     return fenced_epoch(member, request.member_epoch, owned_partitions(request)) or member
 
 
-def told(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+def told(
+    member: ConsumerMember,
+    request: ConsumerGroupHeartbeatRequest,
+    *,
+    client_id: str,
+    client_host: str,
+) -> ConsumerMember:
     """The member with what the request says; what it leaves out stays as it was."""
+    comes_from = (member.client_id, member.client_host)
+    if (
+        is_sign_of_life(request)
+        and member.classic is None
+        and comes_from == (client_id, client_host)
+    ):
+        return member
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
-    return replace(
-        member,
+    return member._replace(
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         topic_names=member.topic_names if names is None else frozenset(names),
         topic_regex=member.topic_regex if regex is None else regex,
         server_assignor=request.server_assignor or member.server_assignor,
+        client_id=client_id,
+        client_host=client_host,
         classic=None,
+    )
+
+
+def is_sign_of_life(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Most heartbeats say nothing of what the member wants; its name is known already."""
+    return (
+        request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == -1
+        and request.server_assignor is None
+        and request.rack_id is None
     )
 
 
@@ -129,6 +153,8 @@ def bring_on(
     subscription_changed = take_subscription(decision, memory, before, after)
     assign_if_due(decision)
     state = decision.state
+    if after.has_reached(state.assignment_epoch) and not subscription_changed:
+        return after  # as most do, most of the time
     known = existing_topics(state.topic_names_of(after), decision.topics)
     subscribed_ids = {topic.topic_id for topic in known.values()}
     target = state.target_of(after.member_id)

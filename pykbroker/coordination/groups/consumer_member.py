@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pykbroker.coordination.assignors.question import Assignment
@@ -33,8 +32,9 @@ class MemberState(IntEnum):
     """It waits for partitions that others still hold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerMember:
+class ConsumerMember(NamedTuple):
+    """A tuple, because each record of a member that is replayed makes it anew, twice."""
+
     member_id: str
     instance_id: str | None = None
     rack_id: str | None = None
@@ -50,8 +50,8 @@ class ConsumerMember:
     epoch: int = JOINING
     previous_epoch: int = JOINING
     state: MemberState = MemberState.STABLE
-    assigned: Holding = field(default_factory=dict)
-    revoking: Holding = field(default_factory=dict)
+    assigned: Holding = NO_HOLDING
+    revoking: Holding = NO_HOLDING
     """What it must give up before anyone else is given it."""
 
     @property

@@ -11,7 +11,6 @@ the epoch of the target. It is given a partition when the previous holder has sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from pykbroker.coordination.groups.consumer_member import (
@@ -21,6 +20,7 @@ from pykbroker.coordination.groups.consumer_member import (
     MemberState,
     overlap,
 )
+from pykbroker_protocol.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,8 +113,7 @@ def advanced(
     place = (member.epoch, member.state, member.assigned, member.revoking)
     if (epoch, state, assigned, revoking) == place:
         return member
-    return replace(
-        member,
+    return member._replace(
         epoch=epoch,
         previous_epoch=member.epoch,
         state=state,

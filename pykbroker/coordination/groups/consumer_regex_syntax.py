@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 import string
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from pykbroker_protocol.late_dataclass import dataclass
 
 Letters = frozenset[int]
 """A set of ASCII characters."""

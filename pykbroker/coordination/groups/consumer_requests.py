@@ -76,7 +76,7 @@ class ConsumerGroups:
                 ticket=ticket,
                 version=version,
                 is_classic=classic is not None,
-                settings=self.settings,
+                settings=self.settings,  # whether the request makes sense: the same for all
             )
         return (group or ConsumerGroup(request.group_id)).heartbeat(
             request,
@@ -87,7 +87,7 @@ class ConsumerGroups:
             new_member_id=new_member_id,
             now_ms=now_ms,
             topics=topics,
-            settings=self.settings,
+            settings=self.settings.of(request.group_id),
             upgraded_from=classic,
         )
 
@@ -115,7 +115,7 @@ class ConsumerGroups:
 
     def loaded(self, now_ms: int) -> list[Outcome]:
         return [
-            group.loaded(now_ms=now_ms, settings=self.settings)
+            group.loaded(now_ms=now_ms, settings=self.settings.of(group.group_id))
             for group in self.groups.values()
             if isinstance(group, ConsumerGroup)
         ]
@@ -138,7 +138,11 @@ class ConsumerGroups:
                 if group is None:
                     return None
                 return group.timer_fired(
-                    kind, member_id, now_ms=now_ms, topics=topics, settings=self.settings
+                    kind,
+                    member_id,
+                    now_ms=now_ms,
+                    topics=topics,
+                    settings=self.settings.of(group_id),
                 )
             case (kind, group_id) if kind == DOWNGRADED:
                 draft = Draft(now_ms)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Self
+
+from pykbroker_protocol.late_dataclass import dataclass, field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 UNLIMITED = 2**31 - 1
 
@@ -46,3 +51,8 @@ class ConsumerGroupSettings:
     regex_refresh_interval_ms: int = 10_000
     """New topics are matched against regular expressions at most this often; fixed in Kafka."""
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    by_group: Mapping[str, Self] = field(default_factory=dict)
+    """Groups for which the operator has decided otherwise."""
+
+    def of(self, group_id: str) -> Self:
+        return self.by_group.get(group_id, self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from pykbroker.coordination.groups.consumer_member import (
 )
 from pykbroker.coordination.groups.consumer_topics import NO_TOPICS
 from pykbroker_protocol.internal_topics import consumer_groups as log
+from pykbroker_protocol.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,8 +154,7 @@ class ConsumerGroupState:
     ) -> None:
         self._topic_names = None
         known = self.members.get(member_id) or ConsumerMember(member_id=member_id)
-        self.members[member_id] = replace(
-            known,
+        self.members[member_id] = known._replace(
             instance_id=value.instance_id,
             rack_id=value.rack_id,
             client_id=value.client_id,
@@ -198,8 +197,7 @@ class ConsumerGroupState:
         if isinstance(value, log.ConsumerGroupCurrentMemberAssignmentValue):
             # Compaction may have left the progress of a member before its subscription.
             self.advance(
-                replace(
-                    member or ConsumerMember(member_id=member_id),
+                (member or ConsumerMember(member_id=member_id))._replace(
                     epoch=value.member_epoch,
                     previous_epoch=value.previous_member_epoch,
                     state=records.read_state(value.state),
@@ -211,8 +209,7 @@ class ConsumerGroupState:
             )
         elif member is not None:
             self.advance(
-                replace(
-                    member,
+                member._replace(
                     epoch=JOINING,
                     previous_epoch=JOINING,
                     state=MemberState.STABLE,

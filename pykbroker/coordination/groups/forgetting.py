@@ -38,8 +38,8 @@ def forget_group(group: Group, draft: Draft) -> None:
 def all_places(group_id: str, offsets: CommittedOffsets) -> list[Place]:
     of_group = offsets.of_group(group_id)
     places = [(topic, it) for topic, partitions in of_group.items() for it in partitions]
-    pending = offsets.pending_places(group_id).difference(places)
-    return [(group_id, topic, partition) for topic, partition in (*places, *sorted(pending))]
+    pending = sorted(set(offsets.pending_places(group_id)).difference(places))
+    return [(group_id, topic, partition) for topic, partition in (*places, *pending)]
 
 
 def expire(group: Group, offsets: CommittedOffsets, draft: Draft, retention_ms: int) -> None:

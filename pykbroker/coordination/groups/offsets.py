@@ -31,7 +31,7 @@ from pykbroker_protocol.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pykbroker.coordination.groups.committed import CommittedOffsets, Place
     from pykbroker.coordination.groups.draft import Draft
@@ -148,19 +148,17 @@ def commit_in_transaction(
                 committed = committed_now(partition, draft.now_ms, ZERO_UUID, NEVER)
                 draft.write([offset_write(place, committed)])
             codes[place[1:]] = code
-    draft.reply(ticket, answered_in_transaction(request, codes))
+    draft.reply(ticket, answered_in_transaction(request, lambda *place: codes[place]))
 
 
 def refused_in_transaction(
     request: TxnOffsetCommitRequest, code: ErrorCode
 ) -> TxnOffsetCommitResponse:
-    places = ((topic, it) for topic in request.topics for it in topic.partitions)
-    codes = {(topic.name, it.partition_index): code for topic, it in places}
-    return answered_in_transaction(request, codes)
+    return answered_in_transaction(request, lambda *_: code)
 
 
 def answered_in_transaction(
-    request: TxnOffsetCommitRequest, codes: dict[tuple[str, int], ErrorCode]
+    request: TxnOffsetCommitRequest, code_of: Callable[[str, int], int]
 ) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
@@ -169,7 +167,7 @@ def answered_in_transaction(
                 partitions=[
                     TxnOffsetCommitResponsePartition(
                         partition_index=it.partition_index,
-                        error_code=codes[topic.name, it.partition_index],
+                        error_code=code_of(topic.name, it.partition_index),
                     )
                     for it in topic.partitions
                 ],
@@ -207,8 +205,8 @@ def delete_of_topic(
     if group.reads_topic(topic.name):
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     else:
-        there = offsets.of_group(group_id).get(topic.name, {})
-        draft.write(forget((group_id, topic.name, it) for it in partitions if it in there))
+        places = [(group_id, topic.name, it) for it in partitions]
+        draft.write(forget(it for it in places if offsets.has(*it)))
     answers = [
         OffsetDeleteResponsePartition(partition_index=it, error_code=code) for it in partitions
     ]

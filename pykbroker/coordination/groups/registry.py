@@ -33,6 +33,7 @@ from pykbroker.coordination.groups.consumer_requests import ConsumerGroupKey, Co
 from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.groups.forgetting import delete_group, expire
 from pykbroker.coordination.groups.listing import describe_group, list_groups
+from pykbroker.coordination.groups.outcome import OutcomeInTransaction
 from pykbroker.coordination.outcome import joined
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataKey, GroupMetadataValue
@@ -128,7 +129,7 @@ class Groups:
         )
         consumer = self.consumer.find(group_id)
         if consumer is not None and not consumer.is_empty:
-            return consumer.join(joining, now_ms=now_ms, **self._surroundings)
+            return consumer.join(joining, now_ms=now_ms, **self._surroundings(group_id))
         group = self._group_to_join(group_id, draft)
         join_group(group, joining, draft, self.settings)
         if group.members or group.pending:
@@ -153,7 +154,9 @@ class Groups:
         consumer = self.consumer.find(request.group_id)
         code = admission.refusal_of_sync(request, version)
         if code is ErrorCode.NONE and consumer is not None:
-            return consumer.sync(request, ticket=ticket, now_ms=now_ms, **self._surroundings)
+            return consumer.sync(
+                request, ticket=ticket, now_ms=now_ms, **self._surroundings(request.group_id)
+            )
         if code is not ErrorCode.NONE:
             draft.reply(ticket, classic_answers.refused_sync(code))
         elif group is None:
@@ -166,7 +169,7 @@ class Groups:
         consumer = self.consumer.find(request.group_id)
         if consumer is not None:
             return consumer.classic_heartbeat(
-                request, ticket=ticket, now_ms=now_ms, **self._surroundings
+                request, ticket=ticket, now_ms=now_ms, **self._surroundings(request.group_id)
             )
         draft = Draft(now_ms)
         group = self.classic(request.group_id)
@@ -185,7 +188,11 @@ class Groups:
         consumer = self.consumer.find(request.group_id)
         if consumer is not None:
             return consumer.leave(
-                request, ticket=ticket, version=version, now_ms=now_ms, **self._surroundings
+                request,
+                ticket=ticket,
+                version=version,
+                now_ms=now_ms,
+                **self._surroundings(request.group_id),
             )
         draft = Draft(now_ms)
         leaving = classic_presence.leaving_members(request, version)
@@ -202,9 +209,8 @@ class Groups:
 
     # --- membership of next-generation groups
 
-    @property
-    def _surroundings(self) -> Surroundings:
-        return {"topics": self.topics, "settings": self.consumer_settings}
+    def _surroundings(self, group_id: str) -> Surroundings:
+        return {"topics": self.topics, "settings": self.consumer_settings.of(group_id)}
 
     def consumer_group_heartbeat(
         self,
@@ -259,15 +265,20 @@ class Groups:
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, *, version: int, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        """The writes go into a batch of the request's producer and transaction."""
+        """Whether the partition takes part in the transaction has been found out before."""
         draft = Draft(now_ms)
         group = self.groups.get(request.group_id)
         code = admission.refusal_of_transactional_commit(request, version, group)
-        if code is ErrorCode.NONE:
-            offsets.commit_in_transaction(request, ticket, draft, self.settings)
-        else:
+        if code is not ErrorCode.NONE:
             draft.reply(ticket, offsets.refused_in_transaction(request, code))
-        return draft.outcome()
+            return draft.outcome()
+        offsets.commit_in_transaction(request, ticket, draft, self.settings)
+        return OutcomeInTransaction(
+            writes=tuple(draft.writes),
+            replies=tuple(draft.replies),
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+        )
 
     def offset_fetch(self, request: OffsetFetchRequest, *, version: int) -> OffsetFetchResponse:
         """Topics carry their names, as in a commit; all groups asked for are taken as ours."""
@@ -344,11 +355,12 @@ class Groups:
             self.groups[group_id] = ClassicGroup(group_id)
 
     def replay_of_transaction(self, producer_id: int, key: Message, value: Message | None) -> None:
-        """A record in a batch of a transaction that is open still."""
-        assert isinstance(key, OffsetCommitKey)
-        assert value is None or isinstance(value, OffsetCommitValue)
-        self.offsets.replay_of_transaction(producer_id, key, value)
-        self._replay_existence(key.group)
+        """A record in a batch of a transaction that is open still: only offsets can wait."""
+        if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+            self.offsets.replay_of_transaction(producer_id, key, value)
+            self._replay_existence(key.group)
+        else:
+            self.replay(key, value)
 
     def transaction_ended(self, producer_id: int, *, committed: bool) -> None:
         self.offsets.transaction_ended(producer_id, committed=committed)

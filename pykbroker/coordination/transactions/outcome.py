@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pykbroker.coordination.outcome import Outcome
+from pykbroker_protocol.late_dataclass import dataclass
 
 
 class Place(NamedTuple):

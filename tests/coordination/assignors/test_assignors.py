@@ -148,6 +148,16 @@ def test_uniform_moves_only_what_the_one_who_left_had(
     assert moved(before, after) == (loads(before)[group[0].member_id] if len(group) > 1 else 0)
 
 
+@given(group=groups(alike=True), topics=topics_of_any_size)
+def test_a_uniform_share_that_stays_is_the_value_that_was_owned(
+    group: list[Subscriber], topics: Topics
+) -> None:
+    """What costs nothing to compare costs a large group next to nothing."""
+    group = owned_after(group, assign_uniform(group, topics))
+    after = assign_uniform(group, topics)
+    assert all(after[it.member_id] is it.owned for it in group)
+
+
 @given(group=groups(alike=True), partitions=st.integers(1, 12))
 def test_range_gives_the_same_run_in_topics_that_match(
     group: list[Subscriber], partitions: int

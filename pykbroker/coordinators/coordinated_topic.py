@@ -1,0 +1,90 @@
+"""The partitions of a coordinator's topic that this node leads, each with the state in it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Generic
+
+from pykbroker.coordinators.coordinated_log import AnyState, CoordinatedLog, Status
+from pykbroker.internal_topics import partition_of_name
+from pykbroker_protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pykbroker.coordinators.coordinated_log import Witness
+    from pykbroker.partitions.board import Partitions
+    from pykbroker.partitions.partition import Partition
+
+
+class CoordinatedTopic(Generic[AnyState]):
+    """Follows who leads what; finds where a name lives."""
+
+    def __init__(
+        self,
+        topic: str,
+        partitions: Partitions,
+        new_log: Callable[[Partition], CoordinatedLog[AnyState]],
+        *,
+        witness: Witness | None = None,
+    ) -> None:
+        self.topic = topic
+        self._witness = witness
+        self._partitions = partitions
+        self._new_log = new_log
+        self._logs: dict[int, CoordinatedLog[AnyState]] = {}
+        self._partition_count = 0
+        self._loading: set[asyncio.Task[None]] = set()
+
+    def follow(self, partition_count: int) -> None:
+        """Take up the partitions that this node has come to lead, give up the others."""
+        self._partition_count = partition_count
+        for index in [it for it in self._logs if it >= partition_count]:
+            self._logs.pop(index).give_up()
+        for index in range(partition_count):
+            partition = self._partitions.get(self.topic, index)
+            known = self._logs.get(index)
+            if known is not None and not (known.partition is partition and known.still_leads):
+                self._logs.pop(index).give_up()
+                known = None
+            if known is None and partition is not None and partition.leads:
+                self._take_up(index, partition)
+
+    def _take_up(self, index: int, partition: Partition) -> None:
+        log = self._logs[index] = self._new_log(partition)
+        log.witness = self._witness
+        if log.is_empty:
+            log.begin()
+            return
+        loading = asyncio.create_task(log.load())
+        self._loading.add(loading)
+        loading.add_done_callback(self._loading.discard)
+
+    async def close(self) -> None:
+        for task in self._loading:
+            task.cancel()
+        await asyncio.gather(*self._loading, return_exceptions=True)
+        for log in self._logs.values():
+            log.give_up()
+
+    def find(self, name: str) -> CoordinatedLog[AnyState] | ErrorCode:
+        """Where a name lives, if that is here and loaded."""
+        if not self._partition_count:
+            return ErrorCode.NOT_COORDINATOR
+        return self.at(partition_of_name(name, self._partition_count))
+
+    def at(self, index: int) -> CoordinatedLog[AnyState] | ErrorCode:
+        log = self._logs.get(index)
+        if log is None:
+            return ErrorCode.NOT_COORDINATOR
+        return log.refusal() or log
+
+    def __iter__(self) -> Iterator[CoordinatedLog[AnyState]]:
+        return iter(self._logs.values())
+
+    def active(self) -> Iterator[CoordinatedLog[AnyState]]:
+        return (log for log in self._logs.values() if log.status is Status.ACTIVE)
+
+    @property
+    def is_loading(self) -> bool:
+        return any(log.status is Status.LOADING for log in self._logs.values())

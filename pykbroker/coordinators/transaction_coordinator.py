@@ -1,0 +1,189 @@
+"""The transactional ids that this node coordinates: those whose partition it leads."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.transactions.outcome import TransactionOutcome
+from pykbroker.coordinators.coordinated_topic import CoordinatedTopic
+from pykbroker.coordinators.transaction_markers import Delivery, Progress
+from pykbroker.internal_topics import TRANSACTION_STATE
+from pykbroker_protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pykbroker.clock import Clock
+    from pykbroker.coordination.outcome import Outcome, Ticket
+    from pykbroker.coordination.transactions.outcome import Markers, Place
+    from pykbroker.coordination.transactions.registry import Transactions
+    from pykbroker.coordination.transactions.settings import TransactionSettings
+    from pykbroker.coordinators.coordinated_log import CoordinatedLog, Witness
+    from pykbroker.coordinators.transaction_log import Verdicts
+    from pykbroker.coordinators.transaction_markers import MarkerWriter
+    from pykbroker.partitions.board import Partitions
+    from pykbroker.partitions.partition import Partition
+    from pykbroker_protocol.message import Message
+    from pykbroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
+
+    TransactionLog = CoordinatedLog[Transactions]
+    Decision = Callable[[Transactions, Ticket], TransactionOutcome]
+
+
+class TransactionCoordinator:
+    """Finds the state that a transactional id lives in, and carries out what it decides."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        clock: Clock,
+        markers: MarkerWriter,
+        *,
+        settings: TransactionSettings,
+        verifies_partitions: bool = True,
+        witness: Witness | None = None,
+    ) -> None:
+        self.settings = settings
+        self.verifies_partitions = verifies_partitions
+        """`transaction.partition.verification.enable`"""
+        self.markers = markers
+        self._clock = clock
+        self._transaction_version = 0
+        self._topic = CoordinatedTopic(
+            TRANSACTION_STATE, partitions, self._new_log, witness=witness
+        )
+
+    # --- following who leads what
+
+    def follow(self, partition_count: int, *, transaction_version: int) -> None:
+        self._transaction_version = transaction_version
+        for log in self._topic:
+            log.state.transaction_version = transaction_version
+        self._topic.follow(partition_count)
+
+    def _new_log(self, partition: Partition) -> TransactionLog:
+        """A broker that has no transactional id yet starts without their code."""
+        from pykbroker.coordinators.transaction_log import (  # noqa: PLC0415  # see above
+            new_transaction_log,
+        )
+
+        log = new_transaction_log(
+            partition,
+            self._clock,
+            self.settings,
+            transaction_version=self._transaction_version,
+            consequence=lambda outcome: self._deliver_markers(log, outcome),
+        )
+        return log
+
+    async def close(self) -> None:
+        await self._topic.close()
+
+    # --- serving
+
+    def decide(
+        self, transactional_id: str, decision: Decision, refused: Callable[[ErrorCode], Message]
+    ) -> Message | asyncio.Future[Message]:
+        """The answer to a request about a transactional id, now or later."""
+        log = self._topic.find(transactional_id)
+        if isinstance(log, ErrorCode):
+            return refused(log)
+        state = log.state
+        return log.decide(lambda ticket: decision(state, ticket), refused)
+
+    def join(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        places: Sequence[Place],
+        *,
+        verify_only: bool,
+    ) -> Verdicts | asyncio.Future[Verdicts]:
+        """Partitions join a transaction as their leaders ask, or it is verified that they have.
+
+        This is what the leader of a partition asks before the first batch of a transaction is
+        written to it.
+        """
+        if verify_only and not self.verifies_partitions:
+            return dict.fromkeys(places, ErrorCode.NONE)
+        from pykbroker.coordinators.transaction_log import (  # noqa: PLC0415  # as its log
+            ADDING_VERSION,
+            VERIFYING_VERSION,
+            question,
+            verdicts_later,
+            verdicts_of,
+        )
+
+        asked = question(
+            transactional_id, producer_id, producer_epoch, places, verify_only=verify_only
+        )
+        version = VERIFYING_VERSION if verify_only else ADDING_VERSION
+        answer = self.add_partitions(asked, version=version)
+        if isinstance(answer, asyncio.Future):
+            return asyncio.ensure_future(verdicts_later(answer))
+        return verdicts_of(answer)
+
+    def add_partitions(
+        self, asked: AddPartitionsToTxnTransaction, *, version: int
+    ) -> Message | asyncio.Future[Message]:
+        """Answered with an `AddPartitionsToTxnResult`."""
+        from pykbroker.coordination.transactions.joining import (  # noqa: PLC0415  # as its log
+            answer_for,
+        )
+
+        now_ms = self._clock.now_ms()
+        return self.decide(
+            asked.transactional_id,
+            lambda transactions, ticket: transactions.add_partitions_to_txn(
+                asked, version=version, ticket=ticket, now_ms=now_ms
+            ),
+            lambda code: answer_for(asked, lambda _: code),
+        )
+
+    def wants_producer_id(self, transactional_id: str) -> bool:
+        """Whether a new producer id should be at hand when its next request is decided."""
+        log = self._topic.find(transactional_id)
+        return not isinstance(log, ErrorCode) and log.state.wants_producer_id(transactional_id)
+
+    def find(self, transactional_id: str) -> TransactionLog | ErrorCode:
+        return self._topic.find(transactional_id)
+
+    def active(self) -> Iterator[TransactionLog]:
+        return self._topic.active()
+
+    @property
+    def is_loading(self) -> bool:
+        return self._topic.is_loading
+
+    # --- what follows from a decision
+
+    def _deliver_markers(self, log: TransactionLog, outcome: Outcome) -> None:
+        """Most transactions have few partitions, all here: these are complete without a wait."""
+        assert isinstance(outcome, TransactionOutcome)
+        if len(outcome.markers) == 1:
+            self._deliver(log, outcome.markers[0])
+        elif outcome.markers:
+            log.begin_work(self._deliver_in_turn(log, outcome.markers))
+
+    async def _deliver_in_turn(self, log: TransactionLog, many: Sequence[Markers]) -> None:
+        """After a crash, or when many are over due at once, others want to be served as well."""
+        for markers in many:
+            self._deliver(log, markers)
+            await asyncio.sleep(0)
+
+    def _deliver(self, log: TransactionLog, markers: Markers) -> None:
+        delivery = Delivery(markers, self.markers)
+        progress = delivery.attempt()
+        if progress is Progress.LATER:
+            log.begin_work(self._deliver_rest(log, delivery))
+        else:
+            self._delivered(log, delivery, progress)
+
+    async def _deliver_rest(self, log: TransactionLog, delivery: Delivery) -> None:
+        self._delivered(log, delivery, await delivery.until_done())
+
+    def _delivered(self, log: TransactionLog, delivery: Delivery, progress: Progress) -> None:
+        if progress is Progress.DONE:
+            log.carry_out(log.state.markers_written(delivery.markers, self._clock.now_ms()))

@@ -1,0 +1,199 @@
+"""Markers on their way: every partition of a decided transaction is told how it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pykbroker.internal_topics import CONSUMER_OFFSETS
+from pykbroker.partitions.waiting import until_committed
+from pykbroker_protocol.errors import ErrorCode, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pykbroker.clock import Clock
+    from pykbroker.coordination.transactions.outcome import Markers, Place
+    from pykbroker.partitions.board import Partitions
+    from pykbroker.partitions.followed import FollowedCluster
+    from pykbroker.partitions.partition import Partition
+    from pykbroker_storage.log import Written
+
+logger = logging.getLogger(__name__)
+
+MARKERS_PER_BREATH = 50
+"""A few milliseconds of writing; requests of others are served in between."""
+RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 0.1, 5.0
+COMMIT_LOOK_SECONDS = 30.0
+
+
+class CommitsOffsets(Protocol):
+    """What markers ask of those who keep the offsets that groups have committed."""
+
+    def transaction_ended(
+        self, partition_index: int, producer_id: int, *, committed: bool
+    ) -> None: ...
+
+
+class MarkerWriter:
+    """Ends transactions in partitions that are led here."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        groups: CommitsOffsets,
+        image: Callable[[], FollowedCluster],
+        clock: Clock,
+    ) -> None:
+        self._partitions = partitions
+        self._groups = groups
+        self._image = image
+        self._clock = clock
+
+    def is_gone(self, place: Place) -> bool:
+        """Its topic was deleted since the transaction touched it."""
+        topic = self._image().topics.get(place.topic)
+        return topic is None or place.partition >= len(topic.partitions)
+
+    def partition(self, place: Place) -> Partition | None:
+        return self._partitions.get(*place)
+
+    def write(self, partition: Partition, markers: Markers) -> Written | Refusal:
+        """What groups have committed in the transaction counts from here on, or is forgotten.
+
+        They learn it in the order of the log, whether or not the in-sync replicas have it yet.
+        """
+        written = partition.write_marker(
+            producer_id=markers.producer_id,
+            producer_epoch=markers.producer_epoch,
+            coordinator_epoch=markers.coordinator_epoch,
+            committed=markers.committed,
+            transaction_version=markers.transaction_version,
+            now_ms=self._clock.now_ms(),
+        )
+        if not isinstance(written, Refusal) and partition.topic == CONSUMER_OFFSETS:
+            self._groups.transaction_ended(
+                partition.index, markers.producer_id, committed=markers.committed
+            )
+        return written
+
+
+class Progress(Enum):
+    """How far one partition has come, or all of a transaction."""
+
+    DONE = auto()
+    LATER = auto()
+    TAKEN_OVER = auto()
+    """Another coordinator has written there since: the work is not ours any more."""
+
+
+class Unconfirmed(NamedTuple):
+    """A marker that was written, and that the in-sync replicas do not all have yet."""
+
+    place: Place
+    partition: Partition
+    leader_epoch: int
+    end_offset: int
+
+    async def until_confirmed(self, writer: MarkerWriter) -> bool:
+        """Whether it is there to stay; if not, another leader may have come without it."""
+        while not await until_committed(self.partition, self.end_offset, COMMIT_LOOK_SECONDS):
+            if writer.is_gone(self.place):
+                return True
+            if not self.is_led_as_before(writer):
+                return False
+        return self.is_led_as_before(writer)
+
+    def is_led_as_before(self, writer: MarkerWriter) -> bool:
+        return (
+            writer.partition(self.place) is self.partition
+            and self.partition.leadership.leader_epoch == self.leader_epoch
+        )
+
+
+class Delivery:
+    """One transaction's markers, and the partitions that wait for theirs."""
+
+    def __init__(self, markers: Markers, writer: MarkerWriter) -> None:
+        self.markers = markers
+        self._writer = writer
+        self._left = list(markers.partitions)
+        self._unconfirmed: list[Unconfirmed] = []
+        self._is_told = False
+
+    def attempt(self) -> Progress:
+        """Write to as many partitions as fit into one breath; done if that was all of it."""
+        breath, behind = self._left[:MARKERS_PER_BREATH], self._left[MARKERS_PER_BREATH:]
+        progress = {place: self._end_at(place) for place in breath}
+        if Progress.TAKEN_OVER in progress.values():
+            return Progress.TAKEN_OVER
+        # Those that could not take it go to the end, so that they keep no other waiting.
+        self._left = behind + [it for it in breath if progress[it] is Progress.LATER]
+        return Progress.LATER if self._left or self._unconfirmed else Progress.DONE
+
+    async def until_done(self) -> Progress:
+        """Try again and again, with a longer pause whenever nothing has moved."""
+        pause_seconds = 0.0
+        while self._left or self._unconfirmed:
+            before = len(self._left)
+            if self.attempt() is Progress.TAKEN_OVER:
+                return Progress.TAKEN_OVER
+            if not self._left:
+                await self._confirm()
+                continue
+            has_moved = len(self._left) < before
+            pause_seconds = 0.0 if has_moved else longer(pause_seconds)
+            await asyncio.sleep(pause_seconds)
+        return Progress.DONE
+
+    async def _confirm(self) -> None:
+        waiting, self._unconfirmed = self._unconfirmed, []
+        for it in waiting:
+            if not await it.until_confirmed(self._writer):
+                self._left.append(it.place)
+
+    def _end_at(self, place: Place) -> Progress:
+        partition = self._writer.partition(place)
+        if partition is None:
+            gone = self._writer.is_gone(place)
+            return Progress.DONE if gone else self._later(place, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        written = self._writer.write(partition, self.markers)
+        if isinstance(written, Refusal):
+            return self._progress_after(written, place)
+        if partition.high_watermark <= written.last_offset:
+            epoch = partition.leadership.leader_epoch
+            end_offset = written.last_offset + 1
+            self._unconfirmed.append(Unconfirmed(place, partition, epoch, end_offset))
+        return Progress.DONE
+
+    def _progress_after(self, refusal: Refusal, place: Place) -> Progress:
+        match refusal.code:
+            case ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                logger.warning(
+                    "transaction of %s: another coordinator has written to %s-%d; left to it",
+                    self.markers.transactional_id,
+                    *place,
+                )
+                return Progress.TAKEN_OVER
+            case ErrorCode.INVALID_PRODUCER_EPOCH:
+                # The producer has gone on, which it cannot before this marker was written once.
+                return Progress.DONE
+            case _:
+                return self._later(place, refusal.code)
+
+    def _later(self, place: Place, code: ErrorCode) -> Progress:
+        if not self._is_told:
+            self._is_told = True
+            logger.warning(
+                "transaction of %s: %s-%d cannot take its marker yet: %s; tried until it can",
+                self.markers.transactional_id,
+                *place,
+                code.name,
+            )
+        return Progress.LATER
+
+
+def longer(pause_seconds: float) -> float:
+    return min(max(2 * pause_seconds, RETRY_SECONDS_MIN), RETRY_SECONDS_MAX)

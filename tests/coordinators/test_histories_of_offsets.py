@@ -1,0 +1,139 @@
+"""Random commits, transactions, deletions, crashes and compactions: what counts is always known."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.coordinators.diary import Diary, diary_in
+from tests.storage.batches import NOW
+from tests.storage.compacting import compact
+
+PRODUCERS = st.sampled_from((7, 8))
+PARTITIONS = st.integers(0, 1)
+OUTSIDE = -1
+
+
+class Commit(NamedTuple):
+    partition: int
+    producer_id: int = OUTSIDE
+
+
+class Forget(NamedTuple):
+    partition: int
+
+
+class End(NamedTuple):
+    producer_id: int
+    committed: bool
+
+
+class Crash(NamedTuple):
+    compacted: bool
+    """Before the crash what may be compacted was."""
+
+
+Step = Commit | Forget | End | Crash
+STEPS = st.one_of(
+    st.builds(Commit, PARTITIONS, st.just(OUTSIDE)),
+    st.builds(Commit, PARTITIONS, PRODUCERS),
+    st.builds(Commit, PARTITIONS, PRODUCERS),
+    st.builds(Forget, PARTITIONS),
+    st.builds(End, PRODUCERS, st.booleans()),
+    st.builds(End, PRODUCERS, st.booleans()),
+    st.builds(Crash, st.booleans()),
+)
+
+
+@dataclass
+class Written:
+    """One commit of a history, told apart by its offset, which grows."""
+
+    offset: int
+    commit: Commit
+    counts: bool
+
+
+@dataclass
+class Model:
+    """The rule in its plainest words: of what counts, the last that was written."""
+
+    written: list[Written] = field(default_factory=list)
+
+    def commit(self, commit: Commit) -> int:
+        offset = 1 + max((it.offset for it in self.written), default=0)
+        is_outside = commit.producer_id == OUTSIDE
+        self.written.append(Written(offset, commit, counts=is_outside))
+        return offset
+
+    def forget(self, partition: int) -> None:
+        for it in self.written:
+            if it.commit.partition == partition:
+                it.commit = Commit(-1)
+
+    def end(self, end: End) -> None:
+        for it in self.written:
+            if it.commit.producer_id == end.producer_id and not it.counts:
+                it.counts = end.committed
+                it.commit = Commit(it.commit.partition if end.committed else -1)
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        return {
+            it.commit.partition: it.offset
+            for it in self.written
+            if it.counts and it.commit.partition >= 0
+        }
+
+    @property
+    def pending(self) -> list[int]:
+        return sorted({it.commit.partition for it in self.written if not it.counts} - {-1})
+
+
+async def live(folder: Path, model: Model, steps: list[Step]) -> None:
+    """Until the next crash; the steps that are taken are taken off the list."""
+    async with diary_in(folder) as diary:
+        assert_alike(diary, model)
+        while steps:
+            match steps.pop(0):
+                case Crash(compacted):
+                    if compacted:
+                        diary.partition.log.roll(NOW)
+                        compact(diary.partition.log)
+                    return
+                case step:
+                    take(step, diary, model)
+            assert_alike(diary, model)
+
+
+def take(step: Step, diary: Diary, model: Model) -> None:
+    match step:
+        case Commit(partition, producer_id):
+            diary.commit_at({partition: model.commit(step)}, producer_id)
+        case Forget(partition):
+            diary.forget(partition)
+            model.forget(partition)
+        case End(producer_id, committed):
+            diary.end(committed=committed, producer_id=producer_id)
+            model.end(step)
+
+
+def assert_alike(diary: Diary, model: Model) -> None:
+    assert diary.offsets == model.offsets
+    assert diary.pending == model.pending
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(STEPS, min_size=3, max_size=25))
+def test_what_counts_is_always_known(steps: list[Step]) -> None:
+    model = Model()
+    ahead = [*steps, Crash(compacted=True), Crash(compacted=False)]
+    with TemporaryDirectory() as folder:
+        while ahead:
+            asyncio.run(live(Path(folder) / "log", model, ahead))

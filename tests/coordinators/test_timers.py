@@ -1,0 +1,86 @@
+"""A timer waits as long as was said, whatever becomes of the wall clock meanwhile."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pykbroker.coordinators.timers import Timers
+
+
+class Alarm:
+    def __init__(self, due: float, ring: Callable[[], object]) -> None:
+        self.due, self.ring, self.is_over = due, ring, False
+
+    def cancel(self) -> None:
+        self.is_over = True
+
+
+class WrongClock:
+    """Time passes by `pass_by`; the wall clock is `wrong_ms` beside it."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+        self.wrong_ms = 0
+        self._alarms: list[Alarm] = []
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now_ms(self) -> int:
+        return round(self.seconds * 1000) + self.wrong_ms
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *given: object) -> Alarm:
+        alarm = Alarm(self.seconds + seconds, lambda: callback(*given))
+        self._alarms.append(alarm)
+        return alarm
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    def pass_by(self, seconds: float) -> None:
+        until = self.seconds + seconds
+        while due := [it for it in self._alarms if not it.is_over and it.due <= until]:
+            first = min(due, key=lambda it: it.due)
+            first.cancel()
+            self.seconds = max(self.seconds, first.due)
+            first.ring()
+        self.seconds = until
+
+
+@pytest.mark.parametrize("jump_ms", [-86_400_000, 0, 86_400_000])
+def test_a_jump_of_the_wall_clock_changes_no_wait(jump_ms: int) -> None:
+    clock, fired = WrongClock(), list[tuple[str, ...]]()
+    timers = Timers(clock, fired.append)
+    timers.set(("session",), clock.now_ms() + 10_000)
+    clock.pass_by(5)
+    clock.wrong_ms += jump_ms
+    clock.pass_by(4.9)
+    assert fired == []
+    clock.pass_by(0.2)
+    assert fired == [("session",)]
+
+
+@pytest.mark.parametrize("jump_ms", [-86_400_000, 0, 86_400_000])
+def test_a_timer_that_is_set_again_waits_anew(jump_ms: int) -> None:
+    clock, fired = WrongClock(), list[tuple[str, ...]]()
+    timers = Timers(clock, fired.append)
+    for _ in range(4):
+        timers.set(("session",), clock.now_ms() + 10_000)
+        clock.pass_by(9)
+        clock.wrong_ms += jump_ms
+    assert fired == []
+    clock.pass_by(2)
+    assert fired == [("session",)]
+
+
+def test_a_timer_may_be_set_to_an_earlier_time_and_be_cancelled() -> None:
+    clock, fired = WrongClock(), list[tuple[str, ...]]()
+    timers = Timers(clock, fired.append)
+    timers.set(("a",), clock.now_ms() + 10_000)
+    timers.set(("a",), clock.now_ms() + 1_000)
+    timers.set(("b",), clock.now_ms() + 1_000)
+    timers.cancel(("b",))
+    clock.pass_by(1.5)
+    assert fired == [("a",)]
+    clock.pass_by(20)
+    assert fired == [("a",)]

@@ -1,0 +1,117 @@
+"""The command that says how far a pipeline is, from its checkpoints and the broker."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from pykbroker.cli.asking import bootstrap_addresses
+from pykbroker.cli.client import Client
+from pykbroker.cli.failure import CannotBegin, CommandFailed, Refused
+from pykbroker.cli.log_offsets import LATEST, log_offsets
+from pykbroker.cli.output import print_json, table
+from pykbroker.cli.pipeline.declared import base_directory, declared_pipeline
+from pykbroker.cli.topic_lookup import find_topic
+from pykbroker.pipeline.checkpoint import kept_progress, position_of
+from pykbroker.pipeline.places import Places
+from pykbroker.pipeline.plan import queries_of
+from pykbroker.pipeline.progress import bytes_words, records_between
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable, Mapping
+
+    from pykbroker.pipeline.checkpoint import Files, Position
+    from pykbroker.pipeline.declaration.values import Pipeline
+    from pykbroker.pipeline.progress import Offsets, Progress
+
+HEADINGS = ("QUERY", "BATCH", "LAG", "ROWS/S", "STATE", "WATERMARK", "LAST BATCH AT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryStatus:
+    query: str
+    position: Position | None
+    """None: it has never run."""
+    progress: Progress | None
+    lag: Mapping[str, int] | None
+    """By topic, the records that no committed batch has; None: the broker was not reached."""
+
+
+def status(options: Namespace) -> int:
+    pipeline = declared_pipeline(options)
+    files = Places(directory=base_directory(options)).local_files(pipeline.checkpoint)
+    if files is None:
+        raise CannotBegin(
+            f"{pipeline.checkpoint} is not on this machine; "
+            "what `pipeline run` prints is all that is known without Spark"
+        )
+    statuses = asyncio.run(statuses_of(pipeline, files, options.timeout_s))
+    if options.json:
+        print_json([asdict(it) for it in statuses])
+    else:
+        print(table(HEADINGS, map(row, statuses)))
+    return 0
+
+
+async def statuses_of(pipeline: Pipeline, files: Files, timeout_s: float) -> list[QueryStatus]:
+    positions = {query.name: position_of(files, query.name) for query in queries_of(pipeline)}
+    topics = {topic for position in positions.values() if position for topic in position.offsets}
+    ends = await ends_of(pipeline.bootstrap, sorted(topics), timeout_s)
+    return [
+        QueryStatus(
+            query=name,
+            position=position,
+            progress=kept_progress(files, name),
+            lag=lag_of(position, ends),
+        )
+        for name, position in positions.items()
+    ]
+
+
+def lag_of(position: Position | None, ends: Offsets | None) -> dict[str, int] | None:
+    if position is None or position.committed is None or ends is None:
+        return None
+    read = {topic: ends[topic] for topic in position.offsets if topic in ends}
+    return records_between(position.offsets, read)
+
+
+async def ends_of(bootstrap: str, topics: Iterable[str], timeout_s: float) -> Offsets | None:
+    """Where each partition ends; None if no broker answers: a status is worth having without."""
+    try:
+        client = await Client.connect(bootstrap_addresses(bootstrap), timeout_s)
+    except CommandFailed:
+        return None
+    try:
+        return {topic: await ends_of_topic(client, topic) for topic in topics}
+    finally:
+        await client.close()
+
+
+async def ends_of_topic(client: Client, name: str) -> dict[str, int]:
+    """Nothing for a topic that is no longer there."""
+    try:
+        offsets = await log_offsets(client, await find_topic(client, name), LATEST)
+    except Refused:
+        return {}
+    return {str(partition): offset for partition, offset in offsets.items()}
+
+
+def row(it: QueryStatus) -> tuple[object, ...]:
+    progress, position = it.progress, it.position
+    return (
+        it.query,
+        "never ran" if position is None else position.committed,
+        None if it.lag is None else ", ".join(f"{name} {lag:,}" for name, lag in it.lag.items()),
+        None if progress is None else f"{progress.rows_per_s:,.0f}",
+        state_words(progress),
+        position.watermark if position else None,
+        None if progress is None else progress.at,
+    )
+
+
+def state_words(progress: Progress | None) -> str | None:
+    if progress is None or not progress.state_bytes:
+        return None
+    return f"{progress.state_rows:,} rows {bytes_words(progress.state_bytes)}"

@@ -1,0 +1,1 @@
+"""Topics kept in files, each record once."""

@@ -1,0 +1,146 @@
+"""What lies in the checkpoint of a query: Spark's offsets and commits, and our own notes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from pykbroker.pipeline.progress import Offsets, Progress, offsets_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFINITION: Final = "definition.json"
+PROGRESS: Final = "progress.json"
+METADATA: Final = "metadata"
+"""Spark's own; without it there is no checkpoint yet."""
+
+
+class Files(Protocol):
+    """Small files below a directory, wherever that is."""
+
+    def read(self, name: str) -> str | None: ...
+
+    def write(self, name: str, text: str) -> None: ...
+
+    def names(self, directory: str) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """Files of this machine; a file is replaced whole or not at all."""
+
+    root: Path
+
+    def read(self, name: str) -> str | None:
+        try:
+            return (self.root / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        target = self.root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = target.with_name(f".{target.name}.unfinished")
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(target)
+
+    def names(self, directory: str) -> list[str]:
+        place = self.root / directory
+        return sorted(it.name for it in place.iterdir()) if place.is_dir() else []
+
+
+def local_directory(place: str) -> Path | None:
+    """The directory of this machine that a place names, if it names one."""
+    address = urlsplit(place)
+    if address.scheme == "file":
+        return Path(unquote(address.path))
+    return None if "://" in place else Path(place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What a checkpoint was begun with; `identity` is new for each beginning."""
+
+    identity: str
+    parts: Mapping[str, str]
+
+    def to_text(self) -> str:
+        return json.dumps({"identity": self.identity, "parts": dict(self.parts)}, indent=1) + "\n"
+
+
+def kept_definition(files: Files, query: str) -> Definition | None:
+    """What the checkpoint of a query was begun with; None if it is to begin now."""
+    text = files.read(f"{query}/{DEFINITION}")
+    if text is None:
+        return None
+    document = json.loads(text)
+    return Definition(identity=document["identity"], parts=document["parts"])
+
+
+def keep_definition(files: Files, query: str, definition: Definition) -> None:
+    files.write(f"{query}/{DEFINITION}", definition.to_text())
+
+
+def keep_progress(files: Files, progress: Progress) -> None:
+    files.write(f"{progress.query}/{PROGRESS}", progress.to_text())
+
+
+def kept_progress(files: Files, query: str) -> Progress | None:
+    text = files.read(f"{query}/{PROGRESS}")
+    return None if text is None else Progress.of_text(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a checkpoint has come, as Spark wrote it down."""
+
+    begun: int | None = None
+    """The newest batch whose offsets are written."""
+    committed: int | None = None
+    """The newest batch that is done."""
+    offsets: Offsets
+    """Where the next batch begins, after the committed one."""
+    watermark: str | None = None
+
+
+def position_of(files: Files, query: str) -> Position | None:
+    """Read the checkpoint of a query without Spark; None if it has none."""
+    begun = newest(files, f"{query}/offsets")
+    committed = newest(files, f"{query}/commits")
+    if begun is None and committed is None:
+        return None
+    text = None if committed is None else files.read(f"{query}/offsets/{committed}")
+    settings, offsets = read_offset_log(text) if text else ({}, {})
+    return Position(
+        begun=begun,
+        committed=committed,
+        offsets=offsets,
+        watermark=time_words(settings.get("batchWatermarkMs")),
+    )
+
+
+def newest(files: Files, directory: str) -> int | None:
+    return max((int(it) for it in files.names(directory) if it.isdecimal()), default=None)
+
+
+def read_offset_log(text: str) -> tuple[dict[str, Any], Offsets]:
+    """A version, the settings of the batch, then one line for each source."""
+    _, settings, *sources = text.splitlines()
+    offsets: Offsets = {}
+    for source in sources:
+        for topic, partitions in offsets_in(source).items():
+            known = offsets.setdefault(topic, {})
+            for partition, offset in partitions.items():
+                known[partition] = min(offset, known.get(partition, offset))
+    return json.loads(settings), offsets
+
+
+def time_words(time_ms: int | None) -> str | None:
+    if not time_ms:
+        return None
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

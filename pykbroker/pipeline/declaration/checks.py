@@ -1,0 +1,213 @@
+"""What must hold between the parts of a pipeline: who reads whom, and what a kind needs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pykbroker.pipeline.declaration.aggregate_checks import check_aggregates
+from pykbroker.pipeline.declaration.problems import listed, perhaps
+from pykbroker.pipeline.declaration.reading_order import path_of, upstream
+from pykbroker.pipeline.declaration.values import (
+    Format,
+    OutputMode,
+    Sink,
+    SinkKind,
+    Source,
+    SqlStep,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pykbroker.pipeline.declaration.problems import Problems
+    from pykbroker.pipeline.declaration.values import Pipeline
+
+MADE_BY_THE_PIPELINE: Final = frozenset({"bootstrap.servers", "group.id", "isolation.level"})
+MODES: Final = {
+    SinkKind.TOPIC: (OutputMode.APPEND, OutputMode.UPDATE),
+    SinkKind.PARQUET: (OutputMode.APPEND,),
+    SinkKind.DELTA: (OutputMode.APPEND, OutputMode.COMPLETE),
+    SinkKind.CONSOLE: tuple(OutputMode),
+    SinkKind.MEMORY: tuple(OutputMode),
+}
+FILES: Final = (SinkKind.PARQUET, SinkKind.DELTA)
+OF_TOPICS_ALONE: Final = ("topic", "key", "value", "headers", "guarantee", "kafka")
+
+
+def check(pipeline: Pipeline, problems: Problems) -> None:
+    """Add whatever is wrong between the parts."""
+    if not pipeline.source:
+        problems.add("source", "is missing: a pipeline reads at least one topic")
+    if not pipeline.sink and not pipeline.archive and not dead_letters_of(pipeline):
+        problems.add("sink", "is missing: nothing would be written; declare a sink or an archive")
+    check_kafka(pipeline, problems)
+    check_names(pipeline, problems)
+    for name, source in pipeline.source.items():
+        check_source(source, f"source.{name}", problems)
+    for name, sink in pipeline.sink.items():
+        check_sink(sink, f"sink.{name}", problems)
+    check_places(pipeline, problems)
+    if knows_who_reads_whom(pipeline, problems):
+        check_aggregates(pipeline, problems)
+        check_loops(pipeline, problems)
+
+
+def dead_letters_of(pipeline: Pipeline) -> list[str]:
+    return [it.dead_letters for it in pipeline.source.values() if it.dead_letters is not None]
+
+
+def check_kafka(pipeline: Pipeline, problems: Problems) -> None:
+    tables = {"kafka": pipeline.kafka}
+    tables |= {f"source.{name}.kafka": source.kafka for name, source in pipeline.source.items()}
+    tables |= {f"sink.{name}.kafka": sink.kafka for name, sink in pipeline.sink.items()}
+    for path, settings in tables.items():
+        for name in settings:
+            if name in MADE_BY_THE_PIPELINE:
+                problems.add(f"{path}.{name}", "is set by the pipeline itself")
+            elif name.startswith("kafka."):
+                problems.add(f"{path}.{name}", f"is written here without kafka.: {name[6:]}")
+
+
+def check_names(pipeline: Pipeline, problems: Problems) -> None:
+    """A query reads steps by their names, so no two may share one."""
+    sections: dict[str, str] = {}
+    for section in ("source", "sql", "window", "session"):
+        for name in getattr(pipeline, section):
+            if name in sections:
+                path = f"{section}.{name}"
+                problems.add(path, f"there is a {sections[name]}.{name} already")
+            sections[name] = section
+
+
+def check_source(source: Source, path: str, problems: Problems) -> None:
+    if bool(source.topics) == (source.pattern is not None):
+        problems.add(path, "names either topics or a pattern")
+    check_format(source, path, problems)
+    check_columns(source, path, problems)
+    if (source.event_time is None) != (source.watermark is None):
+        problems.add(path, "has event_time and watermark, or neither")
+    if source.dead_letters is not None:
+        if source.broken is not None:
+            problems.add(f"{path}.broken", "is settled: broken records go to dead_letters")
+        if source.format is Format.RAW:
+            problems.add(f"{path}.dead_letters", "a raw record is never broken")
+        if source.dead_letters in source.topics:
+            problems.add(f"{path}.dead_letters", "is a topic that this source reads")
+
+
+def check_format(source: Source, path: str, problems: Problems) -> None:
+    kind = source.format
+    if kind in (Format.JSON, Format.CSV) and not source.schema:
+        problems.add(f"{path}.schema", f"is missing: {kind.value} needs columns and their types")
+    if kind is Format.AVRO and source.avro_schema is None:
+        problems.add(f"{path}.avro_schema", "is missing: avro needs its schema")
+    unwanted = {
+        "schema": bool(source.schema) and kind in (Format.AVRO, Format.RAW),
+        "avro_schema": source.avro_schema is not None and kind is not Format.AVRO,
+        "avro_prefix_bytes": source.avro_prefix_bytes is not None and kind is not Format.AVRO,
+        "parser": bool(source.parser) and kind is Format.RAW,
+        "required": bool(source.required) and kind is Format.RAW,
+    }
+    for key, is_unwanted in unwanted.items():
+        if is_unwanted:
+            problems.add(f"{path}.{key}", f"means nothing for {kind.value}")
+
+
+def check_columns(source: Source, path: str, problems: Problems) -> None:
+    """Where the columns are declared, they are looked up."""
+    for name in source.schema:
+        if name.startswith("_"):
+            words = "names that begin with _ are the pipeline's: _key, _topic, _offset..."
+            problems.add(f"{path}.schema.{name}", words)
+    if not source.schema:
+        return
+    for place, name in enumerate(source.required):
+        if name not in source.schema:
+            words = f"{name} is no column of the schema{perhaps(name, source.schema)}"
+            problems.add(f"{path}.required[{place}]", words)
+    if source.event_time is None or source.event_time == "_timestamp":
+        return
+    kind = source.schema.get(source.event_time)
+    if kind is None:
+        words = f"{source.event_time} is no column of the schema"
+        problems.add(f"{path}.event_time", words + perhaps(source.event_time, source.schema))
+    elif not kind.strip().lower().startswith("timestamp"):
+        problems.add(f"{path}.event_time", f"{source.event_time} is {kind}, not a timestamp")
+
+
+def check_sink(sink: Sink, path: str, problems: Problems) -> None:
+    kind = sink.kind
+    if kind is SinkKind.TOPIC and sink.topic is None:
+        problems.add(f"{path}.topic", "is missing: the topic to write to")
+    if kind in FILES and sink.path is None:
+        problems.add(f"{path}.path", "is missing: the directory to write to")
+    if kind not in FILES and sink.path is not None:
+        problems.add(f"{path}.path", f"means nothing for {kind.value}")
+    for name in OF_TOPICS_ALONE:
+        if kind is not SinkKind.TOPIC and getattr(sink, name):
+            problems.add(f"{path}.{name}", f"means nothing for {kind.value}")
+    if sink.mode not in MODES[kind]:
+        served = listed(mode.value for mode in MODES[kind])
+        problems.add(f"{path}.mode", f"{kind.value} can be written in {served} mode alone")
+
+
+def knows_who_reads_whom(pipeline: Pipeline, problems: Problems) -> bool:
+    """Whether every step that is named exists, and none reads itself."""
+    found_before = len(problems.found)
+    for path, name, known in references(pipeline):
+        if name not in known:
+            problems.add(path, f"there is no {name}{perhaps(name, known)}")
+    for name, step in pipeline.sql.items():
+        check_query(step, name, pipeline, problems)
+    if len(problems.found) > found_before:
+        return False
+    for name in pipeline.steps:
+        if name in upstream(pipeline, name):
+            problems.add(path_of(pipeline, name), "reads its own rows, in a circle")
+    return len(problems.found) == found_before
+
+
+def references(pipeline: Pipeline) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each mention of a step: its path, the name, and which names could stand there."""
+    steps, sources = tuple(pipeline.steps), tuple(pipeline.source)
+    for name, sql in pipeline.sql.items():
+        for place, it in enumerate(sql.inputs):
+            yield f"sql.{name}.inputs[{place}]", it, steps
+    for section in ("window", "session", "sink"):
+        for name, reader in getattr(pipeline, section).items():
+            yield f"{section}.{name}.input", reader.input, steps
+    for name, archive in pipeline.archive.items():
+        yield f"archive.{name}.source", archive.source, sources
+
+
+def check_query(step: SqlStep, name: str, pipeline: Pipeline, problems: Problems) -> None:
+    """What a query is said to read stands in it."""
+    words = set(re.findall(r"\w+", step.query))
+    for place, it in enumerate(step.inputs):
+        if it not in words:
+            problems.add(f"sql.{name}.inputs[{place}]", f"the query does not mention {it}")
+    tables = set(re.findall(r"(?i)\b(?:from|join)\s+`?(\w+)", step.query))
+    for table in sorted((tables & pipeline.steps.keys()) - set(step.inputs)):
+        problems.add(f"sql.{name}.inputs", f"the query reads {table}, which is not named here")
+
+
+def check_places(pipeline: Pipeline, problems: Problems) -> None:
+    """No two write to one directory."""
+    written = {"checkpoint": pipeline.checkpoint}
+    written |= {f"archive.{name}.path": it.path for name, it in pipeline.archive.items()}
+    written |= {f"sink.{name}.path": it.path for name, it in pipeline.sink.items() if it.path}
+    owners: dict[str, str] = {}
+    for path, place in written.items():
+        owner = owners.setdefault(place.rstrip("/"), path)
+        if owner != path:
+            problems.add(path, f"is the directory of {owner} already")
+
+
+def check_loops(pipeline: Pipeline, problems: Problems) -> None:
+    """What a sink writes is not read again on the way to it."""
+    for name, sink in pipeline.sink.items():
+        feeders = {sink.input, *upstream(pipeline, sink.input)}
+        sources = [pipeline.source[it] for it in feeders if it in pipeline.source]
+        if any(sink.topic in source.topics for source in sources):
+            problems.add(f"sink.{name}.topic", f"{sink.topic} is what this sink reads: a loop")

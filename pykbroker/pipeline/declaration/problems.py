@@ -1,0 +1,57 @@
+"""What is wrong with a declaration: each mistake at the path of its key, in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    path: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.words}" if self.path else self.words
+
+
+class DeclarationRefused(Exception):
+    """A declaration cannot be served; all that is wrong with it is said at once."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+@dataclass(slots=True, kw_only=True)
+class Problems:
+    """Collects, so that a reader of the message has to come back only once."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, path: str, words: str) -> None:
+        self.found.append(Problem(path=path, words=words))
+
+    def raise_if_any(self) -> None:
+        if self.found:
+            raise DeclarationRefused(self.found)
+
+
+def below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def perhaps(word: str, known: Iterable[str]) -> str:
+    """` (did you mean topics?)`, or nothing."""
+    close = get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def listed(words: Iterable[str]) -> str:
+    """`a, b or c`."""
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last

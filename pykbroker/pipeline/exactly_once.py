@@ -1,0 +1,108 @@
+"""A batch of a stream, published into a topic exactly once: what `foreachBatch` calls."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql import functions as sql
+
+from pykbroker.pipeline.exactly_once_place import Place
+from pykbroker.pipeline.exactly_once_settling import settle_slots
+from pykbroker.pipeline.exactly_once_slots import Outgoing, SlotOfBatch, publish_slot
+from pykbroker.pipeline.streaming_query import query_of
+from pykbroker.pipeline.topic_target import SOURCE_COLUMNS, CannotPublish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from pykbroker.pipeline.topic_target import TopicTarget
+
+OUTGOING: Final = {
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key: string, value: binary>>",
+    "partition": "int",
+}
+
+
+def publish_batch(frame: DataFrame, batch_id: int, target: TopicTarget) -> None:
+    """Publish the rows of a batch; the same batch again publishes what is missing of it."""
+    place = Place(target=target, query=target.query or query_of(frame))
+    shared_by = slot_columns(frame, target)
+    slots = settle_slots(place, batch_id)
+    slot = sql.pmod(sql.hash(*shared_by), sql.lit(slots)).cast("int")
+    # This hash is also the one by which repartition() chooses, so a slot is a task.
+    shared = frame.withColumn("_slot", slot).repartition(slots, *shared_by)
+    ordered = shared.sortWithinPartitions(*order_columns(frame, target) or ["_slot"])
+    rows = ordered.select(*outgoing_columns(frame), "_slot")
+    rows.foreachPartition(slot_publisher(place, batch_id, slots))
+
+
+def slot_columns(frame: DataFrame, target: TopicTarget) -> tuple[str, ...]:
+    if target.slot_by:
+        return target.slot_by
+    if has_source(frame):
+        return SOURCE_COLUMNS[:2]
+    if "key" not in frame.columns:
+        raise CannotPublish(
+            "rows without a key must say what they are shared out by: give them the columns"
+            f" {', '.join(SOURCE_COLUMNS)}, or the target slot_by"
+        )
+    return ("key",)
+
+
+def order_columns(frame: DataFrame, target: TopicTarget) -> tuple[str, ...]:
+    return target.order_by or (SOURCE_COLUMNS if has_source(frame) else ())
+
+
+def has_source(frame: DataFrame) -> bool:
+    return set(SOURCE_COLUMNS) <= set(frame.columns)
+
+
+def outgoing_columns(frame: DataFrame) -> list[Column]:
+    """A record's columns, null where the frame lacks one."""
+    if "value" not in frame.columns:
+        raise CannotPublish("the rows have no column `value`")
+    given = {name: sql.col(name) for name in frame.columns}
+    columns = [
+        given.get(name, sql.lit(None)).cast(kind).alias(name) for name, kind in OUTGOING.items()
+    ]
+    time = sql.unix_millis(given["timestamp"]) if "timestamp" in given else sql.lit(None)
+    return [*columns, time.cast("long").alias("timestamp_ms")]
+
+
+def slot_publisher(place: Place, batch_id: int, slots: int) -> Callable[[Iterator[Row]], None]:
+    """What each task does with its rows."""
+
+    def publish(rows: Iterator[Row]) -> None:
+        first = next(rows, None)
+        if first is None:
+            return
+        context = TaskContext.get()
+        assert context is not None, "only tasks publish"
+        number = context.partitionId()
+        slot = SlotOfBatch(place=place, batch_id=batch_id, slot=number, slots=slots)
+        publish_slot(slot, outgoing(chain([first], rows), number))
+
+    return publish
+
+
+def outgoing(rows: Iterable[Any], slot: int) -> Iterator[Outgoing]:
+    for key, value, headers, partition, timestamp_ms, row_slot in rows:
+        assert row_slot == slot, f"a row of slot {row_slot} came to slot {slot}"
+        yield Outgoing(
+            key=optional_bytes(key),
+            value=optional_bytes(value),
+            headers=[(name, optional_bytes(content)) for name, content in headers or ()],
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+        )
+
+
+def optional_bytes(content: bytearray | None) -> bytes | None:
+    """Spark's workers see binary columns as bytearray, the client wants bytes."""
+    return None if content is None else bytes(content)

@@ -1,0 +1,64 @@
+"""Among how many slots a batch is shared out: never among two numbers at once.
+
+A batch that was published in part goes on with the number that it began with. To change the
+number, say so at the broker, take all slots from whoever may still hold one, look whether the batch
+has begun, and settle. A run that takes a slot back reads there that the number has changed, and
+gives up.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import TopicPartition
+
+from pykbroker.pipeline.exactly_once_place import patiently, read_marks
+from pykbroker.pipeline.topic_target import CannotPublish
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from pykbroker.pipeline.exactly_once_place import Place
+
+CHANGING: Final = "changing"
+TAKERS: Final = 16
+"""So many slots are taken at a time."""
+
+
+def settle_slots(place: Place, batch_id: int) -> int:
+    """How many slots this batch has: as many as wanted, unless it began with another number."""
+    partitions = place.partitions()
+    wanted = place.target.slots_of(partitions)
+    topic = place.target.topic
+    with place.member(place.slots_group) as sharing:
+        settled = read_marks(sharing, topic, [0]).get(0)
+        if settled is not None and settled.words == str(wanted):
+            return wanted
+        write(sharing, topic, batch_id, CHANGING)
+        take_all_slots(place, partitions)
+        begun = slots_begun_with(place, batch_id, partitions)
+        write(sharing, topic, batch_id, str(begun or wanted))
+    return begun or wanted
+
+
+def write(sharing: Consumer, topic: str, batch_id: int, words: str) -> None:
+    mark = TopicPartition(topic, 0, batch_id, metadata=words)
+    patiently(lambda: sharing.commit(offsets=[mark], asynchronous=False))
+
+
+def take_all_slots(place: Place, partitions: int) -> None:
+    """There were never more slots than partitions."""
+    with ThreadPoolExecutor(min(partitions, TAKERS)) as pool:
+        list(pool.map(lambda slot: place.transactional_producer(slot) and None, range(partitions)))
+
+
+def slots_begun_with(place: Place, batch_id: int, partitions: int) -> int | None:
+    with place.member(place.batches_group) as marker:
+        marks = read_marks(marker, place.target.topic, range(partitions))
+    begun = {mark.words for mark in marks.values() if mark.offset == batch_id + 1}
+    if len(begun) > 1:
+        raise CannotPublish(
+            f"batch {batch_id} was shared out among {' and '.join(sorted(begun))} slots at once"
+        )
+    return int(begun.pop()) if begun else None

@@ -1,0 +1,93 @@
+"""What of a query its checkpoint depends on, and whether a changed definition still fits."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pykbroker.pipeline.declaration.values import Archive, SqlStep, Window
+from pykbroker.pipeline.plan import aggregates_of, sources_of, time_column
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pykbroker.pipeline.declaration.values import Pipeline, Session
+    from pykbroker.pipeline.plan import Query
+
+AGGREGATES: Final = re.compile(r"(?i)\b(?:group\s+by|distinct|window|session_window)\b")
+"""What in a query makes Spark remember rows; a word too many only asks for a new checkpoint."""
+
+
+class DefinitionChanged(Exception):
+    """The checkpoint of a query cannot serve what it is declared to be now."""
+
+
+def fingerprint_of(pipeline: Pipeline, query: Query) -> dict[str, str]:
+    """The parts that may not change, by key: what offsets belong to, what the state is made of."""
+    sources = sources_of(pipeline, query)
+    parts = {"sources": ", ".join(sources)}
+    for name in sources:
+        source = pipeline.source[name]
+        parts[f"source.{name}.topics"] = source.pattern or ", ".join(sorted(source.topics))
+    if isinstance(query.target, Archive):
+        parts[f"{query.name}.path"] = query.target.path
+        parts[f"{query.name}.format"] = query.target.format.value
+    state = state_parts(pipeline, query)
+    if state:
+        state[f"{query.name}.mode"] = query.mode.value
+    return parts | state
+
+
+def state_parts(pipeline: Pipeline, query: Query) -> dict[str, str]:
+    """What is remembered between batches; empty for a query that remembers nothing."""
+    parts: dict[str, str] = {}
+    for name, aggregate in aggregates_of(pipeline, query).items():
+        parts |= aggregate_parts(pipeline, name, aggregate)
+    for name in query.steps:
+        step = pipeline.steps[name]
+        if isinstance(step, SqlStep) and remembers(step):
+            parts[f"sql.{name}.query"] = " ".join(step.query.split())
+    return parts
+
+
+def remembers(step: SqlStep) -> bool:
+    """Streams that are joined wait for each other; one that is joined with values does not."""
+    return len(step.inputs) > 1 or AGGREGATES.search(step.query) is not None
+
+
+def aggregate_parts(pipeline: Pipeline, name: str, aggregate: Window | Session) -> dict[str, str]:
+    if isinstance(aggregate, Window):
+        path = f"window.{name}"
+        own = {"size": str(aggregate.size), "slide": str(aggregate.slide or aggregate.size)}
+    else:
+        path = f"session.{name}"
+        own = {"gap": str(aggregate.gap)}
+    own["time"] = time_column(pipeline, aggregate)
+    own["by"] = ", ".join(aggregate.by)
+    own["aggregates"] = ", ".join(f"{sql} AS {it}" for it, sql in aggregate.aggregates.items())
+    return {f"{path}.{key}": value for key, value in own.items()}
+
+
+def differences(kept: Mapping[str, str], declared: Mapping[str, str]) -> list[str]:
+    """`window.w.size was 5 minutes and is 1 hour`, for each part that is not as it was."""
+    return [
+        f"{part} was {kept.get(part) or 'nothing'} and is {declared.get(part) or 'nothing'}"
+        for part in dict.fromkeys((*kept, *declared))
+        if kept.get(part, "") != declared.get(part, "")
+    ]
+
+
+def check_unchanged(
+    query: Query, kept: Mapping[str, str], declared: Mapping[str, str], directory: str
+) -> None:
+    """Raise `DefinitionChanged` that says what changed, and both ways on."""
+    changed = differences(kept, declared)
+    if changed:
+        raise DefinitionChanged(
+            f"{query.name} has a checkpoint that cannot serve this definition:\n"
+            + "".join(f"  {change}\n" for change in changed)
+            + "Either put the old definition back, which keeps the state; or delete\n"
+            f"  {directory}\n"
+            f"and {query.name} begins anew where its sources are told to start. "
+            "What it has written already stays."
+        )

@@ -1,0 +1,93 @@
+"""Jars kept for one version of Spark, each with its digest, so that a damaged one is noticed."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files as packaged
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DIGESTS: Final = "SHA256SUMS"
+
+
+@dataclass(frozen=True, slots=True)
+class JarCache:
+    """One directory of jars; it is there whole or not at all."""
+
+    directory: Path
+
+    @classmethod
+    def of_user(cls, version: str, jar_set: str) -> JarCache:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return cls(root / "pykbroker" / "spark-jars" / version / jar_set)
+
+    def files(self) -> tuple[Path, ...]:
+        """The jars, if each is what was fetched; none if one is missing or damaged."""
+        try:
+            listed = read_digests((self.directory / DIGESTS).read_text())
+            jars = tuple(self.directory / name for name in sorted(listed))
+            sound = all(digest(jar) == listed[jar.name] for jar in jars)
+        except OSError:
+            return ()
+        return jars if sound else ()
+
+    @contextmanager
+    def filling(self) -> Iterator[Path]:
+        """A place to fetch into, for one process at a time; a killed one leaves no lock."""
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        with self.directory.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            scratch = Path(tempfile.mkdtemp(dir=self.directory.parent, prefix=".fetching-"))
+            try:
+                yield scratch
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+    def keep(self, scratch: Path) -> tuple[Path, ...]:
+        """Take what was fetched in place of what was here."""
+        jars = sorted(scratch.glob("*.jar"))
+        listed = {jar.name: digest(jar) for jar in jars}
+        refuse_strangers(listed)
+        (scratch / DIGESTS).write_text(write_digests(listed))
+        scratch.chmod(0o755)
+        if self.directory.exists():
+            shutil.rmtree(self.directory)
+        scratch.rename(self.directory)
+        return tuple(self.directory / jar.name for jar in jars)
+
+
+def refuse_strangers(listed: dict[str, str]) -> None:
+    """A jar that is known here by name must be the very one that is known."""
+    known = read_digests((packaged("pykbroker.pipeline") / "jars" / "known.sha256").read_text())
+    strangers = [name for name in listed if known.get(name, listed[name]) != listed[name]]
+    if strangers:
+        raise JarsUnavailableError(
+            f"what was fetched as {', '.join(strangers)} is not what Maven Central has under this "
+            "name (its SHA-256 differs): the download was cut, or a mirror is not to be trusted"
+        )
+
+
+def digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def read_digests(text: str) -> dict[str, str]:
+    """The digests by file name, from lines as `sha256sum` writes them."""
+    pairs = (line.split(maxsplit=1) for line in text.splitlines() if line)
+    return {name: digest_hex for digest_hex, name in pairs}
+
+
+def write_digests(listed: dict[str, str]) -> str:
+    return "".join(f"{listed[name]}  {name}\n" for name in sorted(listed))

@@ -1,0 +1,1 @@
+"""A declared pipeline as a picture: what flows where, drawn without Spark."""

@@ -1,0 +1,141 @@
+"""Where each box stands: a column behind all that flow into it, near those it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pykbroker.pipeline.picture.graph import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pykbroker.pipeline.picture.graph import Arrow, Box, Graph
+
+WIDTH: Final = 250
+COLUMN_GAP: Final = 70
+ROW_GAP: Final = 26
+MARGIN: Final = 24
+HEAD_HEIGHT: Final = 46
+LINE_HEIGHT: Final = 17
+LINES_MAX: Final = 7
+PASSING_HEIGHT: Final = 4
+ENDS: Final = (Shape.TOPIC, Shape.PLACE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    box: Box
+    x: float
+    y: float
+    height: float
+
+    @property
+    def middle(self) -> float:
+        return self.y + self.height / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    placed: Mapping[str, Placed]
+    ways: Mapping[Arrow, tuple[float, ...]]
+    """At which height an arrow passes each column between its ends."""
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """A place in a column: for a box, or for an arrow that passes by."""
+
+    name: str
+    column: int
+    height: float
+    feeders: tuple[str, ...]
+
+
+def lay_out(graph: Graph) -> Layout:
+    depths = depths_of(graph)
+    seats = [*box_seats(graph, depths), *passing_seats(graph, depths)]
+    columns = [
+        [seat for seat in seats if seat.column == number] for number in range(1 + last(depths))
+    ]
+    tallest = max(map(column_height, columns))
+    tops: dict[str, float] = {}
+    middles: dict[str, float] = {}
+    for column in columns:
+        column.sort(key=lambda seat: nearness(seat, middles))
+        y = MARGIN + (tallest - column_height(column)) / 2
+        for seat in column:
+            tops[seat.name], middles[seat.name] = y, y + seat.height / 2
+            y += seat.height + ROW_GAP
+    placed = {
+        box.name: Placed(
+            box=box, x=column_x(depths[box.name]), y=tops[box.name], height=height_of(box)
+        )
+        for box in graph.boxes
+    }
+    ways = {arrow: tuple(middles[it] for it in passing(arrow, depths)) for arrow in graph.arrows}
+    width = column_x(last(depths)) + WIDTH + MARGIN
+    return Layout(placed=placed, ways=ways, width=width, height=tallest + 2 * MARGIN)
+
+
+def depths_of(graph: Graph) -> dict[str, int]:
+    """A box stands behind all that flow into it; sinks share a column, and so do the ends."""
+    depths = {box.name: 0 for box in graph.boxes}
+    for _ in graph.boxes:
+        for arrow in graph.arrows:
+            depths[arrow.end] = max(depths[arrow.end], depths[arrow.start] + 1)
+    sinks = [box.name for box in graph.boxes if box.shape is Shape.SINK]
+    fed = {arrow.end for arrow in graph.arrows}
+    ends = [it.name for it in graph.boxes if it.shape in ENDS and it.name in fed]
+    sink_depth = max((depths[name] for name in sinks), default=0)
+    end_depth = max([sink_depth + 1, *(depths[name] for name in ends)])
+    return depths | dict.fromkeys(sinks, sink_depth) | dict.fromkeys(ends, end_depth)
+
+
+def last(depths: Mapping[str, int]) -> int:
+    return max(depths.values())
+
+
+def column_x(column: int) -> float:
+    return MARGIN + column * (WIDTH + COLUMN_GAP)
+
+
+def box_seats(graph: Graph, depths: Mapping[str, int]) -> Iterator[Seat]:
+    for box in graph.boxes:
+        feeders = tuple(
+            (passing(arrow, depths) or (arrow.start,))[-1]
+            for arrow in graph.arrows
+            if arrow.end == box.name
+        )
+        yield Seat(name=box.name, column=depths[box.name], height=height_of(box), feeders=feeders)
+
+
+def passing_seats(graph: Graph, depths: Mapping[str, int]) -> Iterator[Seat]:
+    for arrow in graph.arrows:
+        feeder = arrow.start
+        for number, name in enumerate(passing(arrow, depths), depths[arrow.start] + 1):
+            yield Seat(name=name, column=number, height=PASSING_HEIGHT, feeders=(feeder,))
+            feeder = name
+
+
+def passing(arrow: Arrow, depths: Mapping[str, int]) -> tuple[str, ...]:
+    """The seats that an arrow takes in the columns between its ends."""
+    between = range(depths[arrow.start] + 1, depths[arrow.end])
+    return tuple(f"{arrow.start} -> {arrow.end} in {column}" for column in between)
+
+
+def nearness(seat: Seat, middles: Mapping[str, float]) -> float:
+    """How high those stand that flow into it: neighbours in a column stand likewise."""
+    heights = [middles[it] for it in seat.feeders]
+    return sum(heights) / len(heights) if heights else 0.0
+
+
+def height_of(box: Box) -> float:
+    shown = min(len(box.lines), LINES_MAX)
+    return HEAD_HEIGHT + (shown * LINE_HEIGHT + 8 if shown else 0)
+
+
+def column_height(column: list[Seat]) -> float:
+    return sum(seat.height for seat in column) + ROW_GAP * (len(column) - 1)

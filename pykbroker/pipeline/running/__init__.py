@@ -1,0 +1,1 @@
+"""A declared pipeline at work in Spark: rows from topics, through steps, into targets."""

@@ -1,0 +1,183 @@
+"""One run of a pipeline: its queries are started, watched, and stopped together."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from pykbroker.pipeline.checkpoint import (
+    Definition,
+    keep_definition,
+    keep_progress,
+    kept_definition,
+)
+from pykbroker.pipeline.fingerprint import check_unchanged, fingerprint_of
+from pykbroker.pipeline.places import Places
+from pykbroker.pipeline.plan import queries_of
+from pykbroker.pipeline.running.failures import PipelineFailed, cause_words
+from pykbroker.pipeline.running.gate import Gate
+from pykbroker.pipeline.running.listening import Listener
+from pykbroker.pipeline.running.spark_files import SparkFiles
+from pykbroker.pipeline.running.writers import Memory, Writers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from pyspark.sql import Row, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from pykbroker.pipeline.declaration.values import Pipeline
+    from pykbroker.pipeline.plan import Query
+    from pykbroker.pipeline.progress import Progress
+
+LOOK_EVERY_S: Final = 0.2
+STOPPING_LOOK_EVERY_S: Final = 0.02
+LOGGER_OF_BATCHES: Final = "org.apache.spark.sql.execution.streaming.MicroBatchExecution"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    query: Query
+    stream: StreamingQuery
+
+
+class PipelineRun:
+    """Use it as a context: whatever runs when it is left is stopped."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        *,
+        directory: Path | None = None,
+        once: bool = False,
+        tell: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        """Paths begin at `directory`; with `once` it ends when all that is there is read."""
+        self._spark = spark
+        self._pipeline = pipeline
+        self._once = once
+        self._tell = tell
+        self._places = Places(directory=directory or Path.cwd())
+        self._memory = Memory()
+        self._gate = Gate()
+        self._started: list[Started] = []
+        self._listener = Listener(f"{pipeline.name}.", self._heard)
+        checkpoint = pipeline.checkpoint
+        self._checkpoint = self._places.place_of(checkpoint)
+        self._files = self._places.local_files(checkpoint) or SparkFiles(spark, self._checkpoint)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin, or go on from the checkpoints; raises `DefinitionChanged` before any has begun."""
+        queries = queries_of(self._pipeline)
+        identities = {query.name: self._identity(query) for query in queries}
+        self._spark.streams.addListener(self._listener)
+        try:
+            for query in queries:
+                self._start(query, identities[query.name])
+        except BaseException:
+            self.stop()
+            raise
+
+    def wait(self, stop: threading.Event | None = None) -> None:
+        """Return when all queries have ended, or when told to stop; raises `PipelineFailed`."""
+        stop = stop or threading.Event()
+        while not stop.wait(LOOK_EVERY_S):
+            has_ended = not any(it.stream.isActive for it in self._started)
+            self._raise_if_failed()
+            if has_ended:
+                return
+
+    def stop(self, at_once: threading.Event | None = None) -> None:
+        """Let the batches end that have begun, or, when told, not even those."""
+        self._gate.close()
+        with spark_silenced(self._spark):
+            self._stop_streams(at_once or threading.Event())
+        self._listener.wait_for_last_words({str(it.stream.runId) for it in self._started})
+        self._spark.streams.removeListener(self._listener)
+
+    def _stop_streams(self, at_once: threading.Event) -> None:
+        pause = threading.Event()
+        while active := [it.stream for it in self._started if it.stream.isActive]:
+            for stream in active:
+                if at_once.is_set() or is_between_batches(stream):
+                    stream.stop()
+            pause.wait(STOPPING_LOOK_EVERY_S)
+
+    def rows(self, sink: str) -> list[Row]:
+        """What a sink of the kind `memory` has got."""
+        return self._memory.rows(sink)
+
+    def _identity(self, query: Query) -> str:
+        """Whose batches these are; a checkpoint that begins gets a new one."""
+        declared = fingerprint_of(self._pipeline, query)
+        kept = kept_definition(self._files, query.name)
+        if kept is not None:
+            place = f"{self._checkpoint}/{query.name}"
+            check_unchanged(query, kept.parts, declared, place)
+            return kept.identity
+        identity = secrets.token_hex(4)
+        keep_definition(self._files, query.name, Definition(identity=identity, parts=declared))
+        return identity
+
+    def _start(self, query: Query, identity: str) -> None:
+        writers = Writers(
+            spark=self._spark, pipeline=self._pipeline, places=self._places, memory=self._memory
+        )
+        write = self._gate.before(writers.write(query, identity))
+        stream = (
+            writers.frame(query)
+            .writeStream.queryName(f"{self._pipeline.name}.{query.name}")
+            .option("checkpointLocation", f"{self._checkpoint}/{query.name}")
+            .outputMode(query.mode.value)
+            .foreachBatch(write)
+        )
+        if self._once:
+            stream = stream.trigger(availableNow=True)
+        else:
+            stream = stream.trigger(processingTime=str(query.every))
+        self._started.append(Started(query=query, stream=stream.start()))
+
+    def _heard(self, progress: Progress) -> None:
+        keep_progress(self._files, progress)
+        self._tell(progress)
+
+    def _raise_if_failed(self) -> None:
+        for it in self._started:
+            failure = None if it.stream.isActive else it.stream.exception()
+            if failure is not None:
+                raise PipelineFailed(f"{it.query.name}: {cause_words(str(failure))}")
+
+
+@contextmanager
+def spark_silenced(spark: SparkSession) -> Iterator[None]:
+    """A query that ends at the gate is no error to tell an operator of."""
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001  # pyspark sets the root's level alone
+    level = log4j.LogManager.getLogger(LOGGER_OF_BATCHES).getLevel()
+    configurator = log4j.core.config.Configurator
+    configurator.setLevel(LOGGER_OF_BATCHES, log4j.Level.OFF)
+    try:
+        yield
+    finally:
+        configurator.setLevel(LOGGER_OF_BATCHES, level)
+
+
+def is_between_batches(stream: StreamingQuery) -> bool:
+    return not stream.status["isTriggerActive"]

@@ -1,0 +1,153 @@
+"""Topics as rows: what Spark is told of a source, and how the value of a record is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as sql
+from pyspark.sql.avro.functions import from_avro
+
+from pykbroker.pipeline.declaration.values import Broken, Format
+from pykbroker.pipeline.session import READ_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from pykbroker.pipeline.declaration.values import Pipeline, Source
+
+BROKEN: Final = "_broken"
+REASON: Final = "_reason"
+PARSED: Final = "_parsed"
+KEY: Final = "_bytes_of_key"
+VALUE: Final = "_bytes_of_value"
+OF_THE_RECORD: Final = {
+    "_key": "CAST(key AS STRING)",
+    "_topic": "topic",
+    "_partition": "partition",
+    "_offset": "offset",
+    "_timestamp": "timestamp",
+    "_headers": "headers",
+}
+
+
+def records(spark: SparkSession, pipeline: Pipeline, name: str) -> DataFrame:
+    """The records of a source as they come: key, value, headers, and their place."""
+    source = pipeline.source[name]
+    return spark.readStream.format("kafka").options(**read_options(pipeline, source)).load()
+
+
+def read_options(pipeline: Pipeline, source: Source) -> dict[str, str]:
+    options = dict(READ_OPTIONS)
+    options |= {f"kafka.{key}": value for key, value in {**pipeline.kafka, **source.kafka}.items()}
+    options |= {
+        "kafka.bootstrap.servers": pipeline.bootstrap,
+        "kafka.isolation.level": source.isolation.value,
+        "startingOffsets": source.starting.value,
+        "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+        "includeHeaders": "true",
+    }
+    if source.pattern is not None:
+        options["subscribePattern"] = source.pattern
+    else:
+        options["subscribe"] = ",".join(source.topics)
+    if source.batch_records_max is not None:
+        options["maxOffsetsPerTrigger"] = str(source.batch_records_max)
+    if source.partitions_min is not None:
+        options["minPartitions"] = str(source.partitions_min)
+    return options
+
+
+def good_rows(spark: SparkSession, pipeline: Pipeline, name: str) -> DataFrame:
+    """The rows of a source that can be read, with the columns of its schema."""
+    source = pipeline.source[name]
+    rows = parsed(records(spark, pipeline, name), source)
+    fails = source.dead_letters is None and source.broken is not Broken.DROP
+    rows = rows.where(sql.expr(NONE_IS_BROKEN if fails else f"{REASON} IS NULL"))
+    rows = rows.drop(REASON, BROKEN, KEY, VALUE)
+    if source.event_time is not None:
+        rows = rows.withWatermark(source.event_time, str(source.watermark))
+    return rows
+
+
+NONE_IS_BROKEN: Final = f"""
+CASE WHEN {REASON} IS NULL THEN true ELSE CAST(raise_error(concat(
+    'broken record at offset ', _offset, ' of ', _topic, '-', _partition, ': ', {REASON},
+    ' (name a dead_letters topic, or set broken = "drop")')) AS BOOLEAN) END"""
+
+
+def broken_rows(spark: SparkSession, pipeline: Pipeline, name: str) -> DataFrame:
+    """The records of a source that cannot be read, as records for the dead-letter topic."""
+    rows = parsed(records(spark, pipeline, name), pipeline.source[name])
+    return rows.where(f"{REASON} IS NOT NULL").select(
+        sql.col(KEY).alias("key"),
+        sql.col(VALUE).alias("value"),
+        sql.expr(DEAD_LETTER_HEADERS).alias("headers"),
+        sql.col("_topic").alias("source_topic"),
+        sql.col("_partition").alias("source_partition"),
+        sql.col("_offset").alias("source_offset"),
+    )
+
+
+DEAD_LETTER_HEADERS: Final = f"""
+concat(coalesce(_headers, array()), array(
+    named_struct('key', 'dlq.reason', 'value', CAST({REASON} AS BINARY)),
+    named_struct('key', 'dlq.topic', 'value', CAST(_topic AS BINARY)),
+    named_struct('key', 'dlq.partition', 'value', CAST(CAST(_partition AS STRING) AS BINARY)),
+    named_struct('key', 'dlq.offset', 'value', CAST(CAST(_offset AS STRING) AS BINARY)),
+    named_struct('key', 'dlq.timestamp', 'value',
+                 CAST(CAST(unix_millis(_timestamp) AS STRING) AS BINARY))))"""
+
+
+def parsed(frame: DataFrame, source: Source) -> DataFrame:
+    """The columns of the value, those of the record, and `_reason` where it is broken."""
+    record = [sql.expr(text).alias(name) for name, text in OF_THE_RECORD.items()]
+    if source.format is Format.RAW:
+        return frame.select("key", "value", *record, sql.expr("CAST(NULL AS STRING)").alias(REASON))
+    both = (sql.col("key").alias(KEY), sql.col("value").alias(VALUE))
+    whole = frame.select(*both, *record, value_column(source).alias(PARSED))
+    if source.format is Format.AVRO:
+        whole = whole.withColumn(BROKEN, all_missing(whole))
+    flat = whole.select("*", f"{PARSED}.*").drop(PARSED)
+    return flat.withColumn(REASON, sql.expr(reason(source)))
+
+
+def value_column(source: Source) -> Column:
+    """The value as a struct; what does not fit the schema leaves `_broken` in it."""
+    options = {"mode": "PERMISSIVE", **source.parser}
+    match source.format:
+        case Format.AVRO:
+            first = 1 + (source.avro_prefix_bytes or 0)
+            value = sql.expr(f"substring(value, {first})")
+            return from_avro(value, source.avro_schema or "", options)
+        case Format.CSV:
+            read = sql.from_csv
+        case _:
+            read = sql.from_json
+    options["columnNameOfCorruptRecord"] = BROKEN
+    return read(sql.col("value").cast("string"), schema_text(source.schema), options)
+
+
+def schema_text(schema: Mapping[str, str]) -> str:
+    columns = [f"`{name}` {kind}" for name, kind in schema.items()]
+    return ", ".join([*columns, f"`{BROKEN}` string"])
+
+
+def all_missing(frame: DataFrame) -> Column:
+    """What cannot be read as Avro is a row in which nothing is."""
+    names = frame.select(f"{PARSED}.*").columns
+    missing = " AND ".join(f"{PARSED}.`{name}` IS NULL" for name in names)
+    return sql.expr(f"CASE WHEN {missing} THEN 'broken' END")
+
+
+def reason(source: Source) -> str:
+    """Why a record is broken, as SQL; null if it is not."""
+    return f"CASE {' '.join(reasons(source))} END"
+
+
+def reasons(source: Source) -> Iterator[str]:
+    yield f"WHEN {VALUE} IS NULL OR trim(CAST({VALUE} AS STRING)) = '' THEN 'it has no value'"
+    yield f"WHEN {BROKEN} IS NOT NULL THEN 'its value is not {source.format.value} of the schema'"
+    for name in source.required:
+        yield f"WHEN `{name}` IS NULL THEN '{name} is missing'"

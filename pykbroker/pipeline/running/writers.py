@@ -1,0 +1,224 @@
+"""What is done with the rows of one batch, for each kind of target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pyspark.sql import functions as sql
+
+from pykbroker.pipeline.archive.batches import archive_batch
+from pykbroker.pipeline.archive.target import ArchiveFormat, ArchiveTarget
+from pykbroker.pipeline.declaration.values import (
+    Archive,
+    Guarantee,
+    OutputMode,
+    Sink,
+    SinkKind,
+)
+from pykbroker.pipeline.exactly_once import publish_batch
+from pykbroker.pipeline.plan import DeadLetters, guarantee_of
+from pykbroker.pipeline.running.sources import OF_THE_RECORD, broken_rows, records
+from pykbroker.pipeline.running.steps import rows_of
+from pykbroker.pipeline.topic_target import TopicTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+    from pykbroker.pipeline.declaration.values import Pipeline
+    from pykbroker.pipeline.places import Places
+    from pykbroker.pipeline.plan import Query
+
+Write: TypeAlias = "Callable[[DataFrame, int], None]"
+"""Writes the rows of a batch, and writes them once however often it is asked to."""
+
+SHOWN_ROWS: Final = 20
+OF_JAVA_ALONE: Final = (
+    "default.api.timeout.ms",
+    "max.poll.",
+    "metric.reporters",
+    "metrics.",
+    "sasl.client.callback.handler.class",
+    "sasl.login.",
+    "ssl.engine.factory.class",
+    "ssl.protocol",
+    "ssl.provider",
+)
+SOURCE_PLACE: Final = {
+    "_topic": "source_topic",
+    "_partition": "source_partition",
+    "_offset": "source_offset",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Where sinks of the kind `memory` write to: by sink and batch."""
+
+    batches: dict[str, dict[int, list[Row]]] = field(default_factory=dict)
+
+    def rows(self, sink: str) -> list[Row]:
+        """All rows of a sink, in the order of their batches."""
+        batches = self.batches.get(sink, {})
+        return [row for batch_id in sorted(batches) for row in batches[batch_id]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writers:
+    """Knows how the rows of each query are made, and where they go."""
+
+    spark: SparkSession
+    pipeline: Pipeline
+    places: Places
+    memory: Memory
+
+    def frame(self, query: Query) -> DataFrame:
+        """The stream of rows that a query's target takes."""
+        match query.target:
+            case Archive():
+                return records(self.spark, self.pipeline, query.target.source)
+            case DeadLetters():
+                return broken_rows(self.spark, self.pipeline, query.target.source)
+            case Sink(kind=SinkKind.TOPIC):
+                return as_records(rows_of(self.spark, self.pipeline, query), query.target)
+            case Sink():
+                return rows_of(self.spark, self.pipeline, query)
+
+    def write(self, query: Query, identity: str) -> Write:
+        """What becomes of each batch; `identity` tells beginnings of one query apart."""
+        target = query.target
+        if isinstance(target, Archive):
+            return self._archive(target)
+        if isinstance(target, DeadLetters) or target.kind is SinkKind.TOPIC:
+            return self._publish(query)
+        match target.kind:
+            case SinkKind.PARQUET:
+                return self._parquet(target, identity)
+            case SinkKind.DELTA:
+                return self._delta(target, identity)
+            case SinkKind.CONSOLE:
+                return show(query.name)
+            case _:
+                return self._remember(query.name.partition(".")[2])
+
+    def _archive(self, archive: Archive) -> Write:
+        target = ArchiveTarget(
+            path=self.places.place_of(archive.path), format=ArchiveFormat(archive.format.value)
+        )
+        return lambda frame, batch_id: archive_batch(frame, batch_id, target)
+
+    def _publish(self, query: Query) -> Write:
+        assert isinstance(query.target, Sink | DeadLetters)
+        topic = query.target.topic
+        assert topic is not None, "a sink of this kind names a topic"
+        own = query.target.kafka if isinstance(query.target, Sink) else {}
+        if guarantee_of(query.target) is Guarantee.AT_LEAST_ONCE:
+            return publish_at_least_once(
+                topic, self.pipeline.bootstrap, {**self.pipeline.kafka, **own}
+            )
+        target = TopicTarget(
+            bootstrap=self.pipeline.bootstrap,
+            topic=topic,
+            settings={**librdkafka_settings(self.pipeline.kafka), **own},
+        )
+        return publish_exactly_once(target)
+
+    def _parquet(self, sink: Sink, identity: str) -> Write:
+        """A batch is a directory: written again, it takes the place of what a crash left."""
+        place = self.places.place_of(sink.path or "")
+
+        def write(frame: DataFrame, batch_id: int) -> None:
+            frame.write.mode("overwrite").parquet(f"{place}/batch={identity}-{batch_id:010d}")
+
+        return write
+
+    def _delta(self, sink: Sink, identity: str) -> Write:
+        """The table remembers the last batch of each writer, and skips what it has."""
+        place = self.places.place_of(sink.path or "")
+        mode = "overwrite" if sink.mode is OutputMode.COMPLETE else "append"
+
+        def write(frame: DataFrame, batch_id: int) -> None:
+            once = {"txnAppId": identity, "txnVersion": str(batch_id)}
+            frame.write.format("delta").mode(mode).options(**once).save(place)
+
+        return write
+
+    def _remember(self, sink: str) -> Write:
+        batches = self.memory.batches.setdefault(sink, {})
+
+        def write(frame: DataFrame, batch_id: int) -> None:
+            batches[batch_id] = frame.collect()
+
+        return write
+
+
+def as_records(frame: DataFrame, sink: Sink) -> DataFrame:
+    """Key, value and headers of a record for each row; its source's place, where that is known."""
+    own = [name for name in frame.columns if name not in OF_THE_RECORD]
+    value = sql.to_json(sql.struct(*own)) if sink.value is None else sql.expr(sink.value)
+    columns = {"value": value}
+    if sink.key is not None:
+        columns["key"] = sql.expr(sink.key)
+    if sink.headers:
+        columns["headers"] = header_column(sink)
+    if all(frame.columns.count(name) == 1 for name in SOURCE_PLACE):
+        columns |= {name: sql.col(known) for known, name in SOURCE_PLACE.items()}
+    rows = frame.select(*(column.alias(name) for name, column in columns.items()))
+    return with_texts(rows)
+
+
+def header_column(sink: Sink) -> Column:
+    return sql.array(
+        *(
+            sql.struct(
+                sql.lit(name).alias("key"),
+                sql.expr(text).cast("string").cast("binary").alias("value"),
+            )
+            for name, text in sink.headers.items()
+        )
+    )
+
+
+def with_texts(rows: DataFrame) -> DataFrame:
+    """A key or a value that is neither a text nor bytes is written as a text."""
+    for name, kind in rows.dtypes:
+        if name in {"key", "value"} and kind not in {"string", "binary"}:
+            rows = rows.withColumn(name, sql.col(name).cast("string"))
+    return rows
+
+
+def publish_exactly_once(target: TopicTarget) -> Write:
+    by_value = replace(target, slot_by=("value",))
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        has_place = "source_topic" in frame.columns or "key" in frame.columns
+        publish_batch(frame, batch_id, target if has_place else by_value)
+
+    return write
+
+
+def publish_at_least_once(topic: str, bootstrap: str, settings: Mapping[str, str]) -> Write:
+    options = {f"kafka.{key}": value for key, value in settings.items()}
+    options |= {"kafka.bootstrap.servers": bootstrap, "topic": topic}
+
+    def write(frame: DataFrame, _: int) -> None:
+        frame.drop(*SOURCE_PLACE.values()).write.format("kafka").options(**options).save()
+
+    return write
+
+
+def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """What is said to all clients, without what only Java's clients can make use of."""
+    return {name: value for name, value in settings.items() if not name.startswith(OF_JAVA_ALONE)}
+
+
+def show(name: str) -> Write:
+    def write(frame: DataFrame, batch_id: int) -> None:
+        rows = frame.persist()
+        print(f"{name}, batch {batch_id}, {rows.count():,} rows:")  # noqa: T201  # the console is what was asked for
+        rows.show(SHOWN_ROWS, truncate=False)
+        rows.unpersist()
+
+    return write

@@ -1,0 +1,183 @@
+"""What Spark does with a broker, scenario by scenario, and what comes of it with Apache Kafka."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.end_to_end.spark import reading, streaming, trouble, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.end_to_end.spark.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One thing that Spark can do; `is_quick` ones run at every check."""
+
+    name: str
+    act: Callable[[Stage], object]
+    expected: object
+    is_quick: bool = False
+
+
+def rows(count: int) -> dict[str, int]:
+    return {"rows": count, "places": count}
+
+
+NOTHING_BEHIND = {
+    "avgOffsetsBehindLatest": "0.0",
+    "maxOffsetsBehindLatest": "0",
+    "minOffsetsBehindLatest": "0",
+}
+
+SCENARIOS = (
+    Scenario("write a batch", writing.a_batch, {"rows": 5000, "values": 5000}, is_quick=True),
+    Scenario(
+        "read a topic",
+        reading.a_topic,
+        {"rows": 5000, "partitions": 10, "places": 5000, "offsets": [0]},
+        is_quick=True,
+    ),
+    Scenario(
+        "read chosen partitions and offsets",
+        reading.chosen_partitions_and_offsets,
+        {0: 102, 3: 102},
+        is_quick=True,
+    ),
+    Scenario("read a pattern of topics", reading.a_pattern, 5000),
+    Scenario(
+        "read with deprecated offset fetching",
+        reading.deprecated_offset_fetching,
+        5000,
+        is_quick=True,
+    ),
+    Scenario(
+        "write headers, topic and partition from columns",
+        writing.headers_topic_and_partition_columns,
+        [
+            {
+                "key": "a",
+                "value": "1",
+                "partition": 2,
+                "headers": [("route", "north"), ("empty", None)],
+            },
+            {"key": "b", "value": "2", "partition": 0, "headers": []},
+            {
+                "key": "c",
+                "value": None,
+                "partition": 1,
+                "headers": [("route", "east"), ("route", "west")],
+            },
+        ],
+        is_quick=True,
+    ),
+    Scenario(
+        "read with more tasks than partitions",
+        reading.split_partitions,
+        {
+            "tasks": 10,
+            "minPartitions=25": 30,
+            "maxRecordsPerPartition=100": 10,  # Spark 4.0 heeds it in no batch
+            "rows": 5000,
+        },
+    ),
+    Scenario(
+        "read from and to a time",
+        reading.times,
+        {
+            "startingOffsetsByTimestamp": 7,
+            "startingTimestamp": 7,
+            "endingTimestamp": 10,
+            "in the future": reading.NO_OFFSET,
+            "in the future, else the latest": 0,
+        },
+        is_quick=True,
+    ),
+    Scenario(
+        "stream all there is in bounded batches",
+        streaming.all_there_is_in_bounded_batches,
+        {**rows(5000), "batches": [2000, 2000, 1000], "behind": NOTHING_BEHIND},
+        is_quick=True,
+    ),
+    Scenario("stream while records come", streaming.while_records_come, rows(5500)),
+    Scenario(
+        "stream windows into a topic",
+        streaming.windows_into_a_topic,
+        {"records": 200, "reports": 2000},
+    ),
+    Scenario(
+        "write with every codec",
+        writing.every_codec,
+        {"none": 200, "gzip": 400, "snappy": 600, "lz4": 800, "zstd": 1000},
+    ),
+    Scenario("write with every acks", writing.every_acks, {"0": 500, "1": 900, "all": 1150}),
+    Scenario("write to a missing topic", writing.to_a_missing_topic, 10, is_quick=True),
+    Scenario("read a missing topic", reading.a_missing_topic, reading.UNKNOWN_TOPIC, is_quick=True),
+    Scenario(
+        "stream again from a checkpoint",
+        streaming.again_from_a_checkpoint,
+        {"first": rows(1000), "second": rows(300), "places": 1300},
+        is_quick=True,
+    ),
+    Scenario(
+        "read committed records",
+        reading.committed_records,
+        {
+            "read_uncommitted": 60,
+            "read_committed": 30,
+            "transactions": ["0", "2", "4"],
+            "stream": rows(30),
+        },
+        is_quick=True,
+    ),
+    Scenario(
+        "read beside an open transaction",
+        reading.an_open_transaction,
+        {"while open": 5, "afterwards": 12},
+        is_quick=True,
+    ),
+    Scenario(
+        "stream on after records were deleted",
+        trouble.records_deleted_before_they_were_read,
+        {"failOnDataLoss=true": trouble.MAY_BE_LOST, "failOnDataLoss=false": rows(10)},
+        is_quick=True,
+    ),
+    Scenario(
+        "stream on in a topic made anew",
+        trouble.a_topic_made_anew,
+        {"failOnDataLoss=true": trouble.WENT_BACK, "failOnDataLoss=false": rows(0)},
+    ),
+    Scenario(
+        "stream while partitions are added",
+        streaming.partitions_added_meanwhile,
+        {**rows(500), "partitions": 4},
+    ),
+    Scenario(
+        "read with a group name of one's own",
+        reading.group_names,
+        {"kafka.group.id": 5000, "groupIdPrefix": 5000, "stream": rows(5000)},
+    ),
+    Scenario("stream continuously", streaming.continuously, 200),
+    Scenario(
+        "stream when enough records have come", streaming.enough_records_for_a_batch, [200, 300]
+    ),
+    Scenario(
+        "stream broken records into another topic",
+        streaming.broken_records_into_another_topic,
+        {"clean": 90, "dead letters": 10, "headers": ["offset"]},
+    ),
+    Scenario(
+        "stream over a restart of the broker",
+        trouble.a_restart_in_the_middle,
+        {**rows(1000), "the query is active": True},
+    ),
+    Scenario(
+        "stream over a kill of the broker",
+        trouble.a_kill_in_the_middle,
+        {**rows(1000), "the query is active": True},
+        is_quick=True,
+    ),
+)

@@ -1,0 +1,109 @@
+"""Whatever kills who archives: readers of the files see no record twice, in the end each once."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import pyarrow.dataset
+import pytest
+
+from tests.pipeline.child import WAS_KILLED, run, start
+
+ENGINE = Path(__file__).with_name("archiving_engine.py")
+BATCHES = 4
+OFFSETS = BATCHES * 50
+PARTITIONS = 3
+
+MOMENTS = ("STAGED:1", "RECORDED:1", "MOVED:1", "MOVED:7", "STAGED:1", "ARCHIVED:1", "MOVED:5")
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "lake").mkdir()
+    return tmp_path / "lake"
+
+
+def seen_by_arrow(archive: Path) -> Counter[tuple[int, int]]:
+    files = pyarrow.dataset.dataset(archive, format="parquet", partitioning="hive")
+    if not files.files:
+        return Counter()
+    table = files.to_table(columns=["partition", "offset"])
+    columns = (table[name].to_pylist() for name in ("partition", "offset"))
+    return Counter(zip(*columns, strict=True))
+
+
+def seen_by_duckdb(archive: Path) -> Counter[tuple[int, int]]:
+    """With the pattern that finds most: in hidden directories, too."""
+    if not list(archive.rglob("*.parquet")):
+        return Counter()
+    query = f"""SELECT partition, "offset" FROM read_parquet('{archive}/**/*.parquet')"""
+    return Counter(duckdb.sql(query).fetchall())
+
+
+def whole(batches: int) -> Counter[tuple[int, int]]:
+    return Counter((it, offset) for it in range(PARTITIONS) for offset in range(batches * 50))
+
+
+def assert_no_doubles(archive: Path) -> None:
+    for seen in (seen_by_arrow(archive), seen_by_duckdb(archive)):
+        assert set(seen.values()) <= {1}
+
+
+def test_killed_at_each_moment_that_matters(archive: Path) -> None:
+    checkpoint = archive.with_name("checkpoint")
+    for moment in MOMENTS:
+        killed = run(ENGINE, archive, checkpoint, BATCHES, environment={"KILL_AT": moment})
+        assert killed == WAS_KILLED, moment
+        assert_no_doubles(archive)
+    assert run(ENGINE, archive, checkpoint, BATCHES) == 0
+    assert seen_by_arrow(archive) == seen_by_duckdb(archive) == whole(BATCHES)
+    staging = archive.with_name(".lake.staging")
+    assert list(staging.rglob("*.parquet")) == [], "nothing is left of the broken attempts"
+
+
+@pytest.mark.parametrize("moment", ["STAGED:1", "RECORDED:1", "MOVED:2"])
+def test_one_that_sleeps_while_another_does_its_work_adds_nothing_when_it_wakes(
+    archive: Path, moment: str
+) -> None:
+    checkpoint, stopped = archive.with_name("checkpoint"), archive.with_name("stopped")
+    environment = {"STOP_AT": moment, "STOPPED": str(stopped)}
+    with start(ENGINE, archive, checkpoint, BATCHES, environment=environment) as sleeper:
+        deadline = time.monotonic() + 60
+        while not stopped.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert run(ENGINE, archive, checkpoint, BATCHES) == 0
+        sleeper.send_signal(signal.SIGCONT)
+        words, _ = sleeper.communicate(timeout=120)
+    assert sleeper.returncode == 0, words
+    assert seen_by_arrow(archive) == seen_by_duckdb(archive) == whole(BATCHES)
+
+
+@pytest.mark.slow
+def test_killed_again_and_again(archive: Path) -> None:
+    """By its own hand at any moment, and by ours at any time; read all the while."""
+    checkpoint = archive.with_name("checkpoint")
+    chance = random.Random(11)
+    kills = batches = 0
+    wanted = int(os.environ.get("PYKBROKER_KILLS", "2"))
+    while kills < wanted:
+        batches += 3
+        environment = {"KILL_NOW_AND_THEN": str(chance.choice([0.02, 0.1, 0.2]))}
+        while True:
+            with start(ENGINE, archive, checkpoint, batches, environment=environment) as child:
+                if chance.random() < 0.4:
+                    time.sleep(chance.uniform(0.2, 0.8))
+                    child.kill()
+                assert_no_doubles(archive)
+                words, _ = child.communicate(timeout=240)
+            if child.returncode == 0:
+                break
+            assert child.returncode == WAS_KILLED, words
+            kills += 1
+    print(f"{kills} kills, {batches * 50 * PARTITIONS} records")
+    assert seen_by_arrow(archive) == seen_by_duckdb(archive) == whole(batches)

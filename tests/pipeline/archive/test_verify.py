@@ -1,0 +1,221 @@
+"""What is said of archives that are whole, and of those that are not."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from pykbroker import Broker
+from pykbroker.cli.main import main
+from pykbroker.pipeline import verify_broker
+from pykbroker.pipeline.archive.archived_files import CannotReadArchive, archived_files
+from pykbroker.pipeline.archive.batch_record import OffsetRange, TopicPartition
+from pykbroker.pipeline.archive.coverage import coverage_of
+from pykbroker.pipeline.archive.ledger import Ledger
+from pykbroker.pipeline.archive.target import ArchiveTarget
+from pykbroker.pipeline.verify import PartitionReport, Verdict, verify
+from tests.pipeline.archived import write_offsets
+
+TRUCKS_0 = TopicPartition("trucks", 0)
+
+
+class Cluster:
+    """One partition of trucks that has records at these offsets."""
+
+    def __init__(self, low: int, high: int, *records: int) -> None:
+        self.span = OffsetRange(low, high)
+        self.records = records
+
+    def partitions(self, topic: str) -> list[int]:
+        return [0] if topic == "trucks" else []
+
+    def bounds(self, *_: object) -> OffsetRange:
+        return self.span
+
+    def first_records(
+        self, _topic: str, _partition: int, spans: Sequence[OffsetRange]
+    ) -> list[int | None]:
+        return [self.first_record(span) for span in spans]
+
+    def first_record(self, span: OffsetRange) -> int | None:
+        assert self.span.first <= span.first <= span.last < self.span.last
+        return next((it for it in self.records if span.first <= it <= span.last), None)
+
+
+@pytest.mark.parametrize(
+    ("files", "runs", "doubled"),
+    [
+        ([[0, 1, 2]], [(0, 2)], []),
+        ([[2, 0, 1], [3]], [(0, 3)], []),
+        ([[0, 1], [4], [2]], [(0, 2), (4, 4)], []),
+        ([[0, 1, 1, 2]], [(0, 2)], [(1, 1)]),
+        ([[0, 1, 2, 3], [2, 3, 4]], [(0, 4)], [(2, 3)]),
+        ([[0, 9], [5], [5]], [(0, 0), (5, 5), (9, 9)], [(5, 5)]),
+    ],
+)
+def test_offsets_are_runs_and_gaps_and_doubles(
+    tmp_path: Path, files: list[list[int]], runs: object, doubled: object
+) -> None:
+    for number, offsets in enumerate(files):
+        write_offsets(tmp_path, (0, offsets), (7, [0]), name=str(number))
+    covered = coverage_of(archived_files(tmp_path))
+    assert list(covered[TRUCKS_0].runs) == runs
+    assert list(covered[TRUCKS_0].doubled) == doubled
+    assert covered[TRUCKS_0].records == sum(map(len, files))
+
+
+def only_report(archive: Path, cluster: Cluster | None, **how: bool) -> PartitionReport:
+    (report,) = verify(archive, cluster, **how).partitions
+    return report
+
+
+@pytest.mark.parametrize(
+    ("offsets", "cluster", "verdict", "text"),
+    [
+        (range(5), None, Verdict.PROVED, ""),
+        ([0, 1, 4], None, Verdict.UNPROVED, "no record at offsets 2 to 3: only a broker can say"),
+        ([0, 1, 4], Cluster(0, 5), Verdict.PROVED, ""),
+        ([0, 1, 4], Cluster(0, 5, 3), Verdict.BROKEN, "missing: offsets 2 to 3; .* record at 3"),
+        ([1, 2], Cluster(0, 3, 0), Verdict.BROKEN, "missing: offset 0; .* a record at 0"),
+        ([0, 1, 4], Cluster(3, 5), Verdict.UNPROVED, "offset 2, and the topic begins at 3 now"),
+        ([0, 1], Cluster(0, 1), Verdict.BROKEN, "ends at 1, before the archive"),
+        ([0, 0], Cluster(0, 1), Verdict.BROKEN, "archived twice: offset 0"),
+    ],
+)
+def test_a_gap_is_judged_by_what_the_topic_has_there(
+    tmp_path: Path, offsets: Iterable[int], cluster: Cluster | None, verdict: Verdict, text: str
+) -> None:
+    write_offsets(tmp_path, (0, offsets))
+    report = only_report(tmp_path, cluster)
+    assert report.verdict is verdict
+    if text:
+        (finding,) = report.findings
+        assert re.search(text, finding.text), finding.text
+
+
+def test_an_archive_is_behind_if_there_are_records_after_it(tmp_path: Path) -> None:
+    write_offsets(tmp_path, (0, range(3)))
+    assert only_report(tmp_path, Cluster(0, 5, 4)).is_behind
+    assert not only_report(tmp_path, Cluster(0, 5)).is_behind  # what follows are markers
+    assert not only_report(tmp_path, Cluster(0, 3)).is_behind
+
+
+def test_an_archive_may_begin_later_than_its_topic(tmp_path: Path) -> None:
+    write_offsets(tmp_path, (0, [5, 6]))
+    assert only_report(tmp_path, Cluster(0, 7, 1)).verdict is Verdict.BROKEN
+    report = only_report(tmp_path, Cluster(0, 7, 1), from_first_archived=True)
+    assert report.verdict is Verdict.PROVED
+
+
+def test_a_batch_that_is_recorded_and_not_in_place_is_unfinished(tmp_path: Path) -> None:
+    target = ArchiveTarget(path=str(tmp_path / "lake"))
+    ledger = Ledger(target, "writer")
+    attempt = ledger.attempt(0)
+    write_offsets(attempt.directory, (0, range(3)))
+    record = ledger.record(attempt, {TRUCKS_0: OffsetRange(0, 2)})
+    assert [file.place for file in record.files] == list(verify(tmp_path / "lake", None).unfinished)
+    ledger.finish(record)
+    assert verify(tmp_path / "lake", None).verdict is Verdict.PROVED
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.parquet", b"", "lies in no directory topic=…/day=…"),
+        ("topic=t/day=d/x.parquet", b"nonsense", "cannot be read"),
+    ],
+)
+def test_what_is_no_archive_is_not_proved_to_be_one(
+    tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CannotReadArchive, match=words):
+        verify(tmp_path, None)
+    with pytest.raises(CannotReadArchive, match="is no directory"):
+        verify(tmp_path / "nowhere", None)
+
+
+def test_of_a_delta_table_counts_what_its_log_has(tmp_path: Path) -> None:
+    for name in ("old", "new", "never-committed"):
+        write_offsets(tmp_path, (0, [0, 1]), name=name)
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    place = "topic=trucks/day=2026-11-18/{}.parquet"
+    added, removed = ({word: {"path": place.format("old")}} for word in ("add", "remove"))
+    (log / f"{0:020}.json").write_text(json.dumps({"protocol": {}}) + "\n" + json.dumps(added))
+    newer = [removed, {"add": {"path": place.format("new")}}]
+    (log / f"{1:020}.json").write_text("\n".join(map(json.dumps, newer)))
+    assert [file.path.stem for file in archived_files(tmp_path)] == ["new"]
+
+
+def produce_transactions(kafka: Broker) -> None:
+    """Offsets 0 to 2 committed, marker, 4 and 5 taken back, marker, 7 committed, marker."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "t"})
+    producer.init_transactions(60)
+    for count, is_committed in ((3, True), (2, False), (1, True)):
+        producer.begin_transaction()
+        for _ in range(count):
+            producer.produce("trucks", b"x", partition=0)
+        producer.flush()
+        end = producer.commit_transaction if is_committed else producer.abort_transaction
+        end(60)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "options", "exit_code"),
+    [
+        ([0, 1, 2, 7], "--complete", 0),
+        ([0, 2, 7], "--complete", 1),
+        ([0, 1, 2], "--json", 0),
+        ([0, 1, 2], "--complete", 1),
+    ],
+)
+def test_a_broker_tells_markers_and_what_was_taken_back_from_losses(
+    kafka: Broker, tmp_path: Path, offsets: Sequence[int], options: str, exit_code: int
+) -> None:
+    kafka.create_topics({"trucks": 2})
+    produce_transactions(kafka)
+    write_offsets(tmp_path, (0, offsets))
+    command = ["pipeline", "verify", str(tmp_path), "--bootstrap", kafka.bootstrap, options]
+    assert main(command) == exit_code
+
+
+def test_many_gaps_are_looked_at_near_ones_in_one_reading(
+    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.create_topics({"trucks": 2})
+    produce_transactions(kafka)
+    spans = [OffsetRange(*span) for span in ((0, 0), (1, 1), (3, 3), (4, 6), (5, 7), (8, 8))]
+    wanted = [0, 1, None, None, 7, None]
+    for near in (5000, 0, -1):
+        monkeypatch.setattr(verify_broker, "NEAR_OFFSETS", near)
+        with verify_broker.cluster(kafka.bootstrap, {}) as topics:
+            assert topics.first_records("trucks", 0, spans) == wanted
+            assert topics.first_records("trucks", 0, []) == []
+
+
+def test_what_is_missing_is_named(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kafka.create_topics({"trucks": 2})
+    produce_transactions(kafka)
+    write_offsets(tmp_path, (0, [0, 2]))
+    assert main(["pipeline", "verify", str(tmp_path), "--bootstrap", kafka.bootstrap]) == 1
+    words = capsys.readouterr().out
+    assert "broken, 2 records" in words
+    assert "trucks-0: missing: offset 1; the topic has a record at 1" in words
+
+
+def test_without_a_broker_a_gap_is_neither_fine_nor_broken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_offsets(tmp_path, (0, [0, 2]))
+    assert main(["pipeline", "verify", str(tmp_path), "--json"]) == 3
+    (document,) = json.loads(capsys.readouterr().out)
+    assert document["verdict"] == "unproved"
+    assert main(["pipeline", "verify", str(tmp_path / "nothing")]) == 2
+    assert "there is no such archive" in capsys.readouterr().err

@@ -1,0 +1,87 @@
+"""What holds on our broker holds on a real Apache Kafka: each record once, whoever is killed."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compat.apache import ApacheKafka
+from pykbroker.pipeline.archive.batch_record import OffsetRange
+from pykbroker.pipeline.verify import Verdict, verify
+from pykbroker.pipeline.verify_broker import cluster
+from tests.pipeline.archived import write_offsets
+from tests.pipeline.child import WAS_KILLED, run
+
+PUBLISHING = Path(__file__).with_name("publishing_engine.py")
+REPLAYING = Path(__file__).parents[1] / "replay" / "replaying_engine.py"
+KILLS = ("PRODUCING:37", "PRODUCED:2", "MARKED:2", "PUBLISHED:2")
+
+
+@pytest.fixture
+def bootstrap(apache: ApacheKafka) -> str:
+    admin = AdminClient({"bootstrap.servers": apache.bootstrap})
+    wanted = {"out": 3, "again": 2, "trucks": 2}
+    missing = [
+        NewTopic(name, count, 1, config={"retention.ms": "-1"})  # the records are of 1970
+        for name, count in wanted.items()
+        if name not in admin.list_topics(timeout=60).topics
+    ]
+    for made in admin.create_topics(missing).values() if missing else ():
+        made.result(60)
+    return apache.bootstrap
+
+
+def committed(bootstrap: str, topic: str, partition: int) -> list[bytes | None]:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    values = []
+    while True:
+        message = consumer.poll(60)
+        assert message is not None, "neither a record nor the end came"
+        if message.error():
+            assert message.error().code() == KafkaError._PARTITION_EOF
+            consumer.close()
+            return values
+        values.append(message.value())
+
+
+def test_a_killed_publisher_publishes_once_on_apache(bootstrap: str, tmp_path: Path) -> None:
+    for moment in KILLS:
+        slots = 2 if moment.startswith("MARKED") else 3
+        killed = run(PUBLISHING, bootstrap, tmp_path, 3, slots, environment={"KILL_AT": moment})
+        assert killed == WAS_KILLED, moment
+    assert run(PUBLISHING, bootstrap, tmp_path, 3, 3) == 0
+    found = [value for partition in range(3) for value in committed(bootstrap, "out", partition)]
+    assert sorted(int(value or b"") for value in found) == list(range(600))
+
+
+def test_a_killed_replay_replays_once_on_apache(bootstrap: str, tmp_path: Path) -> None:
+    write_offsets(tmp_path, (0, range(100)), (1, range(100)))
+    for moment in KILLS:
+        killed = run(REPLAYING, bootstrap, tmp_path, environment={"KILL_AT": moment})
+        assert killed == WAS_KILLED, moment
+    assert run(REPLAYING, bootstrap, tmp_path) == 0
+    for partition in range(2):
+        wanted = [f"{partition}:{offset}".encode() for offset in range(100)]
+        assert committed(bootstrap, "again", partition) == wanted
+
+
+def test_markers_on_apache_are_no_gaps(bootstrap: str, tmp_path: Path) -> None:
+    """The replay before left a marker after each transaction, and transactions taken back."""
+    write_offsets(tmp_path / "source", (0, range(60)))
+    run(REPLAYING, bootstrap, tmp_path / "source")
+    with cluster(bootstrap, {}) as topics:
+        end = topics.bounds("again", 0).last
+        each = [OffsetRange(offset, offset) for offset in range(end)]
+        found = [it for it in topics.first_records("again", 0, each) if it is not None]
+    assert len(found) < end
+    lake = tmp_path / "lake"
+    write_offsets(lake, (0, found))
+    (lake / "topic=trucks").rename(lake / "topic=again")
+    with cluster(bootstrap, {}) as topics:
+        report = next(it for it in verify(lake, topics).partitions if it.partition == 0)
+    assert report.verdict is Verdict.PROVED
+    assert not report.is_behind

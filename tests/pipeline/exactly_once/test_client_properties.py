@@ -1,0 +1,43 @@
+"""What Spark's clients are told, librdkafka can be told, too."""
+
+import pytest
+from confluent_kafka import Producer
+
+from pykbroker.pipeline.topic_target import CannotPublish
+from pykbroker.pipeline.topic_target_client import librdkafka_properties
+
+SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" password='
+
+
+@pytest.mark.parametrize(
+    ("java", "librdkafka"),
+    [
+        ({"compression.type": "zstd"}, {"compression.type": "zstd"}),
+        (
+            {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": SCRAM + r'"p=\";q";'},
+            {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "a", "sasl.password": 'p=";q'},
+        ),
+        (
+            {"ssl.endpoint.identification.algorithm": ""},
+            {"ssl.endpoint.identification.algorithm": "none"},
+        ),
+        (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"},
+            {"ssl.ca.location": "/ca.pem"},
+        ),
+    ],
+)
+def test_properties_of_java_have_a_name_in_librdkafka(
+    java: dict[str, str], librdkafka: dict[str, str]
+) -> None:
+    assert librdkafka_properties(java) == librdkafka
+    if "ssl.ca.location" not in librdkafka:  # it would look for the file
+        Producer(librdkafka)
+
+
+@pytest.mark.parametrize(
+    "java", [{"ssl.keystore.type": "JKS"}, {"sasl.jaas.config": "Krb5LoginModule required;"}]
+)
+def test_what_librdkafka_cannot_do_is_refused(java: dict[str, str]) -> None:
+    with pytest.raises(CannotPublish):
+        librdkafka_properties(java)

@@ -1,0 +1,137 @@
+"""Archived records come back as they were, each once."""
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from pykbroker import Broker, Topic
+from pykbroker.cli.main import main
+from pykbroker.pipeline.replay import CannotReplay, Replay, replay
+from pykbroker.pipeline.topic_target import TopicTarget
+from tests.pipeline.archived import write_offsets, write_records
+from tests.pipeline.child import WAS_KILLED, run, start
+
+ENGINE = Path(__file__).with_name("replaying_engine.py")
+
+
+def replay_of(archive: Path, kafka: Broker, **more: object) -> Replay:
+    target = TopicTarget(bootstrap=kafka.bootstrap, topic="again")
+    chosen = {"name": "n", "transaction_records": 20, **more}
+    return Replay(archive=archive, topic="trucks", target=target, **chosen)
+
+
+@pytest.fixture
+def broker(kafka: Broker) -> Broker:
+    kafka.create_topics({"again": Topic(3, config={"retention.ms": "-1"})})  # of 1970
+    return kafka
+
+
+def test_a_record_has_its_key_headers_partition_time_and_origin(
+    broker: Broker, tmp_path: Path
+) -> None:
+    headers = [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    write_records(tmp_path, [(2, 7, 5000, b"k", None, headers), (0, 3, 0, None, b"v", None)])
+    assert replay(replay_of(tmp_path, broker)) == 2
+    old, new = broker.records("again")
+    assert (old.partition, old.key, old.value) == (0, None, b"v")
+    assert dict(old.headers)["replay.timestamp"] == b"0"
+    assert (new.partition, new.key, new.value, new.timestamp_ms) == (2, b"k", None, 5000)
+    assert list(new.headers) == [
+        ("h", b"1"),
+        ("h", None),
+        ("replay.topic", b"trucks"),
+        ("replay.partition", b"2"),
+        ("replay.offset", b"7"),
+        ("replay.timestamp", b"5000"),
+    ]
+
+
+def test_files_that_share_a_range_of_offsets_are_read_in_order_and_doubles_once(
+    broker: Broker, tmp_path: Path
+) -> None:
+    write_offsets(tmp_path, (0, range(0, 100, 2)), (1, range(10)), day="2026-11-18")
+    write_offsets(tmp_path, (0, range(1, 100, 2)), day="2026-11-19")
+    write_offsets(tmp_path, (0, range(95, 120)), day="2026-11-19", name="b")
+    replay(replay_of(tmp_path, broker, has_place_headers=False))
+    assert [it.text for it in broker.records("again", partition=0)] == [
+        f"0:{offset}" for offset in range(120)
+    ]
+    assert [it.text for it in broker.records("again", partition=1)] == [
+        f"1:{offset}" for offset in range(10)
+    ]
+
+
+def test_what_is_replayed_is_not_replayed_again_but_under_another_name(
+    broker: Broker, tmp_path: Path
+) -> None:
+    write_offsets(tmp_path, (0, range(50)))
+    assert replay(replay_of(tmp_path, broker)) == 50
+    write_offsets(tmp_path, (0, range(50, 70)), name="b")
+    assert replay(replay_of(tmp_path, broker)) == 20
+    assert replay(replay_of(tmp_path, broker)) == 0
+    assert replay(replay_of(tmp_path, broker, name="m", since_ms=1010, until_ms=1012)) == 2
+    assert [it.text for it in broker.records("again")][-2:] == ["0:10", "0:11"]
+
+
+def test_a_topic_with_too_few_partitions_is_refused(broker: Broker, tmp_path: Path) -> None:
+    write_offsets(tmp_path, (3, range(5)))
+    with pytest.raises(CannotReplay, match="give it at least 4"):
+        replay(replay_of(tmp_path, broker))
+    assert broker.records("again") == []
+
+
+def test_the_command_says_how_many_and_then_that_there_is_nothing(
+    broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_offsets(tmp_path, (0, range(5)))
+    command = ["pipeline", "replay", str(tmp_path), "trucks", "--to", "again"]
+    command += ["--bootstrap", broker.bootstrap]
+    for words in ("5 records replayed into again", "nothing to replay: trucks is in again already"):
+        assert main(command) == 0
+        assert words in capsys.readouterr().out
+    assert main([*command[:3], "ships", *command[4:]]) == 1
+    assert "has no records of ships" in capsys.readouterr().err
+
+
+def assert_each_once(kafka: Broker, offsets: int) -> None:
+    for partition in range(2):
+        assert [it.text for it in kafka.records("again", partition=partition)] == [
+            f"{partition}:{offset}" for offset in range(offsets)
+        ]
+
+
+def test_killed_at_each_moment_that_matters(broker: Broker, tmp_path: Path) -> None:
+    write_offsets(tmp_path, (0, range(100)), (1, range(100)))
+    for moment in ("PRODUCING:33", "PRODUCED:2", "MARKED:2", "PUBLISHED:2"):
+        killed = run(ENGINE, broker.bootstrap, tmp_path, environment={"KILL_AT": moment})
+        assert killed == WAS_KILLED, moment
+    assert run(ENGINE, broker.bootstrap, tmp_path) == 0
+    assert_each_once(broker, 100)
+
+
+@pytest.mark.slow
+def test_killed_again_and_again(broker: Broker, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    wanted = int(os.environ.get("PYKBROKER_KILLS", "2"))
+    kills = offsets = 0
+    while kills < wanted:
+        write_offsets(
+            tmp_path, *((it, range(offsets, offsets + 300)) for it in range(2)), name=f"{offsets}"
+        )
+        offsets += 300
+        while True:
+            environment = {"KILL_NOW_AND_THEN": str(chance.choice([0.001, 0.004]))}
+            with start(ENGINE, broker.bootstrap, tmp_path, environment=environment) as child:
+                if chance.random() < 0.5:
+                    time.sleep(chance.uniform(0.4, 1.5))
+                    child.kill()
+                words, _ = child.communicate(timeout=240)
+            if child.returncode == 0:
+                break
+            assert child.returncode == WAS_KILLED, words
+            kills += 1
+    print(f"{kills} kills, {2 * offsets} records", flush=True)
+    assert_each_once(broker, offsets)

@@ -1,0 +1,80 @@
+"""What can be read of a checkpoint without Spark."""
+
+from pathlib import Path
+
+import pytest
+
+from pykbroker.pipeline.checkpoint import (
+    Definition,
+    LocalFiles,
+    Position,
+    keep_definition,
+    keep_progress,
+    kept_definition,
+    kept_progress,
+    local_directory,
+    position_of,
+)
+from pykbroker.pipeline.progress import Progress
+
+OFFSETS = """v1
+{"batchWatermarkMs":1795010470000,"batchTimestampMs":1795010602120,"conf":{}}
+{"trucks":{"1":90,"0":100}}
+{"depots":{"0":5},"trucks":{"0":98}}"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> LocalFiles:
+    return LocalFiles(tmp_path)
+
+
+def test_a_checkpoint_says_how_far_it_is(files: LocalFiles) -> None:
+    for name in ("8", "9", "10"):
+        files.write(f"sink.out/offsets/{name}", OFFSETS.replace("100", f"{name}00"))
+    for name in ("8", "9"):
+        files.write(f"sink.out/commits/{name}", 'v1\n{"nextBatchWatermarkMs":0}')
+    assert position_of(files, "sink.out") == Position(
+        begun=10,
+        committed=9,
+        offsets={"trucks": {"0": 98, "1": 90}, "depots": {"0": 5}},
+        watermark="2026-11-18T14:01:10Z",
+    )
+
+
+def test_a_checkpoint_that_has_only_begun_has_read_nothing(files: LocalFiles) -> None:
+    files.write("sink.out/offsets/0", OFFSETS)
+    files.write("sink.out/offsets/.0.crc", "")
+    assert position_of(files, "sink.out") == Position(begun=0, committed=None, offsets={})
+
+
+def test_no_checkpoint_has_no_position(files: LocalFiles) -> None:
+    assert position_of(files, "sink.out") is None
+
+
+def test_a_definition_is_kept_beside_its_checkpoint(files: LocalFiles) -> None:
+    definition = Definition(identity="4f2a", parts={"sources": "trucks"})
+    assert kept_definition(files, "sink.out") is None
+    keep_definition(files, "sink.out", definition)
+    assert kept_definition(files, "sink.out") == definition
+
+
+def test_progress_is_kept_beside_its_checkpoint(files: LocalFiles) -> None:
+    progress = Progress(query="sink.out", at="now", batch_id=1, rows=2, rows_per_s=3.0)
+    assert kept_progress(files, "sink.out") is None
+    keep_progress(files, progress)
+    assert kept_progress(files, "sink.out") == progress
+
+
+PLACES = {
+    "/var/lib/fleet": Path("/var/lib/fleet"),
+    "state/fleet": Path("state/fleet"),
+    "file:///var/lib/my%20fleet": Path("/var/lib/my fleet"),
+    "file:/var/lib/fleet": Path("/var/lib/fleet"),
+    "s3a://bucket/fleet": None,
+    "hdfs://namenode:8020/fleet": None,
+}
+
+
+@pytest.mark.parametrize(("place", "directory"), PLACES.items(), ids=PLACES)
+def test_a_place_is_a_directory_of_this_machine_or_not(place: str, directory: Path | None) -> None:
+    assert local_directory(place) == directory

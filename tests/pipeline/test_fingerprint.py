@@ -1,0 +1,203 @@
+"""Which changes of a definition a checkpoint can serve, and what is said of the others."""
+
+from typing import Any
+
+import pytest
+
+from pykbroker.pipeline.declaration.reading import declare
+from pykbroker.pipeline.fingerprint import (
+    DefinitionChanged,
+    check_unchanged,
+    differences,
+    fingerprint_of,
+)
+from pykbroker.pipeline.plan import queries_of
+
+Tables = dict[str, Any]
+
+
+def tables() -> Tables:
+    return {
+        "name": "fleet",
+        "checkpoint": "checkpoint",
+        "source": {
+            "trucks": {
+                "topics": ["trucks", "vans"],
+                "format": "json",
+                "schema": {"truck_id": "string", "speed": "double", "at": "timestamp"},
+                "event_time": "at",
+                "watermark": "1 minute",
+            }
+        },
+        "sql": {
+            "fast": {"inputs": ["trucks"], "query": "SELECT * FROM trucks WHERE speed > 90"},
+            "models": {"inputs": ["trucks"], "query": "SELECT DISTINCT truck_id FROM trucks"},
+        },
+        "window": {
+            "means": {
+                "input": "fast",
+                "size": "5 minutes",
+                "by": ["truck_id"],
+                "aggregates": {"mean": "avg(speed)"},
+            }
+        },
+        "session": {
+            "drives": {
+                "input": "trucks",
+                "gap": "1 minute",
+                "by": ["truck_id"],
+                "aggregates": {"n": "count(*)"},
+            }
+        },
+        "archive": {"raw": {"source": "trucks", "path": "lake"}},
+        "sink": {
+            "means": {"input": "means", "kind": "topic", "topic": "means"},
+            "drives": {"input": "drives", "kind": "topic", "topic": "drives"},
+            "fast": {"input": "fast", "kind": "topic", "topic": "fast"},
+            "models": {"input": "models", "kind": "console"},
+        },
+    }
+
+
+def changed_queries(before: Tables, after: Tables) -> dict[str, list[str]]:
+    old, new = declare(before), declare(after)
+    kept = {query.name: fingerprint_of(old, query) for query in queries_of(old)}
+    compared = {
+        query.name: differences(kept[query.name], fingerprint_of(new, query))
+        for query in queries_of(new)
+    }
+    return {name: changes for name, changes in compared.items() if changes}
+
+
+def with_value(path: str, value: object) -> Tables:
+    changed = tables()
+    *sections, key = path.split("/")
+    table = changed
+    for section in sections:
+        table = table[section]
+    table[key] = value
+    return changed
+
+
+SERVED = {
+    "a new order of topics": ("source/trucks/topics", ["vans", "trucks"]),
+    "another watermark": ("source/trucks/watermark", "5 minutes"),
+    "another filter before an aggregate": (
+        "sql/fast/query",
+        "SELECT * FROM trucks WHERE speed > 95",
+    ),
+    "another topic to write to": ("sink/fast/topic", "faster"),
+    "another value to write": ("sink/means/value", "CAST(mean AS STRING)"),
+    "another pace": ("every", "1 hour"),
+    "more columns": (
+        "source/trucks/schema",
+        {"truck_id": "string", "speed": "double", "at": "timestamp", "driver": "string"},
+    ),
+    "other properties": ("kafka", {"security.protocol": "PLAINTEXT"}),
+    "the mode of rows that are remembered by nobody": ("sink/fast/mode", "update"),
+}
+
+
+@pytest.mark.parametrize(("path", "value"), SERVED.values(), ids=SERVED)
+def test_a_checkpoint_serves(path: str, value: object) -> None:
+    assert changed_queries(tables(), with_value(path, value)) == {}
+
+
+REFUSED: dict[str, tuple[str, object, dict[str, list[str]]]] = {
+    "another size of a window": (
+        "window/means/size",
+        "10 minutes",
+        {
+            "sink.means": [
+                "window.means.size was 5 minutes and is 10 minutes",
+                "window.means.slide was 5 minutes and is 10 minutes",
+            ]
+        },
+    ),
+    "windows that overlap": (
+        "window/means/slide",
+        "1 minute",
+        {"sink.means": ["window.means.slide was 5 minutes and is 1 minute"]},
+    ),
+    "another key": (
+        "window/means/by",
+        ["truck_id", "speed"],
+        {"sink.means": ["window.means.by was truck_id and is truck_id, speed"]},
+    ),
+    "another aggregate": (
+        "window/means/aggregates",
+        {"top": "max(speed)"},
+        {"sink.means": ["window.means.aggregates was avg(speed) AS mean and is max(speed) AS top"]},
+    ),
+    "another gap": (
+        "session/drives/gap",
+        "2 minutes",
+        {"sink.drives": ["session.drives.gap was 1 minute and is 2 minutes"]},
+    ),
+    "another mode": (
+        "sink/means/mode",
+        "update",
+        {"sink.means": ["sink.means.mode was append and is update"]},
+    ),
+    "another query that remembers": (
+        "sql/models/query",
+        "SELECT DISTINCT truck_id, speed FROM trucks",
+        {
+            "sink.models": [
+                (
+                    "sql.models.query was SELECT DISTINCT truck_id FROM trucks "
+                    "and is SELECT DISTINCT truck_id, speed FROM trucks"
+                )
+            ]
+        },
+    ),
+    "another archive": (
+        "archive/raw/path",
+        "lake2",
+        {"archive.raw": ["archive.raw.path was lake and is lake2"]},
+    ),
+    "an aggregate of other rows": (
+        "window/means/input",
+        "models",
+        {
+            "sink.means": [
+                "sql.models.query was nothing and is SELECT DISTINCT truck_id FROM trucks"
+            ]
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "value", "changes"), REFUSED.values(), ids=REFUSED)
+def test_a_checkpoint_does_not_serve(
+    path: str, value: object, changes: dict[str, list[str]]
+) -> None:
+    assert changed_queries(tables(), with_value(path, value)) == changes
+
+
+def test_a_topic_more_is_another_stream_for_every_query() -> None:
+    changed = changed_queries(tables(), with_value("source/trucks/topics", ["trucks"]))
+    assert changed.keys() == {query.name for query in queries_of(declare(tables()))}
+
+
+def test_layout_of_a_query_is_no_change() -> None:
+    spaced = with_value("sql/models/query", "SELECT DISTINCT truck_id\n  FROM trucks\n")
+    assert changed_queries(tables(), spaced) == {}
+
+
+def test_a_refusal_says_what_changed_and_both_ways_on() -> None:
+    pipeline = declare(tables())
+    query = queries_of(pipeline)[1]
+    declared = fingerprint_of(pipeline, query)
+    kept = declared | {"window.means.size": "1 hour"}
+    with pytest.raises(DefinitionChanged) as refused:
+        check_unchanged(query, kept, declared, "checkpoint/sink.means")
+    assert str(refused.value) == (
+        "sink.means has a checkpoint that cannot serve this definition:\n"
+        "  window.means.size was 1 hour and is 5 minutes\n"
+        "Either put the old definition back, which keeps the state; or delete\n"
+        "  checkpoint/sink.means\n"
+        "and sink.means begins anew where its sources are told to start. "
+        "What it has written already stays."
+    )
+    check_unchanged(query, declared, declared, "checkpoint/sink.means")

@@ -1,0 +1,81 @@
+"""What Spark reports of a batch becomes a value and a line."""
+
+from typing import Any
+
+from pykbroker.pipeline.progress import Progress, progress_line, records_between
+
+REPORT: dict[str, Any] = {
+    "id": "6f0b2f5b-1c3c-4b8c-9f7a-2f9f1d0d1a11",
+    "timestamp": "2026-11-18T14:03:22.120Z",
+    "batchId": 17,
+    "numInputRows": 5800,
+    "processedRowsPerSecond": 2340.4217,
+    "durationMs": {"triggerExecution": 2478, "addBatch": 2000},
+    "eventTime": {"watermark": "2026-11-18T14:01:10.000Z"},
+    "stateOperators": [
+        {"numRowsTotal": 100, "memoryUsedBytes": 1_000_000, "numRowsDroppedByWatermark": 3},
+        {"numRowsTotal": 20, "memoryUsedBytes": 258_291, "numRowsDroppedByWatermark": 0},
+    ],
+    "sources": [
+        {
+            "endOffset": {"trucks": {"0": 100, "1": 90}},
+            "latestOffset": {"trucks": {"0": 104, "1": 90}},
+        },
+        {"endOffset": '{"depots":{"0":5}}', "latestOffset": '{"depots":{"0":5,"1":2}}'},
+    ],
+}
+
+
+def test_a_report_becomes_a_value() -> None:
+    assert Progress.of_report("sink.alerts", REPORT) == Progress(
+        query="sink.alerts",
+        at="2026-11-18T14:03:22.120Z",
+        batch_id=17,
+        rows=5800,
+        rows_per_s=2340.4,
+        lag={"trucks": 4, "depots": 2},
+        state_rows=120,
+        state_bytes=1_258_291,
+        dropped_late=3,
+        watermark="2026-11-18T14:01:10.000Z",
+        duration_ms=2478,
+    )
+
+
+def test_a_line_says_it_all() -> None:
+    assert progress_line(Progress.of_report("sink.alerts", REPORT)) == (
+        "14:03:22  sink.alerts  batch 17  5,800 rows  2,340 rows/s  lag trucks 4  lag depots 2  "
+        "state 120 rows 1.2 MiB  watermark 2026-11-18 14:01:10  3 too late"
+    )
+
+
+def test_a_query_without_state_has_a_short_line() -> None:
+    report = {"timestamp": "2026-11-18T14:03:22.120Z", "batchId": 0, "sources": []}
+    progress = Progress.of_report("sink.out", report)
+    assert progress_line(progress) == "14:03:22  sink.out  batch 0  0 rows  0 rows/s"
+
+
+def test_a_watermark_of_the_epoch_is_none() -> None:
+    report = REPORT | {"eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}}
+    assert Progress.of_report("sink.out", report).watermark is None
+
+
+def test_a_source_that_is_no_topic_has_no_lag() -> None:
+    report = REPORT | {"sources": [{"endOffset": "12", "latestOffset": None}]}
+    assert Progress.of_report("sink.out", report).lag == {}
+
+
+def test_a_kept_progress_is_read_as_it_was() -> None:
+    progress = Progress.of_report("sink.alerts", REPORT)
+    assert Progress.of_text(progress.to_text()) == progress
+
+
+def test_a_partition_that_was_not_read_yet_counts_whole() -> None:
+    assert records_between({"t": {"0": 5}}, {"t": {"0": 7, "1": 3}, "u": {"0": 1}}) == {
+        "t": 5,
+        "u": 1,
+    }
+
+
+def test_a_topic_that_was_made_anew_is_not_behind_by_less_than_nothing() -> None:
+    assert records_between({"t": {"0": 500}}, {"t": {"0": 7}}) == {"t": 0}

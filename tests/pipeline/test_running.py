@@ -1,0 +1,272 @@
+"""A declared pipeline at work, with one Spark and a broker of this process."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyarrow import parquet
+
+from pykbroker import Broker
+from pykbroker.pipeline.declaration.reading import declare
+from pykbroker.pipeline.fingerprint import DefinitionChanged
+from pykbroker.pipeline.running.failures import PipelineFailed
+from pykbroker.pipeline.running.run import PipelineRun
+from pykbroker.pipeline.running.sources import parsed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pykbroker.pipeline.progress import Progress
+
+PATIENCE_S = 300.0
+
+Tables = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def _broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(_broker: Broker) -> Broker:
+    _broker.reset({"trucks": 2, "out": 1, "broken": 1})
+    return _broker
+
+
+def tables(broker: Broker, **changes: Any) -> Tables:
+    """Reports of trucks; each test says what becomes of them."""
+    return {
+        "name": "fleet",
+        "bootstrap": broker.bootstrap,
+        "checkpoint": "checkpoint",
+        "every": "0 seconds",
+        "source": {"trucks": source()},
+    } | changes
+
+
+def source(**changes: Any) -> Tables:
+    table = {
+        "topics": ["trucks"],
+        "format": "json",
+        "schema": {"truck": "string", "at": "timestamp", "speed": "double"},
+        "required": ["truck", "at"],
+        "dead_letters": "broken",
+        "event_time": "at",
+        "watermark": "0 seconds",
+    } | changes
+    return {name: value for name, value in table.items() if value is not None}
+
+
+def report(truck: str, at: str, speed: float = 80.0) -> str:
+    return json.dumps({"truck": truck, "at": f"2026-11-18T{at}Z", "speed": speed})
+
+
+def once(spark: "SparkSession", declared: Tables, directory: Path) -> PipelineRun:
+    """Run to the end of what is there."""
+    with PipelineRun(spark, declare(declared), directory=directory, once=True) as run:
+        run.wait()
+    return run
+
+
+def test_broken_records_go_to_their_topic_and_good_ones_to_every_sink(
+    spark: "SparkSession", broker: Broker, tmp_path: Path
+) -> None:
+    broker.produce(
+        "trucks", [report("a", "10:00:00"), report("b", "10:00:10", 95.5)], key=lambda _: "k"
+    )
+    broker.produce("trucks", ['{"truck": "c"}', "{nonsense", report("d", "soon")], partition=1)
+    heard: list[Progress] = []
+    declared = declare(
+        tables(
+            broker,
+            source={"trucks": source(dead_letters_guarantee="at-least-once")},
+            sql={
+                "fast": {
+                    "inputs": ["trucks"],
+                    "query": "SELECT truck, speed, _offset FROM trucks WHERE speed > 90",
+                }
+            },
+            sink={
+                "all": {"input": "trucks", "kind": "memory"},
+                "fast": {
+                    "input": "fast",
+                    "kind": "topic",
+                    "topic": "out",
+                    "key": "truck",
+                    "headers": {"speed": "speed"},
+                },
+            },
+        )
+    )
+    with PipelineRun(spark, declared, directory=tmp_path, once=True, tell=heard.append) as run:
+        run.wait()
+
+    assert sorted((row.truck, row._key, row._topic) for row in run.rows("all")) == [
+        ("a", "k", "trucks"),
+        ("b", "k", "trucks"),
+    ]
+    [fast] = broker.records("out")
+    assert (fast.key, json.loads(fast.value)) == (b"b", {"truck": "b", "speed": 95.5})
+    assert dict(fast.headers) == {"speed": b"95.5"}
+    letters = {letter.value: dict(letter.headers) for letter in broker.records("broken")}
+    assert {value: headers["dlq.reason"].decode() for value, headers in letters.items()} == {
+        b'{"truck": "c"}': "at is missing",
+        b"{nonsense": "its value is not json of the schema",
+        report("d", "soon").encode(): "its value is not json of the schema",
+    }
+    place = {
+        name: letters[b"{nonsense"][f"dlq.{name}"] for name in ("topic", "partition", "offset")
+    }
+    assert place == {"topic": b"trucks", "partition": b"1", "offset": b"1"}
+    assert {it.query: it.rows for it in heard} == {
+        "sink.all": 5,
+        "sink.fast": 5,
+        "dead_letters.trucks": 5,
+    }
+
+
+AGGREGATES: Tables = {
+    "window": {
+        "means": {
+            "input": "trucks",
+            "size": "1 minute",
+            "by": ["truck"],
+            "aggregates": {"reports": "count(*)", "mean": "avg(speed)"},
+        }
+    },
+    "session": {
+        "drives": {
+            "input": "trucks",
+            "gap": "30 seconds",
+            "by": ["truck"],
+            "aggregates": {"reports": "count(*)"},
+        }
+    },
+    "sink": {
+        "means": {"input": "means", "kind": "parquet", "path": "means"},
+        "drives": {"input": "drives", "kind": "memory"},
+    },
+}
+
+
+def test_aggregates_go_on_where_the_checkpoint_is_and_only_as_they_were(
+    spark: "SparkSession", broker: Broker, tmp_path: Path
+) -> None:
+    declared = tables(broker, source={"trucks": source(dead_letters=None)}, **AGGREGATES)
+    broker.produce("trucks", [report("a", "10:00:00", 80), report("a", "10:00:20", 90)])
+    first = once(spark, declared, tmp_path)
+    broker.produce("trucks", [report("a", "10:00:40", 100), report("b", "10:05:00", 70)])
+    second = once(spark, declared, tmp_path)
+
+    assert first.rows("drives") == []
+    assert [(it.truck, it.reports, str(it.session_end)) for it in second.rows("drives")] == [
+        ("a", 3, "2026-11-18 10:01:10")
+    ]
+    means = parquet.read_table(tmp_path / "means").to_pylist()
+    assert [(it["truck"], it["reports"], it["mean"]) for it in means] == [("a", 3, 90.0)]
+
+    longer = {"drives": AGGREGATES["session"]["drives"] | {"gap": "40 seconds"}}
+    with pytest.raises(DefinitionChanged, match=r"session\.drives\.gap was 30 seconds and is 40"):
+        once(spark, declared | {"session": longer}, tmp_path)
+    assert spark.streams.active == []
+
+
+def test_a_pipeline_that_is_stopped_ends_its_batch_and_later_goes_on(
+    spark: "SparkSession", broker: Broker, tmp_path: Path
+) -> None:
+    declared = tables(
+        broker,
+        source={"letters": {"topics": ["trucks"], "format": "raw", "batch_records_max": 5}},
+        sink={"letters": {"input": "letters", "kind": "memory"}},
+    )
+    broker.produce("trucks", [str(number) for number in range(60)])
+    begun, stop = threading.Event(), threading.Event()
+    run = PipelineRun(spark, declare(declared), directory=tmp_path, tell=lambda _: begun.set())
+    with run:
+        stopper = threading.Thread(target=lambda: (begun.wait(PATIENCE_S), stop.set()))
+        stopper.start()
+        run.wait(stop)
+        stopper.join()
+    rest = once(spark, declared, tmp_path)
+
+    taken = [row.value for row in run.rows("letters")]
+    assert taken
+    assert sorted(taken + [row.value for row in rest.rows("letters")]) == sorted(
+        str(number).encode() for number in range(60)
+    )
+
+
+def test_a_query_that_fails_stops_the_others_and_says_why(
+    spark: "SparkSession", broker: Broker, tmp_path: Path
+) -> None:
+    broker.produce("trucks", [report("a", "10:00:00"), "{nonsense"], partition=1)
+    declared = tables(
+        broker,
+        source={
+            "trucks": source(dead_letters=None),
+            "letters": {"topics": ["out"], "format": "raw"},
+        },
+        sink={
+            "letters": {"input": "letters", "kind": "memory"},
+            "trucks": {"input": "trucks", "kind": "memory"},
+        },
+    )
+    with (
+        pytest.raises(PipelineFailed) as failed,
+        PipelineRun(spark, declare(declared), directory=tmp_path) as run,
+    ):
+        run.wait()
+    assert spark.streams.active == []
+    assert str(failed.value) == (
+        "sink.trucks: broken record at offset 1 of trucks-1: its value is not json of the schema "
+        '(name a dead_letters topic, or set broken = "drop")'
+    )
+
+
+def read_as(spark: "SparkSession", declared: Tables, values: list[str | None]) -> list[Any]:
+    """The records of a source that have these values, read by Spark at once."""
+    pipeline = declare(tables_of_source(declared))
+    columns = "key binary, value binary, headers array<struct<key: string, value: binary>>, "
+    columns += "topic string, partition int, offset long, timestamp timestamp"
+    records = [
+        (b"k", None if value is None else value.encode(), None, "t", 0, offset, None)
+        for offset, value in enumerate(values)
+    ]
+    return parsed(spark.createDataFrame(records, columns), pipeline.source["it"]).collect()
+
+
+def tables_of_source(declared: Tables) -> Tables:
+    sink = {"it": {"input": "it", "kind": "memory"}}
+    return {"name": "it", "checkpoint": "c", "source": {"it": declared}, "sink": sink}
+
+
+def test_values_are_read_as_their_format_says_or_are_broken_with_a_reason(
+    spark: "SparkSession",
+) -> None:
+    schema = {"value": "string", "number": "int"}
+    csv = {"topics": ["t"], "format": "csv", "schema": schema, "parser": {"sep": ";"}}
+    lines = ["a;1", "b;two", "c;3;4", None, ";5"]
+    rows = read_as(spark, csv | {"required": ["value"]}, lines)
+    assert [(row.value, row.number, row._reason) for row in rows] == [
+        ("a", 1, None),
+        ("b", None, "its value is not csv of the schema"),
+        ("c", 3, "its value is not csv of the schema"),
+        (None, None, "it has no value"),
+        (None, 5, "value is missing"),
+    ]
+    json_values = ['{"value": "a", "number": 1, "more": []}', '{"number": "x"}', "[]", '"a"', ""]
+    rows = read_as(spark, {"topics": ["t"], "format": "json", "schema": schema}, json_values)
+    assert [(row.value, row.number, row._reason) for row in rows] == [
+        ("a", 1, None),
+        (None, None, "its value is not json of the schema"),
+        (None, None, "its value is not json of the schema"),
+        (None, None, "its value is not json of the schema"),
+        (None, None, "it has no value"),
+    ]
+    [row] = read_as(spark, {"topics": ["t"], "format": "raw"}, ["a"])
+    assert (row.key, row.value, row._key, row._offset) == (b"k", b"a", "k", 0)

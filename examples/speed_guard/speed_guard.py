@@ -1,0 +1,98 @@
+"""Reads the positions of trucks, and writes a warning for each that is too fast."""
+
+from __future__ import annotations
+
+import json
+from threading import Event, Thread
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+
+POSITIONS, WARNINGS = "positions", "warnings"
+POSITIONS_AT_ONCE = 500
+POLL_SECONDS = 0.1
+WRITE_SECONDS_MAX = 30
+GIVEN_UP_FOR_DEAD = {
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+}
+
+
+class SpeedGuard:
+    """One of any number of guards that share the trucks among them.
+
+    Positions are committed when their warnings have been written: a guard that dies warns of
+    them again rather than never.
+    """
+
+    def __init__(self, bootstrap: str, *, limit_kmh: float, name: str) -> None:
+        self._limit_kmh = limit_kmh
+        common = {"bootstrap.servers": bootstrap, "client.id": name}
+        self._producer = Producer({**common, "enable.idempotence": True, "linger.ms": 0})
+        self._consumer = Consumer(
+            {
+                **common,
+                "group.id": "speed-guards",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        self._consumer.subscribe([POSITIONS])
+
+    def run(self, stopped: Event) -> None:
+        """Works until it is told to stop."""
+        while not stopped.is_set():
+            self.work_once()
+        self._consumer.close()
+
+    def work_once(self) -> None:
+        found = self._consumer.consume(POSITIONS_AT_ONCE, timeout=POLL_SECONDS)
+        positions = [it for it in found if it.error() is None]
+        for position in positions:
+            self.look_at(position)
+        if self._producer.flush(WRITE_SECONDS_MAX):
+            raise TimeoutError("the broker takes no warnings")
+        if positions:
+            self.commit()
+
+    def commit(self) -> None:
+        """A guard that was given up for dead has nothing to commit: another has its trucks."""
+        try:
+            self._consumer.commit(asynchronous=False)
+        except KafkaException as refused:
+            if refused.args[0].code() not in GIVEN_UP_FOR_DEAD:
+                raise
+
+    def look_at(self, position: Message) -> None:
+        warning = self.warning_of(json.loads(position.value() or b"{}"))
+        if warning is not None:
+            self._producer.produce(
+                WARNINGS, json.dumps(warning), key=position.key(), on_delivery=expect_written
+            )
+
+    def warning_of(self, position: dict[str, Any]) -> dict[str, Any] | None:
+        over_kmh = position["kmh"] - self._limit_kmh
+        if over_kmh <= 0:
+            return None
+        return {"truck": position["truck"], "over_kmh": over_kmh}
+
+
+def expect_written(error: Any, _: Message) -> None:
+    if error is not None:
+        raise KafkaException(error)
+
+
+class InBackground:
+    """A guard that works while its block lasts."""
+
+    def __init__(self, guard: SpeedGuard) -> None:
+        self._stopped = Event()
+        self._thread = Thread(target=guard.run, args=(self._stopped,))
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()

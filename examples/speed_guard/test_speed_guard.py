@@ -1,0 +1,98 @@
+"""The speed guard warns of every truck that is too fast, whatever happens to its broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from speed_guard import POSITIONS, WARNINGS, InBackground, SpeedGuard
+
+from pykbroker.testing.matchers import a_record, in_any_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pykbroker import Broker
+
+pytestmark = pytest.mark.kafka(topics={POSITIONS: 4, WARNINGS: 1})
+
+LIMIT_KMH = 80
+
+
+def drive(kafka: Broker, speeds: Iterable[int]) -> None:
+    """Each truck reports once."""
+    reports = [{"truck": f"truck-{number}", "kmh": kmh} for number, kmh in enumerate(speeds)]
+    kafka.produce(POSITIONS, reports, key="truck")
+
+
+def guard(kafka: Broker, name: str = "guard") -> InBackground:
+    return InBackground(SpeedGuard(kafka.bootstrap, limit_kmh=LIMIT_KMH, name=name))
+
+
+def test_those_who_are_too_fast_are_warned_of(kafka: Broker) -> None:
+    drive(kafka, [80, 81, 50, 95])
+    with guard(kafka):
+        warnings = kafka.wait_for(WARNINGS, count=2)
+    assert warnings == in_any_order(
+        [
+            a_record({"truck": "truck-1", "over_kmh": 1}, key="truck-1"),
+            a_record({"truck": "truck-3", "over_kmh": 15}, key="truck-3"),
+        ]
+    )
+
+
+def test_what_was_seen_is_not_looked_at_again(kafka: Broker) -> None:
+    drive(kafka, [90])
+    with guard(kafka):
+        kafka.wait_for(WARNINGS, count=1)
+    drive(kafka, [100])
+    with guard(kafka):
+        warnings = kafka.wait_for(WARNINGS, count=2)
+    assert [it.json()["over_kmh"] for it in warnings] == [10, 20]
+    assert sum(kafka.offsets("speed-guards").values()) == 2
+
+
+def test_a_leader_that_moves_costs_no_warning(kafka: Broker) -> None:
+    drive(kafka, [90])
+    with (
+        kafka.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER", topic=WARNINGS, times=2),
+        guard(kafka),
+    ):
+        assert len(kafka.wait_for(WARNINGS, count=1)) == 1
+
+
+def test_an_answer_that_is_lost_makes_no_second_warning(kafka: Broker) -> None:
+    drive(kafka, [90])
+    with kafka.faults.lose_answer("PRODUCE", topic=WARNINGS, times=1):
+        with guard(kafka):
+            kafka.wait_for(WARNINGS, count=1)
+        drive(kafka, [85])
+        with guard(kafka):
+            warnings = kafka.wait_for(WARNINGS, count=2)
+    assert [it.json()["over_kmh"] for it in warnings] == [10, 5]
+
+
+def test_guards_go_on_when_their_broker_has_crashed(kafka: Broker) -> None:
+    with guard(kafka):
+        drive(kafka, [90])
+        kafka.wait_for(WARNINGS, count=1)
+        kafka.crash()
+        drive(kafka, [100])
+        warnings = kafka.wait_for(WARNINGS, count=2, timeout_seconds=30)
+    assert [it.json()["over_kmh"] for it in warnings] == [10, 20]
+
+
+def test_a_guard_takes_over_from_one_that_cannot_be_reached(kafka: Broker) -> None:
+    with guard(kafka, "lost"):
+        drive(kafka, [90])
+        kafka.wait_for(WARNINGS, count=1)
+        with kafka.faults.drop(None, client="lost"), guard(kafka, "found"):
+            kafka.clock.advance(minutes=1)  # its session is over
+            drive(kafka, [90] * 8)
+            kafka.wait_for(WARNINGS, count=9, timeout_seconds=30)
+
+
+def test_positions_are_forgotten_after_a_week(kafka: Broker) -> None:
+    drive(kafka, [80, 80])
+    kafka.clock.advance(days=8)
+    assert kafka.records(POSITIONS) == []

@@ -1,0 +1,1 @@
+"""Tools for whoever tests programs that talk to a Kafka cluster."""

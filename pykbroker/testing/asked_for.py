@@ -1,0 +1,40 @@
+"""Whatever a test asks to go wrong: it counts how often it did, and ends when the test says so."""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class FaultMatchedNothing(AssertionError):
+    """A test asked for a fault, and nothing came that it was meant for."""
+
+
+class AskedFor:
+    """In a `with` statement it ends with the block, and must have struck in it."""
+
+    def __init__(self, times: int | None) -> None:
+        self.hits = 0
+        """How often it has struck."""
+        self.is_over = False
+        self._times = times
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it strikes whoever comes next."""
+        return not self.is_over and (self._times is None or self.hits < self._times)
+
+    def end(self) -> None:
+        """From now on it strikes nobody; from any thread."""
+        self.is_over = True
+
+    def check(self) -> None:
+        if not self.hits:
+            raise FaultMatchedNothing(f"this fault met nothing that it was meant for: {self}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.end()
+        if kind is None:
+            self.check()

@@ -1,0 +1,377 @@
+"""A broker in the caller's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from pykbroker.broker import CannotStart
+from pykbroker.settings import InvalidSetting
+from pykbroker.testing import looking, resetting, seeding
+from pykbroker.testing.copying import copy_data, make_directory_beside, replace_content
+from pykbroker.testing.extras import missing_extra
+from pykbroker.testing.faults import Faults
+from pykbroker.testing.own_directory import make_directory, remove_directory
+from pykbroker.testing.profiles.offers import UnknownVersion, offer_as
+from pykbroker.testing.time_travel import MovableClock
+from pykbroker.testing.timeline import Timeline, offsets_at_the_end
+from pykbroker.testing.troubled_disk import TroubledDisk
+from pykbroker.testing.wanted import Topics, wanted_settings, wanted_topics
+from pykbroker.testing.watched_broker import WatchedBroker
+from pykbroker_protocol.errors import Refusal
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+
+    import pyarrow as pa
+
+    from pykbroker.controller.topics import NewTopic
+    from pykbroker.settings import Settings
+    from pykbroker.testing.replaying.player import Replay
+    from pykbroker.testing.rows import Key, Record, Row, Value
+    from pykbroker.testing.wanted import Config
+
+Found = TypeVar("Found")
+
+WAIT_SECONDS = 10.0
+ALREADY_RUNNING = "this broker is running already"
+NOT_RUNNING = "the broker is not running: use it in a with statement, or start it"
+
+
+class NotRunning(RuntimeError):
+    """The broker was not started, or is stopped already."""
+
+
+class TopicRefused(Exception):
+    """The broker does not make such a topic."""
+
+
+class AsyncBroker:
+    """A whole Kafka broker: topics and properties in, an address for clients out.
+
+    Without `data` it works in a directory of its own, which goes when it stops.
+    """
+
+    def __init__(
+        self,
+        topics: Topics = (),
+        config: Config | None = None,
+        *,
+        data: str | os.PathLike[str] | None = None,
+        as_version: str | None = None,
+        replay: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if replay is not None and (topics or config or data or as_version):
+            raise ValueError("a broker that replays a recording takes nothing else")
+        self._replay = None if replay is None else replay_of(replay)
+        """What is played to clients, instead of serving them."""
+        self._as_version = as_version
+        """The release of Apache Kafka that clients shall take it for."""
+        self._topics = wanted_topics(topics)
+        self._config = dict(config or {})
+        self._data = None if data is None else Path(data)
+        self._prepared: Path | None = None
+        """A copy of another broker's data, which the first start takes."""
+        self._directory: Path | None = None
+        self._serving: WatchedBroker | None = None
+        self._bootstrap, self._port = "", 0
+        self.clock = MovableClock()
+        """The time as the broker has it; it can be moved ahead."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._disk = TroubledDisk()
+        self.faults = Faults(self._disk, self._at_the_broker)
+        """What the broker does wrong because a test asked for it."""
+        self.timeline = Timeline(time.monotonic)
+        """Who came, what groups decided and why, which errors were answered."""
+
+    # --- starting and stopping
+
+    async def start(self) -> None:
+        """Raises CannotStart, with one line that says why."""
+        if self._bootstrap:
+            raise CannotStart(ALREADY_RUNNING)
+        if self._replay is not None:
+            self._bootstrap, self._port = await self._replay.open()
+            return
+        self._loop = asyncio.get_running_loop()
+        self._directory = self._data or self._prepared or make_directory()
+        self._prepared = None
+        self.timeline.clear()
+        try:
+            self._serving = await self._serve(self._directory)
+            there = self._running.controller.image.topics
+            await self._create([it for it in self._topics if it.name not in there])
+        except TopicRefused as refusal:
+            await self.stop()
+            raise CannotStart(str(refusal)) from refusal
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _serve(self, directory: Path, *, port: int = 0) -> WatchedBroker:
+        try:
+            settings = self._settings_in(directory, port)
+            offer = offer_as(self._as_version)
+        except (InvalidSetting, UnknownVersion) as problem:
+            raise CannotStart(str(problem)) from problem
+        broker = WatchedBroker(
+            settings, self.clock, timeline=self.timeline, faults=self.faults, disk=self._disk
+        )
+        broker.offer = offer
+        await broker.begin(ephemeral=True)
+        self._bootstrap, self._port = broker.bootstrap, broker.bound_port
+        return broker
+
+    def _settings_in(self, directory: Path, port: int) -> Settings:
+        return wanted_settings(self._config, str(directory), port=port)
+
+    async def stop(self) -> None:
+        """Answers what is under way and lets go of everything; a second stop does nothing."""
+        serving, self._serving = self._serving, None
+        self._bootstrap, self._port = "", 0
+        if self._replay is not None:
+            await self._replay.close()
+        self.faults.clear()
+        if serving is not None:
+            await serving.stop()
+        self.clock.return_to_the_present()
+        self.discard_data()
+
+    def discard_data(self) -> None:
+        """Of a broker that does not run; a directory of the caller's is left to the caller."""
+        if self._directory is not None and self._data is None:
+            remove_directory(self._directory)
+        if self._prepared is not None:
+            remove_directory(self._prepared)
+        self._directory = self._prepared = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
+        await self.stop()
+        if self._replay is not None:
+            self._replay.conclude(error)
+
+    async def reset(self, topics: Topics | None = None) -> None:
+        """Begins anew without stopping: empty topics, those of the start or others, nothing else.
+
+        Whoever is connected stays so. A client that lives on meets topics with other ids and
+        groups that know it no longer.
+        """
+        if topics is not None:
+            self._topics = wanted_topics(topics)
+        missing = await resetting.clear(self._running, self._topics)
+        self.clock.return_to_the_present()
+        self.faults.clear()
+        await self._create(missing)
+        self.timeline.clear()
+
+    async def restart(self) -> None:
+        """Stops cleanly and starts again: the same address, the same data."""
+        await self._end(in_peace=True)
+        await self._begin_again()
+
+    async def crash(self) -> None:
+        """Ends as if the process were killed, and starts again: the same address, the same data.
+
+        What clients were told is there; what was under way is there or not, and nobody hears of it.
+        """
+        await self._end(in_peace=False)
+        await self._begin_again()
+
+    @asynccontextmanager
+    async def outage(self) -> AsyncIterator[None]:
+        """Connections are refused in the block; then it serves again, as after a crash."""
+        await self._end(in_peace=False)
+        try:
+            yield
+        finally:
+            if self._directory is not None:  # else it was stopped for good
+                await self._begin_again()
+
+    async def _end(self, *, in_peace: bool) -> None:
+        serving, self._serving = self._running, None
+        if in_peace:
+            await serving.stop()
+        else:
+            await serving.crash()
+            self.faults.strike_crashed(serving)
+
+    async def _begin_again(self) -> None:
+        self._serving = await self._serve(self.directory, port=self.port)
+
+    # --- going back, and going two ways
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Self]:
+        """Whatever happens to topics, groups and records inside is undone at the end.
+
+        The broker is then started anew at the same address: clients come back by themselves, but
+        a producer that counts its batches (idempotence) is better made anew.
+        """
+        kept = self.keep()
+        try:
+            yield self
+        finally:
+            if self._serving is None:
+                remove_directory(kept)
+            else:
+                await self.go_back_to(kept)
+
+    def keep(self) -> Path:
+        """What `go_back_to` returns to: a directory that shares the bytes of sealed segments."""
+        kept = make_directory_beside(self.directory)
+        copy_data(self._running, kept)
+        return kept
+
+    async def go_back_to(self, kept: Path) -> None:
+        """Takes the directory over, at the same address."""
+        await self._end(in_peace=True)
+        replace_content(self.directory, kept)
+        await self._begin_again()
+
+    def fork(self) -> Self:
+        """Another broker, not yet started, that begins with all that this one holds now."""
+        other = type(self)(config=self._config, as_version=self._as_version)
+        other._topics = self._topics  # noqa: SLF001  # one of our own
+        other._prepared = self.keep()  # noqa: SLF001  # likewise
+        other.clock.run_beside(self.clock)
+        return other
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Writes all data into an empty directory, from which any broker may be started."""
+        copy_data(self._running, Path(directory))
+
+    # --- where it is
+
+    @property
+    def bootstrap(self) -> str:
+        """The address that clients take as `bootstrap_servers`."""
+        if not self._bootstrap:
+            raise NotRunning(NOT_RUNNING)
+        return self._bootstrap
+
+    @property
+    def port(self) -> int:
+        if not self._bootstrap:
+            raise NotRunning(NOT_RUNNING)
+        return self._port
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are, in Kafka's own formats."""
+        if self._directory is None:
+            raise NotRunning(NOT_RUNNING)
+        return self._directory
+
+    # --- topics and records, without a client
+
+    async def create_topics(self, topics: Topics) -> None:
+        """Raises TopicRefused, with what a client would have been told."""
+        await self._create(wanted_topics(topics))
+
+    async def _create(self, wanted: Sequence[NewTopic]) -> None:
+        outcomes = await self._running.controller.create_topics(wanted)
+        for topic, outcome in zip(wanted, outcomes, strict=True):
+            if isinstance(outcome, Refusal):
+                reason = outcome.message or outcome.code.sentence
+                raise TopicRefused(f"topic {topic.name}: {reason}")
+
+    def produce(
+        self,
+        topic: str,
+        rows: Iterable[Value | Row],
+        *,
+        key: Key | None = None,
+        partition: int | None = None,
+    ) -> int:
+        """Writes rows as a producer would have; returns how many there were."""
+        return seeding.produce(self._running, topic, rows, key=key, partition=partition)
+
+    def records(
+        self, topic: str, *, partition: int | None = None, committed_only: bool = True
+    ) -> list[Record]:
+        """All a topic holds, partition by partition, as a consumer would get it."""
+        return looking.records(
+            self._running, topic, partition=partition, committed_only=committed_only
+        )
+
+    def arrow(
+        self, topic: str, *, partition: int | None = None, committed_only: bool = True
+    ) -> pa.Table:
+        """The same as an Arrow table with the bytes of the log (`pip install pykbroker[arrow]`)."""
+        try:
+            from pykbroker.testing import arrow  # noqa: PLC0415  # optional, and large
+        except ModuleNotFoundError as missing:
+            raise missing_extra(missing, "arrow") from None
+
+        return arrow.table(self._running, topic, partition=partition, committed_only=committed_only)
+
+    async def wait_for(
+        self, topic: str, *, count: int, timeout_seconds: float = WAIT_SECONDS
+    ) -> list[Record]:
+        """Returns the records as soon as there are so many."""
+        return await looking.wait_for(
+            self._running, topic, count=count, timeout_seconds=timeout_seconds
+        )
+
+    def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
+        """What a group has committed, by topic and partition."""
+        return looking.offsets(self._running, group_id)
+
+    # --- what it saw
+
+    def story(self) -> str:
+        """The timeline and where every topic and group stands, as text."""
+        return "\n".join([str(self.timeline), *offsets_at_the_end(self._running)])
+
+    def _at_the_broker(self, do: Callable[[WatchedBroker], Found]) -> Found:
+        """Between two turns of the loop, whichever thread asks for it."""
+        if self._loop is None or self._loop is running_loop():
+            return do(self._running)
+
+        async def done() -> Found:
+            return do(self._running)
+
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result()
+
+    @property
+    def is_replaying(self) -> bool:
+        return self._replay is not None
+
+    @property
+    def replay(self) -> Replay:
+        """What was recorded, and how clients keep to it."""
+        if self._replay is None:
+            raise NotRunning("this broker serves its clients: there is no recording")
+        return self._replay
+
+    @property
+    def _running(self) -> WatchedBroker:
+        if self._replay is not None:
+            raise NotRunning("this broker replays a recording, and has no records of its own")
+        if self._serving is None:
+            raise NotRunning(NOT_RUNNING)
+        return self._serving
+
+
+def replay_of(file: str | os.PathLike[str]) -> Replay:
+    from pykbroker.testing.replaying.player import Replay  # noqa: PLC0415  # only who asks pays
+
+    return Replay(file)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Of this thread."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

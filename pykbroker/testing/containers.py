@@ -1,0 +1,135 @@
+"""The broker in a container, for tests that use testcontainers: the surface of its KafkaContainer.
+
+`pip install pykbroker[containers]`, and an image that was built from this project's Dockerfile.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pykbroker.testing.extras import missing_extra
+
+try:
+    from testcontainers.core.container import DockerContainer
+except ModuleNotFoundError as missing:
+    raise missing_extra(missing, "containers") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+IMAGE: Final = "pykbroker:latest"
+PORT: Final = 9093
+INSIDE_LISTENER: Final = "BROKER"
+INSIDE_PORT: Final = 9092
+READY: Final = b"pykbroker ready"
+START_SECONDS: Final = 60
+LOOK_SECONDS: Final = 0.05
+
+
+class ContainerNotReady(Exception):
+    """The container ended, or the broker in it does not serve in time; its log tells why."""
+
+
+class PyKBrokerContainer(DockerContainer):
+    """A Kafka broker that is ready in a fraction of a second.
+
+    From the host it is reached at `get_bootstrap_server()`; other containers of its network reach
+    it at its alias, port 9092.
+    """
+
+    TC_START_SCRIPT = "/tmp/pykbroker-advertised-listeners"  # noqa: S108  # inside the container
+    """What the container waits for: the port on the host is known only after its start."""
+
+    def __init__(
+        self,
+        image: str = IMAGE,
+        port: int = PORT,
+        *,
+        listener_name: str = "PLAINTEXT",
+        topics: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(image, **kwargs)
+        self.port = port
+        self.listener_name = listener_name
+        self.cluster_id = ""
+        self.topics = list(topics)
+        """As `pykbroker serve --topic` takes them: `trucks:10`."""
+        self._aliases: list[str] = list(kwargs.get("network_aliases") or ())
+        self.with_exposed_ports(self.port)
+        self.with_env(
+            "KAFKA_LISTENERS",
+            f"{listener_name}://0.0.0.0:{port},{INSIDE_LISTENER}://0.0.0.0:{INSIDE_PORT}",
+        )
+        self.with_env("KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS", "0")
+        self.with_env("PYKBROKER_ADVERTISED_LISTENERS_FILE", self.TC_START_SCRIPT)
+
+    def with_kraft(self) -> Self:
+        """It never has anything else: there is no ZooKeeper here."""
+        return self
+
+    def with_cluster_id(self, cluster_id: str) -> Self:
+        self.cluster_id = cluster_id
+        self.with_env("CLUSTER_ID", cluster_id)
+        return self
+
+    def with_topics(self, *topics: str) -> Self:
+        """Topics that exist from the start: `trucks:10` has ten partitions."""
+        self.topics += topics
+        return self
+
+    def with_network_aliases(self, *aliases: str) -> Self:
+        self._aliases = list(aliases)
+        super().with_network_aliases(*aliases)
+        return self
+
+    def get_bootstrap_server(self) -> str:
+        """The address for clients on the host."""
+        return f"{self.get_container_host_ip()}:{self.get_exposed_port(self.port)}"
+
+    def start(self, timeout: float = START_SECONDS) -> Self:
+        """Returns when the broker serves."""
+        if self.topics:
+            self.with_command([word for topic in self.topics for word in ("--topic", topic)])
+        super().start()
+        try:
+            self.tc_start()
+            self._wait_until_ready(timeout)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def tc_start(self) -> None:
+        """Tells the broker how it is reached from the host."""
+        advertised = f"{self.listener_name}://{self.get_bootstrap_server()}"
+        if self._aliases:  # without one it is reached by the name of its host
+            advertised += f",{INSIDE_LISTENER}://{self._aliases[0]}:{INSIDE_PORT}"
+        self.create_file(f"{advertised}\n".encode(), self.TC_START_SCRIPT)
+
+    def create_file(self, content: bytes, path: str) -> None:
+        """Writes a file into the container."""
+        with io.BytesIO() as archive, tarfile.TarFile(fileobj=archive, mode="w") as tar:
+            member = tarfile.TarInfo(name=path.lstrip("/"))
+            member.size, member.mtime, member.mode = len(content), int(time.time()), 0o644
+            tar.addfile(member, io.BytesIO(content))
+            archive.seek(0)
+            self.get_wrapped_container().put_archive("/", archive.getvalue())
+
+    def _wait_until_ready(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        container = self.get_wrapped_container()
+        while READY not in (log := container.logs()):
+            container.reload()
+            if container.status in ("exited", "dead"):
+                raise ContainerNotReady(f"the container has ended:\n{as_text(log)}")
+            if time.monotonic() > deadline:
+                raise ContainerNotReady(f"no broker within {seconds:g} s:\n{as_text(log)}")
+            time.sleep(LOOK_SECONDS)
+
+
+def as_text(log: bytes) -> str:
+    return log.decode(errors="replace")

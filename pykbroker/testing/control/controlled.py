@@ -1,0 +1,65 @@
+"""A test's broker that begins with the settings of a command line, and can be away for a while."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.controller.topics import NewTopic
+from pykbroker.settings import load_settings
+from pykbroker.testing.async_broker import AsyncBroker, NotRunning
+from pykbroker.testing.wanted import with_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pykbroker.settings import Settings
+    from pykbroker.testing.watched_broker import WatchedBroker
+
+
+class ControlledBroker(AsyncBroker):
+    """The data lies where the settings say, and stays there."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: Iterable[tuple[str, int, int]],
+        *,
+        as_version: str | None = None,
+    ) -> None:
+        super().__init__(data=settings.log_dirs[0], as_version=as_version)
+        self._settings = settings
+        self._topics = [
+            NewTopic(
+                name=name,
+                partitions=settings.num_partitions if partitions < 0 else partitions,
+                replication_factor=1 if replicas < 0 else replicas,
+            )
+            for name, partitions, replicas in topics
+        ]
+
+    def _settings_in(self, directory: Path, port: int) -> Settings:
+        del directory  # the settings name it
+        if not port:
+            return self._settings
+        listeners = with_port(",".join(self._settings.listeners), port)
+        return load_settings(self._settings.layers.static, {"listeners": listeners})
+
+    async def begin_outage(self) -> None:
+        """From now on connections are refused."""
+        await self._end(in_peace=False)
+
+    async def end_outage(self) -> None:
+        """It serves again, as after a crash."""
+        if self.is_up:
+            raise NotRunning("there is no outage")
+        await self._begin_again()
+
+    @property
+    def is_up(self) -> bool:
+        return self._serving is not None
+
+    @property
+    def serving(self) -> WatchedBroker:
+        """The broker itself; raises NotRunning in an outage."""
+        return self._running

@@ -1,0 +1,124 @@
+"""The faults that can be asked for by name: the methods of `Faults`, with JSON for arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from inspect import Parameter, getdoc, signature
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pykbroker.testing.control.http import HttpRefusal
+from pykbroker.testing.faults import Faults, Meant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pykbroker.testing.asked_for import AskedFor
+
+Read: TypeAlias = Callable[[Any], Any]
+
+SECONDS_MAX: Final = 86_400.0
+COUNT_MAX: Final = 2**31 - 1
+TEXT_LENGTH_MAX: Final = 1_000
+WHAT: Final = "fault"
+"""The key that names the fault; the others are its arguments."""
+
+
+def new_fault(faults: Faults, asked: Mapping[str, Any]) -> AskedFor:
+    """Raises HttpRefusal for what makes no sense."""
+    word = asked.get(WHAT)
+    if word not in FAULT_WORDS:
+        raise HttpRefusal(400, f"there is no fault {word!r}; there are {', '.join(FAULT_WORDS)}")
+    known = parameters_of(word)
+    if strangers := sorted(set(asked) - {WHAT, *known}):
+        raise HttpRefusal(400, f"{word} takes {', '.join(known)}, not {', '.join(strangers)}")
+    arguments = {
+        name: read_argument(name, read, asked[name])
+        for name, read in known.items()
+        if asked.get(name) is not None
+    }
+    if "api" in known:
+        arguments.setdefault("api", None)
+    try:
+        fault: AskedFor = getattr(faults, word)(**arguments)
+    except (TypeError, ValueError) as reason:
+        text = re.sub(r"^\w+\.(?=\w+\(\))", "", str(reason))  # the name of a class
+        raise HttpRefusal(400, text) from None
+    return fault
+
+
+def fault_words() -> list[str]:
+    """The public methods that hand out a fault."""
+    return [
+        name
+        for part in Faults.__mro__[:-1]
+        for name, method in vars(part).items()
+        if not name.startswith("_")
+        and callable(method)
+        and "None" not in str(signature(method).return_annotation)
+    ]
+
+
+FAULT_WORDS: Final = tuple(fault_words())
+
+
+def parameters_of(word: str) -> dict[str, Read]:
+    """How each argument of a fault is read."""
+    found: dict[str, Read] = {}
+    for parameter in list(signature(getattr(Faults, word)).parameters.values())[1:]:
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            found |= {name: reader_for(kind) for name, kind in Meant.__annotations__.items()}
+        else:
+            found[parameter.name] = reader_for(parameter.annotation)
+    return found
+
+
+def described() -> list[dict[str, Any]]:
+    """Every fault, for whoever asks what there is."""
+    return [
+        {
+            WHAT: word,
+            "does": (getdoc(getattr(Faults, word)) or "").partition("\n")[0],
+            "takes": list(parameters_of(word)),
+        }
+        for word in FAULT_WORDS
+    ]
+
+
+def reader_for(annotation: Any) -> Read:
+    text = getattr(annotation, "__forward_arg__", None) or str(annotation)
+    if "float" in text:
+        return as_seconds
+    return as_count if "int" in text else as_text
+
+
+def read_argument(name: str, read: Read, value: Any) -> Any:
+    try:
+        return read(value)
+    except (TypeError, ValueError) as reason:
+        raise HttpRefusal(400, f"{name}: {reason}") from None
+
+
+def as_text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
+        raise TypeError("this is no short text")
+    return value
+
+
+def as_count(value: Any) -> int:
+    """The command line knows only text."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        value = int(value[: len(str(COUNT_MAX)) + 1])
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= COUNT_MAX:
+        raise ValueError(f"this is no whole number from 0 to {COUNT_MAX}")
+    return value
+
+
+def as_seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise TypeError("this is no number")
+    found = float(value)
+    if not isfinite(found) or not 0 <= found <= SECONDS_MAX:
+        raise ValueError(f"this is no number of seconds up to {SECONDS_MAX:g}")
+    return found

@@ -1,0 +1,126 @@
+"""What lies in a broker, as JSON: topics, records, committed offsets, time, what it saw."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.testing.control.http import HttpRefusal
+from pykbroker.testing.rows import Row, as_bytes
+from pykbroker.testing.wanted import Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pykbroker.broker import Broker
+    from pykbroker.testing.rows import Record, Value
+    from pykbroker.testing.time_travel import MovableClock
+    from pykbroker.testing.timeline import Timeline
+
+
+def topics(broker: Broker) -> list[dict[str, Any]]:
+    found = broker.controller.image.topics
+    return [
+        {
+            "name": name,
+            "partitions": [
+                {
+                    "partition": it.index,
+                    "start_offset": held.log.log_start_offset,
+                    "end_offset": held.log.log_end_offset,
+                }
+                for it in found[name].partitions
+                if (held := broker.partitions.get(name, it.index)) is not None
+            ],
+        }
+        for name in sorted(found)
+    ]
+
+
+def record(it: Record) -> dict[str, Any]:
+    """As `pykbroker consume --format json` prints it."""
+    return {
+        "topic": it.topic,
+        "partition": it.partition,
+        "offset": it.offset,
+        "timestamp": it.timestamp_ms,
+        **bytes_field("key", it.key),
+        **bytes_field("value", it.value),
+        "headers": [{"name": name, **bytes_field("value", value)} for name, value in it.headers],
+    }
+
+
+def bytes_field(name: str, value: bytes | None) -> dict[str, str | None]:
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode()}
+
+
+def offsets(found: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
+    return [
+        {"topic": topic, "partition": partition, "offset": offset}
+        for (topic, partition), offset in sorted(found.items())
+    ]
+
+
+def clock(it: MovableClock) -> dict[str, Any]:
+    return {"now": it.now.isoformat(), "now_ms": it.now_ms(), "stands": it.stands}
+
+
+def timeline(it: Timeline) -> list[dict[str, Any]]:
+    return [{"seconds": round(event.seconds, 3), "text": event.text} for event in it]
+
+
+# --- the other way
+
+
+def row(document: Any) -> Row:
+    """A record in the same words; what is left out is chosen by the broker."""
+    if not isinstance(document, dict):
+        raise HttpRefusal(400, "a record is an object with key, value, headers")
+    try:
+        return Row(
+            value_of(document, "value"),
+            key=value_of(document, "key"),
+            partition=document.get("partition"),
+            headers=headers_of(document.get("headers") or []),
+            timestamp_ms=document.get("timestamp"),
+        )
+    except (TypeError, KeyError, binascii.Error) as reason:
+        raise HttpRefusal(400, f"this is no record: {reason}") from None
+
+
+def headers_of(document: Any) -> dict[str, bytes | None]:
+    """An object, or a list of objects with name and value."""
+    if isinstance(document, dict):
+        return {name: as_bytes(value) for name, value in document.items()}
+    return {it["name"]: as_bytes(value_of(it, "value")) for it in document}
+
+
+def value_of(document: Mapping[str, Any], name: str) -> Value:
+    encoded = document.get(f"{name}_base64")
+    if encoded is not None:
+        return base64.b64decode(encoded, validate=True)
+    value: Value = document.get(name)
+    return value
+
+
+def wanted(document: Any) -> dict[str, int | Topic]:
+    """Topics: names alone, or each with its number of partitions or an object."""
+    if isinstance(document, list):
+        document = dict.fromkeys(map(str, document), 1)
+    if not isinstance(document, dict):
+        raise HttpRefusal(400, 'topics are a list of names or {"name": partitions}')
+    return {name: wanted_topic(name, it) for name, it in document.items()}
+
+
+def wanted_topic(name: str, document: Any) -> int | Topic:
+    if isinstance(document, int) and not isinstance(document, bool):
+        return document
+    if not isinstance(document, dict) or set(document) - {"partitions", "config"}:
+        raise HttpRefusal(400, f"topic {name} has partitions and config")
+    return Topic(document.get("partitions", 1), config=document.get("config", {}))

@@ -1,0 +1,86 @@
+"""Makes a node look like an older one: it offers what that one does, as far as it serves it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pykbroker.apis import APIS
+from pykbroker.apis.offer import EVERYTHING, Offer, WhenTooNew
+from pykbroker.controller.features import METADATA_VERSION, SUPPORTED_FEATURES
+from pykbroker.testing.profiles.releases import (
+    Release,
+    UnknownVersion,
+    known_versions,
+    release_named,
+)
+from pykbroker.testing.refusing import refusal
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pykbroker.apis import Api, Handle
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.message import Message
+
+__all__ = ["UnknownVersion", "known_versions", "offer_as"]
+
+NAMES_VERSIONS_SINCE: Final = (2, 4)
+"""KIP-511: before, UNSUPPORTED_VERSION to ApiVersions came without a word about what is known.
+
+Redpanda names all that it offers, as the handler of ApiVersions in its sources shows."""
+
+NEW_GROUPS_SINCE: Final = (4, 0)
+"""KIP-848: before, brokers knew the requests of the new protocol, and answered
+UNSUPPORTED_VERSION to them unless it was switched on (`group.coordinator.rebalance.protocols`)."""
+
+NEW_GROUP_APIS: Final = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
+
+
+def offer_as(version: str | None) -> Offer:
+    """Raises UnknownVersion, whose text says which there are."""
+    if version is None:
+        return EVERYTHING
+    release = release_named(version)
+    apis = (offered(api, release) for api in APIS.values())
+    return Offer(
+        apis={api.key: api for api in apis if api is not None},
+        features=features_of(release),
+        when_too_new=when_too_new(release),
+    )
+
+
+def when_too_new(release: Release) -> WhenTooNew:
+    if not release.is_apache:
+        return WhenTooNew.NAMES_ALL
+    is_newer = release.number >= NAMES_VERSIONS_SINCE
+    return WhenTooNew.NAMES_API_VERSIONS if is_newer else WhenTooNew.NAMES_NOTHING
+
+
+def offered(api: Api, release: Release) -> Api | None:
+    found = release.apis.get(api.name.upper())
+    if found is None:
+        return None
+    is_off = release.is_apache and release.number < NEW_GROUPS_SINCE
+    refuse = is_off and api.key in NEW_GROUP_APIS
+    return api.limited(*found, handle=refuse_new_groups(api) if refuse else None)
+
+
+def refuse_new_groups(api: Api) -> Handle:
+    def refuse(request: Any, call: Call) -> Message:
+        code = ErrorCode.UNSUPPORTED_VERSION
+        answer: Message = refusal(request, api.response_type, call.version, code)
+        return answer
+
+    return refuse
+
+
+def features_of(release: Release) -> dict[str, tuple[int, int]]:
+    """The level of the metadata is told as that release has it; nothing else is made of it."""
+    found = {}
+    for name, (lowest, highest) in release.features.items():
+        if name == METADATA_VERSION:
+            found[name] = (lowest, highest)
+        elif name in SUPPORTED_FEATURES:
+            ours = SUPPORTED_FEATURES[name]
+            found[name] = (max(lowest, ours[0]), min(highest, ours[1]))
+    return found

@@ -1,0 +1,62 @@
+"""What groups committed: any offset that was reached, for commits come by the clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pykbroker_protocol.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pykbroker.testing.replaying.exchanges import Recorded
+    from pykbroker.testing.replaying.fetched import Fetched
+    from pykbroker.testing.replaying.topic_names import TopicNames
+
+
+class Commits:
+    """Of each group and partition, how far the recorded commits went, or anybody's reading."""
+
+    def __init__(self, names: TopicNames, fetched: Fetched) -> None:
+        self._names = names
+        self._fetched = fetched
+        self._reached: dict[tuple[str, str, int], int] = {}
+
+    def add(self, recorded: Recorded) -> None:
+        for which, offset in self._offsets(recorded.request):
+            self._reached[which] = max(offset, self._reached.get(which, -1))
+
+    def answer(self, request: Any) -> OffsetCommitResponse | None:
+        """None if a commit goes further, or if the group did not commit there at all."""
+        if not all(self._is_reached(which, offset) for which, offset in self._offsets(request)):
+            return None
+        return OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        OffsetCommitResponsePartition(
+                            partition_index=it.partition_index, error_code=0
+                        )
+                        for it in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _is_reached(self, which: tuple[str, str, int], offset: int) -> bool:
+        _, topic, partition = which
+        read_up_to = self._fetched.end_of((topic, partition))
+        return which in self._reached and offset <= max(self._reached[which], read_up_to)
+
+    def _offsets(self, request: Any) -> Iterator[tuple[tuple[str, str, int], int]]:
+        for topic in request.topics:
+            name = self._names.of(topic.name, topic.topic_id)
+            for it in topic.partitions:
+                yield (request.group_id, name, it.partition_index), it.committed_offset

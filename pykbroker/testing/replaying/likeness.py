@@ -1,0 +1,69 @@
+"""What of a request must be as it was recorded: all but ids and times of the client's choosing."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.compiler import MalformedMessage, decode
+from pykbroker_protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from pykbroker_protocol.message import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TIMES: Final = frozenset({"timeout_ms", "max_wait_ms", "retention_time_ms", "reason"})
+"""How long a client waits is often what is left of some time of its own."""
+CHOSEN: Final[Mapping[int, frozenset[str]]] = {
+    ApiKey.API_VERSIONS: frozenset({"client_software_version"}),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: frozenset({"member_id"}),  # the client's, since version 1
+    ApiKey.PUSH_TELEMETRY: frozenset({"client_instance_id", "metrics"}),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: frozenset({"client_instance_id"}),
+    ApiKey.SASL_AUTHENTICATE: frozenset({"auth_bytes"}),  # never recorded
+}
+"""By API: what is the client's own, and another each time."""
+
+SUBSCRIPTION: Final = "metadata"
+ASSIGNMENT: Final = "assignment"
+_VERSION: Final = struct.Struct(">h")
+
+
+def likeness(message: Message, version: int) -> Any:
+    """Plain values that are equal for requests that are alike; rows are in no order."""
+    return plain(message, version, TIMES | CHOSEN.get(message.api, frozenset()))
+
+
+def plain(value: Any, version: int, left_out: frozenset[str], name: str = "") -> Any:
+    if isinstance(value, Message):
+        return {
+            field.name: plain(getattr(value, field.name), version, left_out, field.name)
+            for field in value.fields
+            if version in field.versions and field.name not in left_out
+        }
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return told_by_members(bytes(value), name)
+    if isinstance(value, (list, tuple)):
+        return sorted((plain(it, version, left_out) for it in value), key=repr)
+    return value
+
+
+def told_by_members(content: bytes, name: str) -> Any:
+    """What members of groups say of themselves lists topics in any order."""
+    kind: type[Message]
+    if name == SUBSCRIPTION:
+        kind = ConsumerProtocolSubscription
+    elif name == ASSIGNMENT:
+        kind = ConsumerProtocolAssignment
+    else:
+        return content
+    try:
+        (version,) = _VERSION.unpack_from(content)
+        if version not in kind.versions:
+            return content
+        return plain(decode(kind, version, content, _VERSION.size), version, frozenset())
+    except (struct.error, MalformedMessage):
+        return content  # of a protocol of their own

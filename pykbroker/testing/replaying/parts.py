@@ -1,0 +1,93 @@
+"""Answers put together from parts: what was asked of several partitions at once may be asked apart.
+
+Which partitions share a request depends on what a client happened to know when it sent it.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from pykbroker.testing.refusing import joined
+from pykbroker.testing.replaying.likeness import likeness
+from pykbroker.testing.sifting import Sieve
+from pykbroker_protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pykbroker.testing.replaying.exchanges import Recorded
+    from pykbroker_protocol.frame import RequestHeader
+    from pykbroker_protocol.message import Message
+
+    Place = tuple[str, int | None]
+    Which = tuple[int, int, str]
+
+DIVISIBLE: Final = frozenset(
+    {
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+    }
+)
+
+
+class Parts:
+    """Of recorded exchanges, what was asked and answered of each partition by itself."""
+
+    def __init__(self) -> None:
+        self._answers: dict[Which, list[Message]] = {}
+
+    def add(self, recorded: Recorded) -> None:
+        header = recorded.exchange.header
+        if header.api_key not in DIVISIBLE or recorded.answer is None:
+            return
+        for place, part in parts_of(recorded.request):
+            answer = part_at(recorded.answer, place)
+            if answer is not None:
+                self._answers.setdefault(which(header, part), []).append(answer)
+
+    def answer(self, header: RequestHeader, request: Message) -> Message | None:
+        """None if one of the partitions was never asked about like this."""
+        if header.api_key not in DIVISIBLE:
+            return None
+        found = [self._next(which(header, part)) for _, part in parts_of(request)]
+        known = [it for it in found if it is not None]
+        if not known or len(known) < len(found):
+            return None
+        return reduce(lambda whole, part: joined(part, whole), known)
+
+    def _next(self, asked: Which) -> Message | None:
+        """In their order; the last one again and again."""
+        answers = self._answers.get(asked, [])
+        if not answers:
+            return None
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+
+def which(header: RequestHeader, part: Message) -> Which:
+    return header.api_key, header.api_version, repr(likeness(part, header.api_version))
+
+
+def parts_of(message: Message) -> Iterator[tuple[Place, Message]]:
+    for place in places_in(message):
+        part = part_at(message, place)
+        if part is not None:
+            yield place, part
+
+
+def places_in(message: Message) -> list[Place]:
+    found: list[Place] = []
+
+    def note(topic: str, partition: int | None) -> bool:
+        found.append((topic, partition))
+        return False
+
+    Sieve(note, {}).sift(message)
+    return found
+
+
+def part_at(message: Message, place: Place) -> Any:
+    return Sieve(lambda *found: found == place, {}).sift(message)[0]

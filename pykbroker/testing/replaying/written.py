@@ -1,0 +1,209 @@
+"""What producers wrote: record by record, however they are gathered in batches."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pykbroker.testing.recording.session import api_name
+from pykbroker.testing.replaying.difference import Difference, Unrecorded, shown
+from pykbroker_protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from pykbroker_protocol.records.batch import NO_PRODUCER_ID, iterate_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pykbroker.testing.replaying.exchanges import Recorded
+    from pykbroker.testing.replaying.topic_names import TopicNames
+    from pykbroker_protocol.frame import RequestHeader
+    from pykbroker_protocol.records.batch import RecordBatch
+
+    Place = tuple[str, int]
+
+
+class Row(NamedTuple):
+    """What must be as it was; times, sequences and compression may be other ones."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    def __str__(self) -> str:
+        headers = f" headers={shown(self.headers)}" if self.headers else ""
+        return f"key={shown(self.key)} value={shown(self.value)}{headers}"
+
+
+class WrittenRow(NamedTuple):
+    row: Row
+    place: Place
+    offset: int
+    """-1 where it was refused, or nobody was told."""
+    answer: PartitionProduceResponse
+    line: int
+
+
+class Written:
+    """For each partition and client, the records still to come, in their order."""
+
+    def __init__(self, names: TopicNames) -> None:
+        self._names = names
+        self._streams: dict[Place, dict[str | None, deque[WrittenRow]]] = {}
+        self._recorded_lines: dict[Place, list[int]] = {}
+        self._batches: set[tuple[Place, int, int, int]] = set()
+        self.counts: dict[Place, int] = {}
+        """How many of the records of a partition have come."""
+
+    def add(self, recorded: Recorded) -> None:
+        answers = answers_by_place(recorded.answer, self._names)
+        line = recorded.exchange.line
+        for place, partition in self._partitions(recorded.request):
+            answer = answers.get(place) or PartitionProduceResponse(
+                index=place[1], error_code=0, base_offset=-1
+            )
+            streams = self._streams.setdefault(place, {})
+            rows = streams.setdefault(recorded.exchange.header.client_id, deque())
+            new = [it for it in batches_in(partition) if not self._is_again(place, it)]
+            for number, row in enumerate(row for batch in new for row in rows_of(batch)):
+                offset = answer.base_offset + number if answer.base_offset >= 0 else -1
+                rows.append(WrittenRow(row, place, offset, answer, line))
+                self._recorded_lines.setdefault(place, []).append(line)
+
+    def _is_again(self, place: Place, batch: RecordBatch) -> bool:
+        """An idempotent producer that had no answer sends a batch once more."""
+        if batch.producer_id == NO_PRODUCER_ID:
+            return False
+        which = place, batch.producer_id, batch.producer_epoch, batch.base_sequence
+        if which in self._batches:
+            return True
+        self._batches.add(which)
+        return False
+
+    def count_before(self, place: Place, line: int) -> int:
+        """How many records were on their way to a partition when this line was recorded."""
+        return sum(1 for it in self._recorded_lines.get(place, ()) if it < line)
+
+    def answer(self, header: RequestHeader, request: Any) -> ProduceResponse | None:
+        """None if nobody waits for it (acks=0); raises Unrecorded."""
+        answers: dict[Place, PartitionProduceResponse] = {}
+        for place, partition in self._partitions(request):
+            rows = [row for batch in batches_in(partition) for row in rows_of(batch)]
+            found = self._take(place, header, rows)
+            answers[place] = found[0].answer.replace(index=place[1], base_offset=found[0].offset)
+            for it in found:  # where it was in the recording, for there it is read
+                self.counts[it.place] = self.counts.get(it.place, 0) + 1
+        if request.acks == 0:
+            return None
+        return ProduceResponse(
+            responses=[
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=[
+                        answers[self._names.of(topic.name, topic.topic_id), it.index]
+                        for it in topic.partition_data
+                    ],
+                )
+                for topic in request.topic_data
+            ]
+        )
+
+    def _take(self, place: Place, header: RequestHeader, rows: list[Row]) -> list[WrittenRow]:
+        for stream in self._candidates(place, header.client_id, rows):
+            if [it.row for it in islice(stream, len(rows))] == rows:
+                return [stream.popleft() for _ in rows]
+        gathered = self._gather(place[0], rows)
+        if gathered is None:
+            raise Unrecorded(self._difference(place, header, rows))
+        return gathered
+
+    def _gather(self, topic: str, rows: list[Row]) -> list[WrittenRow] | None:
+        """Records without keys are spread by chance: any partition may have had each of them."""
+        if any(row.key is not None for row in rows):
+            return None
+        streams = [
+            stream
+            for (name, _), by_client in sorted(self._streams.items())
+            if name == topic
+            for stream in by_client.values()
+        ]
+        found: list[tuple[deque[WrittenRow], WrittenRow]] = []
+        for row in rows:
+            taken = {id(it) for _, it in found}
+            match = (
+                (stream, it)
+                for stream in streams
+                for it in stream
+                if it.row == row and id(it) not in taken
+            )
+            if (next_found := next(match, None)) is None:
+                return None
+            found.append(next_found)
+        for stream, it in found:
+            stream.remove(it)
+        return [it for _, it in found]
+
+    def _candidates(
+        self, place: Place, client_id: str | None, rows: list[Row]
+    ) -> Iterator[deque[WrittenRow]]:
+        """First what this client wrote there; records without keys may have gone elsewhere."""
+        topic, _ = place
+        places = [place]
+        if all(row.key is None for row in rows):
+            places += sorted(it for it in self._streams if it[0] == topic and it != place)
+        for each in places:
+            streams = self._streams.get(each, {})
+            if client_id in streams:
+                yield streams[client_id]
+            yield from (stream for name, stream in streams.items() if name != client_id)
+
+    def _difference(self, place: Place, header: RequestHeader, rows: list[Row]) -> Difference:
+        name = f"{api_name(header.api_key)} of client {header.client_id!r}"
+        where = f"{place[0]}-{place[1]}"
+        for stream in self._candidates(place, header.client_id, rows):
+            for asked, expected in zip(rows, stream, strict=False):
+                if asked != expected.row:
+                    return Difference(
+                        what=f"{name} to {where} differs from line {expected.line}:",
+                        fields=(f"recorded {expected.row}", f"now      {asked}"),
+                    )
+        return Difference(
+            what=f"{name} to {where}: no more records were recorded",
+            fields=tuple(f"now      {row}" for row in rows[:3]),
+        )
+
+    def not_done(self) -> Iterator[Difference]:
+        for (topic, partition), streams in sorted(self._streams.items()):
+            left = [it for stream in streams.values() for it in stream]
+            if left:
+                yield Difference(
+                    what=f"{len(left)} records to {topic}-{partition} did not come, the first is",
+                    fields=(f"recorded {left[0].row} (line {left[0].line})",),
+                )
+
+    def _partitions(self, request: Any) -> Iterator[tuple[Place, Any]]:
+        for topic in request.topic_data:
+            name = self._names.of(topic.name, topic.topic_id)
+            for partition in topic.partition_data:
+                yield (name, partition.index), partition
+
+
+def answers_by_place(answer: Any, names: TopicNames) -> dict[Place, PartitionProduceResponse]:
+    return {
+        (names.of(topic.name, topic.topic_id), it.index): it
+        for topic in (answer.responses if answer is not None else ())
+        for it in topic.partition_responses
+    }
+
+
+def batches_in(partition: Any) -> Iterable[RecordBatch]:
+    return iterate_batches(partition.records or b"")
+
+
+def rows_of(batch: RecordBatch) -> Iterator[Row]:
+    for it in batch.records():
+        yield Row(it.key, it.value, tuple(it.headers))

@@ -1,0 +1,92 @@
+"""Writes records into a broker of this process, without a client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.testing.looking import partitions_of
+from pykbroker.testing.rows import as_bytes, as_row, many
+from pykbroker_protocol.partitioner import partition_of_key
+from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_storage.log import Written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pykbroker.broker import Broker
+    from pykbroker.partitions.partition import Partition
+    from pykbroker.testing.rows import Key, Row, Value
+
+BATCH_BYTES = 256 * 1024
+PRODUCE_VERSION = 13
+LEADER_ALONE = 1
+
+
+class NotWritten(Exception):
+    """The broker refused a row, as it would have refused a producer."""
+
+
+def produce(
+    broker: Broker,
+    topic: str,
+    rows: Iterable[Value | Row],
+    *,
+    key: Key | None = None,
+    partition: int | None = None,
+) -> int:
+    """Writes the rows in their order, and returns how many there were."""
+    written = Seed(broker, topic, partition)
+    for row in many(rows):
+        written.add(as_row(row, key))
+    written.finish()
+    return written.count
+
+
+class Seed:
+    """One batch is gathered for each partition; a full one is written at once."""
+
+    def __init__(self, broker: Broker, topic: str, partition: int | None) -> None:
+        self.partitions: Sequence[Partition] = partitions_of(broker, topic)
+        self.now_ms = broker.clock.now_ms()
+        self.given = partition
+        self.count = 0
+        self.batches: dict[int, BatchBuilder] = {}
+
+    def add(self, row: Row) -> None:
+        key = as_bytes(row.key)
+        index = self.partition_for(row, key)
+        batch = self.batches.setdefault(index, BatchBuilder())
+        batch.append(
+            self.now_ms if row.timestamp_ms is None else row.timestamp_ms,
+            key,
+            as_bytes(row.value),
+            [(name, as_bytes(it)) for name, it in row.headers.items()],
+        )
+        self.count += 1
+        if batch.payload_bytes >= BATCH_BYTES:
+            self.write(index, self.batches.pop(index))
+
+    def partition_for(self, row: Row, key: bytes | None) -> int:
+        """What is asked for, else where a producer would put the key, else the next in turn."""
+        asked = self.given if row.partition is None else row.partition
+        if asked is None:
+            count = len(self.partitions)
+            return self.count % count if key is None else partition_of_key(key, count)
+        if not 0 <= asked < len(self.partitions):
+            raise NotWritten(f"{self.partitions[0].topic} has no partition {asked}")
+        return asked
+
+    def finish(self) -> None:
+        for index, batch in self.batches.items():
+            self.write(index, batch)
+
+    def write(self, index: int, batch: BatchBuilder) -> None:
+        outcome = self.partitions[index].append(
+            memoryview(bytearray(batch.build())),
+            required_acks=LEADER_ALONE,
+            produce_version=PRODUCE_VERSION,
+            now_ms=self.now_ms,
+        )
+        if not isinstance(outcome, Written):
+            reason = getattr(outcome, "message", None) or outcome.code.sentence
+            raise NotWritten(f"{self.partitions[index]}: {outcome.code.name}: {reason}")

@@ -1,0 +1,20 @@
+"""A world in one event loop, decided by a seed: brokers, clients, time, network, disks."""
+
+from pykbroker.testing.simulation.chaos import SOFT, SURVIVABLE, Kind
+from pykbroker.testing.simulation.link import Link
+from pykbroker.testing.simulation.node import SimulatedNode
+from pykbroker.testing.simulation.seeds import seeds
+from pykbroker.testing.simulation.trace import Happened, Trace
+from pykbroker.testing.simulation.world import Simulation
+
+__all__ = [
+    "SOFT",
+    "SURVIVABLE",
+    "Happened",
+    "Kind",
+    "Link",
+    "SimulatedNode",
+    "Simulation",
+    "Trace",
+    "seeds",
+]

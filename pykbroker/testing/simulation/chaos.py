@@ -1,0 +1,158 @@
+"""Accidents at seeded moments: what happens, to whom and for how long is drawn."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pykbroker.testing.simulation.link import Link
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
+
+    from pykbroker.testing.simulation.network import Network
+    from pykbroker.testing.simulation.node import SimulatedNode
+    from pykbroker.testing.simulation.trace import Trace
+
+
+class Kind(Enum):
+    """What may happen."""
+
+    RESET = auto()
+    """A connection is lost, with what was under way."""
+    PARTITION = auto()
+    """A host is cut off from all others for a while, or does not hear, or is not heard."""
+    SLOW_LINK = auto()
+    """A host has a bad line for a while: far away, and pieces are lost."""
+    KILL = auto()
+    """The process of a broker ends and is started again."""
+    POWER_CUT = auto()
+    """The machine of a broker ends and is started again."""
+    DISK_FULL = auto()
+    """A broker's disk takes nothing for a while."""
+    DISK_ERROR = auto()
+    """A broker's disk answers an error for a while."""
+    RESTART = auto()
+    """A broker is stopped in peace and started again."""
+
+
+SOFT: Final = (Kind.RESET, Kind.PARTITION, Kind.SLOW_LINK)
+"""Those of the network alone."""
+
+SURVIVABLE: Final = tuple(it for it in Kind if it is not Kind.POWER_CUT)
+"""Through these, nothing that was acknowledged is lost, however little is flushed."""
+
+OUTAGE_SECONDS_MAX: Final = 8.0
+PARTITION_SECONDS_MAX: Final = 15.0
+DISK_SECONDS_MAX: Final = 4.0
+
+
+class World(Protocol):
+    network: Network
+    trace: Trace
+
+
+class Chaos:
+    def __init__(
+        self,
+        world: World,
+        chance: random.Random,
+        *,
+        kinds: Sequence[Kind],
+        nodes: Sequence[SimulatedNode],
+        every_seconds: float,
+    ) -> None:
+        self.happened = 0
+        self._network = world.network
+        self._trace = world.trace
+        self._chance = chance
+        self._kinds = kinds
+        self._nodes = nodes
+        self._every_seconds = every_seconds
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._chance.expovariate(1 / self._every_seconds))
+            await self._strike(self._chance.choice(self._kinds))
+            self.happened += 1
+
+    async def make_good(self) -> None:
+        """The network is whole, disks take what they are given, and all brokers run."""
+        self._network.heal()
+        for node in self._nodes:
+            node.disk.refuse(None)
+            if not node.is_running:
+                await node.start()
+        self._trace.note("the chaos is over")
+
+    async def _strike(self, kind: Kind) -> None:
+        match kind:
+            case Kind.RESET:
+                self._reset_one()
+            case Kind.PARTITION:
+                await self._cut_off()
+            case Kind.SLOW_LINK:
+                await self._slow_down()
+            case Kind.KILL | Kind.POWER_CUT | Kind.RESTART:
+                await self._take_out(kind, self._chance.choice(self._nodes))
+            case Kind.DISK_FULL:
+                await self._refuse(errno.ENOSPC)
+            case Kind.DISK_ERROR:
+                await self._refuse(errno.EIO)
+
+    def _reset_one(self) -> None:
+        ends = self._network.ends_at()
+        if ends:
+            end = self._chance.choice(ends)
+            self._trace.note(f"the connection of {end.host} and {end.other.host} is lost")
+            self._network.reset(end)
+
+    def _hosts(self) -> list[str]:
+        return sorted({it.host for it in self._network.ends_at()} | {it.name for it in self._nodes})
+
+    async def _cut_off(self) -> None:
+        hosts = self._hosts()
+        one = self._chance.choice(hosts)
+        others = set(hosts) - {one}
+        some, rest = self._chance.choice((({one}, others), (others, {one})))
+        one_way = self._chance.random() < 1 / 3
+        self._trace.note(f"nothing gets from {sorted(some)} to {sorted(rest)}; {one_way=}")
+        self._network.partition(some, rest, one_way=one_way)
+        await asyncio.sleep(self._chance.uniform(0, PARTITION_SECONDS_MAX))
+        self._trace.note("the network is whole")
+        self._network.heal()
+
+    async def _slow_down(self) -> None:
+        one = self._chance.choice(self._hosts())
+        link = Link(
+            latency_seconds=self._chance.uniform(0, 0.5),
+            jitter_seconds=self._chance.uniform(0, 1),
+            loss=self._chance.uniform(0, 0.3),
+            cuts=0.5,
+            bytes_per_second=10 ** self._chance.uniform(3.5, 7),
+        )
+        self._trace.note(f"{one} has {link}")
+        for other in self._hosts():
+            self._network.set_link(one, other, link)
+        await asyncio.sleep(self._chance.uniform(0, PARTITION_SECONDS_MAX))
+        self._trace.note("the network is whole")
+        self._network.heal()
+
+    async def _take_out(self, kind: Kind, node: SimulatedNode) -> None:
+        if kind is Kind.RESTART:
+            await node.stop()
+        else:
+            await (node.kill() if kind is Kind.KILL else node.lose_power())
+        await asyncio.sleep(self._chance.uniform(0, OUTAGE_SECONDS_MAX))
+        await node.start()
+
+    async def _refuse(self, number: int) -> None:
+        node = self._chance.choice(self._nodes)
+        self._trace.note(f"the disk of {node.name} answers {errno.errorcode[number]}")
+        node.disk.refuse(number)
+        await asyncio.sleep(self._chance.uniform(0, DISK_SECONDS_MAX))
+        self._trace.note(f"the disk of {node.name} works again")
+        node.disk.refuse(None)

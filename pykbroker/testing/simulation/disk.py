@@ -1,0 +1,205 @@
+"""A disk that loses at a power cut what nobody has flushed, and fails when it is told to."""
+
+# Paths are plain strings, as in the seam itself.
+# ruff: noqa: PTH110, PTH112, PTH116
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pykbroker.testing.simulation.journal import Journal
+from pykbroker_storage.filesystem import FileSystem
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+PAGE_BYTES: Final = 4096
+SECTOR_BYTES: Final = 512
+TEARS: Final = 0.3
+"""The share of power cuts in the middle of a page."""
+SIZE_BYTES: Final = 1 << 40
+
+
+@dataclass(slots=True)
+class Unflushed:
+    """How a file lies on the platters, where that is not what one reads of it."""
+
+    size_bytes: int
+    pages: dict[int, bytes] = field(default_factory=dict)
+    last_page: int = 0
+
+
+class CrashingDisk(FileSystem):
+    """Files lie in a directory of the system; what would survive a power cut is known beside.
+
+    As with ext4 and xfs, names change in order: of the renamings and deletions since the last
+    flush of a directory, a power cut leaves the first few. Pages of a file go to the platters in
+    any order, and one of them may be torn. Times are those of the simulation.
+    """
+
+    def __init__(self, root: Path, chance: random.Random, now_ms: Callable[[], int]) -> None:
+        self.root = root / "disk"
+        self.root.mkdir()
+        self._journal = Journal(str(root / "undone"))
+        self._chance = chance
+        self._now_ms = now_ms
+        self._unflushed: dict[int, Unflushed] = {}
+        self._modified_ms: dict[int, int] = {}
+        self._refusal: int | None = None
+        self.pread = os.pread
+        self.pwrite = self._pwrite
+        self.ftruncate = self._ftruncate
+        self.fdatasync = self._fdatasync
+        self.close = os.close
+
+    # --- what a test does to it
+
+    def refuse(self, number: int | None) -> None:
+        """Every change fails with this error of the system, until it is None again."""
+        self._refusal = number
+
+    def cut_power(self) -> str:
+        """What is found when the power is back; says what was lost."""
+        names = self._journal.crash(self._chance)
+        torn = [self._tear(path) for path in sorted(self.root.rglob("*")) if path.is_file()]
+        self._unflushed.clear()
+        return f"{names} changes of names and the last pages of {sum(torn)} files are lost"
+
+    def _tear(self, path: Path) -> bool:
+        unflushed = self._unflushed.get(path.stat().st_ino)
+        if unflushed is None:
+            return False
+        latest = path.read_bytes()
+        found = self._survivor(latest, unflushed)
+        modified_ms = self._modified(path.stat().st_ino)
+        # Made anew: who had the old one mapped may still look at it.
+        beside = path.with_name(path.name + ".torn")
+        beside.write_bytes(found)
+        beside.replace(path)
+        self._modified_ms[path.stat().st_ino] = modified_ms
+        return found != latest
+
+    def _survivor(self, latest: bytes, unflushed: Unflushed) -> bytes:
+        size = self._chance.choice((unflushed.size_bytes, len(latest)))
+        found = bytearray(latest[:size].ljust(size, b"\0"))
+        for number in sorted(unflushed.pages):
+            if self._chance.random() < 0.5:
+                before = unflushed.pages[number].ljust(PAGE_BYTES, b"\0")
+                start = number * PAGE_BYTES + self._kept_of(number, unflushed)
+                end = min((number + 1) * PAGE_BYTES, size)
+                if start < end:
+                    found[start:end] = before[start - number * PAGE_BYTES :][: end - start]
+        return bytes(found)
+
+    def _kept_of(self, number: int, unflushed: Unflushed) -> int:
+        """How many bytes of a page got to the platters before the power went."""
+        if number != unflushed.last_page or self._chance.random() > TEARS:
+            return 0
+        return self._chance.randrange(0, PAGE_BYTES, SECTOR_BYTES)
+
+    # --- files
+
+    def open(self, path: str) -> int:
+        is_new = not os.path.exists(path)
+        if is_new:
+            self._may_change()
+        descriptor = super().open(path)
+        if is_new:
+            number = os.fstat(descriptor).st_ino
+            self._unflushed[number] = Unflushed(0)
+            self._modified_ms[number] = self._now_ms()
+            self._journal.made(path)
+        return descriptor
+
+    def _pwrite(self, descriptor: int, data: bytes | bytearray | memoryview, position: int) -> int:
+        self._may_change()
+        first, last = position // PAGE_BYTES, (position + max(len(data), 1) - 1) // PAGE_BYTES
+        unflushed = self._remember(descriptor, range(first, last + 1))
+        unflushed.last_page = last
+        return os.pwrite(descriptor, data, position)
+
+    def _ftruncate(self, descriptor: int, size_bytes: int) -> None:
+        self._may_change()
+        now = os.fstat(descriptor).st_size
+        first, last = min(now, size_bytes) // PAGE_BYTES, max(now, size_bytes) // PAGE_BYTES
+        self._remember(descriptor, range(first, last + 1))
+        os.ftruncate(descriptor, size_bytes)
+
+    def _remember(self, descriptor: int, pages: range) -> Unflushed:
+        """Notes how pages were at the last flush, before they change."""
+        status = os.fstat(descriptor)
+        self._modified_ms[status.st_ino] = self._now_ms()
+        unflushed = self._unflushed.get(status.st_ino)
+        if unflushed is None:
+            unflushed = self._unflushed[status.st_ino] = Unflushed(status.st_size)
+        for number in pages:
+            if number not in unflushed.pages:
+                start = number * PAGE_BYTES
+                count = min(PAGE_BYTES, max(0, unflushed.size_bytes - start))
+                unflushed.pages[number] = os.pread(descriptor, count, start) if count else b""
+        return unflushed
+
+    def _fdatasync(self, descriptor: int) -> None:
+        self._may_change()
+        self._unflushed.pop(os.fstat(descriptor).st_ino, None)
+
+    def size_and_age(self, path: str) -> tuple[int, int]:
+        status = os.stat(path)
+        return status.st_size, self._modified(status.st_ino)
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self._modified_ms[os.stat(path).st_ino] = modified_ms
+
+    def _modified(self, number: int) -> int:
+        return self._modified_ms.get(number, self._now_ms())
+
+    # --- names
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(super().list_directory(path))
+
+    def make_directory(self, path: str) -> None:
+        if os.path.isdir(path):
+            return
+        missing = [it for it in (Path(path), *Path(path).parents) if not it.exists()]
+        self._may_change()
+        for directory in reversed(missing):
+            directory.mkdir()
+            self._journal.made_directory(str(directory))
+
+    def remove_directory(self, path: str) -> None:
+        self._may_change()
+        super().remove_directory(path)
+        self._journal.removed_directory(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._may_change()
+        self._journal.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        self._may_change()
+        self._journal.unlink(path)
+
+    def sync_directory(self, path: str) -> None:
+        self._may_change()
+        if not os.path.isdir(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        self._journal.commit()
+
+    def sync_all(self) -> None:
+        self._may_change()
+        self._journal.commit()
+        self._unflushed.clear()
+
+    def space_bytes(self, path: str) -> tuple[int, int]:
+        del path
+        return SIZE_BYTES, SIZE_BYTES
+
+    def _may_change(self) -> None:
+        if self._refusal is not None:
+            raise OSError(self._refusal, os.strerror(self._refusal))

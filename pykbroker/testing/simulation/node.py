@@ -1,0 +1,149 @@
+"""A broker of a simulated world as a test holds it: it may crash, and start again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+from typing import TYPE_CHECKING
+
+from pykbroker.testing import looking, seeding
+from pykbroker.testing.simulation.processes import kill_all, start_on
+from pykbroker.testing.simulation.simulated_broker import SimulatedBroker, Surroundings
+from pykbroker.testing.wanted import wanted_settings
+from pykbroker_protocol.errors import ErrorCode, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pykbroker.controller.topics import NewTopic
+    from pykbroker.testing.rows import Key, Record, Row, Value
+    from pykbroker.testing.simulation.disk import CrashingDisk
+    from pykbroker.testing.simulation.virtual_loop import VirtualLoop
+    from pykbroker.testing.wanted import Config
+
+logger = logging.getLogger(__name__)
+
+PORT = 9092
+
+
+class SimulatedNode:
+    """One broker, on a host of its own, through all its lives."""
+
+    def __init__(
+        self,
+        name: str,
+        loop: VirtualLoop,
+        around: Surroundings,
+        *,
+        topics: Sequence[NewTopic],
+        config: Config,
+    ) -> None:
+        self.name = name
+        self.bootstrap = f"{name}:{PORT}"
+        self._loop = loop
+        self._around = around
+        self._topics = topics
+        self._config = {"listeners": f"PLAINTEXT://{self.bootstrap}", **config}
+        self._serving: SimulatedBroker | None = None
+        self._changing = asyncio.Lock()
+
+    # --- its lives
+
+    @property
+    def is_running(self) -> bool:
+        return self._serving is not None
+
+    @property
+    def disk(self) -> CrashingDisk:
+        return self._around.disk
+
+    async def start(self) -> None:
+        """Raises CannotStart, with one line that says why."""
+        async with self._changing:
+            assert self._serving is None, f"{self.name} is running"
+            self._around.network.bring_up(self.name)
+            await start_on(self._loop, self.name, self._start())
+            self._around.trace.note(f"{self.name} is up")
+
+    async def _start(self) -> None:
+        settings = wanted_settings(self._config, str(self.disk.root), port=PORT)
+        broker = SimulatedBroker(settings, self._around)
+        await broker.begin(ephemeral=False)
+        self._serving = broker
+        there = broker.controller.image.topics
+        wanted = [it for it in self._topics if it.name not in there]
+        for topic, outcome in zip(
+            wanted, await broker.controller.create_topics(wanted), strict=True
+        ):
+            if isinstance(outcome, Refusal) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise AssertionError(f"topic {topic.name}: {outcome.message}")
+
+    async def stop(self) -> None:
+        """In peace: what is under way is answered, and the disk flushed."""
+        async with self._changing:
+            if self._serving is not None:
+                serving, self._serving = self._serving, None
+                await start_on(self._loop, self.name, serving.stop())
+                self._around.trace.note(f"{self.name} is stopped")
+
+    async def kill(self) -> None:
+        """The process ends as by SIGKILL; what it had written is in the system's memory."""
+        async with self._changing:
+            if self._serving is not None:
+                self._around.trace.note(f"{self.name} is killed")
+                self._around.network.end_process(self.name)
+                await self._forget()
+
+    async def lose_power(self) -> None:
+        """The machine ends: nobody is told, and what was not flushed may be lost."""
+        async with self._changing:
+            if self._serving is not None:
+                self._around.trace.note(f"the power of {self.name} is cut")
+                self._around.network.take_down(self.name)
+                self._around.network.end_process(self.name)
+                await self._forget()
+                self._around.trace.note(f"{self.name}: {self.disk.cut_power()}")
+
+    async def _forget(self) -> None:
+        """From here on its disk takes nothing: what it still does is done by nobody."""
+        assert self._serving is not None
+        serving, self._serving = self._serving, None
+        self.disk.refuse(errno.EIO)
+        try:
+            with contextlib.suppress(OSError):
+                await start_on(self._loop, self.name, serving.crash())
+            await kill_all(self._loop, self.name)
+        finally:
+            self.disk.refuse(None)
+
+    # --- topics and records, without a client
+
+    def produce(
+        self,
+        topic: str,
+        rows: Iterable[Value | Row],
+        *,
+        key: Key | None = None,
+        partition: int | None = None,
+    ) -> int:
+        """Writes rows as a producer would have; returns how many there were."""
+        return seeding.produce(self.running, topic, rows, key=key, partition=partition)
+
+    def records(
+        self, topic: str, *, partition: int | None = None, committed_only: bool = True
+    ) -> list[Record]:
+        """All a topic holds, partition by partition, as a consumer would get it."""
+        return looking.records(
+            self.running, topic, partition=partition, committed_only=committed_only
+        )
+
+    def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
+        """What a group has committed, by topic and partition."""
+        return looking.offsets(self.running, group_id)
+
+    @property
+    def running(self) -> SimulatedBroker:
+        assert self._serving is not None, f"{self.name} is not running"
+        return self._serving

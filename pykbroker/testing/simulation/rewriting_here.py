@@ -1,0 +1,34 @@
+"""Compaction without a process of its own: the same work, done by whoever asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_storage.compaction import Rewriting, Rewritten, Tally
+from pykbroker_storage.compaction.pace import Pace
+
+if TYPE_CHECKING:
+    from pykbroker_storage.compaction import Job, Noted
+    from pykbroker_storage.filesystem import FileSystem
+
+
+class RewritingHere:
+    """Pace is for machines that have something else to do."""
+
+    def __init__(self, filesystem: FileSystem) -> None:
+        self._filesystem = filesystem
+        self._rewriting: Rewriting | None = None
+
+    def begin(self, job: Job) -> Noted:
+        self._rewriting = Rewriting(job, self._filesystem, Pace())
+        return self._rewriting.note_keys()
+
+    def next(self) -> Rewritten | Tally:
+        assert self._rewriting is not None, "no job has begun"
+        return self._rewriting.write_next() or self._rewriting.tally
+
+    def stop(self) -> None:
+        """It never is in the middle of something."""
+
+    def end(self) -> None:
+        self._rewriting = None

@@ -1,0 +1,186 @@
+"""An event loop with a time of its own: when nothing is ready, it is the next timer's moment."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pykbroker.testing.simulation.hosts import HERE, THIS_HOST
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Coroutine
+
+    from pykbroker.testing.simulation.network import Network
+
+T = TypeVar("T")
+
+TURN_SECONDS: Final = 10e-6
+"""What each turn of the loop takes, so that whoever asks again and again sees time go by."""
+
+WORK_SECONDS_MAX: Final = 0.003
+"""The longest that work given to a thread takes before it is done."""
+
+TURNS_BETWEEN_COLLECTIONS: Final = 20_000
+"""Garbage is collected at known moments: its finalizers are a part of the story."""
+
+TURNS_WITHOUT_REST_MAX: Final = 1_000_000
+"""Ten virtual seconds in which something was always ready."""
+
+
+class NothingWillHappen(RuntimeError):
+    """Everybody waits for somebody else: no timer is set, and nothing is on its way."""
+
+
+class NeverRests(RuntimeError):
+    """Something is ready at every turn of the loop, and has been for very long."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Knows no sockets, threads or signals; connections are those of a simulated network."""
+
+    def __init__(self, chance: random.Random, network: Network) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self._selector = _Jump(self)
+        self._chance = chance
+        self._network = network
+        self._serials = itertools.count(1)
+
+    # --- time
+
+    def time(self) -> float:
+        return self.seconds
+
+    def next_serial(self) -> int:
+        return next(self._serials)
+
+    # --- what is made here has a hash that is the same in every run
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return NumberedFuture(self)
+
+    def create_task(self, coro: Any, **given: Any) -> asyncio.Task[Any]:
+        name = given.pop("name", None)
+        task = NumberedTask(coro, self, **given)
+        if name is not None:
+            task.set_name(name)
+        return task
+
+    def tasks_at(self, host: str) -> list[NumberedTask]:
+        """In the order in which they were started."""
+        found = [it for it in asyncio.all_tasks(self) if isinstance(it, NumberedTask)]
+        return sorted((it for it in found if it.host == host), key=lambda it: it.serial)
+
+    # --- threads
+
+    def run_in_executor(  # type: ignore[override]  # asyncio has many signatures for each
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Does it here, a little later, all at once."""
+        del executor
+        done: asyncio.Future[T] = self.create_future()
+        delay = self._chance.uniform(0, WORK_SECONDS_MAX)
+        self.call_later(delay, _work, done, func, args)
+        return done
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """There is none; the argument is asyncio's."""
+
+    # --- connections
+
+    async def create_connection(  # type: ignore[override]  # likewise
+        self, protocol_factory: Any, host: Any, port: Any, **how: Any
+    ) -> Any:
+        _refuse_tls(how)
+        return await self._network.connect(protocol_factory, host, port)
+
+    async def create_server(  # type: ignore[override]  # likewise
+        self, protocol_factory: Any, host: Any, port: Any, **how: Any
+    ) -> Any:
+        _refuse_tls(how)
+        return self._network.serve(protocol_factory, host, port)
+
+    async def connect_accepted_socket(self, protocol_factory: Any, sock: Any, **how: Any) -> Any:
+        _refuse_tls(how)
+        return sock, sock.begin(protocol_factory())
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        return self._network.resolve(host, port)
+
+    # --- what the loop of asyncio asks of us
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """What is found of a world that has ended is of no interest to anybody."""
+        if not self.is_closed():
+            super().call_exception_handler(context)
+
+    def _process_events(self, events: list[Any]) -> None:
+        """Nothing comes from outside."""
+
+    def _write_to_self(self) -> None:
+        """Nobody is asleep who could be woken."""
+
+
+class NumberedFuture(asyncio.Future[Any]):
+    """Hashes by its number, not by its address: sets of them have the same order in every run."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.serial = loop.next_serial()
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self.serial
+
+
+class NumberedTask(asyncio.Task[Any]):
+    def __init__(self, coro: Coroutine[Any, Any, Any], loop: VirtualLoop, **given: Any) -> None:
+        self.serial = loop.next_serial()
+        context = given.get("context")
+        self.host = THIS_HOST.get() if context is None else context.get(THIS_HOST, HERE)
+        super().__init__(coro, loop=loop, name=f"task {self.serial}", **given)
+
+    def __hash__(self) -> int:
+        return self.serial
+
+
+class _Jump:
+    """Stands where asyncio's loop waits for sockets: here it is time that moves."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._turns = self._turns_without_rest = 0
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise NothingWillHappen(NothingWillHappen.__doc__)
+        self._loop.seconds += max(timeout, 0.0) + TURN_SECONDS
+        self._turns += 1
+        self._turns_without_rest = 0 if timeout > 0 else self._turns_without_rest + 1
+        if self._turns_without_rest > TURNS_WITHOUT_REST_MAX:
+            raise NeverRests(NeverRests.__doc__)
+        if self._turns % TURNS_BETWEEN_COLLECTIONS == 0:
+            gc.collect()
+        return []
+
+    def close(self) -> None: ...
+
+
+def _work(done: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]) -> None:
+    if done.cancelled():
+        return
+    try:
+        result = func(*args)
+    except Exception as error:  # noqa: BLE001  # whoever waits for it wants to know
+        done.set_exception(error)
+    else:
+        done.set_result(result)
+
+
+def _refuse_tls(how: dict[str, Any]) -> None:
+    if how.get("ssl"):
+        raise NotImplementedError("the simulated network carries plain text only")
+    if how.get("sock"):
+        raise NotImplementedError("the simulated network has no sockets of the system")

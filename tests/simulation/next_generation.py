@@ -1,0 +1,141 @@
+"""Members of a group of the next-generation protocol (KIP-848), and who believes to own what."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pykbroker.cli.client import Broker
+from pykbroker.cli.command_line.values import Address
+from pykbroker.cli.failure import CommandFailed
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from pykbroker_protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pykbroker.testing.simulation import SimulatedNode
+
+Place = tuple[bytes, int]
+
+COORDINATOR = FindCoordinatorRequest(coordinator_keys=["next"])
+HEARTBEAT_SECONDS = 0.5
+SESSION_SECONDS = 5.0
+JOINING = 0
+LEAVING = -1
+
+
+@dataclass
+class Ownership:
+    """Two members must never own a partition at a time, each as far as it can know."""
+
+    now: Callable[[], float]
+    owners: dict[Place, Member] = field(default_factory=dict)
+    taken: int = 0
+
+    def take(self, member: Member, place: Place) -> None:
+        other = self.owners.get(place)
+        assert other is None or other is member or not other.believes_to_live, (
+            f"{member.name} was given partition {place[1]}, which {other and other.name} has"
+        )
+        self.owners[place] = member
+        self.taken += 1
+
+    def give_up(self, member: Member, place: Place) -> None:
+        if self.owners.get(place) is member:
+            del self.owners[place]
+
+
+class Member:
+    """Does as it is told; after a session without an answer it takes itself for dead."""
+
+    def __init__(self, name: str, topic: str, ownership: Ownership) -> None:
+        self.name = name
+        self.owned: set[Place] = set()
+        self._topic = topic
+        self._ownership = ownership
+        self._epoch = JOINING
+        self._answered_at = -SESSION_SECONDS
+        self._is_dead = False
+
+    @property
+    def believes_to_live(self) -> bool:
+        is_recent = self._ownership.now() - self._answered_at < SESSION_SECONDS
+        return is_recent and not self._is_dead
+
+    async def live(self, kafka: SimulatedNode) -> None:
+        host, _, port = kafka.bootstrap.partition(":")
+        try:
+            while True:
+                with suppress(CommandFailed):
+                    broker = await Broker.connect(Address(host, int(port)), 2.0)
+                    # The first who asks for it has the group's topic made.
+                    await broker.ask(COORDINATOR, FindCoordinatorResponse)
+                    while True:
+                        await self._heartbeat(broker)
+                        await asyncio.sleep(HEARTBEAT_SECONDS)
+                await asyncio.sleep(HEARTBEAT_SECONDS)
+        finally:
+            self._is_dead = True
+
+    async def _heartbeat(self, broker: Broker) -> None:
+        if not self.believes_to_live:
+            self._begin_anew()
+        asked_at = self._ownership.now()
+        answer = await broker.ask(self._request(), ConsumerGroupHeartbeatResponse)
+        match ErrorCode(answer.error_code):
+            case ErrorCode.NONE:
+                self._answered_at = asked_at
+                self._follow(answer)
+            case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
+                self._begin_anew()
+            case _:
+                pass  # the coordinator is not ready; it is asked again
+
+    def _request(self) -> ConsumerGroupHeartbeatRequest:
+        by_topic: dict[bytes, list[int]] = {}
+        for topic_id, number in sorted(self.owned):
+            by_topic.setdefault(topic_id, []).append(number)
+        return ConsumerGroupHeartbeatRequest(
+            group_id="next",
+            member_id=self.name,
+            member_epoch=self._epoch,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=[self._topic],
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=numbers)
+                for topic_id, numbers in by_topic.items()
+            ],
+        )
+
+    def _follow(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        self._epoch = answer.member_epoch
+        if answer.assignment is None:
+            return
+        wanted = {
+            (topic.topic_id, number)
+            for topic in answer.assignment.topic_partitions
+            for number in topic.partitions
+        }
+        for place in sorted(self.owned - wanted):
+            self._ownership.give_up(self, place)
+        for place in sorted(wanted - self.owned):
+            self._ownership.take(self, place)
+        self.owned = wanted
+
+    def _begin_anew(self) -> None:
+        for place in sorted(self.owned):
+            self._ownership.give_up(self, place)
+        self.owned = set()
+        self._epoch = JOINING
+        self._answered_at = self._ownership.now() - SESSION_SECONDS

@@ -1,0 +1,79 @@
+"""Whole stories, each decided by its seed: they end well, or raise an AssertionError."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pykbroker.testing.history import expect_sound
+from pykbroker.testing.simulation import SOFT, Kind, Simulation
+from tests.simulation.next_generation import Member, Ownership
+from tests.simulation.stories import PARTITIONS, TOPIC, Cast, read_all, write
+
+BROKER = {
+    "group.consumer.session.timeout.ms": 5_000,
+    "group.consumer.min.session.timeout.ms": 1_000,
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+}
+
+FLUSHES_EACH_WRITE = {"log.flush.interval.messages": 1}
+SMALL_SEGMENTS = {"log.roll.ms": 2_000, "log.index.interval.bytes": 512}
+
+
+def play_writers(seed: int) -> None:
+    """Idempotent producers: what they were told is true."""
+    with Simulation(seed) as world:
+        kafka = world.broker(topics={TOPIC: PARTITIONS})
+        cast = Cast(kafka, world.chance_of("clients"))
+
+        async def story() -> None:
+            async with world.chaos(*SOFT, every_seconds=2), world.chaos(every_seconds=2):
+                await asyncio.gather(*(world.start(f"w{it}", write(cast, 30)) for it in range(3)))
+            await read_all(cast)
+            expect_sound(cast.history)
+
+        world.run(story())
+
+
+def play_members(seed: int) -> None:
+    """Members of the next generation: no two of them own one partition."""
+    with Simulation(seed) as world:
+        kafka = world.broker(topics={TOPIC: 12}, config=BROKER)
+        ownership = Ownership(lambda: world.seconds)
+        chance = world.chance_of("clients")
+        alive: dict[str, Member] = {}
+
+        def join(number: int) -> None:
+            name = f"member-{number}"
+            alive[name] = Member(name, TOPIC, ownership)
+            world.start(name, alive[name].live(kafka))
+
+        async def story() -> None:
+            async with world.chaos(*SOFT, every_seconds=3), world.chaos(every_seconds=5):
+                for number in range(12):
+                    join(number)
+                    await asyncio.sleep(chance.uniform(0, 5))
+                    if chance.random() < 0.6 and len(alive) > 1:
+                        gone = chance.choice(list(alive))
+                        del alive[gone]
+                        await world.kill(gone)
+            await asyncio.sleep(60)
+            owned = [place for member in alive.values() for place in sorted(member.owned)]
+            assert len(owned) == len(set(owned)) == 12, owned
+
+        world.run(story())
+
+
+def play_crashes(seed: int, *kinds: Kind, config: dict[str, int]) -> Cast:
+    """Writers through crashes, and what a reader finds when all is over."""
+    with Simulation(seed) as world:
+        kafka = world.broker(topics={TOPIC: PARTITIONS}, config={**SMALL_SEGMENTS, **config})
+        cast = Cast(kafka, world.chance_of("clients"))
+
+        async def story() -> None:
+            async with world.chaos(*kinds, every_seconds=3):
+                await asyncio.gather(*(world.start(f"w{it}", write(cast, 25)) for it in range(3)))
+            await read_all(cast)
+
+        world.run(story())
+        return cast

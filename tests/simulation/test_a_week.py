@@ -1,0 +1,125 @@
+"""Seven days of retention and time-outs, in seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from pykbroker.testing.simulation import SimulatedNode, Simulation
+
+DAY_SECONDS = 24 * 3600
+HOURLY = {"log.roll.ms": 3_600_000}
+
+
+async def send(kafka: SimulatedNode, value: str, **how: object) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, **how) as producer:
+        await producer.send_and_wait("trucks", value.encode())
+
+
+def test_records_are_kept_for_a_week_and_no_longer() -> None:
+    with Simulation(1) as world:
+        kafka = world.broker(topics=["trucks"], config=HOURLY)
+
+        async def story() -> None:
+            for day in range(6):
+                await send(kafka, f"day {day}")
+                await asyncio.sleep(DAY_SECONDS)
+            assert [it.text for it in kafka.records("trucks")] == [f"day {n}" for n in range(6)]
+            await send(kafka, "day 6")
+            await asyncio.sleep(3.5 * DAY_SECONDS)
+            await send(kafka, "day 9")
+            assert [it.text for it in kafka.records("trucks")] == [
+                "day 3",
+                "day 4",
+                "day 5",
+                "day 6",
+                "day 9",
+            ]
+
+        world.run(story())
+
+
+def test_a_group_that_nobody_uses_loses_its_offsets_after_a_week() -> None:
+    with Simulation(1) as world:
+        kafka = world.broker(topics=["trucks"])
+
+        async def story() -> None:
+            await send(kafka, "one")
+            async with AIOKafkaConsumer(
+                "trucks", bootstrap_servers=kafka.bootstrap, group_id="readers"
+            ) as consumer:
+                await consumer.commit({TopicPartition("trucks", 0): 1})
+            await asyncio.sleep(6.9 * DAY_SECONDS)
+            assert kafka.offsets("readers") == {("trucks", 0): 1}
+            await asyncio.sleep(0.2 * DAY_SECONDS)
+            assert kafka.offsets("readers") == {}
+
+        world.run(story())
+
+
+def test_a_transaction_that_nobody_ends_is_in_nobodys_way_for_long() -> None:
+    with Simulation(1) as world:
+        kafka = world.broker(topics=["trucks"])
+
+        async def forget() -> None:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=kafka.bootstrap,
+                transactional_id="t",
+                transaction_timeout_ms=60_000,
+            )
+            await producer.start()
+            await producer.begin_transaction()
+            await producer.send_and_wait("trucks", b"never committed")
+            await asyncio.Event().wait()
+
+        async def story() -> None:
+            world.start("forgetful", forget())
+            await asyncio.sleep(1)
+            await world.kill("forgetful")
+            await send(kafka, "after it")
+            assert kafka.records("trucks") == []
+            await asyncio.sleep(75)
+            assert [it.text for it in kafka.records("trucks")] == ["after it"]
+
+        world.run(story())
+
+
+def test_a_compacted_topic_keeps_what_is_latest() -> None:
+    with Simulation(1) as world:
+        kafka = world.broker(topics=["trucks"], config={**HOURLY, "log.cleanup.policy": "compact"})
+
+        async def story() -> None:
+            for day in range(4):
+                async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+                    for truck in range(3):
+                        value = b"day %d" % day
+                        await producer.send_and_wait("trucks", value, key=b"truck %d" % truck)
+                await asyncio.sleep(DAY_SECONDS)
+            found = [(it.key, it.text) for it in kafka.records("trucks")]
+            assert len(found) <= 6  # of yesterday, and of today in the segment that is written to
+            assert set(found) >= {(b"truck %d" % truck, "day 3") for truck in range(3)}
+
+        world.run(story())
+
+
+def test_all_the_clocks_of_a_world_agree() -> None:
+    with Simulation(1) as world:
+        kafka = world.broker(topics=["trucks"])
+
+        async def story() -> None:
+            await asyncio.sleep(DAY_SECONDS)
+            await send(kafka, "a day later")
+            (record,) = kafka.records("trucks")
+            assert record.timestamp_ms == pytest.approx(time.time() * 1000, abs=1_000)
+            assert record.timestamp_ms == pytest.approx(world.now.timestamp() * 1000, abs=1_000)
+
+        begun = time.time()
+        world.run(story())
+        assert world.now - datetime(2026, 1, 1, tzinfo=UTC) == pytest.approx(
+            timedelta(days=1), abs=timedelta(seconds=1)
+        )
+        assert time.time() - begun == pytest.approx(DAY_SECONDS, abs=1)

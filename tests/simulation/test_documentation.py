@@ -1,0 +1,46 @@
+"""The examples of docs/simulation.md run as they are written, and the page names what there is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pykbroker.testing import simulation
+
+pytest_plugins = ["pytester"]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PROGRAMS = [it for it in EXAMPLES if "def test_" not in it]
+(TESTS,) = [it for it in EXAMPLES if "def test_" in it]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_of_the_page_runs(program: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_seed_that_is_asked_for_is_the_only_one(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    options = ("-p", "pykbroker.testing.plugin", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess(*options)
+    result.assert_outcomes(passed=3)
+    result = pytester.runpytest_subprocess(*options, "--kafka-seed=43", "-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*[[]43[]]*"])
+
+
+def test_the_page_names_what_there_is() -> None:
+    for name in ("Simulation", "SimulatedNode", "Kind", "Link", "SURVIVABLE", "seeds"):
+        assert hasattr(simulation, name)
+        assert name in PAGE

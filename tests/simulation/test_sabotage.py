@@ -1,0 +1,80 @@
+"""Bugs are planted into the broker, and some seed finds each of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.coordination.groups import consumer_reconciliation
+from pykbroker.partitions.partition import Partition, Written
+from pykbroker.testing.history import expect_sound
+from pykbroker.testing.simulation import Kind
+from pykbroker_protocol.errors import Refusal
+from pykbroker_storage.log import Log
+from pykbroker_storage.producer_state import ProducerStates
+from tests.simulation.plays import FLUSHES_EACH_WRITE, play_crashes, play_members, play_writers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+SEEDS_MAX = 100
+
+
+def first_seed_that_fails(play: Callable[[int], None]) -> str:
+    """What it says, and how to see it again."""
+    for seed in range(SEEDS_MAX):
+        try:
+            play(seed)
+        except AssertionError as error:
+            return "\n".join([str(error), *getattr(error, "__notes__", ())])
+    raise AssertionError(f"none of {SEEDS_MAX} seeds finds it")
+
+
+def test_batches_that_are_not_recognised_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, a batch is written twice whose answer was lost."""
+    monkeypatch.setattr(ProducerStates, "check", lambda *_, **__: None)
+    assert "duplicate" in first_seed_that_fails(play_writers)
+
+
+def test_acknowledging_what_the_disk_did_not_take_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    true_append = Partition.append_batch
+
+    def append(self: Partition, batch: Any, now_ms: int) -> Written | Refusal:
+        written = true_append(self, batch, now_ms)
+        if isinstance(written, Refusal):
+            end = self.log.log_end_offset
+            return Written(end, end + batch.last_offset_delta, -1, self.log.log_start_offset)
+        return written
+
+    monkeypatch.setattr(Partition, "append_batch", append)
+    found = first_seed_that_fails(play_writers)
+    assert "lost write" in found or "inconsistent offsets" in found or "unseen" in found
+
+
+def test_giving_a_partition_away_before_its_owner_lets_go_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    true_take = consumer_reconciliation.take_what_is_free
+
+    def take(kept: Any, goal: Any) -> Any:
+        return true_take(kept, replace(goal, is_free=lambda *_: True))
+
+    monkeypatch.setattr(consumer_reconciliation, "take_what_is_free", take)
+    assert "was given partition" in first_seed_that_fails(play_members)
+
+
+def test_a_flush_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def flush(self: Log, upto: int | None = None) -> None:
+        self.recovery_point = self.log_end_offset if upto is None else upto
+
+    monkeypatch.setattr(Log, "flush", flush)
+
+    def play(seed: int) -> None:
+        expect_sound(play_crashes(seed, Kind.POWER_CUT, config=FLUSHES_EACH_WRITE).history)
+
+    found = first_seed_that_fails(play)
+    assert "lost write" in found or "unseen" in found

@@ -1,0 +1,282 @@
+"""Anomalies planted in a sound history: each takes the events and changes a thing or two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+from pykbroker.testing.history import Anomaly, Event, Isolation, Outcome, Place, Record
+from pykbroker.testing.history.events import Ended, Polled
+from pykbroker.testing.history.evidence import Evidence, Fate, Found, Sent
+from pykbroker.testing.history.stretches import stretches_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from random import Random
+
+    Plant = Callable[[list[Event], Random], list[Event]]
+
+T = TypeVar("T")
+LATE_NS = 1 << 62
+
+
+class NoRoomError(Exception):
+    """The history has nothing of which this anomaly could be made."""
+
+
+# --- records that are not there
+
+
+def lost_write(events: list[Event], chance: Random) -> list[Event]:
+    chosen = pick(chance, (it for it in passed(events) if is_plain(it)))
+    return without(events, chosen.place)
+
+
+def unseen(events: list[Event], chance: Random) -> list[Event]:
+    last = {(it.topic, it.partition): it for it in sorted(places_read(events))}.values()
+    chosen = pick(chance, (it for it in read_by_all(events) if is_plain(it) and it.place in last))
+    return without(events, chosen.place)
+
+
+def torn_transaction(events: list[Event], chance: Random) -> list[Event]:
+    readable = {it.place for it in read_by_all(events)}
+    chosen = pick(chance, (it for it in passed(events) if is_in_company(it, readable)))
+    return without(events, chosen.place)
+
+
+# --- records that are shown wrongly
+
+
+def aborted_read(events: list[Event], chance: Random) -> list[Event]:
+    chosen = pick(chance, (it for it in read_by_all(events) if is_transactional(it)))
+    told = sent_of(chosen).transaction
+    if told is None or told.ended is None:
+        raise NoRoomError
+    return replaced(events, told.ended, replace(told.ended, ended=Ended.ABORTED))
+
+
+def refused_read(events: list[Event], chance: Random) -> list[Event]:
+    chosen = pick(chance, (it for it in read_by_all(events) if is_plain(it)))
+    told = sent_of(chosen).ended
+    if told is None:
+        raise NoRoomError
+    refused = replace(told, outcome=Outcome.FAILED, partition=None, offset=None)
+    return replaced(events, told, refused)
+
+
+def precommitted_read(events: list[Event], chance: Random) -> list[Event]:
+    chosen = pick(chance, (it for it in read_by_all(events) if is_transactional(it)))
+    told = sent_of(chosen).transaction
+    if told is None or told.commit_asked is None:
+        raise NoRoomError
+    return replaced(events, told.commit_asked, replace(told.commit_asked, at_ns=LATE_NS))
+
+
+def duplicate(events: list[Event], chance: Random) -> list[Event]:
+    chosen = pick(chance, read_by_all(events))
+    return added_at_the_end(events, chosen.place, chosen.value)
+
+
+def never_sent(events: list[Event], chance: Random) -> list[Event]:
+    chosen = pick(chance, read_by_all(events))
+    return added_at_the_end(events, chosen.place, "from nowhere")
+
+
+def inconsistent_offsets(events: list[Event], chance: Random) -> list[Event]:
+    chosen = pick(chance, read_by_all(events))
+    poll = chance.choice(chosen.polls)
+    records = [
+        it._replace(value="another") if it.place == chosen.place else it for it in poll.records
+    ]
+    return replaced(events, poll, replace(poll, records=tuple(records)))
+
+
+# --- order
+
+
+def non_monotonic_poll(events: list[Event], chance: Random) -> list[Event]:
+    chosen = pick(chance, read_by_all(events))
+    poll = chosen.polls[-1]  # of a reader at the end, whom nobody moves any more
+    return [*events, replace(poll, records=(record_of(chosen),))]
+
+
+def internal_non_monotonic_poll(events: list[Event], chance: Random) -> list[Event]:
+    neighbours = [
+        (poll, index)
+        for poll in polls(events)
+        for index, (earlier, later) in enumerate(pairwise(poll.records))
+        if earlier.partition == later.partition
+    ]
+    poll, index = pick(chance, neighbours)
+    records = list(poll.records)
+    records[index : index + 2] = reversed(records[index : index + 2])
+    return replaced(events, poll, replace(poll, records=tuple(records)))
+
+
+def skipped_poll(events: list[Event], chance: Random) -> list[Event]:
+    return skipped(events, chance, is_internal=False)
+
+
+def internal_skipped_poll(events: list[Event], chance: Random) -> list[Event]:
+    return skipped(events, chance, is_internal=True)
+
+
+def skipped(events: list[Event], chance: Random, *, is_internal: bool) -> list[Event]:
+    shown = {it.place for it in read_by_all(events) if sent_of(it).fate is Fate.COUNTS}
+    chances = [
+        (poll, Place(stretch.topic, stretch.partition, offset))
+        for stretch in stretches_of(events)
+        for (_, before), (offset, poll), (_, after) in triples(stretch.read)
+        if (before is after) == is_internal
+    ]
+    chosen = [(poll, place) for poll, place in chances if place in shown]
+    poll, place = pick(chance, chosen)
+    return replaced(events, poll, without_place(poll, place))
+
+
+def non_monotonic_send(events: list[Event], chance: Random) -> list[Event]:
+    return exchanged(events, chance, is_internal=False)
+
+
+def internal_non_monotonic_send(events: list[Event], chance: Random) -> list[Event]:
+    return exchanged(events, chance, is_internal=True)
+
+
+def exchanged(events: list[Event], chance: Random, *, is_internal: bool) -> list[Event]:
+    """Two neighbours of one producer have been sent the other way round."""
+    acknowledged: dict[tuple[str, int], list[Sent]] = {}
+    for sent in Evidence(events).sent:
+        if sent.place is not None and (sent.transaction is not None) == is_internal:
+            producer = (sent.asked.client, sent.place.partition)
+            acknowledged.setdefault(producer, []).append(sent)
+    pairs = [
+        (earlier, later)
+        for sends in acknowledged.values()
+        for earlier, later in pairwise(sends)
+        if earlier.transaction is later.transaction
+    ]
+    earlier, later = pick(chance, pairs)
+    return exchange(exchange(events, earlier, later), later, earlier)
+
+
+def exchange(events: list[Event], sent: Sent, other: Sent) -> list[Event]:
+    assert sent.ended is not None
+    assert other.ended is not None
+    asked = replace(sent.asked, value=other.asked.value, partition=other.asked.partition)
+    ended = replace(sent.ended, offset=other.ended.offset)
+    return replaced(replaced(events, sent.asked, asked), sent.ended, ended)
+
+
+PLANTS: dict[Anomaly, Plant] = {
+    Anomaly.LOST_WRITE: lost_write,
+    Anomaly.UNSEEN: unseen,
+    Anomaly.ABORTED_READ: aborted_read,
+    Anomaly.PRECOMMITTED_READ: precommitted_read,
+    Anomaly.TORN_TRANSACTION: torn_transaction,
+    Anomaly.DUPLICATE: duplicate,
+    Anomaly.INCONSISTENT_OFFSETS: inconsistent_offsets,
+    Anomaly.NEVER_SENT: never_sent,
+    Anomaly.NON_MONOTONIC_POLL: non_monotonic_poll,
+    Anomaly.INTERNAL_NON_MONOTONIC_POLL: internal_non_monotonic_poll,
+    Anomaly.SKIPPED_POLL: skipped_poll,
+    Anomaly.INTERNAL_SKIPPED_POLL: internal_skipped_poll,
+    Anomaly.NON_MONOTONIC_SEND: non_monotonic_send,
+    Anomaly.INTERNAL_NON_MONOTONIC_SEND: internal_non_monotonic_send,
+}
+
+
+# --- where to plant
+
+
+def read_by_all(events: list[Event]) -> list[Found]:
+    """What both readers at the end have read."""
+    return [it for it in Evidence(events).at_places() if it.is_read_committed]
+
+
+def passed(events: list[Event]) -> list[Found]:
+    """Those of them that have others before and after them."""
+    readable = read_by_all(events)
+    offsets: dict[int, list[int]] = {}
+    for it in readable:
+        offsets.setdefault(it.place.partition, []).append(it.place.offset)
+    return [
+        it
+        for it in readable
+        if min(offsets[it.place.partition]) < it.place.offset < max(offsets[it.place.partition])
+    ]
+
+
+def sent_of(found: Found) -> Sent:
+    (sent,) = found.senders
+    return sent
+
+
+def is_plain(found: Found) -> bool:
+    sent = sent_of(found)
+    return sent.outcome is Outcome.OK and sent.transaction is None
+
+
+def is_transactional(found: Found) -> bool:
+    sent = sent_of(found)
+    return sent.outcome is Outcome.OK and sent.transaction is not None
+
+
+def is_in_company(found: Found, readable: set[Place]) -> bool:
+    """Other records of its transaction can be read."""
+    told = sent_of(found).transaction
+    return (
+        is_transactional(found)
+        and told is not None
+        and any(it.place in readable for it in told.sends if it.place != found.place)
+    )
+
+
+def places_read(events: list[Event]) -> set[Place]:
+    return {it.place for poll in polls(events) for it in poll.records}
+
+
+def polls(events: list[Event]) -> list[Polled]:
+    return [it for it in events if isinstance(it, Polled)]
+
+
+def pick(chance: Random, found: Iterable[T]) -> T:
+    choices = list(found)
+    if not choices:
+        raise NoRoomError
+    return chance.choice(choices)
+
+
+def triples(
+    read: list[tuple[int, Polled]],
+) -> Iterable[tuple[tuple[int, Polled], tuple[int, Polled], tuple[int, Polled]]]:
+    return zip(read, read[1:], read[2:], strict=False)
+
+
+# --- how
+
+
+def replaced(events: list[Event], old: Event, new: Event) -> list[Event]:
+    return [new if it is old else it for it in events]
+
+
+def without(events: list[Event], place: Place) -> list[Event]:
+    """Nobody is shown the record."""
+    return [without_place(it, place) if isinstance(it, Polled) else it for it in events]
+
+
+def without_place(poll: Polled, place: Place) -> Polled:
+    return replace(poll, records=tuple(it for it in poll.records if it.place != place))
+
+
+def record_of(found: Found) -> Record:
+    return Record(*found.place, found.value)
+
+
+def added_at_the_end(events: list[Event], place: Place, value: str) -> list[Event]:
+    """Both readers at the end are shown one more record of a partition."""
+    known = [it.place for it in Evidence(events).at_places()]
+    offset = 1 + max(it.offset for it in known if it.partition == place.partition)
+    record = Record(place.topic, place.partition, offset, value)
+    last = {it.isolation: it for it in polls(events)}
+    return [*events, *(replace(last[it], records=(record,)) for it in Isolation if it in last)]

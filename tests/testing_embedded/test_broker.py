@@ -1,0 +1,240 @@
+"""A broker in the process of its test: it serves real clients, refuses clearly, leaves nothing."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pykbroker
+from pykbroker import AsyncBroker, Broker, CannotStart, Topic
+from pykbroker.event_loop import new_event_loop
+from pykbroker.testing.async_broker import NotRunning, TopicRefused
+
+ROUNDS = 12
+LOOPS = {"uvloop": new_event_loop, "asyncio": asyncio.SelectorEventLoop}
+START_SECONDS_MAX = 0.05  # of processor time: the machine may have other work
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS.values(), ids=LOOPS)
+def test_kafka_python_writes_and_reads(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    with Broker(topics={"trucks": 2}, loop_factory=loop_factory) as kafka:
+        producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
+        producer.send("trucks", b"hello", key=b"1").get(timeout=10)
+        producer.close()
+        (record,) = kafka.records("trucks")
+        assert (record.key, record.value) == (b"1", b"hello")
+        consumer = KafkaConsumer(
+            "trucks",
+            bootstrap_servers=kafka.bootstrap,
+            group_id="readers",
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=10_000,
+        )
+        assert next(consumer).value == b"hello"
+        consumer.commit()
+        consumer.close()
+        assert kafka.offsets("readers")["trucks", record.partition] == 1
+
+
+def test_librdkafka_finds_what_was_seeded() -> None:
+    from confluent_kafka import Consumer
+
+    with Broker(topics=["trucks"]) as kafka:
+        kafka.produce("trucks", [{"speed": speed} for speed in range(3)])
+        consumer = Consumer(
+            {
+                "bootstrap.servers": kafka.bootstrap,
+                "group.id": "readers",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe(["trucks"])
+        found = consumer.consume(3, timeout=10)
+        consumer.close()
+        assert [it.value() for it in found] == [b'{"speed":0}', b'{"speed":1}', b'{"speed":2}']
+
+
+async def test_aiokafka_shares_the_loop_with_its_broker() -> None:
+    from aiokafka import AIOKafkaProducer
+
+    async with AsyncBroker(topics={"trucks": 1}) as kafka:
+        async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+            waiting = asyncio.create_task(kafka.wait_for("trucks", count=2))
+            await producer.send_and_wait("trucks", b"a")
+            await producer.send_and_wait("trucks", b"b")
+        assert [it.text for it in await waiting] == ["a", "b"]
+
+
+def test_two_brokers_run_beside_each_other() -> None:
+    with Broker(topics=["t"]) as one, Broker(topics=["t"]) as other:
+        assert one.bootstrap != other.bootstrap
+        one.produce("t", ["only here"])
+        assert other.records("t") == []
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS.values(), ids=LOOPS)
+def test_brokers_that_come_and_go_leave_nothing_behind(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    live_once(loop_factory)
+    before = footprint()
+    for _ in range(ROUNDS):
+        live_once(loop_factory)
+    assert footprint() == before
+
+
+def live_once(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    with Broker(topics={"t": 3}, loop_factory=loop_factory) as kafka:
+        kafka.produce("t", [os.urandom(100_000)] * 3)
+        assert len(kafka.records("t")) == 3
+        directory = kafka.directory
+    assert not directory.exists()
+
+
+def footprint() -> tuple[int, int, int]:
+    """Threads, open files, maps of segment files."""
+    maps = Path("/proc/self/maps").read_text()
+    return (
+        threading.active_count(),
+        len(list(Path("/proc/self/fd").iterdir())),
+        maps.count("pykbroker-"),
+    )
+
+
+def test_a_broker_that_is_never_stopped_does_not_keep_its_process(tmp_path: Path) -> None:
+    script = tmp_path / "forgetful.py"
+    script.write_text(
+        "import pykbroker\n"
+        "kafka = pykbroker.Broker(topics=['t'])\n"
+        "kafka.start()\n"
+        "print(kafka.directory)\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert ended.stderr == ""
+    assert not Path(ended.stdout.strip()).exists()
+
+
+def test_a_start_is_a_matter_of_milliseconds() -> None:
+    durations = []
+    for _ in range(5):
+        kafka = Broker(topics={"trucks": 10})
+        began = time.process_time()
+        kafka.start()
+        durations.append(time.process_time() - began)
+        kafka.stop()
+    assert min(durations) < START_SECONDS_MAX
+
+
+@pytest.mark.parametrize(
+    ("kafka", "reason"),
+    [
+        (lambda: Broker(config={"log.retention.msec": 1}), "did you mean log.retention.ms"),
+        (lambda: Broker(config={"num.partitions": 0}), "num.partitions"),
+        (lambda: Broker(topics={"no blanks": 1}), "topic no blanks: "),
+        (lambda: Broker(topics={"t": 0}), "topic t: "),
+        (lambda: Broker(topics={"t": Topic(config={"retention.ms": "soon"})}), "topic t: "),
+        (lambda: Broker(data="/proc/nowhere"), "/proc/nowhere cannot be used"),
+    ],
+)
+def test_what_cannot_start_says_why_in_one_line(kafka: Callable[[], Broker], reason: str) -> None:
+    before = threading.active_count()
+    with pytest.raises(CannotStart) as refusal:
+        kafka().start()
+    assert reason in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert threading.active_count() == before
+
+
+def test_a_directory_has_one_broker_at_a_time(tmp_path: Path) -> None:
+    with Broker(data=tmp_path), pytest.raises(CannotStart, match="in use by another broker"):
+        Broker(data=tmp_path).start()
+
+
+def test_data_in_a_directory_of_the_callers_is_there_again(tmp_path: Path) -> None:
+    with Broker(topics=["t"], data=tmp_path) as kafka:
+        kafka.produce("t", ["kept"])
+    with Broker(topics=["t"], data=tmp_path) as kafka:
+        assert [it.text for it in kafka.records("t")] == ["kept"]
+
+
+def test_a_broker_that_does_not_run_says_so() -> None:
+    kafka = Broker(topics=["t"])
+    with pytest.raises(NotRunning):
+        _ = kafka.bootstrap
+    with kafka:
+        pass
+    with pytest.raises(NotRunning):
+        kafka.records("t")
+
+
+def test_a_stopped_broker_starts_anew_and_empty() -> None:
+    kafka = Broker(topics=["t"])
+    for _ in range(2):
+        with kafka:
+            assert kafka.produce("t", ["a"]) == len(kafka.records("t")) == 1
+
+
+def test_topics_are_made_with_their_properties_while_it_runs() -> None:
+    with Broker() as kafka:
+        kafka.create_topics({"t": Topic(3, config={"retention.ms": 1000})})
+        kafka.produce("t", ["x"], partition=2)
+        assert kafka.records("t")[0].partition == 2
+        with pytest.raises(TopicRefused, match="already exists"):
+            kafka.create_topics(["t"])
+
+
+def test_the_package_alone_imports_no_broker() -> None:
+
+    program = "import pykbroker, sys; print(sorted(it for it in sys.modules if 'pykb' in it))"
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.strip() == "['pykbroker']"
+    assert set(pykbroker.__all__) <= set(dir(pykbroker))
+    with pytest.raises(AttributeError, match="Brokre"):
+        _ = pykbroker.Brokre
+
+
+def test_a_broker_that_runs_is_not_started_again() -> None:
+    with Broker("t") as kafka:
+        with pytest.raises(CannotStart, match="is running already"):
+            kafka.start()
+        kafka.produce("t", ["still there"])
+
+
+def test_listeners_of_the_callers_keep_their_port_when_the_broker_restarts() -> None:
+    listeners = "INSIDE://localhost:0,OUTSIDE://127.0.0.1:0"
+    protocols = "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"
+    config = {
+        "listeners": listeners,
+        "listener.security.protocol.map": protocols,
+        "inter.broker.listener.name": "INSIDE",
+    }
+    with Broker(["t"], config) as kafka:
+        address = kafka.bootstrap
+        assert address.startswith("localhost:")
+        kafka.restart()
+        assert kafka.bootstrap == address
+
+
+def test_a_loop_that_cannot_be_made_is_told() -> None:
+    def no_loop() -> asyncio.AbstractEventLoop:
+        raise OSError("too many open files")
+
+    kafka = Broker(loop_factory=no_loop)
+    with pytest.raises(OSError, match="too many open files"):
+        kafka.start()
+    kafka.stop()

@@ -1,0 +1,443 @@
+"""The control port over real sockets, asked by this test, by curl and by our own command."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.broker_process import BrokerProcess
+from pykbroker.cli.main import main
+from pykbroker.testing.control.fault_words import FAULT_WORDS, parameters_of
+from pykbroker.testing.control.http import BODY_BYTES_MAX, HEAD_BYTES_MAX
+from pykbroker.testing.faults import Faults
+
+SECONDS = 60
+
+
+class Served:
+    """One broker with a control port, in a process of its own."""
+
+    def __init__(self, node: BrokerProcess) -> None:
+        self.bootstrap = node.bootstrap
+        self.control = node.ready_line.partition("control=")[2].split()[0]
+        self.port = int(self.control.rpartition(":")[2])
+
+    def ask(self, method: str, path: str, document: Any = None) -> tuple[int, Any]:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        body = None if document is None else json.dumps(document)
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        found = json.loads(answer.read())
+        connection.close()
+        return answer.status, found
+
+    def ask_raw(self, request: bytes) -> bytes:
+        """All that comes back until the port closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS) as connection:
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while part := connection.recv(65536):
+                answer += part
+            return answer
+
+
+@pytest.fixture(scope="module")
+def _served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    data = tmp_path_factory.mktemp("control") / "data"
+    arguments = ("--control", "127.0.0.1:0", "--topic", "trucks:2")
+    with BrokerProcess(data, arguments=arguments) as node:
+        yield Served(node)
+
+
+@pytest.fixture
+def served(_served: Served) -> Served:
+    """As after its start."""
+    assert _served.ask("POST", "/reset")[0] == 200
+    return _served
+
+
+@pytest.fixture
+def command(served: Served, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    def run(*words: str) -> tuple[int, str]:
+        exit_code = main(["control", *words, "--control", served.control])
+        captured = capsys.readouterr()
+        return exit_code, captured.out + captured.err
+
+    return run
+
+
+def producer_of(served: Served) -> Any:
+    from confluent_kafka import Producer
+
+    settings = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10, "log_level": 0}
+    return Producer({"bootstrap.servers": served.bootstrap, "enable.idempotence": True, **settings})
+
+
+def produce(served: Served, value: str) -> None:
+    producer = producer_of(served)
+    producer.produce("trucks", value, partition=0)
+    assert producer.flush(SECONDS) == 0
+
+
+# --- faults
+
+
+def test_a_fault_strikes_a_stock_client_and_tells_how_often(served: Served) -> None:
+    asked = {"fault": "lose_answer", "api": "Produce", "topic": "trucks", "times": 1}
+    status, fault = served.ask("POST", "/faults", asked)
+    assert (status, fault["hits"], fault["is_due"]) == (201, 0, True)
+    produce(served, "once")
+    assert served.ask("GET", f"/faults/{fault['id']}")[1]["hits"] == 1
+    _, found = served.ask("GET", "/topics/trucks/records")
+    assert [it["value"] for it in found["records"]] == ["once"]
+
+
+def test_a_fault_that_met_nothing_is_told(served: Served) -> None:
+    fault = served.ask("POST", "/faults", {"fault": "drop", "api": "JoinGroup"})[1]
+    path = f"/faults/{fault['id']}"
+    status, refusal = served.ask("GET", f"{path}?hits=1&timeout_s=0.01")
+    assert status == 409
+    assert "struck 0 of 1 times" in refusal["error"]
+    assert served.ask("GET", "/faults/check")[0] == 409
+    assert served.ask("DELETE", path)[1]["hits"] == 0
+    assert served.ask("GET", path)[0] == 404
+    assert served.ask("GET", "/faults/check") == (200, [])
+
+
+def test_every_fault_of_the_python_surface_can_be_asked_for() -> None:
+    known = "refuse delay stall drop lose_answer cut_answer do_twice disk_full disk_error slow_disk"
+    assert set(known.split()) <= set(FAULT_WORDS)
+    assert not {"check", "clear", "that_strikes"} & set(FAULT_WORDS)
+    assert all(hasattr(Faults, word) for word in FAULT_WORDS)
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("refuse", ["api", "error", "topic", "partition", "client", "times"]),
+        ("delay", ["api", "seconds", "topic", "partition", "client", "times"]),
+        ("slow_disk", ["seconds", "topic", "times"]),
+    ],
+)
+def test_a_fault_takes_what_its_method_takes(word: str, names: list[str]) -> None:
+    assert list(parameters_of(word)) == names
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({}, "there is no fault None; there are "),
+        ({"fault": "refus"}, "there is no fault 'refus'; there are "),
+        ({"fault": ["drop"]}, "there is no fault ['drop']"),
+        ({"fault": "__init__"}, "there is no fault '__init__'"),
+        ({"fault": "clear"}, "there is no fault 'clear'"),
+        ({"fault": "drop", "api": "Nix"}, "there is no API 'Nix'"),
+        ({"fault": "drop", "topics": "a"}, "drop takes api, topic, partition, client, times"),
+        ({"fault": "drop", "times": -1}, "times: this is no whole number"),
+        ({"fault": "drop", "times": True}, "times: this is no whole number"),
+        ({"fault": "drop", "topic": 7}, "topic: this is no short text"),
+        ({"fault": "delay", "api": "FETCH"}, "delay() missing"),
+        ({"fault": "delay", "api": "FETCH", "seconds": "nan"}, "seconds: this is no number of"),
+        ({"fault": "delay", "api": "FETCH", "seconds": -1}, "seconds: this is no number of"),
+        ({"fault": "refuse", "api": "FETCH", "error": "OOPS"}, "there is no error 'OOPS'"),
+        ([], "the body is an object"),
+    ],
+    ids=repr,
+)
+def test_a_fault_that_makes_no_sense_is_refused(served: Served, asked: Any, complaint: str) -> None:
+    status, refusal = served.ask("POST", "/faults", asked)
+    assert status == 400
+    assert refusal["error"].startswith(complaint)
+    assert served.ask("GET", "/faults")[1] == []
+
+
+# --- time, and the whole broker
+
+
+def test_time_moves_and_records_grow_old(served: Served) -> None:
+    written = served.ask("POST", "/topics/trucks/records", {"rows": ["old"]})
+    assert written == (201, {"written": 1})
+    before = served.ask("GET", "/clock")[1]["now_ms"]
+    after = served.ask("POST", "/clock/advance", {"days": 8})[1]["now_ms"]
+    assert after - before >= 8 * 86_400_000
+    assert served.ask("GET", "/topics/trucks/records")[1]["count"] == 0
+
+
+def test_time_stands_and_runs_on(served: Served) -> None:
+    frozen = served.ask("POST", "/clock/freeze")[1]
+    assert frozen["stands"]
+    assert served.ask("GET", "/clock")[1]["now_ms"] == frozen["now_ms"]
+    assert not served.ask("POST", "/clock/run")[1]["stands"]
+
+
+@pytest.mark.parametrize(
+    "span", [{"days": -1}, {"days": "many"}, {"years": 1}, {"days": 1e300}, {"days": None}, [8]]
+)
+def test_a_clock_is_not_moved_by_nonsense(served: Served, span: Any) -> None:
+    assert served.ask("POST", "/clock/advance", span)[0] == 400
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+def test_what_was_written_is_there_after_a_new_start(served: Served, how: str) -> None:
+    produce(served, "kept")
+    assert served.ask("POST", f"/{how}")[1] == {"bootstrap": served.bootstrap, "is_up": True}
+    assert served.ask("GET", "/topics/trucks/records")[1]["count"] == 1
+    produce(served, "more")
+
+
+def test_connections_are_refused_in_an_outage(served: Served) -> None:
+    host, _, port = served.bootstrap.partition(":")
+    assert served.ask("POST", "/outage")[1]["is_up"] is False
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+    assert served.ask("GET", "/topics")[0] == 409
+    assert served.ask("POST", "/outage")[0] == 409
+    assert served.ask("DELETE", "/outage")[1]["is_up"] is True
+    assert served.ask("DELETE", "/outage")[0] == 409
+    produce(served, "here again")
+
+
+def test_a_reset_begins_with_other_topics(served: Served) -> None:
+    asked = {"ships": 3, "last": {"partitions": 2, "config": {"cleanup.policy": "compact"}}}
+    _, found = served.ask("POST", "/reset", {"topics": asked})
+    assert {it["name"]: len(it["partitions"]) for it in found} == {"ships": 3, "last": 2}
+    served.ask("POST", "/reset", {"topics": {"trucks": 2}})
+
+
+# --- looking and writing
+
+
+def test_records_are_written_and_looked_at_in_the_words_of_the_command_line(served: Served) -> None:
+    given = {
+        "key": "k",
+        "value_base64": "/w==",
+        "partition": 1,
+        "timestamp": 5,
+        "headers": [{"name": "h", "value": "1"}],
+    }
+    assert served.ask("POST", "/topics/trucks/records", {"records": [given]})[0] == 201
+    _, found = served.ask("GET", "/topics/trucks/records?partition=1")
+    assert found["records"] == [{"topic": "trucks", "offset": 0, **given}]
+    assert served.ask("GET", "/topics/trucks/records?max=0")[1] == {"count": 1, "records": []}
+
+
+def test_records_are_waited_for(served: Served) -> None:
+    produce(served, "first")
+    assert served.ask("GET", "/topics/trucks/records?count=1")[1]["count"] == 1
+    status, refusal = served.ask("GET", "/topics/trucks/records?count=2&timeout_s=0.01")
+    assert status == 409
+    assert "trucks has 1 of 2 records" in refusal["error"]
+
+
+def test_what_it_saw_is_told(served: Served) -> None:
+    produce(served, "first")
+    assert any("comes with" in it["text"] for it in served.ask("GET", "/timeline")[1])
+    assert "topic trucks (2 partitions): 0: 0..1" in served.ask("GET", "/story")[1]["story"]
+    assert served.ask("GET", "/groups/nobody/offsets") == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "document", "status"),
+    [
+        ("GET", "/nowhere", None, 404),
+        ("PUT", "/faults", None, 405),
+        ("GET", "/faults/seven", None, 404),
+        ("GET", "/topics/nix/records", None, 404),
+        ("GET", "/topics/trucks/records?partition=x", None, 400),
+        ("GET", "/topics/trucks/records?count=-1", None, 400),
+        ("POST", "/topics/trucks/records", {"records": [7]}, 400),
+        ("POST", "/topics/trucks/records", {"records": [{"value_base64": "?"}]}, 400),
+        ("POST", "/topics/trucks/records", {"records": [{"partition": 9}]}, 409),
+        ("POST", "/topics/trucks/records", {"rows": 7}, 400),
+        ("POST", "/topics", {"a b": 1}, 409),
+        ("POST", "/topics", {"a": "many"}, 400),
+        ("POST", "/topics", 7, 400),
+        ("POST", "/reset", {"topic": "x"}, 400),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    served: Served, method: str, path: str, document: Any, status: int
+) -> None:
+    found, refusal = served.ask(method, path, document)
+    assert (found, list(refusal)) == (status, ["error"])
+
+
+# --- hostile input
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"\x00\x00\x00\x17nonsense\r\n\r\n", 400),
+        (b"GET / SPDY/3\r\n\r\n", 400),
+        (b"GET nothing HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: other\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nA: " + b"a" * HEAD_BYTES_MAX + b"\r\n\r\n", 431),
+        (b"POST /reset HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"POST /reset HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1), 413),
+        (b"POST /reset HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 413),
+        (b"POST /reset HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (b"POST /reset HTTP/1.1\r\nContent-Length: 1\r\n\r\n{", 400),
+        (b"POST /reset HTTP/1.1\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000, 400),
+        (b"GET / HTTP/1.1\r\nOrigin: https://example.org\r\n\r\n", 403),
+        (b"GET / HTTP/1.1\r\nHost: example.org:80\r\n\r\n", 403),
+        (b"GET / HTTP/1.1\r\nHost: localhost:80\r\n\r\n", 200),
+        (b"GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", 200),
+        (b"GET /%ff%00/\xff?%zz HTTP/1.1\r\n\r\n", 404),
+    ],
+    ids=lambda it: repr(it[:40]) if isinstance(it, bytes) else str(it),
+)
+def test_whatever_comes_is_answered_and_the_port_lives_on(
+    served: Served, request_bytes: bytes, status: int
+) -> None:
+    assert served.ask_raw(request_bytes).startswith(b"HTTP/1.1 %d " % status)
+    assert served.ask("GET", "/")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "request_bytes", [b"", b"GET / HT", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"]
+)
+def test_who_goes_before_the_end_gets_no_answer(served: Served, request_bytes: bytes) -> None:
+    assert served.ask_raw(request_bytes) == b""
+
+
+# --- other programs
+
+
+def test_curl_asks_it(served: Served) -> None:
+    curl = shutil.which("curl")
+    if curl is None and not os.environ.get("CI"):
+        pytest.skip("curl is not installed")
+    assert curl, "curl is not installed"
+    asked = json.dumps({"rows": ["x" * 1_500_000]})  # so large that it asks for "100 Continue"
+    for options, code in (
+        (["-d", '{"fault": "drop", "api": "FETCH"}', f"{served.control}/faults"], 201),
+        (["-X", "DELETE", f"{served.control}/faults"], 200),
+        (["-d", "@-", f"{served.control}/topics/trucks/records"], 409),
+    ):
+        ran = subprocess.run(
+            [curl, "-s", "-o", os.devnull, "-w", "%{http_code}", *options],
+            input=asked,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=True,
+        )
+        assert int(ran.stdout) == code
+
+
+def test_the_command_adds_waits_for_and_removes_faults(
+    served: Served, command: Callable[..., tuple[int, str]]
+) -> None:
+    exit_code, out = command("faults", "add", "lose_answer", "PRODUCE", "topic=trucks", "--json")
+    (fault,) = json.loads(out)
+    assert exit_code == 0
+    waited = command("faults", "wait", str(fault["id"]), "--timeout", "0.01")
+    assert waited[0] == 1
+    assert waited[1].startswith("control faults wait: lose the answer (PRODUCE, topic trucks)")
+    assert command("faults", "check")[0] == 1
+    producer = producer_of(served)
+    producer.produce("trucks", "x", partition=0)
+    producer.poll(0)
+    assert command("faults", "wait", str(fault["id"]), "--timeout", "60")[0] == 0
+    assert command("faults", "check")[0] == 0
+    assert "lose the answer" in command("faults", "list")[1]
+    assert command("faults", "remove", str(fault["id"]))[0] == 0
+    assert producer.flush(SECONDS) == 0
+    assert command("faults", "remove", "--all") == (0, "ID  HITS  DUE  FAULT\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("faults", "kinds"), " api topic partition client times "),
+        (("clock", "show"), "+00:00\n"),
+        (("clock", "advance", "8d"), "+00:00\n"),
+        (("clock", "skew", "2h", "--back"), "+00:00\n"),
+        (("clock", "freeze"), "(it stands)\n"),
+        (("clock", "run"), "+00:00\n"),
+        (("state",), " serves\n"),
+        (("reset", "--topic", "trucks:2"), "trucks           2\n"),
+        (("restart",), " serves\n"),
+        (("crash",), " serves\n"),
+        (("timeline",), "topic trucks (2 partitions): empty\n"),
+    ],
+    ids=lambda it: " ".join(it) if isinstance(it, tuple) else "",
+)
+def test_the_command_says_what_it_did(
+    command: Callable[..., tuple[int, str]], words: tuple[str, ...], said: str
+) -> None:
+    exit_code, out = command(*words)
+    assert exit_code == 0, out
+    assert said in out
+
+
+def test_the_command_waits_for_records(
+    served: Served, command: Callable[..., tuple[int, str]]
+) -> None:
+    served.ask("POST", "/topics/trucks/records", {"rows": ["first"]})
+    assert json.loads(command("wait-for", "trucks")[1])["value"] == "first"
+    exit_code, out = command("wait-for", "trucks", "--count", "2", "--timeout", "0.01")
+    assert (exit_code, out.startswith("control wait-for trucks: trucks has 1 of 2")) == (1, True)
+
+
+def test_an_outage_is_begun_and_ended_by_the_command(
+    command: Callable[..., tuple[int, str]],
+) -> None:
+    assert command("outage", "begin")[1].endswith(" refuses connections\n")
+    assert command("outage", "begin")[0] == 1
+    assert command("outage", "end")[1].endswith(" serves\n")
+
+
+def test_a_wrong_word_is_wrong_usage(command: Callable[..., tuple[int, str]]) -> None:
+    exit_code, out = command("faults", "add", "refus")
+    assert exit_code == 2
+    assert out.startswith("control faults add: there is no fault 'refus'")
+
+
+def test_nobody_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        assert main(["control", "state", "--control", f"127.0.0.1:{port}"]) == 2
+    assert capsys.readouterr().err == f"control state: nobody listens at 127.0.0.1:{port}\n"
+
+
+# --- off, and not open to others
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.168.0.1:80", "example.org:1"])
+def test_only_this_machine_may_come_in(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--control", address])
+    assert ended.value.code == 2
+    assert "is not on this machine" in capsys.readouterr().err
+
+
+def test_nothing_of_it_is_loaded_by_a_broker_without_it(tmp_path: Path) -> None:
+    program = """
+import asyncio, sys
+from pykbroker.cli.command_line import read_command_line
+from pykbroker.cli import serve
+from pykbroker.settings import load_settings
+options = read_command_line(["serve", "--data", sys.argv[1], "--listen", "127.0.0.1:0"])
+async def start():
+    settings = load_settings(*serve.given_properties(options, sys.argv[1]))
+    broker = await serve.start_broker(options, settings)
+    await broker.stop()
+asyncio.run(start())
+sys.exit(any(it.startswith(("pykbroker.testing", "http")) for it in sys.modules))
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "data")]
+    assert subprocess.run(command, timeout=SECONDS, check=False).returncode == 0

@@ -1,0 +1,38 @@
+"""What is missing of an extra is told with what to do about it."""
+
+import subprocess
+import sys
+
+import pytest
+
+WITHOUT = "import sys; sys.modules[{module!r}] = None\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "program", "extra"),
+    [
+        ("pyarrow", "from pykbroker import Broker\nwith Broker(['t']) as k: k.arrow('t')", "arrow"),
+        ("testcontainers", "import pykbroker.testing.containers", "containers"),
+    ],
+)
+def test_a_missing_package_is_told_with_its_extra(module: str, program: str, extra: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(module=module) + program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.stderr.splitlines()[-1].endswith(f"is missing: pip install pykbroker[{extra}]")
+
+
+def test_the_tools_for_tests_load_nothing_heavy() -> None:
+    program = (
+        "import sys, pykbroker.testing, pykbroker.testing.embedded\n"
+        "print([it for it in ('pyarrow', 'construct', 'pytest', 'testcontainers', 'numpy', "
+        "'pyspark', 'kafka', 'confluent_kafka', 'aiokafka') if it in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout == "[]\n"

@@ -1,0 +1,394 @@
+"""The broker fails as it is asked to, stock clients meet it, and what meets nobody is told."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from pykbroker import AsyncBroker, Broker
+from pykbroker.testing.asked_for import AskedFor, FaultMatchedNothing
+from pykbroker.testing.async_broker import NotRunning
+from pykbroker.testing.seeding import NotWritten
+
+
+@pytest.fixture
+def kafka() -> Iterator[Broker]:
+    with Broker(topics={"trucks": 2, "ships": 1}) as broker:
+        yield broker
+
+
+def texts(kafka: Broker, topic: str = "trucks") -> list[str]:
+    return [it.text for it in kafka.records(topic)]
+
+
+def kafka_python(kafka: Broker, **settings: Any) -> Any:
+    from kafka import KafkaProducer
+
+    return KafkaProducer(
+        bootstrap_servers=kafka.bootstrap,
+        **{"retry_backoff_ms": 10, "reconnect_backoff_ms": 10, **settings},
+    )
+
+
+def librdkafka(kafka: Broker, **settings: Any) -> Any:
+    from confluent_kafka import Producer
+
+    return Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "reconnect.backoff.ms": 10,
+            "retry.backoff.ms": 10,
+            "log_level": 0,
+            **settings,
+        }
+    )
+
+
+def test_an_error_that_passes_is_tried_again(kafka: Broker) -> None:
+    producer = kafka_python(kafka)
+    with kafka.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER", topic="trucks", times=2) as fault:
+        producer.send("trucks", b"a", partition=0).get(10)
+    producer.close()
+    assert fault.hits == 2
+    assert texts(kafka) == ["a"]
+    assert kafka.story().count("trucks-0 NOT_LEADER_OR_FOLLOWER") == 2
+
+
+def test_an_error_that_is_final_reaches_the_caller(kafka: Broker) -> None:
+    from kafka.errors import TopicAuthorizationFailedError
+
+    producer = kafka_python(kafka, enable_idempotence=False)
+    with (
+        kafka.faults.refuse("produce", "TOPIC_AUTHORIZATION_FAILED"),
+        pytest.raises(TopicAuthorizationFailedError),
+    ):
+        producer.send("trucks", b"a").get(10)
+    producer.send("trucks", b"b").get(10)
+    producer.close()
+    assert texts(kafka) == ["b"]
+
+
+def test_other_partitions_of_the_same_request_are_served(kafka: Broker) -> None:
+    from kafka.errors import KafkaError
+
+    producer = kafka_python(kafka, linger_ms=100, retries=0, enable_idempotence=False)
+    producer.partitions_for("trucks")
+    with kafka.faults.refuse("PRODUCE", "MESSAGE_TOO_LARGE", topic="trucks", partition=1):
+        sent = [producer.send("trucks", b"%d" % it, partition=it) for it in (0, 1)]
+        sent[0].get(10)
+        with pytest.raises(KafkaError):
+            sent[1].get(10)
+    producer.close()
+    assert texts(kafka) == ["0"]
+
+
+def test_a_client_is_picked_by_its_id(kafka: Broker) -> None:
+    first, second = (librdkafka(kafka, **{"client.id": it}) for it in ("first", "second"))
+    with kafka.faults.refuse("PRODUCE", "POLICY_VIOLATION", client="first") as fault:
+        for producer, value in ((first, "1"), (second, "2")):
+            producer.produce("ships", value)
+            producer.flush(10)
+    assert fault.hits == 1
+    assert texts(kafka, "ships") == ["2"]
+
+
+def test_a_reader_is_told_an_error_and_reads_on_after_it(kafka: Broker) -> None:
+    from kafka import KafkaConsumer
+
+    kafka.produce("trucks", ["a"])
+    consumer = KafkaConsumer(
+        "trucks",
+        bootstrap_servers=kafka.bootstrap,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=10_000,
+        retry_backoff_ms=10,
+    )
+    with kafka.faults.refuse("FETCH", "NOT_LEADER_OR_FOLLOWER", topic="trucks", times=2) as fault:
+        assert next(consumer).value == b"a"
+    consumer.close()
+    assert fault.hits == 2
+
+
+def test_metadata_is_refused_for_one_topic(kafka: Broker) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    with kafka.faults.refuse("METADATA", "LEADER_NOT_AVAILABLE", topic="trucks"):
+        found = admin.list_topics(timeout=10).topics
+    assert found["trucks"].error is not None
+    assert found["ships"].error is None
+
+
+def test_a_group_meets_a_coordinator_that_moves(kafka: Broker) -> None:
+    from kafka import KafkaConsumer
+
+    kafka.produce("trucks", ["a"])
+    with kafka.faults.refuse("JoinGroup", "NOT_COORDINATOR", times=1) as fault:
+        consumer = KafkaConsumer(
+            "trucks",
+            bootstrap_servers=kafka.bootstrap,
+            group_id="readers",
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=10_000,
+            retry_backoff_ms=10,
+        )
+        assert next(consumer).value == b"a"
+        consumer.close()
+    assert fault.hits == 1
+
+
+def test_a_lost_answer_makes_no_duplicate_of_an_idempotent_producer(kafka: Broker) -> None:
+    producer = librdkafka(kafka, **{"enable.idempotence": True})
+    with kafka.faults.lose_answer("PRODUCE", topic="ships", times=1) as fault:
+        producer.produce("ships", b"once")
+        producer.flush(10)
+    assert fault.hits == 1
+    assert texts(kafka, "ships") == ["once"]
+
+
+def test_a_lost_answer_makes_a_duplicate_of_any_other(kafka: Broker) -> None:
+    producer = librdkafka(kafka, **{"enable.idempotence": False})
+    with kafka.faults.lose_answer("PRODUCE", times=1):
+        producer.produce("ships", b"twice")
+        producer.flush(10)
+    assert texts(kafka, "ships") == ["twice", "twice"]
+
+
+def test_half_an_answer_is_no_answer(kafka: Broker) -> None:
+    producer = librdkafka(kafka, **{"enable.idempotence": True})
+    with kafka.faults.cut_answer("PRODUCE", times=1):
+        producer.produce("ships", b"once")
+        producer.flush(10)
+    assert texts(kafka, "ships") == ["once"]
+
+
+def test_half_an_answer_is_half_of_its_bytes(kafka: Broker) -> None:
+    api_versions_v0 = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
+
+    def ask() -> bytes:
+        with socket.create_connection(("127.0.0.1", kafka.port), timeout=10) as peer:
+            peer.sendall(api_versions_v0)
+            peer.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: peer.recv(65536), b""))
+
+    whole = ask()
+    with kafka.faults.cut_answer("ApiVersions"):
+        half = ask()
+    assert len(half) == len(whole) // 2
+    assert half[:4] == whole[:4]
+
+
+def test_a_dropped_request_is_not_carried_out(kafka: Broker) -> None:
+    producer = librdkafka(kafka, **{"enable.idempotence": False})
+    with kafka.faults.drop("PRODUCE", times=2) as fault:
+        producer.produce("ships", b"once")
+        producer.flush(10)
+    assert fault.hits == 2
+    assert texts(kafka, "ships") == ["once"]
+
+
+def test_a_late_answer_is_late(kafka: Broker) -> None:
+    producer = kafka_python(kafka)
+    producer.partitions_for("ships")
+    with kafka.faults.delay("PRODUCE", 0.3, topic="ships", times=1):
+        began = time.monotonic()
+        sent = producer.send("ships", b"a")
+        assert [it.text for it in kafka.wait_for("ships", count=1)] == ["a"]
+        assert not sent.is_done
+        sent.get(10)
+        assert time.monotonic() - began >= 0.3
+    producer.close()
+
+
+def test_a_stalled_answer_comes_when_the_fault_ends(kafka: Broker) -> None:
+    producer = kafka_python(kafka)
+    with kafka.faults.stall("PRODUCE"):
+        sent = producer.send("ships", b"a")
+        kafka.wait_for("ships", count=1)
+        time.sleep(0.1)
+        assert not sent.is_done
+    sent.get(10)
+    producer.close()
+
+
+def test_a_request_that_is_done_twice_is_seen_twice(kafka: Broker) -> None:
+    producer = librdkafka(kafka, **{"enable.idempotence": False})
+    with kafka.faults.do_twice("PRODUCE"):
+        producer.produce("ships", b"a")
+        producer.flush(10)
+    assert texts(kafka, "ships") == ["a", "a"]
+
+
+def test_a_fault_that_meets_nothing_fails_its_test(kafka: Broker) -> None:
+    with (
+        pytest.raises(FaultMatchedNothing) as failure,
+        kafka.faults.drop("PRODUCE", topic="trucks", partition=7),
+    ):
+        librdkafka(kafka).list_topics(timeout=10)
+    assert str(failure.value) == (
+        "this fault met nothing that it was meant for: "
+        "drop the connection (PRODUCE, topic trucks, partition 7)"
+    )
+
+
+def test_what_fails_in_the_block_is_not_hidden_by_the_fault(kafka: Broker) -> None:
+    with pytest.raises(ZeroDivisionError), kafka.faults.drop("PRODUCE"):
+        _ = 1 / 0
+
+
+def test_a_reset_ends_all_faults(kafka: Broker) -> None:
+    kafka.faults.drop(None)
+    kafka.reset()
+    assert librdkafka(kafka).list_topics(timeout=10).topics
+
+
+def test_a_stop_waits_for_no_stalled_answer() -> None:
+    with Broker(topics=["t"]) as kafka:
+        kafka.faults.stall(None)
+        client = threading.Thread(target=ask_in_vain, args=(kafka.bootstrap,))
+        client.start()
+        time.sleep(0.1)
+        began = time.monotonic()
+    assert time.monotonic() - began < 3
+    client.join()
+
+
+def ask_in_vain(bootstrap: str) -> None:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    with suppress(KafkaException):
+        AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=1)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda it: it.drop("PRODUCES"), "there is no API 'PRODUCES'; there are PRODUCE, FETCH"),
+        (lambda it: it.refuse("PRODUCE", "OOPS"), "there is no error 'OOPS'; there are UNKNOWN_"),
+    ],
+)
+def test_a_mistyped_name_is_told(kafka: Broker, ask: Callable[[Any], AskedFor], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ask(kafka.faults)
+
+
+async def test_an_asynchronous_broker_fails_as_well() -> None:
+    from aiokafka import AIOKafkaProducer
+
+    async with AsyncBroker(["t"]) as kafka:
+        async with AIOKafkaProducer(
+            bootstrap_servers=kafka.bootstrap, retry_backoff_ms=10
+        ) as producer:
+            with kafka.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER", times=1) as fault:
+                await producer.send_and_wait("t", b"a")
+        await asyncio.sleep(0)
+        assert fault.hits == 1
+        assert [it.text for it in kafka.records("t")] == ["a"]
+
+
+# --- the disk
+
+
+def test_a_full_disk_is_tried_again_until_there_is_room(kafka: Broker) -> None:
+    producer = kafka_python(kafka, retries=1000)
+    with kafka.faults.disk_full(topic="ships", times=2) as fault:
+        producer.send("ships", b"a").get(10)
+    producer.close()
+    assert fault.hits == 2
+    assert texts(kafka, "ships") == ["a"]
+    assert kafka.story().count("ships-0 KAFKA_STORAGE_ERROR") == 2
+
+
+def test_a_broken_disk_concerns_only_the_topic_that_lies_there(kafka: Broker) -> None:
+    with kafka.faults.disk_error(topic="ships"):
+        kafka.produce("trucks", ["a"])
+        with pytest.raises(NotWritten, match="ships-0: KAFKA_STORAGE_ERROR"):
+            kafka.produce("ships", ["a"])
+    kafka.produce("ships", ["b"])
+    assert texts(kafka, "ships") == ["b"]
+
+
+def test_a_slow_disk_takes_its_time(kafka: Broker) -> None:
+    began = time.monotonic()
+    with kafka.faults.slow_disk(0.1, topic="ships"):
+        kafka.produce("ships", ["a"])
+    assert time.monotonic() - began >= 0.1
+
+
+def test_a_disk_that_nobody_writes_to_cannot_fail(kafka: Broker) -> None:
+    with (
+        pytest.raises(FaultMatchedNothing, match=r"the disk is full \(topic ships\)"),
+        kafka.faults.disk_full(topic="ships"),
+    ):
+        kafka.produce("trucks", ["a"])
+
+
+# --- the process
+
+
+@pytest.mark.parametrize("end", [Broker.restart, Broker.crash])
+def test_records_groups_and_topics_outlive_the_process(
+    kafka: Broker, end: Callable[[Broker], None]
+) -> None:
+    from confluent_kafka import Consumer
+
+    kafka.create_topics(["late"])
+    kafka.produce("ships", ["a", "b"])
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": "readers",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe(["ships"])
+    (found,) = consumer.consume(1, timeout=10)
+    consumer.commit(message=found, asynchronous=False)
+    address = kafka.bootstrap
+    end(kafka)
+    assert kafka.bootstrap == address
+    assert kafka.records("late") == []
+    assert texts(kafka, "ships") == ["a", "b"]
+    assert kafka.offsets("readers") == {("ships", 0): 1}
+    consumer.close()
+
+
+def test_a_producer_does_not_notice_a_crash(kafka: Broker) -> None:
+    producer = librdkafka(kafka, **{"enable.idempotence": True})
+    for number in range(30):
+        producer.produce("ships", str(number))
+        producer.flush(10)
+        if number % 10 == 5:
+            kafka.crash()
+    assert texts(kafka, "ships") == [str(it) for it in range(30)]
+
+
+def test_nobody_gets_in_during_an_outage(kafka: Broker) -> None:
+    producer = librdkafka(kafka, **{"enable.idempotence": True, "reconnect.backoff.max.ms": 50})
+    producer.produce("ships", b"before")
+    producer.flush(10)
+    with kafka.outage():
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", kafka.port))
+        producer.produce("ships", b"meanwhile")
+        assert producer.flush(0.2) == 1
+        with pytest.raises(NotRunning):
+            kafka.records("ships")
+    assert producer.flush(20) == 0
+    assert texts(kafka, "ships") == ["before", "meanwhile"]
+
+
+async def test_an_outage_ends_in_the_callers_loop_as_well() -> None:
+    async with AsyncBroker(["t"]) as kafka:
+        kafka.produce("t", ["a"])
+        async with kafka.outage():
+            assert kafka.bootstrap == f"127.0.0.1:{kafka.port}"
+        assert [it.text for it in kafka.records("t")] == ["a"]

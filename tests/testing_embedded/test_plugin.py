@@ -1,0 +1,238 @@
+"""The pytest plugin, used as a project would use it: in a pytest of its own."""
+
+import textwrap
+from typing import Protocol
+
+import pytest
+
+from pykbroker import Broker
+
+pytest_plugins = ["pytester"]
+
+PLUGIN = ("-p", "pykbroker.testing.plugin", "-p", "no:cacheprovider")
+
+
+class Run(Protocol):
+    """Runs a test module in a process of its own."""
+
+    def __call__(self, source: str, *options: str) -> pytest.RunResult: ...
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Run:
+    def run_module(source: str, *options: str) -> pytest.RunResult:
+        pytester.makepyfile(textwrap.dedent(source))
+        return pytester.runpytest_subprocess(*PLUGIN, *options)
+
+    return run_module
+
+
+CLEAN_EACH_TIME = """
+    import pytest
+    from pykbroker import Broker, Topic
+
+    pytestmark = pytest.mark.kafka(topics={"trucks": 3})
+
+    @pytest.mark.parametrize("time", range(5))
+    def test_nothing_is_left_of_the_last_test(kafka: Broker, kafka_broker: Broker, time: int):
+        assert kafka is kafka_broker
+        assert kafka.records("trucks") == []
+        kafka.produce("trucks", ["a", "b", "c", "d"])
+        assert [it.partition for it in kafka.records("trucks")] == [0, 0, 1, 2]
+
+    @pytest.mark.kafka(["more"])
+    def test_markers_add_up(kafka: Broker):
+        kafka.produce("more", [b"a"])
+        kafka.produce("trucks", [b"a"])
+
+    @pytest.mark.kafka(topics={"only": Topic(2, config={"retention.ms": 1})})
+    def test_topics_have_properties(kafka: Broker):
+        kafka.produce("only", [b"a"], partition=1)
+
+    @pytest.mark.kafka(config={"message.max.bytes": 1000})
+    def test_properties_make_a_broker_of_its_own(kafka: Broker, kafka_broker: Broker):
+        assert kafka is not kafka_broker
+        with pytest.raises(Exception, match="MESSAGE_TOO_LARGE"):
+            kafka.produce("trucks", [bytes(2000)])
+"""
+
+
+AS_AN_OLDER_ONE = """
+    import pytest
+    from kafka import KafkaAdminClient
+    from pykbroker import Broker
+
+    pytestmark = pytest.mark.kafka(topics=["trucks"])
+
+    @pytest.mark.kafka(as_version="2.8")
+    def test_a_client_meets_an_older_broker(kafka: Broker, kafka_broker: Broker):
+        assert kafka is not kafka_broker
+        admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+        fetch = 1
+        assert admin.api_versions()[fetch] == (4, 12)
+        admin.close()
+
+    def test_others_do_not(kafka: Broker, kafka_broker: Broker):
+        assert kafka is kafka_broker
+"""
+
+
+def test_a_test_may_have_a_broker_of_another_version(run: Run) -> None:
+    run(AS_AN_OLDER_ONE).assert_outcomes(passed=2)
+
+
+def test_every_test_has_a_clean_broker(run: Run) -> None:
+    run(CLEAN_EACH_TIME).assert_outcomes(passed=8)
+
+
+def test_workers_of_xdist_have_brokers_of_their_own(run: Run) -> None:
+    run(CLEAN_EACH_TIME, "-n", "2").assert_outcomes(passed=8)
+
+
+def test_the_sessions_broker_has_the_properties_of_the_project(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_config():
+            return {"message.max.bytes": 1000}
+        """
+    )
+    run(
+        """
+        import pytest
+
+        @pytest.mark.kafka(["t"])
+        def test_it_is_small(kafka):
+            with pytest.raises(Exception, match="MESSAGE_TOO_LARGE"):
+                kafka.produce("t", [bytes(2000)])
+        """
+    ).assert_outcomes(passed=1)
+
+
+def test_tests_may_be_asynchronous(run: Run) -> None:
+    run(
+        """
+        import pytest
+        from aiokafka import AIOKafkaProducer
+
+        @pytest.mark.asyncio
+        @pytest.mark.kafka(["t"])
+        async def test_it(kafka):
+            async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+                await producer.send_and_wait("t", b"a")
+            assert [it.text for it in kafka.wait_for("t", count=1)] == ["a"]
+        """
+    ).assert_outcomes(passed=1)
+
+
+def test_a_failed_test_shows_what_the_broker_saw(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+        from kafka import KafkaConsumer
+
+        @pytest.mark.kafka(topics={"trucks": 2})
+        def test_that_fails(kafka):
+            kafka.produce("trucks", ["a", "b", "c"])
+            consumer = KafkaConsumer(
+                "trucks", bootstrap_servers=kafka.bootstrap, group_id="readers",
+                client_id="reader", auto_offset_reset="earliest",
+            )
+            assert consumer.poll(5000)
+            consumer.close()
+            assert False
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines_random(
+        [
+            r"-+ what the broker saw -+",
+            r" +\d+\.\d+ s  client 'reader' at 127.0.0.1:\d+ comes with kafka-python .*",
+            r" +\d+\.\d+ s  JoinGroup v\d+ of client 'reader' at .*: reader-.* MEMBER_ID_REQUIRED",
+            r" +\d+\.\d+ s  group readers rebalances after generation 0: reader-.* joins",
+            r" +\d+\.\d+ s  group readers rebalances after generation \d: reader-.* leaves .*",
+            r"topic trucks \(2 partitions\): 0: 0\.\.2, 1: 0\.\.1",
+            r"group readers: trucks-0 at \d of 2, trucks-1 at \d of 1",
+        ]
+    )
+
+
+def test_a_marker_with_a_word_it_does_not_know_is_an_error(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.kafka(topic="t")
+        def test_it(kafka): ...
+        """
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*unexpected keyword argument 'topic'*"])
+
+
+def test_a_comparison_that_fails_shows_the_records_that_differ(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+        from pykbroker.testing.matchers import a_record, in_any_order
+
+        @pytest.mark.kafka(["t"])
+        def test_in_order(kafka):
+            kafka.produce("t", ["a", "b"])
+            assert kafka.records("t") == [a_record("a"), a_record("c")]
+
+        @pytest.mark.kafka(["t"])
+        def test_in_any_order(kafka):
+            kafka.produce("t", ["a", "b"])
+            assert kafka.records("t") == in_any_order(["b", "c"])
+        """
+    )
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["E *as expected t-0@0: 'a'", "E *value is 'b', not 'c'"])
+    result.stdout.fnmatch_lines(["E *- missing     a_record('c')", "E *+ unexpected  t-0@0: 'a'"])
+
+
+def test_the_data_of_a_failed_test_is_kept_where_one_asks_for_it(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    kept = pytester.path / "kept"
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.kafka(["t"])
+        @pytest.mark.parametrize("outcome", [True, False])
+        def test_it(kafka, outcome):
+            kafka.produce("t", [str(outcome)])
+            assert outcome
+        """,
+        f"--kafka-keep-data={kept}",
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    (directory,) = kept.iterdir()
+    result.stdout.fnmatch_lines([f"its data is kept: pykbroker serve --data {directory}"])
+    assert directory.name.startswith("test_the_data_of_a_failed")
+    with Broker(data=directory) as kafka:
+        assert [it.text for it in kafka.records("t")] == ["False"]
+
+
+def test_a_fault_that_met_nothing_fails_the_test_that_asked_for_it(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.kafka(["t"])
+        def test_it(kafka):
+            kafka.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER")
+
+        def test_the_next_is_not_concerned(kafka): ...
+        """
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["E *this fault met nothing that it was meant for: answer NOT_LEADER_OR_FOLLOWER (PRODUCE)"]
+    )

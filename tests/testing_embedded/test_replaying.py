@@ -1,0 +1,367 @@
+"""A recorded session is played to clients, who notice nothing unless they do something else."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.apache import ApacheKafka
+from pykbroker import AsyncBroker, Broker, CannotStart
+from pykbroker.testing.async_broker import NotRunning
+from pykbroker.testing.own_loop import OwnLoop
+from pykbroker.testing.recording.proxy import Recorder
+from pykbroker.testing.replaying.difference import ReplayDiffers, differing_fields
+from pykbroker.testing.replaying.likeness import likeness
+from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
+from pykbroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+pytestmark = [
+    pytest.mark.usefixtures("sockets_left_open"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+
+SECONDS = 60
+COUNT = 5
+
+Program = Callable[..., list[bytes]]
+
+
+def rows(count: int = COUNT) -> list[tuple[bytes, bytes]]:
+    return [(b"truck-%d" % number, b"speed %d" % (10 * number)) for number in range(count)]
+
+
+def kafka_python(bootstrap: str, topic: str = "trucks", given: Any = None) -> list[bytes]:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    given = rows() if given is None else given
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for key, value in given:
+        producer.send(topic, key=key, value=value).get(SECONDS)
+    producer.close()
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id="depot",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=SECONDS * 1000,
+    )
+    # Else whether it leads its group before or after it knows the topic is up to its threads.
+    assert consumer.partitions_for_topic(topic)
+    found = [next(consumer).value for _ in given]
+    consumer.close()
+    return sorted(found)
+
+
+def librdkafka(bootstrap: str, topic: str = "trucks", given: Any = None) -> list[bytes]:
+    from confluent_kafka import Consumer, Producer
+
+    given = rows() if given is None else given
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    for key, value in given:
+        producer.produce(topic, key=key, value=value)
+    assert producer.flush(SECONDS) == 0
+    settings = {"group.id": "depot", "auto.offset.reset": "earliest", "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    consumer.subscribe([topic])
+    found = []
+    for _ in given:
+        message = consumer.poll(SECONDS)
+        assert message is not None
+        found.append(message.value() or b"")
+    consumer.close()
+    return sorted(found)
+
+
+def librdkafka_in_transactions(
+    bootstrap: str, topic: str = "trucks", given: Any = None
+) -> list[bytes]:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    given = rows() if given is None else given
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "t", "log_level": 0})
+    producer.init_transactions(SECONDS)
+    for is_meant in (True, False, True):
+        producer.begin_transaction()
+        for key, value in given:
+            producer.produce(topic, key=key, value=value if is_meant else b"never", partition=0)
+        producer.flush(SECONDS)
+        if is_meant:
+            producer.commit_transaction(SECONDS)
+        else:
+            producer.abort_transaction(SECONDS)
+    settings = {"group.id": "depot", "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    for _ in range(2 * len(given)):
+        message = consumer.poll(SECONDS)
+        assert message is not None
+        found.append(message.value() or b"")
+    consumer.close()
+    return found
+
+
+def aiokafka(bootstrap: str, topic: str = "trucks", given: Any = None) -> list[bytes]:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    given = rows() if given is None else given
+
+    async def main() -> list[bytes]:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+            for key, value in given:
+                await producer.send_and_wait(topic, key=key, value=value)
+        async with AIOKafkaConsumer(
+            topic, bootstrap_servers=bootstrap, group_id="depot", auto_offset_reset="earliest"
+        ) as consumer:
+            found = [(await consumer.getone()).value for _ in given]
+        return sorted(it or b"" for it in found)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, main()).result()
+
+
+PROGRAMS = (kafka_python, librdkafka, librdkafka_in_transactions, aiokafka)
+
+
+class Studio:
+    """Records programs against a broker; the recorder has a loop of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "session.jsonl"
+        self._loop = OwnLoop(asyncio.new_event_loop, "recorder")
+        self._loop.start()
+
+    def record(self, bootstrap: str, program: Program, *given: Any) -> list[bytes]:
+        host, _, port = bootstrap.partition(":")
+        recorder = Recorder(self.file, [(host, int(port))], "127.0.0.1", 0)
+        self._loop.run(recorder.open())
+        try:
+            return program(recorder.bootstrap, *given)
+        finally:
+            self._loop.run(recorder.close())
+
+    def close(self) -> None:
+        self._loop.stop()
+
+
+@pytest.fixture
+def studio(tmp_path: Path) -> Iterator[Studio]:
+    studio = Studio(tmp_path)
+    yield studio
+    studio.close()
+
+
+@pytest.fixture
+def recorded(studio: Studio) -> Callable[..., list[bytes]]:
+    def record(program: Program, *given: Any) -> list[bytes]:
+        with Broker(topics={"trucks": 2}) as kafka:
+            return studio.record(kafka.bootstrap, program, *given)
+
+    return record
+
+
+# --- clients that do the same
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_meets_what_it_met_when_it_was_recorded(
+    recorded: Callable[..., list[bytes]], studio: Studio, program: Program
+) -> None:
+    found = recorded(program)
+    for _ in range(2):
+        with Broker(replay=studio.file) as kafka:
+            assert program(kafka.bootstrap) == found
+            assert kafka.replay.differences == []
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_session_with_apache_kafka_is_played_back(
+    apache: ApacheKafka, studio: Studio, program: Program
+) -> None:
+    topic = f"replayed-{program.__name__}"
+    command = ["-m", "pykbroker", "topics", "create", topic, "--partitions", "2"]
+    subprocess.run(
+        [sys.executable, *command, "--bootstrap", apache.bootstrap], check=True, timeout=SECONDS
+    )
+    found = studio.record(apache.bootstrap, program, topic)
+    with Broker(replay=studio.file) as kafka:
+        assert program(kafka.bootstrap, topic) == found
+
+
+def test_records_may_be_gathered_in_other_batches(
+    recorded: Callable[..., list[bytes]], studio: Studio
+) -> None:
+    from confluent_kafka import Producer
+
+    recorded(librdkafka)
+    with Broker(replay=studio.file) as kafka:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": "gzip"})
+        for key, value in rows():
+            producer.produce("trucks", key=key, value=value)
+            assert producer.flush(SECONDS) == 0
+        assert kafka.replay.differences == []
+        kafka.replay.check()
+
+
+def test_records_without_keys_may_go_to_other_partitions(
+    recorded: Callable[..., list[bytes]], studio: Studio
+) -> None:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    def spread(bootstrap: str, partitions: list[int]) -> list[bytes]:
+        producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        for number, partition in enumerate(partitions):
+            producer.produce("trucks", value=b"%d" % number, partition=partition)
+        assert producer.flush(SECONDS) == 0
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
+        consumer.assign([TopicPartition("trucks", it, 0) for it in (0, 1)])
+        found = [consumer.poll(SECONDS) for _ in partitions]
+        consumer.close()
+        return sorted(it.value() or b"" for it in found if it is not None)
+
+    found = recorded(spread, [0, 1, 0, 1, 0])
+    assert len(found) == 5
+    with Broker(replay=studio.file) as kafka:
+        assert spread(kafka.bootstrap, [1, 1, 1, 1, 1]) == found
+
+
+async def test_it_plays_in_the_callers_loop(
+    recorded: Callable[..., list[bytes]], studio: Studio
+) -> None:
+    found = await asyncio.to_thread(recorded, aiokafka)
+    async with AsyncBroker(replay=studio.file) as kafka:
+        assert await asyncio.to_thread(aiokafka, kafka.bootstrap) == found
+
+
+# --- clients that do something else
+
+
+def test_another_record_is_shown_beside_the_recorded_one(
+    recorded: Callable[..., list[bytes]], studio: Studio
+) -> None:
+    from confluent_kafka import Producer
+
+    def drive_too_fast() -> None:
+        with Broker(replay=studio.file) as kafka:
+            producer = Producer(
+                {"bootstrap.servers": kafka.bootstrap, "message.timeout.ms": 3000, "log_level": 0}
+            )
+            producer.produce("trucks", key=b"truck-0", value=b"too fast")
+            producer.flush(SECONDS)
+
+    recorded(librdkafka)
+    with pytest.raises(ReplayDiffers) as told:
+        drive_too_fast()
+    text = str(told.value)
+    assert "recorded key=b'truck-0' value=b'speed 0'" in text
+    assert "now      key=b'truck-0' value=b'too fast'" in text
+
+
+def test_what_did_not_come_is_missed(recorded: Callable[..., list[bytes]], studio: Studio) -> None:
+    recorded(kafka_python)
+    with (
+        pytest.raises(ReplayDiffers, match=r"records to trucks-\d did not come"),
+        Broker(replay=studio.file),
+    ):
+        pass
+
+
+def test_an_error_that_came_of_a_difference_is_told_of_it(
+    recorded: Callable[..., list[bytes]], studio: Studio
+) -> None:
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    def describe_the_cluster() -> None:
+        with Broker(replay=studio.file) as kafka:
+            admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap, request_timeout_ms=4000)
+            try:
+                admin.describe_cluster()
+            finally:
+                admin.close()
+
+    recorded(kafka_python)
+    with pytest.raises(KafkaError) as failed:
+        describe_the_cluster()
+    assert "no such request was recorded" in "".join(failed.value.__notes__)
+
+
+# --- what is alike
+
+
+def metadata(*names: str) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name=it) for it in names])
+
+
+def creation(timeout_ms: int, partitions: int = 1) -> CreateTopicsRequest:
+    topic = CreatableTopic(
+        name="a", num_partitions=partitions, replication_factor=1, assignments=(), configs=()
+    )
+    return CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+
+def software(version: str) -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name="app", client_software_version=version)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "version"),
+    [
+        (metadata("a", "b"), metadata("b", "a"), 12),
+        (creation(1000), creation(900), 7),
+        (software("1.0"), software("1.1"), 3),
+    ],
+)
+def test_times_and_orders_are_no_difference(one: Any, other: Any, version: int) -> None:
+    assert likeness(one, version) == likeness(other, version)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "version", "told"),
+    [
+        (metadata("a"), metadata("b"), 12, ("topics[0].name: recorded 'a', now 'b'",)),
+        (
+            creation(1, 1),
+            creation(1, 3),
+            7,
+            ("topics[0].num_partitions: recorded 1, now 3",),
+        ),
+    ],
+)
+def test_a_difference_is_told_field_by_field(
+    one: Any, other: Any, version: int, told: tuple[str, ...]
+) -> None:
+    assert differing_fields(likeness(one, version), likeness(other, version)) == told
+
+
+def test_a_row_more_or_less_is_told() -> None:
+    assert differing_fields({"a": [1, 2]}, {"a": [2]}) == ("a: recorded 1, now missing",)
+    assert differing_fields({"a": []}, {"a": [3]}) == ("a: now 3, not recorded",)
+
+
+# --- a broker that only plays
+
+
+def test_it_has_no_records_of_its_own(recorded: Callable[..., list[bytes]], studio: Studio) -> None:
+    recorded(kafka_python, "trucks", [])
+    with Broker(replay=studio.file) as kafka, pytest.raises(NotRunning, match="replays"):
+        kafka.records("trucks")
+
+
+def test_it_takes_nothing_else(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nothing else"):
+        Broker(topics=["trucks"], replay=tmp_path / "session.jsonl")
+
+
+def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "session.jsonl").write_text("nonsense\n")
+    for name in ("session.jsonl", "nothing.jsonl"):
+        with pytest.raises(CannotStart, match="nothing to replay"):
+            Broker(replay=tmp_path / name).start()

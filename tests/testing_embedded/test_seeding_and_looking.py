@@ -1,0 +1,134 @@
+"""Rows go in and records come out without a client, as a client would have it."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pykbroker import Broker, Row
+from pykbroker.testing.looking import TooFewRecords, UnknownTopic
+from pykbroker.testing.rows import Value
+from pykbroker.testing.seeding import NotWritten
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Broker]:
+    with Broker(topics={"wide": 3, "narrow": 1, "waited": 2, "keyed": 10}) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (b"\x00\xff", b"\x00\xff"),
+        ("köln", "köln".encode()),
+        ({"speed": 3, "at": "köln"}, '{"speed":3,"at":"köln"}'.encode()),
+        ([1, None], b"[1,null]"),
+        (7, b"7"),
+        (True, b"true"),
+        (None, None),
+    ],
+)
+def test_values_are_written_as_what_they_are(
+    kafka: Broker, value: Value, stored: bytes | None
+) -> None:
+    kafka.produce("narrow", [value])
+    assert kafka.records("narrow")[-1].value == stored
+
+
+def test_rows_without_a_key_go_round_the_partitions(kafka: Broker) -> None:
+    kafka.produce("wide", ["a", "b", "c", "d"])
+    found = [(it.partition, it.offset, it.text) for it in kafka.records("wide")]
+    assert found == [(0, 0, "a"), (0, 1, "d"), (1, 0, "b"), (2, 0, "c")]
+    assert [it.text for it in kafka.records("wide", partition=0)] == ["a", "d"]
+
+
+def test_keys_go_where_a_producer_puts_them(kafka: Broker) -> None:
+    from kafka import KafkaProducer
+
+    keys = [f"truck-{number}" for number in range(20)]
+    kafka.produce("keyed", [{"id": key} for key in keys], key="id")
+    seeded = {it.key: it.partition for it in kafka.records("keyed")}
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
+    sent = {key: producer.send("keyed", b"", key=key.encode()) for key in keys}
+    assert seeded == {key.encode(): it.get(10).partition for key, it in sent.items()}
+    producer.close()
+
+
+def test_a_row_says_everything_a_record_has(kafka: Broker) -> None:
+    row = Row("v", key="k", partition=1, headers={"h": "x", "none": None}, timestamp_ms=12)
+    kafka.produce("wide", [row])
+    record = kafka.records("wide")[-1 - len(kafka.records("wide", partition=2))]
+    assert (record.key, record.value, record.partition) == (b"k", b"v", 1)
+    assert record.headers == (("h", b"x"), ("none", None))
+    assert record.timestamp_ms == 12
+
+
+def test_a_key_may_be_computed(kafka: Broker) -> None:
+    kafka.produce("narrow", [{"a": 1}], key=lambda row: f"k{row['a']}")
+    assert kafka.records("narrow")[-1].key == b"k1"
+    with pytest.raises(TypeError, match="has no fields"):
+        kafka.produce("narrow", ["text"], key="a")
+
+
+def test_a_hundred_thousand_rows_are_many_batches(kafka: Broker) -> None:
+    kafka.create_topics(["many"])
+    count = kafka.produce("many", (str(number) for number in range(100_000)))
+    found = kafka.records("many")
+    assert count == len(found) == 100_000
+    assert [it.offset for it in found] == list(range(100_000))
+
+
+def test_what_the_broker_refuses_is_told(kafka: Broker) -> None:
+    with pytest.raises(NotWritten, match="narrow-0: MESSAGE_TOO_LARGE"):
+        kafka.produce("narrow", [bytes(2_000_000)])
+    with pytest.raises(NotWritten, match="narrow has no partition 1"):
+        kafka.produce("narrow", ["a"], partition=1)
+    with pytest.raises(UnknownTopic, match=r"no topic 'tricks'; topics: .*wide"):
+        kafka.records("tricks")
+
+
+def test_who_waits_is_woken_by_the_last_record(kafka: Broker) -> None:
+    def write_one_by_one() -> None:
+        for number in range(4):
+            kafka.produce("waited", [str(number)], partition=number % 2)
+            time.sleep(0.01)
+
+    writing = threading.Thread(target=write_one_by_one)
+    writing.start()
+    found = kafka.wait_for("waited", count=4)
+    writing.join()
+    assert [it.text for it in found] == ["0", "2", "1", "3"]
+
+
+def test_who_waits_in_vain_sees_what_came_instead(kafka: Broker) -> None:
+    kafka.create_topics(["slow"])
+    kafka.produce("slow", [Row("v", key="k")])
+    with pytest.raises(TooFewRecords) as failure:
+        kafka.wait_for("slow", count=2, timeout_seconds=0.05)
+    assert str(failure.value) == (
+        "slow has 1 of 2 records after 0.05 s\n  slow-0@0: key=b'k' value=b'v'"
+    )
+
+
+def test_records_that_were_deleted_are_not_seen(kafka: Broker) -> None:
+    from kafka import KafkaAdminClient, TopicPartition
+
+    kafka.create_topics(["cut"])
+    kafka.produce("cut", ["a", "b", "c"])
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    admin.delete_records({TopicPartition("cut", 0): 2})
+    admin.close()
+    assert [it.text for it in kafka.records("cut")] == ["c"]
+
+
+def test_offsets_of_a_group_that_never_was_are_none(kafka: Broker) -> None:
+    assert kafka.offsets("nobody") == {}
+
+
+@pytest.mark.parametrize("mistaken", ["text", b"bytes", {"a": "field"}])
+def test_a_single_value_is_not_taken_for_many(kafka: Broker, mistaken: Any) -> None:
+    with pytest.raises(TypeError, match="rows come in a list; is it "):
+        kafka.produce("narrow", mistaken)

@@ -1,0 +1,167 @@
+"""Time is moved, and everything that a broker does in that time is done."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pykbroker import AsyncBroker, Broker, Row, Topic
+from pykbroker.testing.time_travel import MovableClock
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture
+def kafka() -> Iterator[Broker]:
+    topics = {
+        "trucks": 1,
+        "places": Topic(config={"cleanup.policy": "compact", "segment.bytes": 1_048_576}),
+    }
+    with Broker(topics) as broker:
+        yield broker
+
+
+def test_the_clock_runs_ahead_by_what_it_was_moved(kafka: Broker) -> None:
+    before = kafka.clock.now
+    kafka.clock.advance(days=1, hours=2)
+    assert (kafka.clock.now - before).total_seconds() == pytest.approx(26 * 3600, abs=5)
+    kafka.produce("trucks", ["tomorrow"])
+    (record,) = kafka.records("trucks")
+    assert record.timestamp_ms == pytest.approx(time.time() * 1000 + 26 * 3600 * 1000, abs=5000)
+    with pytest.raises(ValueError, match="never back"):
+        kafka.clock.advance(days=-1)
+
+
+def test_records_outlive_seven_days_and_not_eight(kafka: Broker) -> None:
+    kafka.produce("trucks", ["old"])
+    kafka.clock.advance(days=6)
+    assert len(kafka.records("trucks")) == 1
+    kafka.clock.advance(days=2)
+    assert kafka.records("trucks") == []
+
+
+def test_compaction_keeps_the_latest_of_each_key(kafka: Broker) -> None:
+    rows = [Row(bytes(1000), key=f"truck-{number % 3}") for number in range(1500)]
+    kafka.produce("places", rows)
+    kafka.clock.advance(minutes=1)
+    keys = [it.key for it in kafka.records("places")]
+    assert len(keys) < len(rows)
+    assert set(keys) == {b"truck-0", b"truck-1", b"truck-2"}
+
+
+def test_a_silent_member_is_taken_out_of_its_group(kafka: Broker) -> None:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": "readers",
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 45_000,
+            "heartbeat.interval.ms": 40_000,
+        }
+    )
+    consumer.subscribe(["trucks"])
+    kafka.produce("trucks", ["a"])
+    try:
+        assert consumer.poll(10) is not None
+        kafka.clock.advance(seconds=46)
+        story = kafka.story()
+    finally:
+        consumer.close()
+    assert "readers rebalances after generation 1: no heartbeat came from rdkafka-" in story
+    assert "readers is empty at generation 2" in story
+
+
+def test_offsets_of_a_group_that_is_gone_expire(kafka: Broker) -> None:
+    from kafka import KafkaConsumer
+
+    kafka.produce("trucks", ["a"])
+    consumer = KafkaConsumer(
+        "trucks",
+        bootstrap_servers=kafka.bootstrap,
+        group_id="readers",
+        auto_offset_reset="earliest",
+    )
+    assert consumer.poll(5000)
+    consumer.close()
+    kafka.clock.advance(days=6)
+    assert kafka.offsets("readers")
+    kafka.clock.advance(days=2)
+    assert kafka.offsets("readers") == {}
+
+
+def test_a_transaction_that_nobody_ends_is_aborted(kafka: Broker) -> None:
+    from confluent_kafka import Producer
+
+    settings: dict[str, Any] = {
+        "bootstrap.servers": kafka.bootstrap,
+        "transactional.id": "payments",
+        "transaction.timeout.ms": 60_000,
+    }
+    producer = Producer(settings)
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("trucks", b"never")
+    producer.flush(10)
+    kafka.produce("trucks", ["behind it"])
+    assert kafka.records("trucks") == []
+    assert len(kafka.records("trucks", committed_only=False)) == 2
+    kafka.clock.advance(minutes=2)
+    assert [it.text for it in kafka.wait_for("trucks", count=1)] == ["behind it"]
+
+
+def test_a_clock_that_stands_lets_nothing_become_due(kafka: Broker) -> None:
+    kafka.clock.freeze()
+    before = kafka.clock.now_ms()
+    time.sleep(0.02)
+    assert kafka.clock.now_ms() == before
+    kafka.clock.advance(milliseconds=5)
+    assert kafka.clock.now_ms() == before + 5
+    kafka.clock.run()
+    time.sleep(0.02)
+    assert before + 5 < kafka.clock.now_ms() < before + 5000
+
+
+def test_a_reset_brings_back_the_present(kafka: Broker) -> None:
+    kafka.clock.advance(days=8)
+    kafka.clock.freeze()
+    kafka.reset()
+    assert kafka.clock.now_ms() == pytest.approx(time.time() * 1000, abs=5000)
+    kafka.produce("trucks", ["now"])
+    kafka.clock.advance(days=6)
+    assert len(kafka.records("trucks")) == 1
+
+
+def test_a_fork_is_as_far_ahead(kafka: Broker) -> None:
+    kafka.clock.advance(days=8)
+    with kafka.fork() as other:
+        assert other.clock.now_ms() - kafka.clock.now_ms() < DAY_MS
+
+
+async def test_an_asynchronous_broker_travels_too() -> None:
+    async with AsyncBroker(["trucks"]) as kafka:
+        kafka.produce("trucks", ["old"])
+        await kafka.clock.advance(days=8)
+        assert kafka.records("trucks") == []
+
+
+def test_time_is_moved_in_every_life_of_a_broker() -> None:
+    kafka = Broker(["trucks"])
+    for _ in range(2):
+        with kafka:
+            kafka.produce("trucks", ["old"])
+            kafka.clock.advance(days=8)
+            assert kafka.records("trucks") == []
+
+
+async def test_the_clock_passes_a_sleeper_that_has_just_been_cancelled() -> None:
+    clock = MovableClock()
+    sleeper = asyncio.create_task(clock.sleep(10))
+    await asyncio.sleep(0)
+    sleeper.cancel()
+    await clock.advance(seconds=11)
+    with pytest.raises(asyncio.CancelledError):
+        await sleeper

@@ -28,8 +28,8 @@ public final class ToolServer {
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
         PrintStream answers = System.out;
         // Set once: Scala and log4j keep the streams that they saw first.
-        System.setOut(new PrintStream(OUT, true));
-        System.setErr(new PrintStream(ERR, true));
+        System.setOut(unclosable(OUT));
+        System.setErr(unclosable(ERR));
         Exit.setExitProcedure((code, message) -> end(code));
         Exit.setHaltProcedure((code, message) -> end(code));
         for (String request = requests.readLine(); request != null; request = requests.readLine()) {
@@ -42,6 +42,16 @@ public final class ToolServer {
             answers.flush();
         }
         Runtime.getRuntime().halt(0); // a tool may have left threads behind
+    }
+
+    /** A tool may close the stream that it writes to, as if nobody came after it. */
+    private static PrintStream unclosable(OutputStream channel) {
+        return new PrintStream(channel, true) {
+            @Override
+            public void close() {
+                flush();
+            }
+        };
     }
 
     private static int run(String mainClass, String input, String[] arguments) {

@@ -46,6 +46,7 @@ _ASK_AND_ANSWER = frozenset(
         "share-groups",
         "storage",
         "streams-groups",
+        "streams-reset",
         "topics",
         "transactions",
     }

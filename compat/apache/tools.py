@@ -36,13 +36,16 @@ TOOLS = {
     "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "replica-verification": "org.apache.kafka.tools.ReplicaVerificationTool",
+    "share-consumer-perf": "org.apache.kafka.tools.ShareConsumerPerformance",
     "share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "storage": "kafka.tools.StorageTool",
     "streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
+    "streams-reset": "org.apache.kafka.tools.StreamsResetter",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
 TOOL_TIMEOUT_SECONDS = 120.0
 

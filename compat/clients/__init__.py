@@ -1,1 +1,1 @@
-"""Consumers of several libraries as programs, which can be watched, stopped and killed."""
+"""Members of groups and relays of several libraries as programs, watched, stopped and killed."""

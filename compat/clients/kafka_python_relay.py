@@ -1,0 +1,183 @@
+"""A relay with kafka-python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.structs import OffsetAndMetadata
+
+from compat.clients import relaying
+from compat.clients.kafka_python_member import POLL_MS
+from compat.clients.relaying import (
+    RECORDS_PER_POLL_MAX,
+    TIMEOUT_SECONDS,
+    Guarantee,
+    Positions,
+    RelayOptions,
+    Results,
+)
+from pykbroker.testing.history import Client, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class KafkaPythonLibrary:
+    error = KafkaError
+
+    def __init__(self, options: RelayOptions) -> None:
+        self.options = options
+        self.listener: Listener | None = None
+        self.has_offsets_left_over = False
+        self.producer = KafkaProducer(**producer_settings(options))
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=options.bootstrap,
+            client_id=options.name,
+            group_id=options.group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            session_timeout_ms=options.session_timeout_ms,
+            heartbeat_interval_ms=options.session_timeout_ms // 6,
+            max_poll_records=RECORDS_PER_POLL_MAX,
+            fetch_max_wait_ms=50,
+            reconnect_backoff_max_ms=500,
+        )
+
+    def open(self, client: Client) -> None:
+        if self.options.is_transactional:
+            self.producer.init_transactions()
+        if self.options.partitions is not None:
+            own = [TopicPartition(self.options.source, it) for it in self.options.partitions]
+            self.consumer.assign(own)
+            client.assigned(*((self.options.source, it) for it in self.options.partitions))
+            return
+        self.listener = Listener(client)
+        self.consumer.subscribe([self.options.source], listener=self.listener)
+
+    def poll(self) -> list[Record]:
+        try:
+            found = self.consumer.poll(timeout_ms=POLL_MS)
+        except KafkaConnectionError:  # its user tries again: the broker may come back
+            return []
+        if self.listener is not None and self.listener.fresh:
+            self.start_afresh(self.listener)
+            return []
+        return [record_of(it) for records in found.values() for it in records]
+
+    def start_afresh(self, listener: Listener) -> None:
+        """Go to where the group is.
+
+        The library itself reads on where it was if it had a partition before, even if it was
+        thrown out in between and somebody else has had it.
+        """
+        fresh, listener.fresh = listener.fresh, []
+        for place in fresh:
+            offset = self.consumer.committed(place) or 0
+            self.consumer.seek(place, offset)
+            listener.client.sought(place.topic, place.partition, offset)
+
+    def seek(self, positions: Positions) -> Positions:
+        own = {(it.topic, it.partition) for it in self.consumer.assignment()}
+        kept = {place: offset for place, offset in positions.items() if place in own}
+        for place, offset in kept.items():
+            self.consumer.seek(TopicPartition(*place), offset)
+        return kept
+
+    def begin(self) -> None:
+        self.producer.begin_transaction()
+
+    def send(self, records: Sequence[tuple[int, str]]) -> Results:
+        under_way = [
+            self.producer.send(self.options.sink, value=value.encode(), partition=partition)
+            for partition, value in records
+        ]
+        self.producer.flush(timeout=TIMEOUT_SECONDS)
+        return [result_of(it) for it in under_way]
+
+    def send_offsets(self, positions: Positions) -> None:
+        self.has_offsets_left_over = True
+        self.producer.send_offsets_to_transaction(
+            offsets_of(positions), self.consumer.group_metadata()
+        )
+        self.has_offsets_left_over = False
+
+    def commit(self) -> None:
+        self.producer.commit_transaction()
+
+    def abort(self) -> None:
+        """Offsets that were refused would go with the next transaction, and count there."""
+        self.producer.abort_transaction()
+        if self.has_offsets_left_over:
+            raise KafkaError("offsets of the aborted transaction are left over")
+
+    def commit_offsets(self, positions: Positions) -> None:
+        self.consumer.commit(offsets_of(positions))
+
+    def close(self) -> None:
+        self.consumer.close()
+        self.producer.close(timeout=TIMEOUT_SECONDS)
+
+
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python is untyped
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.fresh: list[Any] = []
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        self.fresh = list(assigned)
+        self.client.assigned(*((it.topic, it.partition) for it in assigned))
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        self.client.revoked(*((it.topic, it.partition) for it in revoked))
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        self.on_partitions_revoked(lost)
+
+
+def producer_settings(options: RelayOptions) -> dict[str, object]:
+    settings: dict[str, object] = {
+        "bootstrap_servers": options.bootstrap,
+        "client_id": options.name,
+        "reconnect_backoff_max_ms": 500,
+        "max_block_ms": 5_000,
+        "request_timeout_ms": 4_000,
+        "delivery_timeout_ms": 5_000,
+    }
+    match options.guarantee:
+        case Guarantee.AT_MOST_ONCE:
+            return {**settings, "enable_idempotence": False, "retries": 0, "acks": 1}
+        case Guarantee.AT_LEAST_ONCE:
+            in_turn = {"max_in_flight_requests_per_connection": 1}
+            return {**settings, **in_turn, "enable_idempotence": False, "acks": "all"}
+        case Guarantee.EXACTLY_ONCE:
+            return {
+                **settings,
+                "transactional_id": options.transactional_id,
+                "transaction_timeout_ms": options.transaction_timeout_ms,
+            }
+
+
+def offsets_of(positions: Positions) -> dict[Any, Any]:
+    return {
+        TopicPartition(*place): OffsetAndMetadata(offset, "", -1)
+        for place, offset in positions.items()
+    }
+
+
+def record_of(found: Any) -> Record:
+    return Record(found.topic, found.partition, found.offset, found.value.decode())
+
+
+def result_of(under_way: Any) -> int | Exception:
+    try:
+        return int(under_way.get(timeout=TIMEOUT_SECONDS).offset)
+    except KafkaError as error:
+        return error  # type: ignore[no-any-return] # kafka-python is untyped
+
+
+if __name__ == "__main__":
+    relaying.main(KafkaPythonLibrary)

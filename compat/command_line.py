@@ -1,0 +1,258 @@
+"""The command `pykbroker-compat`: run the suite, compare two brokers, list what there is."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compat.probe.comparison import compare, read_allowed, told_lines
+from compat.sabotage.faults import FAULTS
+from compat.suite import junit, markdown, page, terminal
+from compat.suite.brokers import addresses_in, apache_kafka, broker_at, pykbroker
+from compat.suite.kept import PAGE, keep, read_kept
+from compat.suite.kept import page as kept_page
+from compat.suite.manifest import stock_clients
+from compat.suite.pool import Pool
+from compat.suite.relay import Relays
+from compat.suite.results import Outcome, Results
+from compat.suite.runner import Runner
+from compat.suite.scenario import all_scenarios
+from compat.wire import Closed, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from compat.suite.brokers import Broker
+    from compat.suite.manifest import StockClient
+    from compat.suite.results import Cell
+    from compat.suite.scenario import Scenario
+
+ALL_TRUE, SOME_FALSE, WRONG_USE = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(SOME_FALSE))  # brokers and programs end too
+    try:
+        return int(options.command(options))
+    except UsageError as error:
+        print(f"pykbroker-compat: {error}", file=sys.stderr)
+        return WRONG_USE
+
+
+class UsageError(ValueError):
+    """The command line asks for what there is not."""
+
+
+def run(options: argparse.Namespace) -> int:
+    clients = _chosen_clients(options.clients)
+    scenarios = _chosen_scenarios(options.scenarios, quick=options.quick)
+    results = _results(options, clients, scenarios)
+    print(f"\n{terminal.table(results)}")
+    if options.report is not None:
+        write_reports(results, options.report)
+    if options.keep:
+        keep(results)
+        write_page(options)
+    return SOME_FALSE if results.failures() else ALL_TRUE
+
+
+def _results(
+    options: argparse.Namespace, clients: list[StockClient], scenarios: list[Scenario]
+) -> Results:
+    def played(scenario: Scenario) -> bool:
+        return any(scenario.subject in it.plays for it in clients)
+
+    started = time.monotonic()
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="compat-")))
+        brokers = _brokers(options, stack, directory)
+        runner = Runner(
+            pool=stack.enter_context(Pool(directory / "programs")),
+            relays=stack.enter_context(Relays()),
+            at_once=options.at_once,
+            told=_tell,
+        )
+        cells = runner.run(scenarios, clients, brokers)
+    return Results(
+        day=datetime.now(UTC).date().isoformat(),
+        seconds=round(time.monotonic() - started, 1),
+        suite=version("pykbroker"),
+        machine=f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        clients=tuple(map(str, clients)),
+        brokers=tuple(map(str, brokers)),
+        scenarios=tuple((it.name, it.subject, it.sentence) for it in scenarios if played(it)),
+        cells=tuple(cells),
+    )
+
+
+def _brokers(options: argparse.Namespace, stack: ExitStack, directory: Path) -> list[Broker]:
+    brokers = []
+    if options.bootstrap:
+        try:
+            for host, port in addresses_in(options.bootstrap):
+                Wire(port, host=host).close()
+        except (ValueError, Closed) as error:
+            raise UsageError(f"{options.bootstrap}: {error}") from error
+        brokers.append(broker_at(options.bootstrap))
+    elif not options.only_oracle:
+        brokers.append(stack.enter_context(pykbroker(directory)))
+    if options.oracle or options.only_oracle:
+        brokers.append(stack.enter_context(apache_kafka(directory)))
+    return brokers
+
+
+def _tell(cell: Cell) -> None:
+    print(terminal.progress(cell), flush=True)
+
+
+def write_reports(results: Results, directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.joinpath("report.md").write_text(markdown.report(results))
+    directory.joinpath("junit.xml").write_text(junit.report(results))
+    directory.joinpath("report.html").write_text(page.report(results))
+    results.write(directory / "results.json")
+    print(f"\nreports are in {directory}")
+
+
+def sabotage(options: argparse.Namespace) -> int:
+    """Give a broker one fault after the other, and see that the suite finds each."""
+    clients = _chosen_clients(options.clients)
+    scenarios = {it.name: it for it in all_scenarios()}
+    missed = 0
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="compat-")))
+        broker = stack.enter_context(pykbroker(directory))
+        pool = stack.enter_context(Pool(directory / "programs"))
+        relays = stack.enter_context(Relays())
+        for it in FAULTS:
+            runner = Runner(
+                pool=pool,
+                relays=relays,
+                at_once=options.at_once,
+                told=_say_nothing,
+                tamperings=it.tamperings,
+            )
+            cells = runner.run([scenarios[name] for name in it.caught_by], clients, [broker])
+            tried = [cell for cell in cells if cell.outcome in (Outcome.TRUE, Outcome.FALSE)]
+            found = [cell for cell in tried if cell.outcome == Outcome.FALSE]
+            missed += len(found) < len(tried) or not tried
+            print(f"{len(found)}/{len(tried)} {it.name}: {it.sentence}", flush=True)
+            for cell in found:
+                print(f"        {cell.client}: {' '.join(cell.reason.split())[:160]}", flush=True)
+    print(f"\n{len(FAULTS)} faults, {missed} not found")
+    return SOME_FALSE if missed else ALL_TRUE
+
+
+def _say_nothing(_: Cell) -> None:
+    """Cells are to be false here; what counts is told for each fault."""
+
+
+def write_page(_: argparse.Namespace) -> int:
+    PAGE.write_text(kept_page(read_kept(), all_scenarios(), stock_clients()))
+    return ALL_TRUE
+
+
+def diff(options: argparse.Namespace) -> int:
+    """Print where two brokers answer differently, but for what is allowed."""
+    try:
+        left, right = (addresses_in(it)[0] for it in (options.left, options.right))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    apis = options.apis.split(",") if options.apis else ()
+    compared = compare(left, right, apis=apis, thorough=options.thorough, told=_to_stderr)
+    found = compared.unlike if options.all else compared.surprising(read_allowed())
+    for line in told_lines(found):
+        print(line)
+    print(f"\n{compared.questions} questions to each, {len(found)} differences")
+    for side, names in (("left", compared.only_left), ("right", compared.only_right)):
+        if names:
+            print(f"served on the {side} alone: {', '.join(names)}")
+    return SOME_FALSE if found else ALL_TRUE
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def list_all(_: argparse.Namespace) -> int:
+    for client in stock_clients():
+        print(f"{client!s:<24} {client.language}: {client.why}")
+    for scenario in all_scenarios():
+        print(f"{scenario.name:<40} {scenario.sentence}")
+    return ALL_TRUE
+
+
+def _chosen_clients(wanted: str | None) -> list[StockClient]:
+    """By name, or by name and version as `kafka-python=3.0.12`."""
+    clients = stock_clients()
+    if wanted is None:
+        return clients
+    patterns = wanted.split(",")
+    for pattern in patterns:
+        if not any(_is_called(it, pattern) for it in clients):
+            raise UsageError(f"there is no client {pattern}")
+    return [it for it in clients if any(_is_called(it, pattern) for pattern in patterns)]
+
+
+def _is_called(client: StockClient, pattern: str) -> bool:
+    return pattern in (client.name, f"{client.name}={client.version}")
+
+
+def _chosen_scenarios(wanted: str | None, *, quick: bool) -> list[Scenario]:
+    scenarios = [it for it in all_scenarios() if it.is_core or not quick]
+    if wanted is None:
+        return scenarios
+    patterns = wanted.split(",")
+    for pattern in patterns:
+        if not any(fnmatchcase(it.name, pattern) for it in scenarios):
+            raise UsageError(f"there is no scenario {pattern}")
+    return [it for it in scenarios if any(fnmatchcase(it.name, one) for one in patterns)]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pykbroker-compat", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    runs = commands.add_parser("run", help="play the scenarios with the clients")
+    runs.set_defaults(command=run)
+    runs.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker that is running already")
+    runs.add_argument("--clients", metavar="NAME[=VERSION],…", help="these alone")
+    runs.add_argument("--scenarios", metavar="PATTERN,…", help="these alone, as in `produce*`")
+    runs.add_argument("--report", type=Path, metavar="DIR", help="where reports are written")
+    runs.add_argument("--oracle", action="store_true", help="Apache Kafka beside it")
+    runs.add_argument("--only-oracle", action="store_true", help="Apache Kafka instead of it")
+    runs.add_argument("--quick", action="store_true", help="the core scenarios alone")
+    runs.add_argument(
+        "--at-once", type=int, default=max(2, os.cpu_count() or 2), metavar="N", help="cells"
+    )
+    runs.add_argument("--keep", action="store_true", help="keep the results for the documentation")
+    faults = commands.add_parser("sabotage", help="see whether the suite finds known faults")
+    faults.set_defaults(command=sabotage)
+    faults.add_argument("--clients", metavar="NAME[=VERSION],…", default="kafka-python=3.0.12")
+    faults.add_argument("--at-once", type=int, default=2, metavar="N", help="cells")
+    diffs = commands.add_parser("diff", help="ask two brokers the same and compare")
+    diffs.set_defaults(command=diff)
+    diffs.add_argument("--left", required=True, metavar="HOST:PORT")
+    diffs.add_argument("--right", required=True, metavar="HOST:PORT")
+    diffs.add_argument("--apis", metavar="NAME,…", help="these alone, as in `fetch` or `*topics`")
+    diffs.add_argument("--thorough", action="store_true", help="boundary values in every version")
+    diffs.add_argument("--all", action="store_true", help="differences that are allowed, too")
+    pages = commands.add_parser("page", help="write docs/compatibility.md from the results kept")
+    pages.set_defaults(command=write_page)
+    commands.add_parser("list", help="tell what there is").set_defaults(command=list_all)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

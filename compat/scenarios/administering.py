@@ -1,0 +1,327 @@
+"""Topics, configurations, records and groups are looked after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from compat.scenarios.consuming import numbered, numbers, topic_with, values
+from compat.scenarios.groups import fill, member
+from compat.suite.actor import until
+from compat.suite.groups import Members
+from compat.suite.judging import must, must_equal
+from compat.suite.records import record
+from compat.suite.scenario import scenario
+
+if TYPE_CHECKING:
+    from compat.suite.actor import Actor
+    from compat.suite.stage import Stage
+
+
+def administrator(stage: Stage) -> Actor:
+    client = stage.client()
+    client.open_admin()
+    return client
+
+
+def new_topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> dict[str, Any]:
+    told = {key.replace("_", "."): value for key, value in configs.items()}
+    return {"name": name, "partitions": partitions, "replicas": replicas, "configs": told}
+
+
+def create(client: Actor, *topics: dict[str, Any], validate_only: bool = False) -> None:
+    client.do("create_topics", "a", topics=[*topics], validate_only=validate_only)
+
+
+def configs_of(client: Actor, name: str, kind: str = "topic") -> dict[str, Any]:
+    found: dict[str, Any] = client.do("describe_configs", "a", kind=kind, name=name)["configs"]
+    return found
+
+
+# --- topics
+
+
+@scenario("topic-create", "A new topic is there, with its partitions and configuration.", core=True)
+def topic_create(stage: Stage) -> None:
+    client, name = administrator(stage), stage.name()
+    create(client, new_topic(name, 3, retention_ms="123456"))
+    stage.witness.until_ready(name, 3)
+    client.open_producer()
+    client.produce([record(name, partition=2)])
+    must_equal(len(stage.witness.records(name, 2)), 1, "records in its last partition")
+
+
+@scenario("topic-create-several", "Several topics are made with one request.")
+def topic_create_several(stage: Stage) -> None:
+    client = administrator(stage)
+    names = [stage.name(it) for it in ("one", "two", "three")]
+    create(client, *(new_topic(name, number) for number, name in enumerate(names, 1)))
+    for number, name in enumerate(names, 1):
+        stage.witness.until_ready(name, number)
+
+
+@scenario("topic-validate", "A topic that is only validated is not made.")
+def topic_validate(stage: Stage) -> None:
+    client, name = administrator(stage), stage.name()
+    create(client, new_topic(name), validate_only=True)
+    must_equal(stage.witness.partition_count(name), 0, "partitions afterwards")
+    create(client, new_topic(name))
+    stage.witness.until_ready(name, 1)
+
+
+@scenario("topic-list", "Every topic is in the list.")
+def topic_list(stage: Stage) -> None:
+    names = {stage.topic(it) for it in ("one", "two")}
+    found = administrator(stage).do("list_topics", "a")["topics"]
+    must(names <= set(found), f"{names} are not all in the list")
+    must_equal(len(found), len(set(found)), "different names in the list")
+
+
+@scenario("topic-describe", "A topic's partitions are told, with leader and replicas.")
+def topic_describe(stage: Stage) -> None:
+    name = stage.topic(partitions=3)
+    client = administrator(stage)
+    nodes = [it["id"] for it in client.do("describe_cluster", "a")["brokers"]]
+    (found,) = client.do("describe_topics", "a", topics=[name])["topics"]
+    must_equal(found["name"], name, "the name")
+    must_equal(sorted(it["partition"] for it in found["partitions"]), [0, 1, 2], "the partitions")
+    for it in found["partitions"]:
+        must(it["leader"] in nodes, f"partition {it['partition']} is led by {it['leader']}")
+        must(it["leader"] in it["replicas"], "the leader is no replica")
+        must_equal(sorted(it["in_sync"]), sorted(it["replicas"]), "replicas in sync")
+
+
+@scenario("topic-delete", "A deleted topic is gone, and its name is free.")
+def topic_delete(stage: Stage) -> None:
+    name = stage.topic(partitions=2)
+    fill(stage, name, 2, 3)
+    client = administrator(stage)
+    client.do("delete_topics", "a", topics=[name])
+    until(lambda: stage.witness.partition_count(name) == 0, f"{name} is gone")
+    create(client, new_topic(name, 1))
+    stage.witness.until_ready(name, 1)
+    must_equal(stage.witness.records(name), [], "records in the new topic of that name")
+
+
+@scenario("topic-more-partitions", "A topic gets more partitions and keeps its records.")
+def topic_more_partitions(stage: Stage) -> None:
+    name = topic_with(stage, 5)
+    client = administrator(stage)
+    client.do("create_partitions", "a", topic=name, total=4)
+    stage.witness.until_ready(name, 4)
+    client.open_producer()
+    client.produce([record(name, b"new", partition=3)])
+    must_equal(len(stage.witness.records(name, 0)), 5, "records in the first partition")
+    must_equal(len(stage.witness.records(name, 3)), 1, "records in the last partition")
+
+
+@scenario(
+    "topic-hundreds",
+    "Two hundred topics are listed, described and written to.",
+    timeout_seconds=120,
+)
+def topic_hundreds(stage: Stage) -> None:
+    names = [stage.name(f"many-{number:03}") for number in range(200)]
+    stage.witness.create_many_topics(names)
+    client = administrator(stage)
+    found = set(client.do("list_topics", "a")["topics"])
+    must(found.issuperset(names), f"{len(found & set(names))} of 200 are in the list")
+    described = client.do("describe_topics", "a", topics=names)["topics"]
+    must_equal(sorted(it["name"] for it in described), names, "topics described")
+    client.open_producer()
+    client.produce([record(name, partition=0) for name in names[::10]])
+    client.open_consumer()
+    client.read_from([(name, 0, "beginning") for name in names])
+    must_equal(len(client.read(20)), 20, "records read from all of them")
+
+
+# --- configurations
+
+
+@scenario("configs-describe", "A topic's configuration is told, its own values and defaults.")
+def configs_describe(stage: Stage) -> None:
+    name = stage.topic(configs={"retention.ms": "123456"})
+    found = configs_of(administrator(stage), name)
+    must_equal(found["retention.ms"]["value"], "123456", "retention.ms")
+    must_equal(found["cleanup.policy"]["value"], "delete", "cleanup.policy")
+    if found["cleanup.policy"]["is_default"] is not None:
+        must_equal(found["cleanup.policy"]["is_default"], True, "cleanup.policy is a default")
+        must_equal(found["retention.ms"]["is_default"], False, "retention.ms is a default")
+
+
+@scenario("configs-alter", "Single values change, go back to their defaults, and leave the others.")
+def configs_alter(stage: Stage) -> None:
+    name = stage.topic(configs={"retention.ms": "123456", "max.message.bytes": "2000000"})
+    client = administrator(stage)
+    change = {"retention.ms": "7890"}
+    client.do(
+        "alter_configs", "a", kind="topic", name=name, set=change, unset=["max.message.bytes"]
+    )
+    until(lambda: configs_of(client, name)["retention.ms"]["value"] == "7890", "the new value")
+    must_equal(configs_of(client, name)["max.message.bytes"]["value"], "1048588", "the default")
+
+
+@scenario("configs-replace", "The old way: what is not named goes back to its default.")
+def configs_replace(stage: Stage) -> None:
+    name = stage.topic(configs={"retention.ms": "123456", "max.message.bytes": "2000000"})
+    client = administrator(stage)
+    change = {"retention.ms": "7890"}
+    client.do("replace_configs", "a", kind="topic", name=name, set=change)
+    until(lambda: configs_of(client, name)["retention.ms"]["value"] == "7890", "the new value")
+    must_equal(configs_of(client, name)["max.message.bytes"]["value"], "1048588", "the default")
+
+
+@scenario("configs-of-broker", "A broker's configuration is told.")
+def configs_of_broker(stage: Stage) -> None:
+    client = administrator(stage)
+    node = client.do("describe_cluster", "a")["brokers"][0]["id"]
+    found = configs_of(client, str(node), kind="broker")
+    for key in ("log.retention.hours", "num.partitions", "message.max.bytes"):
+        must(found.get(key, {}).get("value"), f"{key} is not told")
+
+
+@scenario("cluster-describe", "The cluster's id, controller and nodes are told.")
+def cluster_describe(stage: Stage) -> None:
+    found = administrator(stage).do("describe_cluster", "a")
+    must_equal(len(found["brokers"]), len(stage.witness.nodes()), "how many nodes there are")
+    ids = [it["id"] for it in found["brokers"]]
+    must(found["controller"] in ids, f"the controller is {found['controller']}, of {ids}")
+    must(found["cluster_id"] is None or len(found["cluster_id"]) >= 22, "the cluster's id")
+
+
+# --- records
+
+
+@scenario("records-delete", "Deleted records are gone; reading begins behind them.")
+def records_delete(stage: Stage) -> None:
+    name = topic_with(stage, 20)
+    client = administrator(stage)
+    answer = client.do("delete_records", "a", topic=name, partition=0, before=7)
+    must_equal(answer["low_watermark"], 7, "the low watermark told")
+    client.open_consumer()
+    at = client.do("offsets_at", "c", partitions=[[name, 0]], at="beginning")["offsets"]
+    must_equal(at[0]["offset"], 7, "where the partition begins")
+    client.read_from([(name, 0, "beginning")])
+    must_equal(values(client.read(13)), numbers(7, 20), "the values read")
+
+
+@scenario("records-offsets", "An admin client is told where partitions begin, end and are latest.")
+def records_offsets(stage: Stage) -> None:
+    name = topic_with(stage, 20)
+    stage.witness.write(name, numbered(name, 1, 5))
+    client = administrator(stage)
+    for at, wanted in (
+        ("beginning", 0),
+        ("end", 21),
+        (1_700_000_004_500, 5),
+        ("max_timestamp", 19),
+    ):
+        answer = client.do("list_offsets", "a", topic=name, partition=0, at=at)
+        must_equal(answer["offset"], wanted, f"the offset at {at}")
+
+
+# --- groups
+
+
+def group_with_offsets(stage: Stage, topic: str, count: int) -> tuple[str, Members]:
+    """A group of one member that has read so many records and committed them."""
+    group = stage.name("group")
+    members = Members([member(stage, group, [topic])])
+    members.until_read(count)
+    members.actors[0].do("commit", "c", offsets=None)
+    return group, members
+
+
+def offsets_of(client: Actor, group: str) -> dict[int, int | None]:
+    found = client.do("group_offsets", "a", group=group)["offsets"]
+    return {it["partition"]: it["offset"] for it in found if it["offset"] is not None}
+
+
+@scenario("groups-list", "Every group is in the list, with members and without.")
+def groups_list(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    group, members = group_with_offsets(stage, topic, 5)
+    client = administrator(stage)
+    must(group in client.do("list_groups", "a")["groups"], "the group is not in the list")
+    members.actors[0].close("c")
+    must(group in client.do("list_groups", "a")["groups"], "the empty group is not in the list")
+
+
+@scenario("groups-describe", "A group's state and members are told.")
+def groups_describe(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    group, members = group_with_offsets(stage, topic, 5)
+    client = administrator(stage)
+    found = client.do("describe_group", "a", group=group)
+    must_equal(found["state"].lower(), "stable", "the state")
+    (its_member,) = found["members"]
+    must_equal(
+        its_member["client_id"], f"compat-{members.actors[0].name}", "the member's client id"
+    )
+    if its_member["assignment"] is not None:
+        must_equal(its_member["assignment"], [[topic, 0]], "the member's partitions")
+    members.actors[0].close("c")
+    found = client.do("describe_group", "a", group=group)
+    must_equal((found["state"].lower(), found["members"]), ("empty", []), "the group, empty")
+
+
+@scenario("groups-offsets", "What a group has committed is told to an admin client.")
+def groups_offsets(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    group, _ = group_with_offsets(stage, topic, 5)
+    must_equal(offsets_of(administrator(stage), group), {0: 5}, "the offsets")
+
+
+@scenario("groups-alter-offsets", "The offsets of an empty group are set back.")
+def groups_alter_offsets(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    group, members = group_with_offsets(stage, topic, 5)
+    members.actors[0].close("c")
+    client = administrator(stage)
+    place = {"topic": topic, "partition": 0, "offset": 2, "metadata": ""}
+    client.do("alter_group_offsets", "a", group=group, offsets=[place])
+    must_equal(offsets_of(client, group), {0: 2}, "the offsets")
+    again = Members([member(stage, group, [topic])])
+    again.until_read(3)
+    must_equal([it.offset for it in again.read], [2, 3, 4], "the offsets read again")
+
+
+@scenario("groups-delete-offsets", "A group forgets one partition and keeps the other.")
+def groups_delete_offsets(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    fill(stage, topic, 2, 3)
+    group, members = group_with_offsets(stage, topic, 6)
+    members.actors[0].close("c")
+    client = administrator(stage)
+    client.do("delete_group_offsets", "a", group=group, partitions=[[topic, 0]])
+    must_equal(offsets_of(client, group), {1: 3}, "the offsets")
+
+
+@scenario("groups-delete", "An empty group is deleted; one with members is not.")
+def groups_delete(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    group, members = group_with_offsets(stage, topic, 5)
+    client = administrator(stage)
+    error = client.refused("delete_group", "a", group=group)
+    must_equal(error.code, "NON_EMPTY_GROUP", "the error while there is a member")
+    members.actors[0].close("c")
+    client.do("delete_group", "a", group=group)
+    must(group not in client.do("list_groups", "a")["groups"], "the group is still in the list")
+
+
+# --- transactions
+
+
+@scenario("transactions-list", "Transactions are listed and described, open ones with partitions.")
+def transactions_list(stage: Stage) -> None:
+    topic = stage.topic()
+    name = stage.name("transaction")
+    client = administrator(stage)
+    client.open_producer(transactional_id=name, idempotent=True)
+    client.do("begin", "p")
+    client.produce([record(topic, partition=0)])
+    found = client.do("list_transactions", "a")["transactions"]
+    states = {it["transactional_id"]: it["state"] for it in found}
+    must_equal(states.get(name, "").upper(), "ONGOING", "the state in the list")
+    described = client.do("describe_transaction", "a", transactional_id=name)
+    must_equal(described["partitions"], [[topic, 0]], "its partitions")
+    client.do("commit_transaction", "p")

@@ -1,0 +1,116 @@
+"""A group remembers how far it has read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from compat.scenarios.consuming import topic_with
+from compat.scenarios.groups import fill, member
+from compat.suite.groups import Members
+from compat.suite.judging import must, must_equal
+from compat.suite.scenario import scenario
+
+if TYPE_CHECKING:
+    from compat.suite.actor import Actor
+    from compat.suite.stage import Stage
+
+
+def commit(
+    actor: Actor, topic: str, offset: int, *, partition: int = 0, metadata: str = ""
+) -> None:
+    place = {"topic": topic, "partition": partition, "offset": offset, "metadata": metadata}
+    actor.do("commit", "c", offsets=[place])
+
+
+def committed(actor: Actor, topic: str, *partitions: int) -> list[int | None]:
+    answer = actor.do("committed", "c", partitions=[[topic, it] for it in partitions])
+    return [it["offset"] for it in answer["offsets"]]
+
+
+@scenario("commit-and-resume", "The next member begins behind what was committed.", core=True)
+def commit_and_resume(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    group = stage.name("group")
+    fill(stage, topic, 2, 5)
+    first = Members([member(stage, group, [topic])])
+    first.until_read(10)
+    first.actors[0].do("commit", "c", offsets=None)
+    first.actors[0].close("c")
+    fill(stage, topic, 2, 3)
+    second = Members([member(stage, group, [topic])])
+    second.until_read(6)
+    found = sorted((it.partition, it.offset) for it in second.read)
+    must_equal(found, [(p, o) for p in (0, 1) for o in (5, 6, 7)], "what the second one read")
+
+
+@scenario(
+    "commit-of-an-offset", "An offset that is committed in so many words is where one resumes."
+)
+def commit_of_an_offset(stage: Stage) -> None:
+    topic = topic_with(stage, 20)
+    group = stage.name("group")
+    first = Members([member(stage, group, [topic])])
+    first.until_read(20)
+    commit(first.actors[0], topic, 13)
+    first.actors[0].close("c")
+    second = Members([member(stage, group, [topic])])
+    second.until_read(7)
+    must_equal([it.offset for it in second.read], [*range(13, 20)], "the offsets read")
+
+
+@scenario("commit-is-told", "Committed offsets are told, with none where there is none.")
+def commit_is_told(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    group = stage.name("group")
+    fill(stage, topic, 2, 5)
+    members = Members([member(stage, group, [topic])])
+    members.until_read(10)
+    (actor,) = members.actors
+    must_equal(committed(actor, topic, 0, 1), [None, None], "committed at first")
+    commit(actor, topic, 3, partition=1)
+    must_equal(committed(actor, topic, 0, 1), [None, 3], "committed then")
+    commit(actor, topic, 2, partition=1)
+    must_equal(committed(actor, topic, 1), [2], "committed in the end: back is allowed too")
+
+
+@scenario("commit-metadata", "What was noted beside an offset is told with it.")
+def commit_metadata(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    group = stage.name("group")
+    members = Members([member(stage, group, [topic])])
+    members.until_read(5)
+    (actor,) = members.actors
+    commit(actor, topic, 4, metadata="größe: 4")
+    offset, kept = stage.witness.committed(group, topic)
+    kept = (kept or "").rstrip("\0")  # confluent-kafka sends the end of the C string with it
+    must_equal((offset, kept), (4, "größe: 4"), "what the broker keeps")
+    (found,) = actor.do("committed", "c", partitions=[[topic, 0]])["offsets"]
+    told = found["metadata"]
+    must(told in (None, "größe: 4"), f"the metadata told is {told!r}")
+
+
+@scenario("commit-without-members", "A consumer that takes partitions by hand commits for a group.")
+def commit_without_members(stage: Stage) -> None:
+    topic = topic_with(stage, 10)
+    group = stage.name("group")
+    client = stage.client()
+    client.open_consumer(group=group)
+    client.read_from([(topic, 0, "beginning")])
+    client.read(10)
+    commit(client, topic, 6)
+    client.close("c")
+    client.open_consumer(group=group)
+    client.read_from([(topic, 0, "committed")])
+    must_equal(client.read(4)[0].offset, 6, "the first offset read")
+
+
+@scenario("commit-seek-back", "A member that seeks back reads again what it has committed.")
+def commit_seek_back(stage: Stage) -> None:
+    topic = topic_with(stage, 10)
+    members = Members([member(stage, stage.name("group"), [topic])])
+    members.until_read(10)
+    (actor,) = members.actors
+    actor.do("commit", "c", offsets=None)
+    actor.do("seek", "c", topic=topic, partition=0, offset=4)
+    must_equal([it.offset for it in actor.read(6)], [*range(4, 10)], "the offsets read again")
+    must_equal(committed(actor, topic, 0), [10], "committed")

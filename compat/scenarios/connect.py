@@ -1,0 +1,188 @@
+"""Kafka Connect carries lines of a file into a topic, and from there into another file."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.request
+from typing import TYPE_CHECKING
+from urllib.error import URLError
+
+from compat.suite.actor import until
+from compat.suite.judging import must_equal
+from compat.suite.scenario import scenario
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from compat.suite.actor import Actor
+    from compat.suite.stage import Stage
+
+SECONDS = 300.0
+CARRIED_SECONDS = 100.0
+REST_SECONDS = 10.0
+FIRST, SECOND = ("one", "two", "three"), ("four", "five")
+STORES = ("config", "offset", "status")
+COMMITTED_ALONE = {"consumer.override.isolation.level": "read_committed"}
+STRINGS = "org.apache.kafka.connect.storage.StringConverter"
+
+
+class Carrying:
+    """Two files, the topic between them, and the workers that carry."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.topic = stage.topic()
+        self.actor: Actor = stage.client()
+        self.here: Path = stage.scratch()
+        self.input, self.output = self.here / "in.txt", self.here / "out.txt"
+        self.lines: list[str] = []
+
+    def write(self, lines: tuple[str, ...]) -> None:
+        self.lines += lines
+        with self.input.open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def until_carried(self) -> None:
+        """Every line is in the topic and in the other file, once and in order."""
+        until(lambda: len(self._arrived()) >= len(self.lines), "all lines", seconds=CARRIED_SECONDS)
+        must_equal(self._arrived(), self.lines, "the lines that arrived")
+        found = self.stage.witness.committed_records(self.topic)
+        must_equal([(it.value or b"").decode() for it in found], self.lines, "the values")
+
+    def _arrived(self) -> list[str]:
+        return self.output.read_text().splitlines() if self.output.exists() else []
+
+    def source(self) -> dict[str, str]:
+        return {
+            "name": self.stage.name("source"),
+            "connector.class": "FileStreamSource",
+            "tasks.max": "1",
+            "file": str(self.input),
+            "topic": self.topic,
+        }
+
+    def sink(self) -> dict[str, str]:
+        return {
+            "name": self.stage.name("sink"),
+            "connector.class": "FileStreamSink",
+            "tasks.max": "1",
+            "file": str(self.output),
+            "topics": self.topic,
+        }
+
+    def worker(self, **more: str) -> dict[str, str]:
+        named = {key.replace("_", "."): value for key, value in more.items()}
+        return {
+            "bootstrap.servers": self.actor.bootstrap,
+            "key.converter": STRINGS,
+            "value.converter": STRINGS,
+            "offset.flush.interval.ms": "500",
+            "plugin.discovery": "only_scan",
+        } | named
+
+    def file(self, name: str, properties: dict[str, str]) -> str:
+        file = self.here / name
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        return str(file)
+
+
+@scenario(
+    "connect-standalone",
+    "A worker of its own carries a file into a topic and back, and goes on after a restart.",
+    timeout_seconds=SECONDS,
+    core=True,
+)
+def standalone(stage: Stage) -> None:
+    carrying = Carrying(stage)
+    port = free_port()
+    worker = carrying.worker(
+        offset_storage_file_filename=str(carrying.here / "offsets"),
+        listeners=f"http://127.0.0.1:{port}",
+    )
+    arguments = [
+        carrying.file("worker.properties", worker),
+        carrying.file("source.properties", carrying.source()),
+        carrying.file("sink.properties", carrying.sink()),
+    ]
+    for name, lines in (("first", FIRST), ("second", SECOND)):
+        carrying.write(lines)
+        carrying.actor.do("start_tool", name, tool="connect-standalone", arguments=arguments)
+        carrying.until_carried()
+        carrying.actor.close(name)
+
+
+@scenario(
+    "connect-distributed",
+    "A worker keeps what it needs in topics; another one goes on with it.",
+    timeout_seconds=SECONDS,
+)
+def distributed(stage: Stage) -> None:
+    play_distributed(stage, exactly_once=False)
+
+
+@scenario(
+    "connect-exactly-once",
+    "A source writes its lines and how far it is in one transaction.",
+    timeout_seconds=SECONDS,
+)
+def exactly_once(stage: Stage) -> None:
+    play_distributed(stage, exactly_once=True)
+
+
+def play_distributed(stage: Stage, *, exactly_once: bool) -> None:
+    carrying = Carrying(stage)
+    carrying.write(FIRST)
+    address = start_distributed(carrying, "first", exactly_once=exactly_once)
+    for connector in (carrying.source(), carrying.sink() | COMMITTED_ALONE):
+        until_answered(f"{address}/{connector['name']}/config", connector)
+    carrying.until_carried()
+    carrying.actor.close("first")
+    carrying.write(SECOND)
+    start_distributed(carrying, "second", exactly_once=exactly_once)
+    carrying.until_carried()
+    carrying.actor.close("second")
+
+
+def start_distributed(carrying: Carrying, name: str, *, exactly_once: bool) -> str:
+    """Start a worker; return where its connectors are."""
+    word = carrying.stage.name
+    port = free_port()
+    worker = carrying.worker(
+        group_id=word("workers"),
+        **{f"{it}_storage_topic": word(it) for it in STORES},
+        **{f"{it}_storage_replication_factor": "1" for it in STORES},
+        offset_storage_partitions="2",
+        listeners=f"http://127.0.0.1:{port}",
+        exactly_once_source_support="enabled" if exactly_once else "disabled",
+    )
+    arguments = [carrying.file("worker.properties", worker)]
+    carrying.actor.do("start_tool", name, tool="connect-distributed", arguments=arguments)
+    address = f"http://127.0.0.1:{port}/connectors"
+    until_answered(address)
+    return address
+
+
+def until_answered(address: str, put: dict[str, str] | None = None) -> None:
+    """A worker that is starting, or sharing out its work, refuses for a while."""
+    until(lambda: is_answered(address, put), f"{address} answers", seconds=CARRIED_SECONDS)
+
+
+def is_answered(address: str, put: dict[str, str] | None) -> bool:
+    request = urllib.request.Request(  # noqa: S310 (the worker that was started above)
+        address,
+        data=None if put is None else json.dumps(put).encode(),
+        method="GET" if put is None else "PUT",
+        headers={"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=REST_SECONDS):  # noqa: S310 (likewise)
+            return True
+    except (URLError, ConnectionError, TimeoutError):
+        return False
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port

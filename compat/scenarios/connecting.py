@@ -1,0 +1,226 @@
+"""Connections end, in the middle of frames too, and brokers restart; nothing is lost by it."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from compat.scenarios.consuming import numbered, numbers, topic_with, values
+from compat.scenarios.groups import fill, member, places
+from compat.suite.groups import Members
+from compat.suite.judging import must, must_equal
+from compat.suite.line_process import ClientError
+from compat.suite.patience import patient
+from compat.suite.records import record
+from compat.suite.relay import Which
+from compat.suite.scenario import Need, scenario
+from pykbroker_protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from compat.suite.actor import Actor
+    from compat.suite.records import Read
+    from compat.suite.stage import Stage
+
+RESTART = frozenset({Need.RESTART})
+RESTART_SECONDS = 200.0
+
+
+# --- connections that end
+
+
+@scenario(
+    "reconnect-producer", "A producer whose connections ended goes on with new ones.", core=True
+)
+def reconnect_producer(stage: Stage) -> None:
+    topic = stage.topic()
+    client = stage.client()
+    client.open_producer(idempotent=True)
+    for number in range(4):
+        client.produce([record(topic, b"%d" % number)])
+        stage.relay.cut_all()
+    found = [it.value for it in stage.witness.records(topic)]
+    must_equal(found, numbers(0, 4), "the values in the log")
+
+
+@scenario("reconnect-consumer", "A consumer whose connections ended goes on where it was.")
+def reconnect_consumer(stage: Stage) -> None:
+    topic = topic_with(stage, 10)
+    client = stage.client()
+    client.open_consumer()
+    client.read_from([(topic, 0, "beginning")])
+    found = client.read(10)
+    stage.relay.cut_all()
+    stage.witness.write(topic, numbered(topic, 5, 10))
+    found += read_on(client, 5)
+    must_equal(values(found), numbers(0, 15), "the values read")
+
+
+@scenario(
+    "reconnect-group", "A member whose connections ended is still a member.", timeout_seconds=90
+)
+def reconnect_group(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    group = stage.name("group")
+    members = Members([member(stage, group, [topic])])
+    members.until_shared(places(topic, 2))
+    stage.relay.cut_all()
+    fill(stage, topic, 2, 5)
+    found = read_on(members.actors[0], 10)
+    must_equal(len(found), 10, "records read")
+    members.actors[0].do("commit", "c", offsets=None)
+
+
+def read_on(client: Actor, count: int, *, seconds: float = 30.0) -> list[Read]:
+    """Poll on, past errors that say that the connection was lost."""
+    found: list[Read] = []
+    deadline = time.monotonic() + patient(seconds)
+    while len(found) < count:
+        must(time.monotonic() < deadline, f"{len(found)} of {count} records came")
+        try:
+            found += client.poll().records
+        except ClientError as error:
+            must(is_of_the_network(error), f"a poll ended so: {error}")
+            time.sleep(0.2)
+    return found
+
+
+def is_of_the_network(error: ClientError) -> bool:
+    return error.code in {"CLIENT", "TIMED_OUT", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"} or (
+        error.code.startswith(("-", "_", "COORDINATOR_", "NOT_COORDINATOR", "NOT_LEADER"))
+    )
+
+
+# --- connections that are cut in the middle of a frame
+
+
+def cut_produce(stage: Stage, *, which: Which, after_bytes: int) -> None:
+    topic = stage.topic()
+    client = stage.client()
+    client.open_producer(idempotent=True)
+    client.produce([record(topic, b"0")])
+    stage.relay.cut(ApiKey.PRODUCE, which, after_bytes=after_bytes)
+    client.produce([record(topic, b"1")])
+    client.produce([record(topic, b"2")])
+    must_equal(stage.relay.cuts_done, 1, "connections cut")
+    found = [it.value for it in stage.witness.records(topic)]
+    must_equal(found, numbers(0, 3), "the values in the log")
+
+
+for its_name, its_which, its_bytes in (
+    ("request", Which.REQUEST, 40),
+    ("response", Which.RESPONSE, 0),
+    ("half-a-response", Which.RESPONSE, 11),
+):
+    scenario(
+        f"cut-produce-{its_name}",
+        f"The connection ends within a Produce ({its_name}); the record is there once.",
+        core=its_name == "half-a-response",
+    )(partial(cut_produce, which=its_which, after_bytes=its_bytes))
+
+
+@scenario("cut-fetch-response", "The connection ends within a Fetch; no record is lost or doubled.")
+def cut_fetch_response(stage: Stage) -> None:
+    topic = stage.topic()
+    for start in range(0, 100, 10):
+        stage.witness.write(topic, numbered(topic, 10, start))
+    client = stage.client()
+    client.open_consumer()
+    stage.relay.cut(ApiKey.FETCH, Which.RESPONSE, after_bytes=150)
+    client.read_from([(topic, 0, "beginning")])
+    found = read_on(client, 100)
+    must_equal(stage.relay.cuts_done, 1, "connections cut")
+    must_equal(values(found), numbers(0, 100), "the values read")
+
+
+@scenario("cut-commit-response", "The connection ends within an OffsetCommit; the offset is there.")
+def cut_commit_response(stage: Stage) -> None:
+    topic = topic_with(stage, 10)
+    group = stage.name("group")
+    members = Members([member(stage, group, [topic])])
+    members.until_read(10)
+    (actor,) = members.actors
+    stage.relay.cut(ApiKey.OFFSET_COMMIT, Which.RESPONSE, after_bytes=6)
+    place = {"topic": topic, "partition": 0, "offset": 7, "metadata": ""}
+    try:
+        actor.do("commit", "c", offsets=[place])
+    except ClientError as error:
+        must(is_of_the_network(error), f"the commit ended so: {error}")
+    must_equal(stage.relay.cuts_done, 1, "connections cut")
+    answer = actor.do("committed", "c", partitions=[[topic, 0]])
+    must_equal([it["offset"] for it in answer["offsets"]], [7], "the offset committed")
+
+
+# --- brokers that restart
+
+
+@scenario(
+    "restart-producer", "A producer outlives a restart; what was told is there.", needs=RESTART
+)
+def restart_producer(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    client = stage.client()
+    client.open_producer(idempotent=True, delivery_timeout_ms=30_000)
+    client.produce([record(topic, b"%d" % number, partition=0) for number in range(10)])
+    stage.restart(topic, partitions=2)
+    client.produce([record(topic, b"%d" % number, partition=0) for number in range(10, 20)])
+    found = [it.value for it in stage.witness.records(topic)]
+    must_equal(found, numbers(0, 20), "the values in the log")
+
+
+@scenario(
+    "restart-consumer",
+    "A consumer outlives a restart and reads on.",
+    needs=RESTART,
+    timeout_seconds=RESTART_SECONDS,
+)
+def restart_consumer(stage: Stage) -> None:
+    topic = topic_with(stage, 10)
+    client = stage.client()
+    client.open_consumer()
+    client.read_from([(topic, 0, "beginning")])
+    found = client.read(10)
+    stage.restart(topic)
+    stage.witness.write(topic, numbered(topic, 5, 10))
+    found += read_on(client, 5)
+    must_equal(values(found), numbers(0, 15), "the values read")
+
+
+@scenario(
+    "restart-group",
+    "A group outlives a restart: its offsets, and in time its members.",
+    needs=RESTART,
+    timeout_seconds=RESTART_SECONDS,
+)
+def restart_group(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    fill(stage, topic, 2, 5)
+    group = stage.name("group")
+    members = Members([member(stage, group, [topic])])
+    members.until_read(10)
+    (actor,) = members.actors
+    actor.do("commit", "c", offsets=None)
+    stage.restart(topic, partitions=2)
+    fill(stage, topic, 2, 5)
+    found = read_on(actor, 10, seconds=60)
+    must_equal(sorted({it.offset for it in found}), [*range(5, 10)], "the offsets read afterwards")
+
+
+@scenario(
+    "restart-transaction",
+    "A transaction that was open during a restart commits as a whole.",
+    needs=RESTART,
+    timeout_seconds=RESTART_SECONDS,
+)
+def restart_transaction(stage: Stage) -> None:
+    topic = stage.topic()
+    client = stage.client()
+    client.open_producer(transactional_id=stage.name("transaction"), idempotent=True)
+    client.do("begin", "p")
+    client.produce([record(topic, value, partition=0) for value in numbers(0, 3)])
+    stage.restart(topic)
+    client.produce([record(topic, value, partition=0) for value in numbers(3, 6)])
+    client.do("commit_transaction", "p")
+    client.open_consumer(isolation="read_committed")
+    client.read_from([(topic, 0, "beginning")])
+    must_equal(values(read_on(client, 6)), numbers(0, 6), "the values read")

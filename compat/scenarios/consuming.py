@@ -1,0 +1,297 @@
+"""What lies in the log reaches whoever reads it, from wherever he begins."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from compat.scenarios.producing import COMPRESSIONS
+from compat.suite.actor import polled
+from compat.suite.judging import NotTrueError, must, must_equal
+from compat.suite.line_process import ClientError
+from compat.suite.records import record
+from compat.suite.scenario import scenario
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.records.compression import Compression
+
+if TYPE_CHECKING:
+    from compat.suite.actor import Actor
+    from compat.suite.records import Read
+    from compat.suite.stage import Stage
+
+START_MS = 1_700_000_000_000
+OUT_OF_RANGE = {"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"}
+"""The second is librdkafka's own name for what the policy `none` leads to."""
+
+
+def numbered(topic: str, count: int, start: int = 0) -> list[dict[str, Any]]:
+    """Records a second apart, each with its number as value."""
+    return [
+        record(topic, b"%d" % number, timestamp_ms=START_MS + number * 1_000)
+        for number in range(start, start + count)
+    ]
+
+
+def topic_with(stage: Stage, count: int) -> str:
+    """A topic of one partition with so many records, in batches of ten."""
+    topic = stage.topic()
+    for start in range(0, count, 10):
+        stage.witness.write(topic, numbered(topic, min(10, count - start), start))
+    return topic
+
+
+def reader_from(stage: Stage, topic: str, offset: int | str, **options: Any) -> Actor:
+    client = stage.client()
+    client.open_consumer(**options)
+    client.read_from([(topic, 0, offset)])
+    return client
+
+
+def values(found: list[Read]) -> list[bytes | None]:
+    return [it.value for it in found]
+
+
+def numbers(first: int, end: int) -> list[bytes | None]:
+    return [b"%d" % number for number in range(first, end)]
+
+
+@scenario("consume-from-beginning", "Every record is read, in order, with its offset.", core=True)
+def consume_from_beginning(stage: Stage) -> None:
+    topic = topic_with(stage, 35)
+    found = reader_from(stage, topic, "beginning").read(35)
+    must_equal(values(found), numbers(0, 35), "the values read")
+    must_equal([it.offset for it in found], [*range(35)], "their offsets")
+    times = [START_MS + number * 1_000 for number in range(35)]
+    must_equal([it.timestamp_ms for it in found], times, "their times")
+
+
+@scenario("consume-from-offset", "From an offset in the middle of a batch, nothing before comes.")
+def consume_from_offset(stage: Stage) -> None:
+    topic = topic_with(stage, 35)
+    found = reader_from(stage, topic, 17).read(18)
+    must_equal([it.offset for it in found], [*range(17, 35)], "the offsets read")
+
+
+@scenario("consume-from-end", "From the end on, only what is written later comes.")
+def consume_from_end(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    client = reader_from(stage, topic, "end")
+    must_equal(client.poll(timeout_ms=1_500).records, [], "records before anything was written")
+    stage.witness.write(topic, numbered(topic, 3, 5))
+    must_equal(values(client.read(3)), numbers(5, 8), "the values read")
+
+
+@scenario("consume-from-timestamp", "The first record at or after a time is found by its time.")
+def consume_from_timestamp(stage: Stage) -> None:
+    topic = topic_with(stage, 35)
+    client = stage.client()
+    client.open_consumer()
+    for at_ms, wanted in (
+        (START_MS, 0),
+        (START_MS + 17_000, 17),
+        (START_MS + 16_001, 17),
+        (START_MS - 1, 0),
+        (START_MS + 34_001, None),
+    ):
+        answer = client.do("offsets_at", "c", partitions=[[topic, 0]], at=at_ms)
+        told = [(it["topic"], it["partition"], it["offset"]) for it in answer["offsets"]]
+        must_equal(told, [(topic, 0, wanted)], f"the offset at {at_ms - START_MS:+d} ms")
+    client.read_from([(topic, 0, 17)])
+    must_equal(client.read(18)[0].timestamp_ms, START_MS + 17_000, "the first one's time")
+
+
+@scenario("consume-offsets", "Where a partition begins and ends is told.")
+def consume_offsets(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    stage.witness.write(topic, numbered(topic, 7), partition=1)
+    client = stage.client()
+    client.open_consumer()
+    for at, wanted in (("beginning", [0, 0]), ("end", [0, 7])):
+        answer = client.do("offsets_at", "c", partitions=[[topic, 0], [topic, 1]], at=at)
+        must_equal([it["offset"] for it in answer["offsets"]], wanted, f"offsets at the {at}")
+
+
+def consume_compressed(stage: Stage, *, compression: str) -> None:
+    topic = stage.topic()
+    codec = Compression[compression.upper()]
+    rows = [
+        record(topic, b"%d " % number * 40, key=b"k", headers=[("h", b"%d" % number)])
+        for number in range(30)
+    ]
+    for start in range(0, 30, 10):
+        stage.witness.write(topic, rows[start : start + 10], compression=codec)
+    found = reader_from(stage, topic, "beginning").read(30)
+    must_equal(values(found), [it["value"] for it in rows], "the values read")
+    must_equal([list(it.headers) for it in found], [it["headers"] for it in rows], "the headers")
+
+
+for its_compression in COMPRESSIONS:
+    scenario(
+        f"consume-{its_compression}",
+        f"Batches compressed with {its_compression} are read whole.",
+        core=its_compression == "zstd",
+    )(partial(consume_compressed, compression=its_compression))
+
+
+@scenario(
+    "consume-any-record", "Nulls, empties, bytes of all kinds and headers are read as written."
+)
+def consume_any_record(stage: Stage) -> None:
+    topic = stage.topic()
+    headers = [("one", b"1"), ("one", b""), ("nothing", None), ("größe", b"\x00\xff")]
+    rows = [
+        record(topic, None, key=None),
+        record(topic, b"", key=b""),
+        record(topic, bytes(range(256)), key=bytes(range(256))),
+        record(topic, b"v", key=b"k", headers=headers),
+    ]
+    stage.witness.write(topic, rows)
+    found = reader_from(stage, topic, "beginning").read(4)
+    must_equal([it.key for it in found], [it["key"] for it in rows], "the keys read")
+    must_equal(values(found), [it["value"] for it in rows], "the values read")
+    must_equal(list(found[3].headers), headers, "the headers read")
+
+
+@scenario("consume-seek", "Back and forth: the next record is the one that was sought.")
+def consume_seek(stage: Stage) -> None:
+    topic = topic_with(stage, 35)
+    client = reader_from(stage, topic, "beginning")
+    client.read(35)
+    for offset in (3, 30, 0, 34):
+        client.do("seek", "c", topic=topic, partition=0, offset=offset)
+        must_equal(client.read(1)[0].offset, offset, f"the first record after seeking {offset}")
+    client.do("seek", "c", topic=topic, partition=0, offset="beginning")
+    must_equal(client.read(1)[0].offset, 0, "the first record after seeking the beginning")
+
+
+@scenario("consume-position", "A consumer knows the offset of what it reads next.")
+def consume_position(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    client = reader_from(stage, topic, 2)
+    found = client.read(3)
+    answer = client.do("position", "c", topic=topic, partition=0)
+    must_equal((len(found), answer["offset"]), (3, 5), "records read, and the position")
+
+
+@scenario("consume-pause", "A paused partition gives nothing until it is resumed.")
+def consume_pause(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    client = stage.client()
+    client.open_consumer()
+    client.read_from([(topic, 0, "beginning"), (topic, 1, "beginning")])
+    client.do("pause", "c", partitions=[[topic, 1]])
+    for partition in range(2):
+        stage.witness.write(topic, numbered(topic, 3), partition=partition)
+    found = client.read(3) + client.poll(timeout_ms=1_500).records
+    must_equal([it.partition for it in found], [0, 0, 0], "partitions read while 1 is paused")
+    client.do("resume", "c", partitions=[[topic, 1]])
+    must_equal([it.partition for it in client.read(3)], [1, 1, 1], "partitions read afterwards")
+
+
+@scenario("consume-out-of-range-earliest", "From an offset that there is not, back to the first.")
+def consume_out_of_range_earliest(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    found = reader_from(stage, topic, 1_000, reset="earliest").read(5)
+    must_equal(values(found), numbers(0, 5), "the values read")
+
+
+@scenario("consume-out-of-range-latest", "From an offset that there is not, on to what comes.")
+def consume_out_of_range_latest(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    client = reader_from(stage, topic, 1_000, reset="latest")
+    must_equal(client.poll(timeout_ms=2_000).records, [], "records before anything was written")
+    stage.witness.write(topic, numbered(topic, 2, 5))
+    must_equal(values(client.read(2)), numbers(5, 7), "the values read")
+
+
+@scenario("consume-out-of-range-error", "From an offset that there is not, an error if so wished.")
+def consume_out_of_range_error(stage: Stage) -> None:
+    topic = topic_with(stage, 5)
+    client = reader_from(stage, topic, 1_000, reset="none")
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        try:
+            found = client.poll().records
+        except ClientError as error:
+            must(error.code in OUT_OF_RANGE, f"the error was {error}")
+            return
+        must_equal(found, [], "records")
+    raise NotTrueError("the consumer told no error")
+
+
+@scenario("consume-many-partitions", "Twenty partitions are read side by side.")
+def consume_many_partitions(stage: Stage) -> None:
+    topic = stage.topic(partitions=20)
+    for partition in range(20):
+        stage.witness.write(topic, numbered(topic, 5), partition=partition)
+    client = stage.client()
+    client.open_consumer()
+    client.read_from([(topic, partition, "beginning") for partition in range(20)])
+    found = client.read(100)
+    for partition in range(20):
+        its = [it.value for it in found if it.partition == partition]
+        must_equal(its, numbers(0, 5), f"the values of partition {partition}")
+
+
+@scenario("consume-large-values", "Records of nearly a megabyte are read whole.")
+def consume_large_values(stage: Stage) -> None:
+    topic = stage.topic()
+    large = [bytes([number]) * 900_000 for number in range(4)]
+    for value in large:
+        stage.witness.write(topic, [record(topic, value)])
+    found = reader_from(stage, topic, "beginning").read(4)
+    must(values(found) == large, f"sizes read: {[len(it.value or b'') for it in found]}")
+
+
+@scenario("consume-larger-than-asked-for", "A batch above the reader's limit is read all the same.")
+def consume_larger_than_asked_for(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.witness.write(topic, [record(topic, bytes(200_000))])
+    stage.witness.write(topic, [record(topic, b"next")])
+    client = reader_from(stage, topic, "beginning", partition_bytes_max=10_000)
+    found = client.read(2)
+    must_equal([len(it.value or b"") for it in found], [200_000, 4], "sizes read")
+
+
+@scenario(
+    "long-poll-wakes", "Who waits for records has them as soon as they are written.", core=True
+)
+def long_poll_wakes(stage: Stage) -> None:
+    topic = stage.topic()
+    client = reader_from(stage, topic, "beginning", fetch_wait_ms_max=20_000, fetch_bytes_min=1)
+    must_equal(client.poll(timeout_ms=500).records, [], "records before anything was written")
+    client.begin_to("poll", "c", timeout_ms=19_000)
+    time.sleep(1)
+    started = time.monotonic()
+    stage.witness.write(topic, numbered(topic, 1))
+    found = polled(client.finish()).records
+    must_equal(values(found), numbers(0, 1), "the values read")
+    seconds = time.monotonic() - started
+    must(seconds < 10, f"it took {seconds:.1f} s until the record was read")
+
+
+@scenario("long-poll-waits", "Who waits for records does not ask again and again.")
+def long_poll_waits(stage: Stage) -> None:
+    topic = stage.topic()
+    client = reader_from(stage, topic, "beginning", fetch_wait_ms_max=1_000, fetch_bytes_min=1)
+    client.poll(timeout_ms=1_000)
+    before = len(stage.relay.recording.of(ApiKey.FETCH))
+    client.poll(timeout_ms=4_000)
+    asked = len(stage.relay.recording.of(ApiKey.FETCH)) - before
+    must(asked <= 6, f"{asked} Fetch requests in four seconds with nothing to read")
+
+
+@scenario("slow-reader", "A reader that takes its time gets all of twelve megabytes, unharmed.")
+def slow_reader(stage: Stage) -> None:
+    topic = stage.topic()
+    large = [b"%02d" % number + bytes(500_000) for number in range(24)]
+    for value in large:
+        stage.witness.write(topic, [record(topic, value)])
+    client = reader_from(stage, topic, "beginning", records_max=2)
+    found: list[Read] = []
+    deadline = time.monotonic() + 30
+    while len(found) < len(large) and time.monotonic() < deadline:
+        found += client.poll().records
+        time.sleep(0.05)
+    must(values(found) == large, f"read: {[(it.value or b'')[:2] for it in found]}")

@@ -1,0 +1,205 @@
+"""Members of a group share partitions out, come, go and die."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from compat.scenarios.consuming import numbered
+from compat.suite.groups import Members
+from compat.suite.judging import must, must_equal
+from compat.suite.line_process import ClientError
+from compat.suite.scenario import scenario
+
+if TYPE_CHECKING:
+    from compat.suite.actor import Actor, Place
+    from compat.suite.stage import Stage
+
+CLASSIC_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+CONSUMER_ASSIGNORS = ("uniform", "range")
+FENCED = {
+    "FENCED_INSTANCE_ID",
+    "UNKNOWN_MEMBER_ID",
+    "UNRELEASED_INSTANCE_ID",
+    "COMMIT_FAILED",
+    "_FATAL",  # librdkafka's word, with the reason in its text
+}
+
+
+def member(stage: Stage, group: str, topics: list[str], **options: Any) -> Actor:
+    actor = stage.client()
+    actor.open_consumer(group=group, **options)
+    actor.do("subscribe", "c", topics=topics)
+    return actor
+
+
+def places(topic: str, count: int) -> list[Place]:
+    return [(topic, partition) for partition in range(count)]
+
+
+def fill(stage: Stage, topic: str, partitions: int, count: int) -> None:
+    """So many records in each partition."""
+    for partition in range(partitions):
+        stage.witness.write(topic, numbered(topic, count), partition=partition)
+
+
+def each_once(members: Members, count: int) -> None:
+    read = sorted((it.topic, it.partition, it.offset) for it in members.read)
+    must_equal(len(read), count, "records read")
+    must_equal(len(set(read)), count, "different records read")
+
+
+@scenario("group-of-one", "The only member of a group reads every partition.", core=True)
+def group_of_one(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    fill(stage, topic, 3, 4)
+    members = Members([member(stage, stage.name("group"), [topic])])
+    members.until_read(12)
+    each_once(members, 12)
+    must_equal(members.owned[0], frozenset(places(topic, 3)), "what the member owns")
+
+
+def group_shares(stage: Stage, *, protocol: str, assignor: str) -> None:
+    topic = stage.topic(partitions=4)
+    group = stage.name("group")
+    options = {"protocol": protocol, "assignor": assignor}
+    members = Members([member(stage, group, [topic], **options) for _ in range(2)])
+    members.until_shared(places(topic, 4))
+    fill(stage, topic, 4, 5)
+    members.until_read(20)
+    each_once(members, 20)
+
+
+for its_assignor in CLASSIC_ASSIGNORS:
+    scenario(
+        f"group-shares-{its_assignor}",
+        f"Two members share four partitions, shared out by {its_assignor}.",
+        core=its_assignor == "range",
+        timeout_seconds=90,
+    )(partial(group_shares, protocol="classic", assignor=its_assignor))
+for its_assignor in CONSUMER_ASSIGNORS:
+    scenario(
+        f"group-shares-consumer-{its_assignor}",
+        f"Under the protocol of KIP-848, two members share four partitions by {its_assignor}.",
+        timeout_seconds=90,
+    )(partial(group_shares, protocol="consumer", assignor=its_assignor))
+
+
+@scenario("group-of-two-topics", "A group that subscribes to two topics reads both.")
+def group_of_two_topics(stage: Stage) -> None:
+    topics = [stage.topic("one", partitions=2), stage.topic("two", partitions=2)]
+    for topic in topics:
+        fill(stage, topic, 2, 3)
+    members = Members([member(stage, stage.name("group"), topics)])
+    members.until_read(12)
+    each_once(members, 12)
+
+
+@scenario(
+    "group-more-members-than-partitions",
+    "Of three members two have a partition each; the third takes over when one leaves.",
+    timeout_seconds=120,
+)
+def group_more_members_than_partitions(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    group = stage.name("group")
+    members = Members([member(stage, group, [topic]) for _ in range(3)])
+    members.until_shared(places(topic, 2))
+    must_equal(sorted(map(len, members.owned)), [0, 1, 1], "partitions of each member")
+    owners = [it for it, owned in zip(members.actors, members.owned, strict=True) if owned]
+    owners[0].close("c")
+    members.actors.remove(owners[0])
+    members.until_shared(places(topic, 2))
+
+
+@scenario(
+    "group-member-dies", "The partitions of a member that died go to the other.", timeout_seconds=90
+)
+def group_member_dies(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    group = stage.name("group")
+    members = Members([member(stage, group, [topic]) for _ in range(2)])
+    members.until_shared(places(topic, 2))
+    stage.kill(members.actors.pop())
+    members.until_shared(places(topic, 2))
+    fill(stage, topic, 2, 3)
+    members.until_read(6)
+    each_once(members, 6)
+
+
+@scenario(
+    "group-member-joins-later",
+    "Who joins later gets a share of what another owned.",
+    timeout_seconds=90,
+)
+def group_member_joins_later(stage: Stage) -> None:
+    topic = stage.topic(partitions=4)
+    group = stage.name("group")
+    members = Members([member(stage, group, [topic])])
+    members.until_shared(places(topic, 4))
+    members.actors.append(member(stage, group, [topic]))
+    members.until_shared(places(topic, 4))
+    fill(stage, topic, 4, 2)
+    members.until_read(8)
+    each_once(members, 8)
+
+
+@scenario(
+    "group-static-member-returns",
+    "A static member that comes back has its partitions again, and nobody else lost his.",
+    timeout_seconds=90,
+)
+def group_static_member_returns(stage: Stage) -> None:
+    topic = stage.topic(partitions=4)
+    group = stage.name("group")
+    long_session = {"session_timeout_ms": 20_000}
+    members = Members(
+        [member(stage, group, [topic], instance_id=it, **long_session) for it in ("one", "two")]
+    )
+    members.until_shared(places(topic, 4))
+    before = list(members.owned)
+    stage.kill(members.actors.pop())
+    members.actors.append(member(stage, group, [topic], instance_id="two", **long_session))
+    members.until_shared(places(topic, 4))
+    must_equal(members.owned, before, "what each owns")
+
+
+@scenario(
+    "group-static-member-fenced",
+    "Of two that claim to be the same static member, the older one is told that it is not.",
+    timeout_seconds=90,
+)
+def group_static_member_fenced(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    group = stage.name("group")
+    first = member(stage, group, [topic], instance_id="same")
+    fill(stage, topic, 2, 3)
+    Members([first]).until_read(6)
+    second = Members([member(stage, group, [topic], instance_id="same")])
+    second.until_shared(places(topic, 2))
+    code = fencing_told(first)
+    must(code in FENCED, f"the error was {code}")
+
+
+def fencing_told(actor: Actor) -> str:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            actor.poll()
+            actor.do("commit", "c", offsets=None)
+        except ClientError as error:
+            return error.code
+    return "none"
+
+
+@scenario("two-groups", "Each of two groups reads everything, at its own pace.", core=True)
+def two_groups(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    fill(stage, topic, 2, 5)
+    one, two = (Members([member(stage, stage.name(it), [topic])]) for it in ("one", "two"))
+    one.until_read(10)
+    one.actors[0].do("commit", "c", offsets=None)
+    two.until_read(10)
+    each_once(one, 10)
+    each_once(two, 10)

@@ -1,0 +1,112 @@
+"""MirrorMaker 2 copies topics from an Apache Kafka to the broker under test, and back."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from compat.apache import ApacheKafka
+from compat.apache.apache_kafka import SINGLE_NODE
+from compat.suite.actor import until
+from compat.suite.judging import must_equal
+from compat.suite.scenario import scenario
+from compat.suite.witness import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compat.suite.actor import Actor
+    from compat.suite.stage import Stage
+    from compat.suite.witness import Lying
+
+SECONDS = 360.0
+MIRRORED_SECONDS = 120.0
+HEAP = "256m"
+ROWS = [
+    {
+        "key": b"k%d" % number,
+        "value": None if number == 3 else b"v%d" % number,
+        "headers": [("h", b"%d" % number)],
+        "timestamp_ms": 1_700_000_000_000 + number,
+    }
+    for number in range(10)
+]
+
+
+@contextmanager
+def apache_beside(stage: Stage) -> Iterator[tuple[ApacheKafka, Witness]]:
+    """Another cluster, whose topics are mirrored or which mirrors ours."""
+    data = stage.scratch() / "there"
+    with ApacheKafka(data, settings=SINGLE_NODE, heap=HEAP) as node:
+        witness = Witness("127.0.0.1", node.port)
+        try:
+            yield node, witness
+        finally:
+            witness.close()
+
+
+@scenario(
+    "mirror-there-and-back",
+    "What is written to an Apache Kafka comes here, and what is written here goes there.",
+    timeout_seconds=SECONDS,
+)
+def there_and_back(stage: Stage) -> None:
+    with apache_beside(stage) as (node, there):
+        theirs, ours = stage.name("theirs"), stage.name("ours")
+        there.create_topic(theirs, 2, {"retention.ms": "-1"})
+        stage.witness.create_topic(ours, 2, {"retention.ms": "-1"})
+        there.write(theirs, ROWS[:6], partition=1)
+        stage.witness.write(ours, ROWS[:6], partition=1)
+        actor = start(stage, node, {theirs: "there->here", ours: "here->there"})
+        until_mirrored(there, theirs, stage.witness, f"there.{theirs}")
+        until_mirrored(stage.witness, ours, there, f"here.{ours}")
+        there.write(theirs, ROWS[6:], partition=1)
+        stage.witness.write(ours, ROWS[6:], partition=1)
+        until_mirrored(there, theirs, stage.witness, f"there.{theirs}")
+        until_mirrored(stage.witness, ours, there, f"here.{ours}")
+        must_equal(stage.witness.partition_count(f"there.{theirs}"), 2, "partitions here")
+        actor.close("mirror")
+
+
+def start(stage: Stage, node: ApacheKafka, flows: dict[str, str]) -> Actor:
+    actor = stage.client()
+    lines = [
+        "clusters = here, there",
+        f"here.bootstrap.servers = {actor.bootstrap}",
+        f"there.bootstrap.servers = {node.bootstrap}",
+        *(f"{flow}.enabled = true\n{flow}.topics = {topic}" for topic, flow in flows.items()),
+        *(f"{it}.replication.factor = 1" for it in INTERNAL),
+        "replication.factor = 1",
+        "refresh.topics.interval.seconds = 1",
+        "offset.flush.interval.ms = 500",
+    ]
+    file = stage.scratch() / "mirror.properties"
+    file.write_text("\n".join(lines) + "\n")
+    actor.do("start_tool", "mirror", tool="mirror-maker", arguments=[str(file)])
+    return actor
+
+
+INTERNAL = (
+    "checkpoints.topic",
+    "heartbeats.topic",
+    "offset-syncs.topic",
+    "offset.storage",
+    "status.storage",
+    "config.storage",
+)
+
+
+def until_mirrored(origin: Witness, topic: str, mirror: Witness, name: str) -> None:
+    """Every record is there once, in its partition, with key, value, headers and time."""
+    wanted = [what(it) for it in origin.records(topic, 1)]
+
+    def has_come() -> bool:
+        return mirror.partition_count(name) > 1 and len(mirror.records(name, 1)) >= len(wanted)
+
+    until(has_come, f"{len(wanted)} records of {name}", seconds=MIRRORED_SECONDS)
+    must_equal([what(it) for it in mirror.records(name, 1)], wanted, f"the records of {name}")
+    must_equal(mirror.records(name, 0), [], f"the records of the other partition of {name}")
+
+
+def what(record: Lying) -> tuple[object, ...]:
+    return record.timestamp_ms, record.key, record.value, record.headers

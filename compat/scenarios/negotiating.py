@@ -1,0 +1,79 @@
+"""A client and a broker agree on what they speak, and meet from any address."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from compat.suite.judging import must, must_equal
+from compat.suite.records import record
+from compat.suite.scenario import scenario
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.compiler import decode
+from pykbroker_protocol.frame import read_response_header
+from pykbroker_protocol.messages.api_versions import ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from compat.suite.recording import Frame
+    from compat.suite.stage import Stage
+
+
+@scenario(
+    "negotiate",
+    "A client asks which versions there are and uses none but those.",
+    core=True,
+)
+def negotiate(stage: Stage) -> None:
+    topic = stage.topic()
+    client = stage.client()
+    client.open_producer()
+    client.produce([record(topic)])
+    client.open_consumer()
+    client.read_from([(topic, 0, "beginning")])
+    client.read(1)
+    offered = list(stage.relay.recording.of(ApiKey.API_VERSIONS, requests=False))
+    must(offered, "the client asked for no versions")
+    ranges = ranges_in(offered[-1])
+    for frame in tuple(stage.relay.recording.frames):
+        if frame.is_request and frame.api_key != ApiKey.API_VERSIONS:
+            first, last = ranges[frame.api_key]
+            must(first <= frame.version <= last, f"{frame.headline()} is not in {first}-{last}")
+
+
+def ranges_in(frame: Frame) -> dict[int, tuple[int, int]]:
+    _, position = read_response_header(frame.content, ApiVersionsResponse, frame.version)
+    answer = decode(ApiVersionsResponse, frame.version, frame.content, position)
+    must_equal(answer.error_code, 0, "the answer to ApiVersions")
+    return {it.api_key: (it.min_version, it.max_version) for it in answer.api_keys}
+
+
+@scenario(
+    "bootstrap-from-any-node",
+    "Whichever node a client is told of, it finds them all, and the leader.",
+    core=True,
+)
+def bootstrap_from_any_node(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    for number, node in enumerate(stage.witness.nodes()):
+        stage.relay.listen_for(node)
+        client = stage.client()
+        address = "{}:{}".format(*stage.relay.address_of(node))
+        client.open_producer(bootstrap=address)
+        value = b"%d" % number
+        rows = [record(topic, value, partition=partition) for partition in range(3)]
+        written = client.produce(rows)
+        must_equal([it.partition for it in written], [0, 1, 2], "the partitions written to")
+        for partition in range(3):
+            found = [it.value for it in stage.witness.records(topic, partition)]
+            must_equal(found[-1], value, f"the last record of partition {partition}")
+
+
+@scenario(
+    "bootstrap-past-a-dead-address",
+    "Of two addresses one is dead; the client begins with the other.",
+)
+def bootstrap_past_a_dead_address(stage: Stage) -> None:
+    topic = stage.topic()
+    client = stage.client()
+    client.open_producer(bootstrap=f"127.0.0.1:1,{stage.relay.bootstrap}")
+    client.produce([record(topic)])
+    must_equal(len(stage.witness.records(topic)), 1, "records in the log")

@@ -1,0 +1,131 @@
+"""What a broker refuses, its client is told as what it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from compat.scenarios.administering import administrator, create, new_topic
+from compat.scenarios.consuming import topic_with
+from compat.suite.judging import must, must_equal
+from compat.suite.line_process import ClientError
+from compat.suite.records import record
+from compat.suite.scenario import scenario
+
+if TYPE_CHECKING:
+    from compat.suite.actor import Actor
+    from compat.suite.stage import Stage
+
+
+def refused_topic(stage: Stage, code: str, **changes: object) -> None:
+    client = administrator(stage)
+    wanted = new_topic(stage.name()) | changes
+    error = client.refused("create_topics", "a", topics=[wanted], validate_only=False)
+    must_equal(error.code, code, "the error")
+
+
+@scenario("error-topic-exists", "A topic of that name is there already.", core=True)
+def topic_exists(stage: Stage) -> None:
+    refused_topic(stage, "TOPIC_ALREADY_EXISTS", name=stage.topic())
+
+
+@scenario("error-topic-name", "A topic cannot have that name.")
+def topic_name(stage: Stage) -> None:
+    refused_topic(stage, "INVALID_TOPIC_EXCEPTION", name="no spaces in names")
+
+
+@scenario("error-topic-partitions", "A topic has at least one partition.")
+def topic_partitions(stage: Stage) -> None:
+    refused_topic(stage, "INVALID_PARTITIONS", partitions=0)
+
+
+@scenario("error-topic-replicas", "There are not that many nodes.")
+def topic_replicas(stage: Stage) -> None:
+    refused_topic(stage, "INVALID_REPLICATION_FACTOR", replicas=99)
+
+
+@scenario("error-topic-config", "A property cannot have that value.")
+def topic_config(stage: Stage) -> None:
+    refused_topic(stage, "INVALID_CONFIG", configs={"retention.ms": "soon"})
+
+
+@scenario("error-topic-unknown", "A topic that there is not cannot be deleted.", core=True)
+def topic_unknown(stage: Stage) -> None:
+    client = administrator(stage)
+    error = client.refused("delete_topics", "a", topics=[stage.name("missing")])
+    must_equal(error.code, "UNKNOWN_TOPIC_OR_PARTITION", "the error")
+
+
+@scenario("error-fewer-partitions", "A topic cannot lose partitions.")
+def fewer_partitions(stage: Stage) -> None:
+    client, name = administrator(stage), stage.topic(partitions=3)
+    error = client.refused("create_partitions", "a", topic=name, total=2)
+    must_equal(error.code, "INVALID_PARTITIONS", "the error")
+
+
+@scenario("error-alter-config", "A property cannot be changed to that value.")
+def alter_config(stage: Stage) -> None:
+    client, name = administrator(stage), stage.topic()
+    wrong = {"retention.ms": "soon"}
+    error = client.refused("alter_configs", "a", kind="topic", name=name, set=wrong)
+    must_equal(error.code, "INVALID_CONFIG", "the error")
+
+
+@scenario("error-delete-records", "Records that there are not cannot be deleted.")
+def delete_records(stage: Stage) -> None:
+    client, name = administrator(stage), topic_with(stage, 5)
+    error = client.refused("delete_records", "a", topic=name, partition=0, before=99)
+    must_equal(error.code, "OFFSET_OUT_OF_RANGE", "the error")
+
+
+@scenario("error-group-unknown", "A group that there is not cannot be deleted.")
+def group_unknown(stage: Stage) -> None:
+    client = administrator(stage)
+    error = client.refused("delete_group", "a", group=stage.name("missing"))
+    must_equal(error.code, "GROUP_ID_NOT_FOUND", "the error")
+
+
+@scenario("error-too-large", "A record above the topic's limit is refused, the next one is not.")
+def too_large(stage: Stage) -> None:
+    topic = stage.topic(configs={"max.message.bytes": "20000"})
+    client = stage.client()
+    client.open_producer()
+    code = refused_record(client, record(topic, bytes(50_000)))
+    must(code in {"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"}, f"the error was {code}")
+    client.produce([record(topic, b"small")])
+    must_equal([it.value for it in stage.witness.records(topic)], [b"small"], "the log")
+
+
+@scenario("error-no-key", "A compacted topic takes no record without a key.")
+def no_key(stage: Stage) -> None:
+    topic = stage.topic(configs={"cleanup.policy": "compact"})
+    client = stage.client()
+    client.open_producer()
+    must_equal(refused_record(client, record(topic, b"v")), "INVALID_RECORD", "the error")
+    client.produce([record(topic, b"v", key=b"k")])
+    must_equal(len(stage.witness.records(topic)), 1, "records in the log")
+
+
+@scenario("error-unknown-partition", "A partition that there is not cannot be written to.")
+def unknown_partition(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    client = stage.client()
+    client.open_producer(delivery_timeout_ms=4_000, request_timeout_ms=3_000)
+    refused_record(client, record(topic, partition=17))
+    counts = [len(stage.witness.records(topic, it)) for it in range(2)]
+    must_equal(counts, [0, 0], "records in each partition")
+
+
+@scenario("error-validate-topic", "A topic that could not be made is refused when validated.")
+def validate_topic(stage: Stage) -> None:
+    client = administrator(stage)
+    create(client, new_topic(stage.name()), validate_only=True)
+    wrong = new_topic(stage.name(), replicas=99)
+    error = client.refused("create_topics", "a", topics=[wrong], validate_only=True)
+    must_equal(error.code, "INVALID_REPLICATION_FACTOR", "the error")
+
+
+def refused_record(client: Actor, row: dict[str, object]) -> str:
+    (told,) = client.try_to_produce([row])
+    must(isinstance(told, ClientError), f"the record was taken: {told}")
+    assert isinstance(told, ClientError)
+    return told.code

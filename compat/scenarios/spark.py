@@ -1,0 +1,129 @@
+"""Spark's connector reads topics, writes to them, and remembers how far a stream has come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from compat.suite.judging import must_equal
+from compat.suite.records import from_line, record, to_line
+from compat.suite.scenario import scenario
+
+if TYPE_CHECKING:
+    from compat.suite.actor import Actor
+    from compat.suite.records import Read
+    from compat.suite.stage import Stage
+
+SECONDS = 300.0
+FIRST_MS = 1_700_000_000_000
+PARTITIONS = 2
+
+
+def rows(topic: str, first: int, behind: int) -> list[dict[str, object]]:
+    """Records with keys, headers and times, some without a value."""
+    return [
+        record(
+            topic,
+            None if number % 4 == 3 else b"v%d" % number,
+            key=b"k%d" % number,
+            partition=number % PARTITIONS,
+            headers=[("h", b"%d" % number), ("empty", b"")],
+            timestamp_ms=FIRST_MS + number,
+        )
+        for number in range(first, behind)
+    ]
+
+
+def fill(stage: Stage, topic: str, first: int, behind: int) -> None:
+    for row in rows(topic, first, behind):
+        partition = row["partition"]
+        assert isinstance(partition, int)
+        stage.witness.write(topic, [row], partition=partition)
+
+
+def content(stage: Stage, topic: str) -> set[tuple[bytes | None, bytes | None, int]]:
+    """Key, value and number of headers of each record, in whatever partition."""
+    return {
+        (it.key, it.value, len(it.headers))
+        for partition in range(PARTITIONS)
+        for it in stage.witness.records(topic, partition)
+    }
+
+
+def batch(client: Actor, topic: str, **options: str) -> list[Read]:
+    told = client.do("read_batch", bootstrap=client.bootstrap, topic=topic, options=options)
+    return [from_line(it) for it in told["records"]]
+
+
+@scenario(
+    "spark-reads",
+    "A batch has every record with its key, headers, time, partition and offset.",
+    timeout_seconds=SECONDS,
+)
+def reads(stage: Stage) -> None:
+    topic = stage.topic(partitions=PARTITIONS)
+    fill(stage, topic, 0, 20)
+    found = batch(stage.client(), topic)
+    wanted = [
+        (partition, it.offset, it.timestamp_ms, it.key, it.value, [*it.headers])
+        for partition in range(PARTITIONS)
+        for it in stage.witness.records(topic, partition)
+    ]
+    told = [
+        (it.partition, it.offset, it.timestamp_ms, it.key, it.value, [*map(tuple, it.headers)])
+        for it in found
+    ]
+    must_equal(told, wanted, "the rows")
+
+
+@scenario(
+    "spark-reads-from-a-time",
+    "A batch that begins at a time has what was written since.",
+    timeout_seconds=SECONDS,
+)
+def reads_from_a_time(stage: Stage) -> None:
+    topic = stage.topic(partitions=PARTITIONS)
+    fill(stage, topic, 0, 20)
+    found = batch(stage.client(), topic, startingTimestamp=str(FIRST_MS + 11))
+    must_equal(min(it.timestamp_ms or 0 for it in found), FIRST_MS + 11, "the first time")
+    must_equal(len(found), 9, "rows")
+
+
+@scenario(
+    "spark-writes",
+    "A batch is in the topic with keys, headers and the partitions that it names.",
+    timeout_seconds=SECONDS,
+)
+def writes(stage: Stage) -> None:
+    topic = stage.topic(partitions=PARTITIONS)
+    client = stage.client()
+    lines = [to_line(it) for it in rows(topic, 0, 20)]
+    client.do("write_batch", bootstrap=client.bootstrap, records=lines)
+    for partition in range(PARTITIONS):
+        found = {it.key for it in stage.witness.records(topic, partition)}
+        wanted = {b"k%d" % number for number in range(partition, 20, PARTITIONS)}
+        must_equal(found, wanted, f"the keys in partition {partition}")
+    must_equal({headers for _, _, headers in content(stage, topic)}, {2}, "headers of each")
+
+
+@scenario(
+    "spark-streams",
+    "A stream carries what there is from topic to topic, and later what has come since.",
+    timeout_seconds=SECONDS,
+)
+def streams(stage: Stage) -> None:
+    source = stage.topic("source", partitions=PARTITIONS)
+    sink = stage.topic("sink", partitions=PARTITIONS)
+    client = stage.client()
+    for first, behind in ((0, 10), (10, 25), (25, 25)):
+        fill(stage, source, first, behind)
+        client.do(
+            "stream",
+            bootstrap=client.bootstrap,
+            source=source,
+            sink=sink,
+            directory=str(stage.scratch() / "checkpoint"),
+            options={"startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"},
+        )
+        must_equal(content(stage, sink), content(stage, source), "what is in the other topic")
+        counts = [len(stage.witness.records(sink, it)) for it in range(PARTITIONS)]
+        must_equal(sum(counts), behind, "records in the other topic")

@@ -1,0 +1,381 @@
+"""Every console tool of Apache Kafka's distribution does its work: a scenario for each."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from compat.suite.actor import until
+from compat.suite.desk import RECORDS, Desk, Line
+from compat.suite.judging import must_equal
+from compat.suite.scenario import Need, scenario
+from pykbroker_protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from compat.suite.stage import Stage
+
+TOOL_SECONDS = 180.0
+SOON_SECONDS = 20.0
+FILES = frozenset({Need.FILES})
+SEGMENT = "00000000000000000000.log"
+
+CORE = frozenset({"topics", "consumer-groups", "api-versions"})
+LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
+    "topics": (
+        "Topics are made, told of, grown and deleted.",
+        (
+            Line("--create --topic {new} --partitions 2", "Created topic {new}"),
+            Line("--create --topic {new}", "already exists", exit_code=1),
+            Line("--alter --topic {new} --partitions 3"),
+            Line("--describe --topic {new}", r"PartitionCount: 3\s"),
+            Line("--list", "^{new}$"),
+            Line("--delete --topic {new}"),
+            Line("--describe --topic {new}", "does not exist", exit_code=1),
+        ),
+    ),
+    "configs": (
+        "Properties of topics are set, told and taken back.",
+        (
+            Line("--alter --topic {topic} --add-config retention.ms=9000000", "Completed updating"),
+            Line("--describe --topic {topic}", "retention.ms=9000000 "),
+            Line("--alter --topic {topic} --add-config retention.ms=soon", "retention.ms", 1),
+            Line("--alter --topic {topic} --delete-config retention.ms", "Completed updating"),
+            Line("--describe --topic {topic} --all", "retention.ms=604800000 "),
+            Line("--describe --broker-defaults", "Default configs for brokers"),
+        ),
+    ),
+    "consumer-groups": (
+        "Offsets of a group are set, told and deleted.",
+        (
+            Line("--reset-offsets --group {group} --topic {topic} --to-latest --execute"),
+            Line("--describe --group {group}", r"^{group}\s+{topic}\s+0\s+3\s+3\s+0"),
+            Line("--describe --group {group} --state", "Empty"),
+            Line("--list", "^{group}$"),
+            Line("--delete-offsets --group {group} --topic {topic}:0", "Successful"),
+            Line("--delete --group {group}", "was successful"),
+            Line("--describe --group {group}", "GroupIdNotFoundException"),
+        ),
+    ),
+    "groups": (
+        "Groups of all kinds are listed.",
+        (
+            Line(
+                "--reset-offsets --group {group} --topic {topic} --to-latest --execute",
+                tool="consumer-groups",
+            ),
+            Line("--list", r"^{group}\s+(Consumer|Classic|Simple)"),
+        ),
+    ),
+    "get-offsets": (
+        "Where partitions begin and end is told, and what was written when.",
+        (
+            Line("--topic {topic}", "{topic}:0:3\n{topic}:1:3\n"),
+            Line("--topic {topic} --time earliest", "{topic}:0:0\n{topic}:1:0\n"),
+            Line("--topic {topic} --time 1700000000002", "{topic}:0:1\n{topic}:1:1\n"),
+            Line("--topic {topic} --time max-timestamp", "{topic}:0:2\n{topic}:1:2\n"),
+        ),
+    ),
+    "delete-records": (
+        "Records before an offset are deleted.",
+        (
+            Line("--offset-json-file file:delete", r"{topic}-0\s+low_watermark: 2"),
+            Line("--topic {topic} --time earliest", "{topic}:0:2\n", tool="get-offsets"),
+        ),
+    ),
+    "log-dirs": (
+        "Where replicas lie, and how large they are, is told.",
+        (Line("--describe --topic-list {topic}", r'"partition":\s*"{topic}-1"'),),
+    ),
+    "leader-election": (
+        "Leaders are elected where they are not what they should be.",
+        (
+            Line(
+                "--election-type preferred --topic {topic} --partition 0",
+                "Valid replica already elected",
+            ),
+        ),
+    ),
+    "reassign-partitions": (
+        "A plan for replicas is made, carried out and verified.",
+        (
+            Line("--generate --topics-to-move-json-file file:move --broker-list {node}", "{topic}"),
+            Line("--execute --reassignment-json-file file:stay", "Successfully started"),
+            Line("--verify --reassignment-json-file file:stay", "{topic}-0 is completed"),
+            Line("--list", "No partition reassignments found"),
+        ),
+    ),
+    "cluster": (
+        "The cluster tells its id and its brokers.",
+        (
+            Line("cluster-id --bootstrap-server {bootstrap}", r"Cluster ID: \S{22}"),
+            Line("list-endpoints --bootstrap-server {bootstrap}", r"^{node}\s+127\.0\.0\.1"),
+        ),
+    ),
+    "features": (
+        "The features of the cluster are told, and what a release would have.",
+        (
+            Line("describe", "Feature: metadata.version"),
+            Line("version-mapping --release-version 4.3", "metadata.version=30"),
+        ),
+    ),
+    "metadata-quorum": (
+        "Who leads the metadata, and who follows, is told.",
+        (
+            Line("describe --status", r"LeaderId:\s+{node}\s"),
+            Line("describe --replication", r"^{node}\s.*Leader"),
+        ),
+    ),
+    "api-versions": (
+        "The APIs are told with their versions.",
+        (Line("", r"Produce\(0\): 0 to 13 \[usable: 13\]"),),
+    ),
+    "acls": (
+        "Who has no authorizer is told so.",
+        (Line("--list", "SecurityDisabledException", exit_code=1),),
+    ),
+    "delegation-tokens": (
+        "Who speaks in plain text is told that he gets no tokens.",
+        (
+            Line(
+                "--describe --command-config file:client",
+                "UnsupportedByAuthenticationException",
+                exit_code=1,
+            ),
+        ),
+    ),
+    "client-metrics": (
+        "What clients are asked to measure is listed.",
+        (Line("--list"),),
+    ),
+    "transactions": (
+        "Transactions and producers are told of.",
+        (
+            Line("list", "^TransactionalId"),
+            Line("describe-producers --topic {topic} --partition 0", "^ProducerId"),
+            Line("find-hanging --broker-id {node}", "^Topic"),
+        ),
+    ),
+    "streams-reset": (
+        "The offsets of an application are set back.",
+        (
+            Line(
+                "--application-id {group} --input-topics {topic} --to-offset 2",
+                "{topic}",
+            ),
+        ),
+    ),
+    "console-producer": (
+        "Lines become records.",
+        (
+            Line(
+                "--topic {single} --sync --compression-codec zstd"
+                " --reader-property parse.key=true --reader-property key.separator=:",
+                input="a:one\nb:two\n",
+            ),
+            Line(
+                "--topic {single} --from-beginning --max-messages 2 --timeout-ms 30000"
+                " --formatter-property print.key=true",
+                "^a\tone\nb\ttwo\n",
+                tool="console-consumer",
+            ),
+        ),
+    ),
+    "console-consumer": (
+        "Records become lines, by partition and in a group.",
+        (
+            Line(
+                "--topic {topic} --partition 0 --offset earliest --max-messages 3"
+                " --formatter-property print.offset=true --timeout-ms 30000",
+                "^Offset:0\t0\nOffset:1\t2\nOffset:2\t4\n",
+            ),
+            Line(
+                "--topic {topic} --group {group} --from-beginning --max-messages 6"
+                " --timeout-ms 30000 --isolation-level read_committed",
+                r"^(\d\n){6}",
+            ),
+        ),
+    ),
+    "producer-perf": (
+        "Writing is measured, in transactions too.",
+        (
+            Line(
+                "--topic {single} --num-records 200 --record-size 100 --throughput -1"
+                " --transaction-duration-ms 100 --transactional-id {group}"
+                " --producer-props bootstrap.servers={bootstrap}",
+                "^200 records sent",
+            ),
+        ),
+    ),
+    "consumer-perf": (
+        "Reading is measured.",
+        (Line("--topic {topic} --messages 6 --timeout 30000", r"start\.time(.*\n)+.*, 6, "),),
+    ),
+    "verifiable-producer": (
+        "Each record that is sent is told.",
+        (
+            Line(
+                "--topic {single} --max-messages 50 --acks -1",
+                r'"name":"tool_data","sent":50,"acked":50',
+            ),
+        ),
+    ),
+    "verifiable-consumer": (
+        "Each commit is told.",
+        (
+            Line(
+                "--topic {topic} --group-id {group} --max-messages 6 --reset-policy earliest",
+                r'"name":"offsets_committed","offsets":\[\{"topic":"{topic}"',
+            ),
+        ),
+    ),
+    "e2e-latency": (
+        "The way there and back is measured.",
+        (
+            Line(
+                "--topic {single} --num-records 20 --producer-acks all --record-size 50",
+                r"Percentiles: 50th = \d+",
+            ),
+        ),
+    ),
+}
+"""What is asked of tools that need an address alone."""
+
+FILE_LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
+    "dump-log": (
+        "The records of a segment are printed.",
+        (
+            Line(
+                "--files {data}/{topic}-0/" + SEGMENT + " --print-data-log",
+                r"(?s)isvalid: true.*payload: 0\s.*payload: 2\s.*payload: 4\s",
+            ),
+        ),
+    ),
+    "storage": (
+        "The directory is known.",
+        (Line("info --config file:server", r"node\.id={node}, version=1"),),
+    ),
+    "metadata-shell": (
+        "The metadata is looked at as a tree of files.",
+        (
+            Line(
+                "--snapshot copy:{data}/__cluster_metadata-0/"
+                + SEGMENT
+                + " ls /image/topics/byName",
+                "{topic}",
+                seconds=SOON_SECONDS,
+            ),
+        ),
+    ),
+}
+"""What is asked of tools that read the broker's files."""
+
+NEW_GROUP = Line(
+    "--alter --group {group} --add-config share.auto.offset.reset=earliest",
+    tool="configs",
+)
+SHARE_LINES: dict[str, tuple[str, ApiKey, tuple[Line, ...]]] = {
+    "console-share-consumer": (
+        "Records that a share group takes become lines.",
+        ApiKey.SHARE_FETCH,
+        (
+            NEW_GROUP,
+            Line(
+                "--topic {topic} --group {group} --max-messages 6 --timeout-ms 30000",
+                r"^(\d\n){6}",
+            ),
+        ),
+    ),
+    "share-consumer-perf": (
+        "Reading in a share group is measured.",
+        ApiKey.SHARE_FETCH,
+        (
+            NEW_GROUP,
+            Line(
+                "--topic {topic} --group {group} --messages 6 --timeout 30000",
+                r"start\.time(.*\n)+.*, 6, ",
+            ),
+        ),
+    ),
+    "verifiable-share-consumer": (
+        "Each acknowledgement is told.",
+        ApiKey.SHARE_FETCH,
+        (
+            Line(
+                "--topic {topic} --group-id {group} --max-messages 6"
+                " --offset-reset-strategy earliest",
+                '"name":"offsets_acknowledged"',
+            ),
+        ),
+    ),
+    "share-groups": (
+        "A share group is listed and told of.",
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        (
+            NEW_GROUP,
+            Line(
+                "--topic {topic} --group {group} --max-messages 6 --timeout-ms 30000",
+                tool="console-share-consumer",
+            ),
+            Line("--list", "{group}", seconds=SOON_SECONDS),
+            Line("--describe --group {group}", "{topic}"),
+        ),
+    ),
+    "streams-groups": (
+        "Groups of stream processors are listed and told of.",
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        (
+            Line("--list"),
+            Line("--describe --group {group}", "{group}.*(does not exist|not found)", 1),
+        ),
+    ),
+}
+"""What is asked of tools for groups of the newer kinds, and the API that these need."""
+
+
+def play(tool: str, lines: tuple[Line, ...], stage: Stage, *, api: ApiKey | None = None) -> None:
+    if api is not None:
+        stage.must_serve(api)
+    desk = Desk(stage)
+    for line in lines:
+        desk.types(tool, line)
+
+
+for _tool, (_sentence, _lines) in LINES.items():
+    scenario(f"tool-{_tool}", _sentence, timeout_seconds=TOOL_SECONDS, core=_tool in CORE)(
+        partial(play, _tool, _lines)
+    )
+
+
+@scenario(
+    "tool-replica-verification",
+    "Replicas are compared, again and again.",
+    timeout_seconds=TOOL_SECONDS,
+)
+def replica_verification(stage: Stage) -> None:
+    """The tool goes on for ever; one report is enough."""
+    desk = Desk(stage)
+    command = (
+        "--broker-list {bootstrap} --topics-include {topic} --time -2 --report-interval-ms 200"
+    )
+    arguments = desk.arguments("replica-verification", command)
+    desk.actor.do("start_tool", "worker", tool="replica-verification", arguments=arguments)
+
+    def has_reported() -> bool:
+        said = desk.actor.do("heard", "worker")
+        must_equal(said["exit_code"], None, f"the exit code: {said['output'][-800:]}")
+        return f"max lag is 0 for partition {desk.names['topic']}-" in said["output"]
+
+    until(has_reported, "a report of the tool", seconds=60)
+    desk.actor.close("worker")
+    must_equal(len(stage.witness.records(desk.names["topic"], 0)), RECORDS // 2, "records left")
+
+
+for _tool, (_sentence, _lines) in FILE_LINES.items():
+    scenario(f"tool-{_tool}", _sentence, timeout_seconds=TOOL_SECONDS, needs=FILES)(
+        partial(play, _tool, _lines)
+    )
+
+for _tool, (_sentence, _api, _lines) in SHARE_LINES.items():
+    scenario(f"tool-{_tool}", _sentence, timeout_seconds=TOOL_SECONDS)(
+        partial(play, _tool, _lines, api=_api)
+    )

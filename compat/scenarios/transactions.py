@@ -1,0 +1,220 @@
+"""What belongs together is seen together or not at all."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from compat.scenarios.consuming import numbers, topic_with, values
+from compat.scenarios.groups import member
+from compat.suite.groups import Members
+from compat.suite.judging import NotTrueError, must, must_equal
+from compat.suite.line_process import ClientError
+from compat.suite.records import record
+from compat.suite.scenario import scenario
+
+if TYPE_CHECKING:
+    from compat.suite.actor import Actor
+    from compat.suite.records import Read
+    from compat.suite.stage import Stage
+
+FENCED = {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED"}
+
+
+def transactional(stage: Stage, name: str = "transaction", **options: Any) -> Actor:
+    client = stage.client()
+    client.open_producer(transactional_id=stage.name(name), idempotent=True, **options)
+    return client
+
+
+def rows(topic: str, first: int, end: int) -> list[dict[str, Any]]:
+    return [record(topic, value, partition=0) for value in numbers(first, end)]
+
+
+def reader(stage: Stage, topic: str, isolation: str, *, partitions: int = 1) -> Actor:
+    client = stage.client()
+    client.open_consumer(isolation=isolation)
+    client.read_from([(topic, partition, "beginning") for partition in range(partitions)])
+    return client
+
+
+def nothing_comes(client: Actor, what: str, *, polls: int = 3) -> None:
+    found: list[Read] = []
+    for _ in range(polls):
+        found += client.poll(timeout_ms=700).records
+    must_equal(values(found), [], what)
+
+
+@scenario("transaction-commits", "Committed records are read by everybody.", core=True)
+def transaction_commits(stage: Stage) -> None:
+    topic = stage.topic()
+    client = transactional(stage)
+    for start in (0, 5):
+        client.do("begin", "p")
+        client.produce(rows(topic, start, start + 5))
+        client.do("commit_transaction", "p")
+    for isolation in ("read_uncommitted", "read_committed"):
+        found = reader(stage, topic, isolation).read(10)
+        must_equal(values(found), numbers(0, 10), f"the values read, {isolation}")
+
+
+@scenario(
+    "transaction-aborts", "Aborted records are hidden from who reads committed ones.", core=True
+)
+def transaction_aborts(stage: Stage) -> None:
+    topic = stage.topic()
+    client = transactional(stage)
+    for start, end in ((0, "commit"), (5, "abort"), (10, "commit"), (15, "abort")):
+        client.do("begin", "p")
+        client.produce(rows(topic, start, start + 5))
+        client.do(f"{end}_transaction", "p")
+    wanted = [*numbers(0, 5), *numbers(10, 15)]
+    committed = reader(stage, topic, "read_committed")
+    must_equal(values(committed.read(10)), wanted, "the values read, committed alone")
+    nothing_comes(committed, "what came behind them")
+    found = reader(stage, topic, "read_uncommitted").read(20)
+    must_equal(values(found), numbers(0, 20), "the values read, all of them")
+
+
+@scenario("transaction-open", "An open transaction is waited for, even by records behind it.")
+def transaction_open(stage: Stage) -> None:
+    topic = stage.topic()
+    client = transactional(stage)
+    client.do("begin", "p")
+    client.produce(rows(topic, 0, 3))
+    stage.witness.write(topic, rows(topic, 3, 5))
+    committed = reader(stage, topic, "read_committed")
+    nothing_comes(committed, "what was read of an open transaction")
+    client.do("commit_transaction", "p")
+    must_equal(values(committed.read(5)), numbers(0, 5), "the values read afterwards")
+
+
+@scenario(
+    "transaction-over-partitions", "Records of several partitions and topics commit together."
+)
+def transaction_over_partitions(stage: Stage) -> None:
+    topics = [stage.topic("one", partitions=3), stage.topic("two", partitions=3)]
+    client = transactional(stage)
+    for end in ("abort", "commit"):
+        client.do("begin", "p")
+        value = end.encode()
+        client.produce([record(it, value, partition=p) for it in topics for p in range(3)])
+        client.do(f"{end}_transaction", "p")
+    for topic in topics:
+        found = reader(stage, topic, "read_committed", partitions=3).read(3)
+        must_equal(values(found), [b"commit"] * 3, "the values read")
+
+
+@scenario("transaction-of-nothing", "A transaction without records commits and aborts.")
+def transaction_of_nothing(stage: Stage) -> None:
+    topic = stage.topic()
+    client = transactional(stage)
+    for end in ("commit", "abort"):
+        client.do("begin", "p")
+        client.do(f"{end}_transaction", "p")
+    client.do("begin", "p")
+    client.produce(rows(topic, 0, 1))
+    client.do("commit_transaction", "p")
+    must_equal(values(reader(stage, topic, "read_committed").read(1)), numbers(0, 1), "values")
+
+
+@scenario("transaction-fences", "A second producer of the same id ends the first one's work.")
+def transaction_fences(stage: Stage) -> None:
+    topic = stage.topic()
+    first, second = transactional(stage), None
+    first.do("begin", "p")
+    first.produce(rows(topic, 0, 3))
+    second = transactional(stage)
+    second.do("begin", "p")
+    second.produce(rows(topic, 3, 6))
+    second.do("commit_transaction", "p")
+    code = fencing_of(first, topic)
+    must(code in FENCED, f"the first one's error was {code}")
+    found = reader(stage, topic, "read_committed").read(3)
+    must_equal(values(found), numbers(3, 6), "the values read")
+
+
+def fencing_of(client: Actor, topic: str) -> str:
+    """What a producer is told that is no longer the one."""
+    for told in (
+        lambda: client.produce(rows(topic, 90, 91)),
+        lambda: client.do("commit_transaction", "p"),
+    ):
+        try:
+            told()
+        except ClientError as error:
+            return error.code
+    raise NotTrueError("the first producer was told of no error")
+
+
+@scenario(
+    "transaction-times-out",
+    "A transaction whose producer is gone is aborted by the broker when its time is over.",
+    timeout_seconds=90,
+)
+def transaction_times_out(stage: Stage) -> None:
+    topic = stage.topic()
+    client = transactional(stage, transaction_timeout_ms=3_000)
+    client.do("begin", "p")
+    client.produce(rows(topic, 0, 3))
+    stage.kill(client)
+    stage.witness.write(topic, rows(topic, 3, 5))
+    found: list[Read] = []
+    committed = reader(stage, topic, "read_committed")
+    deadline = time.monotonic() + 40
+    while len(found) < 2 and time.monotonic() < deadline:
+        found += committed.poll().records
+    must_equal(values(found), numbers(3, 5), "the values read in the end")
+
+
+@scenario("transaction-with-offsets", "Offsets count when their transaction commits, not before.")
+def transaction_with_offsets(stage: Stage) -> None:
+    source, sink = topic_with(stage, 10), stage.topic("sink")
+    group = stage.name("group")
+    client = stage.client()
+    client.open_consumer(group=group, isolation="read_committed")
+    client.do("subscribe", "c", topics=[source])
+    members = Members([client])
+    members.until_read(10)
+    client.open_producer(transactional_id=stage.name("transaction"), idempotent=True)
+    for end, offset, wanted in (("abort", 4, None), ("commit", 6, 6)):
+        client.do("begin", "p")
+        client.produce(rows(sink, 0, 1))
+        place = {"topic": source, "partition": 0, "offset": offset, "metadata": ""}
+        client.do("send_offsets", "p", consumer="c", offsets=[place])
+        client.do(f"{end}_transaction", "p")
+        answer = client.do("committed", "c", partitions=[[source, 0]])
+        must_equal([it["offset"] for it in answer["offsets"]], [wanted], f"after the {end}")
+
+
+@scenario(
+    "transaction-relays-once",
+    "Read, write and commit in one: what is aborted is done again, and each record is there once.",
+    timeout_seconds=90,
+)
+def transaction_relays_once(stage: Stage) -> None:
+    source, sink = topic_with(stage, 30), stage.topic("sink")
+    group = stage.name("group")
+    relay(stage, source, sink, group, batch=7, end="abort")
+    relay(stage, source, sink, group, batch=12, end="commit")
+    relay(stage, source, sink, group, batch=18, end="commit")
+    found = reader(stage, sink, "read_committed").read(30)
+    must_equal(values(found), numbers(0, 30), "what arrived")
+
+
+def relay(stage: Stage, source: str, sink: str, group: str, *, batch: int, end: str) -> None:
+    """One member reads so many records and writes them on, in one transaction."""
+    client = member(stage, group, [source], isolation="read_committed")
+    found: list[Read] = []
+    while len(found) < batch:
+        found += client.poll().records
+        must(stage.seconds_left() > 0, f"{len(found)} of {batch} records were read")
+    client.open_producer(transactional_id=stage.name("relay"), idempotent=True)
+    client.do("begin", "p")
+    client.produce([record(sink, it.value, partition=0) for it in found[:batch]])
+    offset = found[batch - 1].offset + 1
+    place = {"topic": source, "partition": 0, "offset": offset, "metadata": ""}
+    client.do("send_offsets", "p", consumer="c", offsets=[place])
+    client.do(f"{end}_transaction", "p")
+    client.close("p")
+    client.close("c")

@@ -1,0 +1,90 @@
+"""The brokers that a run is about: those that it starts, and one that is somewhere already."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from compat.apache import ApacheKafka
+from compat.apache.apache_kafka import SINGLE_NODE
+from compat.apache.installation import KAFKA_VERSION
+from compat.broker_process import BrokerProcess
+from compat.suite.witness import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Address = tuple[str, int]
+PYKBROKER = "PyKBroker"
+APACHE = "Apache Kafka"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Broker:
+    """A cluster under test."""
+
+    name: str
+    version: str
+    addresses: list[Address]
+    restart: Callable[[], object] | None = None
+    """Only where the suite started it."""
+    data_dir: Path | None = None
+    """Likewise."""
+    log: Callable[[], str] = lambda: ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".rstrip()
+
+
+@contextmanager
+def pykbroker(directory: Path) -> Iterator[Broker]:
+    """A node of the checkout, on a new data directory."""
+    with BrokerProcess(directory / "pykbroker", settings=SINGLE_NODE) as node:
+        until_coordinating(node.bootstrap)
+        yield Broker(
+            name=PYKBROKER,
+            version=version("pykbroker"),
+            addresses=addresses_in(node.bootstrap),
+            restart=node.restart,
+            data_dir=node.data_dir,
+            log=node.log,
+        )
+
+
+@contextmanager
+def apache_kafka(directory: Path) -> Iterator[Broker]:
+    with ApacheKafka(directory / "apache-kafka") as node:
+        until_coordinating(node.bootstrap)
+        yield Broker(
+            name=APACHE,
+            version=KAFKA_VERSION,
+            addresses=addresses_in(node.bootstrap),
+            restart=node.restart,
+            data_dir=node.data_dir,
+            log=node.log_tail,
+        )
+
+
+def until_coordinating(bootstrap: str) -> None:
+    """What the first client of a new cluster would meet is no part of a scenario."""
+    witness = Witness(*addresses_in(bootstrap)[0])
+    witness.until_coordinating()
+    witness.close()
+
+
+def broker_at(bootstrap: str) -> Broker:
+    """A broker of the user's."""
+    return Broker(name=bootstrap, version="", addresses=addresses_in(bootstrap))
+
+
+def addresses_in(bootstrap: str) -> list[Address]:
+    addresses = []
+    for one in bootstrap.split(","):
+        host, _, port = one.strip().rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"{one!r} is not host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    return addresses

@@ -1,0 +1,67 @@
+"""Several members of a group, which have to poll side by side to share partitions out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from compat.suite.actor import Polled, polled
+from compat.suite.judging import must
+from compat.suite.patience import patient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from compat.suite.actor import Actor, Place
+    from compat.suite.records import Read
+
+ROUND_MS = 1_000
+SHARE_SECONDS_MAX = 40.0
+
+
+def round_of_polls(actors: Sequence[Actor], *, timeout_ms: int = ROUND_MS) -> list[Polled]:
+    """Each actor polls once, all at the same time."""
+    for actor in actors:
+        actor.begin_to("poll", "c", timeout_ms=timeout_ms)
+    return [polled(actor.finish()) for actor in actors]
+
+
+@dataclass(slots=True)
+class Members:
+    """Those of one group, what they have read and what they own."""
+
+    actors: list[Actor]
+    read: list[Read] = field(default_factory=list)
+    owned: list[frozenset[Place]] = field(default_factory=list)
+
+    def poll(self) -> None:
+        told = round_of_polls(self.actors)
+        self.owned = [it.assignment for it in told]
+        for it in told:
+            self.read += it.records
+
+    def until_shared(self, places: Iterable[Place]) -> None:
+        """Every partition has one owner, and nobody more than a fair share."""
+        wanted = frozenset(places)
+        deadline = time.monotonic() + patient(SHARE_SECONDS_MAX)
+        while not self._is_shared(wanted):
+            shares = [sorted(it) for it in self.owned]
+            must(time.monotonic() < deadline, f"{sorted(wanted)} not shared out: {shares}")
+            self.poll()
+
+    def until_read(self, count: int, *, seconds: float = 30.0) -> None:
+        deadline = time.monotonic() + patient(seconds)
+        while len(self.read) < count:
+            must(time.monotonic() < deadline, f"{len(self.read)} of {count} records were read")
+            self.poll()
+
+    def _is_shared(self, wanted: frozenset[Place]) -> bool:
+        if len(self.owned) != len(self.actors):
+            return False
+        fair = -(-len(wanted) // len(self.actors))
+        return (
+            frozenset().union(*self.owned) == wanted
+            and sum(map(len, self.owned)) == len(wanted)
+            and max(map(len, self.owned)) <= fair
+        )

@@ -1,0 +1,132 @@
+"""Installs a client from the registry of its language, once for all runs on this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from compat.suite.manifest import StockClient
+
+CACHE_VARIABLE = "PYKBROKER_COMPAT_CACHE"
+INSTALL_TIMEOUT_SECONDS = 900
+_LEFT_OUT = ("__pycache__", "target", "node_modules", ".mypy_cache", ".ruff_cache")
+
+
+class NotInstallableError(RuntimeError):
+    """This machine cannot have this client; the message says why."""
+
+
+def installed(client: StockClient) -> list[str]:
+    """The command that starts the client's program, which is installed if it is not."""
+    home = home_of(client)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(home):
+        if _stamp(home) != _recipe(client):
+            _install(client, home)
+    return filled_in(client.run, client, home)
+
+
+def home_of(client: StockClient) -> Path:
+    chosen = os.environ.get(CACHE_VARIABLE)
+    cache = Path(chosen).expanduser() if chosen else Path.home() / ".cache/pykbroker/compat"
+    return cache.absolute() / f"{client.name}-{client.version}"
+
+
+def filled_in(command: Sequence[str], client: StockClient, home: Path) -> list[str]:
+    places = {
+        "{home}": str(home),
+        "{here}": str(home / "source"),
+        "{version}": client.version,
+        "{python}": sys.executable,
+    }
+    filled = list(command)
+    for place, text in places.items():
+        filled = [word.replace(place, text) for word in filled]
+    return filled
+
+
+def _install(client: StockClient, home: Path) -> None:
+    source = home / "source"
+    if not (client.interpreted and _stamp(home).startswith(_commands_digest(client))):
+        for program in client.needs:
+            if shutil.which(program) is None:
+                raise NotInstallableError(f"there is no `{program}` on the PATH")
+        shutil.rmtree(home, ignore_errors=True)
+        _copy_source(client, source)
+        for command in client.install:
+            _run(filled_in(command, client, home), source)
+    else:
+        _copy_source(client, source)
+    home.joinpath("installed").write_text(_recipe(client))
+
+
+def _copy_source(client: StockClient, source: Path) -> None:
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(client.folder, source, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    for file in client.also:
+        shutil.copy(file, source)
+
+
+def _run(command: list[str], directory: Path) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=INSTALL_TIMEOUT_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotInstallableError(f"{' '.join(command)}: {error}") from error
+    if done.returncode != 0:
+        raise NotInstallableError(f"{' '.join(command)} ended so:\n{done.stdout[-2_000:]}")
+
+
+def _stamp(home: Path) -> str:
+    try:
+        return home.joinpath("installed").read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _recipe(client: StockClient) -> str:
+    """Changes whenever what lies in the home would be another."""
+    digest = hashlib.sha256()
+    for file in (*sorted(_own_files(client.folder)), *client.also):
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    return _commands_digest(client) + digest.hexdigest()
+
+
+def _commands_digest(client: StockClient) -> str:
+    told = json.dumps([client.install, client.version, sys.version])
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _own_files(folder: Path) -> Iterator[Path]:
+    for file in folder.rglob("*"):
+        is_left_out = set(file.relative_to(folder).parts) & set(_LEFT_OUT)
+        if file.is_file() and not is_left_out and file.name != "client.toml":
+            yield file
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """One process at a time; the lock ends with its owner."""
+    with home.with_name(home.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

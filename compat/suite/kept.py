@@ -1,0 +1,145 @@
+"""What the last run of each cell found, kept in the repository; the page in docs is made of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from compat.suite.results import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from compat.suite.manifest import StockClient
+    from compat.suite.results import Results
+    from compat.suite.scenario import Scenario
+
+KEPT = Path(__file__).parents[1] / "results.json"
+PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+
+
+class Kept(NamedTuple):
+    """One cell, with the day on which it was last tried."""
+
+    scenario: str
+    client: str
+    broker: str
+    outcome: Outcome
+    day: str
+    reason: str
+
+
+def read_kept(file: Path = KEPT) -> list[Kept]:
+    if not file.exists():
+        return []
+    return [
+        Kept(scenario, client, broker, Outcome(outcome), day, reason)
+        for scenario, client, broker, outcome, day, reason in json.loads(file.read_text())
+    ]
+
+
+def keep(results: Results, file: Path = KEPT) -> None:
+    """Put what a run found in the place of what was found before in the same cells."""
+    cells = {it[:3]: it for it in read_kept(file)}
+    for it in results.cells:
+        if it.outcome != Outcome.NOT_TRIED:
+            place = it.scenario, it.client, it.broker
+            reason = it.reason.splitlines()[0] if it.reason else ""
+            cells[place] = Kept(*place, it.outcome, results.day, reason)
+    rows = [json.dumps(it, ensure_ascii=False) for it in sorted(cells.values())]
+    file.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+
+
+def page(
+    cells: Sequence[Kept], scenarios: Sequence[Scenario], clients: Sequence[StockClient]
+) -> str:
+    """The page of documentation; of cells that nobody tried it shows that nobody did."""
+    names = {it.name for it in scenarios}
+    labels = [str(it) for it in clients]
+    known = [it for it in cells if it.scenario in names and it.client in labels]
+    brokers = sorted({it.broker for it in known}, key=lambda it: (not it.startswith("Py"), it))
+    lines = [
+        "# Compatibility",
+        "",
+        "Stock clients, unchanged, and what is true with each of them; written by `make docs` from",
+        "`compat/results.json`, where `pykbroker-compat run --keep` puts what it finds.",
+        "How the suite works, and how to run it against a broker of your own, is told in",
+        "[compat/README.md](../compat/README.md).",
+        "",
+        f"In each cell one sign for each of: {', '.join(brokers) or 'no broker yet'}.",
+        "✓ true, ✗ false, - the library cannot, ○ the broker does not serve it, · not tried yet;",
+        "why a library cannot is told below.",
+        "",
+        *_clients(known, clients, brokers),
+        *_matrix(known, scenarios, clients, brokers),
+        *_false(known),
+        *_passed_over(known, Outcome.CANNOT, "What clients cannot"),
+        *_passed_over(known, Outcome.NOT_SERVED, "What brokers do not serve"),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _clients(
+    cells: Sequence[Kept], clients: Sequence[StockClient], brokers: Sequence[str]
+) -> Iterator[str]:
+    yield "| | client | language | why this version | last tried | of cells true |"
+    yield "|---|---|---|---|---|---|"
+    for number, client in enumerate(clients, 1):
+        its = [it for it in cells if it.client == str(client)]
+        day = max((it.day for it in its), default="never")
+        counts = "; ".join(_share(its, broker) for broker in brokers)
+        row = (str(number), str(client), client.language, client.why, day, counts)
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def _share(cells: Iterable[Kept], broker: str) -> str:
+    counts = Counter(it.outcome for it in cells if it.broker == broker)
+    tried = counts[Outcome.TRUE] + counts[Outcome.FALSE]
+    return f"{broker} {counts[Outcome.TRUE]}/{tried}"
+
+
+def _matrix(
+    cells: Sequence[Kept],
+    scenarios: Sequence[Scenario],
+    clients: Sequence[StockClient],
+    brokers: Sequence[str],
+) -> Iterator[str]:
+    by_place = {it[:3]: it.outcome.sign for it in cells}
+    for subject, its in groupby(scenarios, key=lambda it: it.subject):
+        players = [(str(at), it) for at, it in enumerate(clients, 1) if subject in it.plays]
+        yield from ("", f"## {subject.capitalize()}", "")
+        yield f"| | {' | '.join(number for number, _ in players)} |"
+        yield f"|---|{'---|' * len(players)}"
+        for scenario in its:
+            signs = [
+                " ".join(by_place.get((scenario.name, str(client), it), "·") for it in brokers)
+                for _, client in players
+            ]
+            yield f"| **{scenario.name}** {scenario.sentence} | {' | '.join(signs)} |"
+
+
+def _false(cells: Sequence[Kept]) -> Iterator[str]:
+    found = [it for it in cells if it.outcome == Outcome.FALSE]
+    yield from ("", "## What is not true", "")
+    for it in found:
+        yield f"- **{it.scenario}** · {it.client} · {it.broker}: {it.reason}"
+    if not found:
+        yield "Nothing."
+
+
+def _passed_over(cells: Sequence[Kept], outcome: Outcome, title: str) -> Iterator[str]:
+    """Each reason once, with the scenarios that it holds for."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for it in cells:
+        if it.outcome == outcome:
+            whose = it.client if outcome == Outcome.CANNOT else it.broker
+            found.setdefault((whose, it.reason), set()).add(it.scenario)
+    yield from ("", f"## {title}", "")
+    for (whose, reason), names in sorted(found.items()):
+        yield f"- {whose}: {reason} ({', '.join(sorted(names))})"
+    if not found:
+        yield "Nothing."

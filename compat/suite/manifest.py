@@ -1,0 +1,107 @@
+"""What the suite knows of a client: how it is installed and started, and what it cannot do."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compat.suite.commands import is_command_or_option
+from compat.suite.scenario import LIBRARY_SUBJECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+STOCK = Path(__file__).parents[1] / "stock"
+_KEYS = {
+    "name",
+    "language",
+    "plays",
+    "needs",
+    "also",
+    "interpreted",
+    "install",
+    "run",
+    "versions",
+    "cannot",
+    "not_true",
+}
+_VERSION_KEYS = {"why", "install", "run", "cannot", "not_true", "options"}
+
+
+class BadManifestError(ValueError):
+    """A manifest says something that the suite does not understand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockClient:
+    """One version of one client library."""
+
+    name: str
+    version: str
+    language: str
+    why: str
+    """Why this version is tried."""
+    plays: tuple[str, ...]
+    """The subjects whose scenarios are tried with it."""
+    folder: Path
+    also: tuple[Path, ...]
+    """Files from elsewhere that lie beside those of the folder once it is installed."""
+    interpreted: bool
+    """Whether a change of a file asks for nothing but another copy of it."""
+    needs: tuple[str, ...]
+    install: tuple[tuple[str, ...], ...]
+    run: tuple[str, ...]
+    cannot: Mapping[str, str]
+    not_true: Mapping[str, str]
+    options: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+    def reason_against(self, wanted: Iterable[str]) -> str | None:
+        """Why the library cannot do what is wanted, if it cannot."""
+        return next((self.cannot[it] for it in sorted(wanted) if it in self.cannot), None)
+
+
+def stock_clients(stock: Path = STOCK) -> list[StockClient]:
+    """Every version of every client, in the order in which reports show them."""
+    manifests = sorted(stock.glob("*/client.toml"))
+    return [client for manifest in manifests for client in read_manifest(manifest)]
+
+
+def read_manifest(file: Path) -> Iterator[StockClient]:
+    manifest = tomllib.loads(file.read_text())
+    _refuse_unknown(file, manifest, _KEYS)
+    for version, own in manifest["versions"].items():
+        _refuse_unknown(file, own, _VERSION_KEYS)
+        cannot = {**manifest.get("cannot", {}), **own.get("cannot", {})}
+        for wanted in cannot:
+            if not is_command_or_option(wanted):
+                raise BadManifestError(f"{file}: no command or option is called {wanted}")
+        yield StockClient(
+            name=manifest["name"],
+            version=version,
+            language=manifest["language"],
+            why=own["why"],
+            plays=tuple(manifest.get("plays", LIBRARY_SUBJECTS)),
+            folder=file.parent,
+            also=tuple(file.parent / it for it in manifest.get("also", ())),
+            interpreted=manifest.get("interpreted", False),
+            needs=tuple(manifest.get("needs", ())),
+            install=_commands(own.get("install", manifest.get("install", ()))),
+            run=tuple(own.get("run") or manifest["run"]),
+            cannot=cannot,
+            not_true={**manifest.get("not_true", {}), **own.get("not_true", {})},
+            options=own.get("options", {}),
+        )
+
+
+def _commands(given: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(command) for command in given)
+
+
+def _refuse_unknown(file: Path, table: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := table.keys() - known:
+        raise BadManifestError(f"{file}: unknown {', '.join(sorted(unknown))}")

@@ -1,0 +1,119 @@
+"""The frames that went between a client and a broker, and what they say."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.catalog import response_of
+from pykbroker_protocol.explain import explain_request, explain_response
+from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FRAMES_MAX: Final = 2_000
+"""The last ones are kept, which is more than most scenarios need."""
+FRAME_BYTES_MAX: Final = 256 * 1024
+"""Of a greater frame the beginning is kept."""
+BYTES_MAX: Final = 16 * 1024 * 1024
+FIELDS_SHOWN_MAX: Final = 60
+_API_VERSIONS_KNOWN: Final = ApiVersionsRequest.versions.last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One request or response, as it went through the relay."""
+
+    at_seconds: float
+    connection: int
+    api_key: int
+    version: int
+    correlation_id: int
+    is_request: bool
+    size: int
+    content: bytes
+    """Without the size that goes before it; the beginning alone where the frame is large."""
+    client_id: str | None = None
+    note: str = ""
+
+    @property
+    def api(self) -> str:
+        try:
+            name = ApiKey(self.api_key).name
+        except ValueError:
+            return f"API {self.api_key}"
+        return "".join(word.capitalize() for word in name.split("_"))
+
+    def headline(self) -> str:
+        arrow = "→" if self.is_request else "←"
+        who = f" {self.client_id}" if self.client_id else ""
+        note = f" ({self.note})" if self.note else ""
+        return (
+            f"{self.at_seconds:8.3f} s  #{self.connection} {arrow} {self.api} v{self.version}"
+            f" {self.correlation_id}{who}, {self.size} bytes{note}"
+        )
+
+    def explanation(self) -> tuple[str, ...]:
+        """The fields, one a line; none of a frame that was not kept as a whole."""
+        if len(self.content) < self.size:
+            return (f"only {len(self.content)} of {self.size} bytes were kept",)
+        if self.is_request:
+            explained = explain_request(self.content, fields_max=FIELDS_SHOWN_MAX)
+        else:
+            explained = explain_response(
+                self.content, self.api_key, self.version, fields_max=FIELDS_SHOWN_MAX
+            )
+        lines = str(explained).splitlines()[1:]
+        return tuple(lines)
+
+    def fault(self) -> str | None:
+        """Where the frame is malformed, if it is; of an API that we do not know, nobody knows."""
+        if len(self.content) < self.size or self.note or self._asks_ahead():
+            return None
+        if response_of(self.api_key) is None:
+            return None
+        if self.is_request:
+            explained = explain_request(self.content)
+        else:
+            explained = explain_response(self.content, self.api_key, self.version)
+        return None if explained.fault is None else f"{self.headline()}: {explained.fault}"
+
+    def _asks_ahead(self) -> bool:
+        """Whether a client tries a version of ApiVersions that is newer than us (KIP-511)."""
+        return self.api_key == ApiKey.API_VERSIONS and self.version > _API_VERSIONS_KNOWN
+
+
+@dataclass(slots=True)
+class Recording:
+    """The last frames of one cell, in the order in which the relay saw them."""
+
+    started: float = field(default_factory=time.monotonic)
+    frames: deque[Frame] = field(default_factory=deque)
+    count: int = 0
+    _bytes: int = 0
+
+    def keep(self, frame: Frame) -> None:
+        self.count += 1
+        self.frames.append(frame)
+        self._bytes += len(frame.content)
+        while len(self.frames) > FRAMES_MAX or self._bytes > BYTES_MAX:
+            self._bytes -= len(self.frames.popleft().content)
+
+    def now(self) -> float:
+        return time.monotonic() - self.started
+
+    def all(self) -> list[Frame]:
+        """What was kept, while more may be coming."""
+        return list(self.frames)
+
+    def of(self, api: ApiKey, *, requests: bool = True) -> list[Frame]:
+        return [it for it in tuple(self.frames) if it.api_key == api and it.is_request == requests]
+
+
+def malformed(frames: Iterable[Frame]) -> list[str]:
+    """Every frame that is not what its version says."""
+    return [fault for frame in tuple(frames) if (fault := frame.fault()) is not None]

@@ -1,0 +1,166 @@
+"""The suite's place between a client and a broker: keeps frames, changes some, cuts others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from compat.suite.recording import FRAME_BYTES_MAX, Frame, Recording
+from pykbroker.testing.recording.relay import SIZE, Passing
+from pykbroker.testing.recording.relay import Relay as PlainRelay
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from compat.sabotage.tampering import Tampering
+    from pykbroker_protocol.api_keys import ApiKey
+
+Address = tuple[str, int]
+
+_START_SECONDS: Final = 10.0
+
+
+class Relays:
+    """The event loop in which all relays of a run live, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(_end_everything(), self._loop).result(_START_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def open(self, bootstrap: list[Address], tamperings: tuple[Tampering, ...] = ()) -> Relay:
+        """A relay for one cell, before these brokers and all that they tell of."""
+        opened = Opened(tamperings)
+        for address in bootstrap:
+            self.run(opened.listen_for(address))
+        return Relay(self, opened)
+
+    def run(self, what: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(_START_SECONDS)
+
+
+class Which(StrEnum):
+    """Requests go to the broker, responses come from it."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """The next frame of an API is passed on up to some byte; then its connection is cut."""
+
+    api_key: ApiKey
+    which: Which
+    after_bytes: int
+
+
+class Relay:
+    """All connections between one cell's clients and the cluster under test, from its thread."""
+
+    def __init__(self, relays: Relays, opened: Opened) -> None:
+        self._relays = relays
+        self._opened = opened
+
+    @property
+    def recording(self) -> Recording:
+        return self._opened.recording
+
+    @property
+    def cuts_done(self) -> int:
+        return self._opened.cuts_done
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join("{}:{}".format(*self.address_of(it)) for it in self._opened.brokers)
+
+    def address_of(self, broker: Address) -> Address:
+        """Where clients reach this broker through the relay."""
+        return self._opened.address_of(broker)
+
+    def listen_for(self, broker: Address) -> None:
+        """Be there before anybody hears of this broker."""
+        self._relays.run(self._opened.listen_for(broker))
+
+    def cut(self, api_key: ApiKey, which: Which, *, after_bytes: int) -> None:
+        self._opened.cuts.append(Cut(api_key=api_key, which=which, after_bytes=after_bytes))
+
+    def cut_all(self) -> None:
+        """Every connection ends, as if the network had."""
+        self._relays.run(self._opened.cut_all())
+
+    def close(self) -> None:
+        self._relays.run(self._opened.close())
+
+
+class Opened(PlainRelay):
+    """The same in the relays' own loop."""
+
+    def __init__(self, tamperings: tuple[Tampering, ...]) -> None:
+        super().__init__()
+        self.tamperings = tamperings
+        """What is changed on the way, to see whether the suite finds it."""
+        self.recording = Recording()
+        self.cuts: list[Cut] = []
+        self.cuts_done = 0
+
+    def change(self, passing: Passing) -> bytes:
+        frame = passing.frame
+        for tampering in self.tamperings:
+            frame = tampering.changed(passing.header, frame, is_request=passing.is_request)
+        return frame
+
+    def see(self, passing: Passing) -> None:
+        self._keep(passing)
+
+    async def cut(self, passing: Passing, writer: asyncio.StreamWriter) -> bool:
+        which = Which.REQUEST if passing.is_request else Which.RESPONSE
+        for cut in self.cuts:
+            if (cut.api_key, cut.which) == (passing.header.api_key, which):
+                self.cuts.remove(cut)
+                self.cuts_done += 1
+                self._keep(passing, note=f"cut after {cut.after_bytes} bytes")
+                frame = passing.frame
+                writer.write((SIZE.pack(len(frame)) + frame)[: cut.after_bytes])
+                with suppress(OSError):
+                    await writer.drain()
+                return True
+        return False
+
+    def _keep(self, passing: Passing, *, note: str = "") -> None:
+        header, frame = passing.header, passing.frame
+        self.recording.keep(
+            Frame(
+                at_seconds=self.recording.now(),
+                connection=passing.connection,
+                api_key=header.api_key,
+                version=header.api_version,
+                correlation_id=header.correlation_id,
+                is_request=passing.is_request,
+                size=len(frame),
+                content=frame[:FRAME_BYTES_MAX],
+                client_id=header.client_id if passing.is_request else None,
+                note=note,
+            )
+        )
+
+
+async def _end_everything() -> None:
+    """Conversations end with the loop in which they live."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,94 @@
+"""A client that sends what it is told, in the version it is told, and reads the answer."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING, Any, Self
+
+from pykbroker_protocol.catalog import response_of
+from pykbroker_protocol.compiler import decode
+from pykbroker_protocol.frame import read_response_header, write_request
+
+if TYPE_CHECKING:
+    from pykbroker_protocol.message import Message
+
+PATIENCE_SECONDS = 30.0
+
+
+class Closed(ConnectionError):
+    """The broker has closed the connection, or is not there."""
+
+
+class Wire:
+    """One connection to a broker; requests may be sent ahead of the answers."""
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        host: str = "127.0.0.1",
+        client_id: str = "test",
+        receive_buffer: int = 0,
+    ) -> None:
+        self.client_id = client_id
+        self.socket = socket.socket()
+        self.socket.settimeout(PATIENCE_SECONDS)
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self.socket.connect((host, port))
+        except OSError as error:
+            self.socket.close()
+            raise Closed(str(error)) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def ask(self, request: Message, version: int) -> Any:
+        self.send(request, version)
+        return self.receive(type(request), version)
+
+    def send(self, request: Message, version: int) -> None:
+        self.send_frame(b"".join(write_request(request, version, 7, self.client_id)))
+
+    def receive(self, request_type: type[Message], version: int) -> Any:
+        frame = self.receive_frame()
+        response = response_of(request_type.api)
+        assert response is not None
+        correlation_id, position = read_response_header(frame, response, version)
+        assert correlation_id == 7
+        return decode(response, version, frame, position)
+
+    def send_frame(self, frame: bytes) -> None:
+        self.send_bytes(struct.pack(">i", len(frame)) + frame)
+
+    def send_bytes(self, data: bytes) -> None:
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            raise Closed(str(error)) from error
+
+    def receive_frame(self) -> bytes:
+        (size,) = struct.unpack(">i", self.receive_exactly(4))
+        return self.receive_exactly(size)
+
+    def receive_exactly(self, count: int) -> bytes:
+        parts = []
+        while count:
+            try:
+                part = self.socket.recv(min(count, 1 << 20))
+            except ConnectionError as error:
+                raise Closed(str(error)) from error
+            if not part:
+                raise Closed("the broker closed the connection")
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)

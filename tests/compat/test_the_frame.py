@@ -1,0 +1,277 @@
+"""The suite's frame: manifests, programs that misbehave, the relay and the reports."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from compat.broker_process import BrokerProcess
+from compat.suite import junit, markdown, page
+from compat.suite.actor import Actor, CannotError
+from compat.suite.commands import COMMANDS, asked_for
+from compat.suite.kept import PAGE, keep, read_kept
+from compat.suite.kept import page as kept_page
+from compat.suite.line_process import ClientError, LineProcess, ProgramFailedError
+from compat.suite.manifest import BadManifestError, read_manifest, stock_clients
+from compat.suite.recording import malformed
+from compat.suite.relay import Relays, Which
+from compat.suite.results import Cell, Outcome, Results, Told
+from compat.suite.scenario import all_scenarios
+from compat.suite.witness import Witness
+from compat.wire import Closed, Wire
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.messages.metadata import MetadataRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+README = Path(__file__).parents[2].joinpath("compat/README.md").read_text()
+MANIFEST = """
+name = "fake"
+language = "Python"
+run = ["{python}", "{here}/program.py"]
+[versions."1"]
+why = "a test"
+[cannot]
+"produce.headers" = "no headers"
+"open_producer.acks=0" = "always asks"
+"""
+PROGRAM = """
+import json, sys
+for line in sys.stdin:
+    command = json.loads(line)
+    match command["do"]:
+        case "hello": answer = {"ok": {"client": "fake", "version": "1"}}
+        case "list_topics": answer = {"error": {"code": 36, "text": "there"}}
+        case "list_groups": answer = {"error": {"code": "TIMED_OUT", "text": "late"}}
+        case "describe_cluster": sys.exit(3)
+        case "begin": print("no answer", flush=True); continue
+        case "commit_transaction": continue
+        case _: answer = {"ok": {}}
+    print(json.dumps({"id": command["id"], **answer}), flush=True)
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[Actor]:
+    manifest = tmp_path / "client.toml"
+    manifest.write_text(MANIFEST)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    (client,) = read_manifest(manifest)
+    process = LineProcess(client, [sys.executable, str(program)], tmp_path / "errors")
+    yield Actor("fake", process, "127.0.0.1:1", float("inf"), [])
+    process.end()
+
+
+# --- manifests
+
+
+def test_manifests_speak_of_scenarios_that_there_are() -> None:
+    names = {it.name for it in all_scenarios()}
+    for client in stock_clients():
+        assert client.not_true.keys() <= names, client
+
+
+def test_a_manifest_that_says_what_nobody_knows_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "client.toml"
+    file.write_text(MANIFEST + '"produce.colour" = "none"\n')
+    with pytest.raises(BadManifestError, match=r"produce\.colour"):
+        list(read_manifest(file))
+
+
+def test_the_readme_tells_of_every_command_and_option() -> None:
+    for command, options in COMMANDS.items():
+        assert f"`{command}`" in README, command
+        for option in options:
+            assert re.search(rf"\b{option}\b", README), f"{command}.{option}"
+
+
+def test_what_is_asked_for_is_named_as_manifests_name_it() -> None:
+    wanted = asked_for("open_producer", {"acks": "0", "idempotent": False, "linger_ms": None})
+    assert wanted == {"open_producer", "open_producer.acks", "open_producer.acks=0"}
+    record = {"topic": "t", "headers": [["h", None]], "key": None}
+    assert "produce.headers" in asked_for("produce", {"records": [record]})
+    assert "produce.key" not in asked_for("produce", {"records": [record]})
+
+
+# --- programs
+
+
+def test_errors_are_told_by_name_whether_the_program_gives_a_name_or_a_number(fake: Actor) -> None:
+    assert fake.refused("list_topics", "a").code == "TOPIC_ALREADY_EXISTS"
+    assert fake.refused("list_groups", "a").code == "TIMED_OUT"
+    with pytest.raises(ClientError, match="TIMED_OUT: late"):
+        fake.do("list_groups", "a")
+
+
+def test_what_a_library_cannot_do_is_not_asked_of_its_program(fake: Actor) -> None:
+    with pytest.raises(CannotError, match="always asks"):
+        fake.open_producer(acks="0")
+    fake.open_producer(acks="1")
+
+
+def test_a_program_that_ends_is_told_with_its_exit_code(fake: Actor) -> None:
+    with pytest.raises(ProgramFailedError, match="exit code 3"):
+        fake.do("describe_cluster", "a")
+
+
+def test_a_program_that_does_not_speak_the_protocol_is_ended(fake: Actor) -> None:
+    with pytest.raises(ProgramFailedError, match="no answer"):
+        fake.do("begin", "p")
+    assert not fake.process.is_running
+
+
+def test_a_program_that_is_silent_is_ended(fake: Actor) -> None:
+    fake.begin_to("commit_transaction", "p")
+    with pytest.raises(ProgramFailedError, match="did not answer"):
+        fake.process.answer(0.05)
+    assert not fake.process.is_running
+
+
+# --- the relay
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("relayed") / "data") as node:
+        yield node
+
+
+def ask_for_metadata(port: int) -> tuple[str, int]:
+    with Wire(port) as wire:
+        (node,) = wire.ask(MetadataRequest(topics=[]), 12).brokers
+        return node.host, node.port
+
+
+def test_the_relay_puts_itself_in_the_brokers_place_and_records(broker: BrokerProcess) -> None:
+    address = ("127.0.0.1", broker.port)
+    with Relays() as relays:
+        relay = relays.open([address])
+        here = relay.address_of(address)
+        assert ask_for_metadata(here[1]) == here
+        request, response = relay.recording.frames
+        assert (request.api, request.is_request, request.client_id) == ("Metadata", True, "test")
+        assert f"port: {broker.port}" in "\n".join(response.explanation())
+        assert not malformed(relay.recording.frames)
+        relay.close()
+
+
+@pytest.mark.parametrize("which", Which)
+def test_the_relay_cuts_a_connection_in_the_middle_of_a_frame(
+    broker: BrokerProcess, which: Which
+) -> None:
+    address = ("127.0.0.1", broker.port)
+    with Relays() as relays:
+        relay = relays.open([address])
+        relay.cut(ApiKey.METADATA, which, after_bytes=7)
+        with pytest.raises(Closed):
+            ask_for_metadata(relay.address_of(address)[1])
+        assert relay.cuts_done == 1
+        assert ask_for_metadata(relay.address_of(address)[1])
+        relay.close()
+
+
+def test_a_broker_that_is_not_there_is_not_there_through_the_relay_either() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with Relays() as relays:
+        relay = relays.open([("127.0.0.1", port)])
+        with pytest.raises(Closed):
+            ask_for_metadata(relay.address_of(("127.0.0.1", port))[1])
+        relay.close()
+
+
+def test_the_witness_reads_what_it_wrote(broker: BrokerProcess) -> None:
+    witness = Witness("127.0.0.1", broker.port)
+    witness.create_topic("seen", 2, {"retention.ms": "1000000"})
+    offset = witness.write("seen", [{"key": b"k", "value": None}, {"value": b"v"}], partition=1)
+    assert offset == 0
+    found = witness.records("seen", 1)
+    assert [(it.offset, it.key, it.value) for it in found] == [(0, b"k", None), (1, None, b"v")]
+    witness.close()
+
+
+# --- reports
+
+
+def cell(client: str, outcome: Outcome, **more: Any) -> Cell:
+    return Cell(client=client, scenario="one", broker="PyKBroker 1", outcome=outcome, **more)
+
+
+def results() -> Results:
+    frame = Told(headline="→ Produce v9", lines=("@0 <acks>: -1",))
+    return Results(
+        day="2026-01-01",
+        seconds=1.5,
+        suite="1",
+        machine="a machine",
+        clients=("fake 1", "other 2"),
+        brokers=("PyKBroker 1",),
+        scenarios=(("one", "subject", "One is one."),),
+        cells=(
+            cell("fake 1", Outcome.TRUE),
+            cell(
+                "other 2",
+                Outcome.FALSE,
+                reason="found <2> \x00\nwanted 1",
+                frames=(frame,),
+                steps=(("a", "produce", "{}"),),
+            ),
+        ),
+    )
+
+
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    results().write(file)
+    assert Results.read(file) == results()
+
+
+def test_junit_counts_failures_and_holds_no_character_that_xml_forbids() -> None:
+    suites = ET.fromstring(junit.report(results()))
+    assert [(it.get("tests"), it.get("failures")) for it in suites] == [("1", "0"), ("1", "1")]
+    failure = suites.find(".//failure")
+    assert failure is not None
+    assert "→ Produce v9" in (failure.text or "")
+
+
+def test_the_page_shows_each_failure_with_its_frames_and_nothing_unescaped() -> None:
+    told = page.report(results())
+    assert "→ Produce v9" in told
+    assert "@0 &lt;acks&gt;" in told
+    assert "<2>" not in told
+    assert 'href="#one-other-2-PyKBroker-1"' in told
+    assert 'id="one-other-2-PyKBroker-1"' in told
+
+
+def test_the_markdown_has_a_row_for_each_scenario() -> None:
+    told = markdown.report(results())
+    assert "| **one**: One is one. | ✓ | ✗ |" in told
+    assert "found <2>" in told
+
+
+def test_a_later_run_takes_the_place_of_an_earlier_one_in_its_own_cells(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    keep(results(), file)
+    later = cell("other 2", Outcome.TRUE)
+    keep(replace(results(), day="2026-02-02", cells=(later,)), file)
+    kept = [(it.client, it.outcome, it.day) for it in read_kept(file)]
+    assert kept == [
+        ("fake 1", Outcome.TRUE, "2026-01-01"),
+        ("other 2", Outcome.TRUE, "2026-02-02"),
+    ]
+    assert json.loads(file.read_text())
+
+
+def test_the_page_of_the_documentation_is_up_to_date() -> None:
+    written = kept_page(read_kept(), all_scenarios(), stock_clients())
+    assert PAGE.read_text() == written, "run `make docs`"

@@ -4,10 +4,12 @@ import argparse
 import shutil
 import signal
 import tempfile
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import report
+from benchmarks.awake import processors_awake
 from benchmarks.bars import judge
 from benchmarks.measurement import compare
 from benchmarks.rivals import as_installed, rivals
@@ -36,7 +38,8 @@ def main() -> None:
             scale=QUICK if asked.quick else FULL,
             scratch=scratch,
         )
-        measure(chosen, plan, results)
+        with nullcontext() if asked.sleepy else processors_awake():
+            measure(chosen, plan, results)
     finally:
         shutil.rmtree(scratch)
     _write(results, began=began, rounds=rounds, scale="quick" if asked.quick else "full")
@@ -53,6 +56,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, help="rounds that count (default 3, quick 1)")
     parser.add_argument("--broker", choices=[*rivals(), "both"], default="both")
+    parser.add_argument("--sleepy", action="store_true", help="let idle processors fall asleep")
     parser.add_argument("--scratch", type=Path, help="where the brokers' data goes meanwhile")
     return parser.parse_args()
 

@@ -58,6 +58,7 @@ class Judgement:
 _CPU_PER_GB = "broker CPU per GB"
 _THROUGHPUT = "throughput at least Apache's where the client is not the limit"
 _COMMITS = "offset commits not slower"
+_SPARK = "broker CPU while Spark reads"
 
 BARS = (
     Bar(promise=_CPU_PER_GB, workload="librdkafka", metric="broker CPU per GB", at_most=0.6),
@@ -99,6 +100,19 @@ BARS = (
     Bar(promise=_COMMITS, workload="offset-commits", metric="p99", at_most=1.0),
     Bar(promise=_COMMITS, workload="offset-commits", metric="broker CPU per request", at_most=1.0),
     Bar(
+        promise="transactions not slower",
+        workload="transactions",
+        metric="transactions",
+        at_least=1.0,
+    ),
+    Bar(
+        promise="compaction leaves produces alone",
+        workload="compaction",
+        metric="p99",
+        case_contains="during compaction",
+        at_most=1.0,
+    ),
+    Bar(
         promise="a large group shares out anew",
         workload="group-rebalance",
         metric="last join to stable",
@@ -116,6 +130,21 @@ BARS = (
         metric="kill -9 to all groups' offsets",
         at_most=1.0,
     ),
+    Bar(
+        promise=_SPARK,
+        workload="spark",
+        metric="broker CPU",
+        case_contains="default options",
+        at_most=0.8,
+    ),
+    Bar(
+        promise=_SPARK,
+        workload="spark",
+        metric="broker CPU",
+        case_contains="tuned options",
+        at_most=0.6,
+    ),
+    Bar(promise="Spark does not wait", workload="spark", metric="wall", at_most=1.05),
 )
 
 

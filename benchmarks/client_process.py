@@ -3,6 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 CLIENT_TIMEOUT_SECONDS = 600.0
 
@@ -13,11 +16,47 @@ class ClientFailedError(RuntimeError):
 
 def run_client(module: str, *arguments: object) -> dict[str, float]:
     """Run `benchmarks.clients.<module>` to its end and return the numbers it prints."""
-    command = [sys.executable, "-m", f"benchmarks.clients.{module}", *map(str, arguments)]
     finished = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=CLIENT_TIMEOUT_SECONDS
+        _command(module, arguments),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=CLIENT_TIMEOUT_SECONDS,
     )
     if finished.returncode != 0:
         raise ClientFailedError(finished.stderr.strip() or f"exit code {finished.returncode}")
     numbers: dict[str, float] = json.loads(finished.stdout)
     return numbers
+
+
+@dataclass(slots=True)
+class RunningClient:
+    """A client that works until it is told to stop; then its numbers are here."""
+
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+@contextmanager
+def running_client(module: str, *arguments: object) -> Iterator[RunningClient]:
+    """Run `benchmarks.clients.<module>` beside something else, and end its input after that."""
+    process = subprocess.Popen(
+        _command(module, arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    client = RunningClient()
+    try:
+        yield client
+        said, complaint = process.communicate(timeout=CLIENT_TIMEOUT_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode != 0:
+        raise ClientFailedError(complaint.strip() or f"exit code {process.returncode}")
+    client.numbers.update(json.loads(said))
+
+
+def _command(module: str, arguments: tuple[object, ...]) -> list[str]:
+    return [sys.executable, "-m", f"benchmarks.clients.{module}", *map(str, arguments)]

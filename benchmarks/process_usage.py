@@ -1,17 +1,20 @@
 """What a process has cost so far, as the kernel counts it."""
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_USER_TIME_FIELD, _SYSTEM_TIME_FIELD = 11, 12  # counted from the field after the command name
+# Counted from the field after the command name; both kinds of time, of the process and of children
+# that have ended.
+_PARENT_FIELD, _TIME_FIELDS = 1, slice(11, 15)
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads, the ended ones too."""
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    fields = stat.rpartition(")")[2].split()  # the command name may hold spaces
-    return (int(fields[_USER_TIME_FIELD]) + int(fields[_SYSTEM_TIME_FIELD])) / _TICKS_PER_SECOND
+    """User and system time of all threads and of child processes, the ended ones too."""
+    own = sum(map(int, _stat(pid)[_TIME_FIELDS])) / _TICKS_PER_SECOND
+    return own + sum(map(_cpu_seconds_if_it_lives, _children(pid)))
 
 
 def resident_bytes(pid: int) -> int:
@@ -27,6 +30,25 @@ def own_bytes(pid: int) -> int:
 def load_average() -> float:
     """Runnable processes over the last minute."""
     return os.getloadavg()[0]
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields after the command name, which may hold spaces."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _children(pid: int) -> Iterator[int]:
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # one that has just ended
+            if int(_stat(int(path.name))[_PARENT_FIELD]) == pid:
+                yield int(path.name)
+
+
+def _cpu_seconds_if_it_lives(pid: int) -> float:
+    try:
+        return cpu_seconds(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
 
 
 def _status_bytes(pid: int, field: str) -> int:

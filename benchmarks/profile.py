@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pykbroker.broker import Broker
-from pykbroker.cli.process import new_event_loop
+from pykbroker.event_loop import new_event_loop
 from pykbroker.settings import load_settings
 
 _CHECKOUT = Path(__file__).parents[1]

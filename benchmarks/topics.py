@@ -2,10 +2,12 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic  # where the untyped module says it lives
 
 from benchmarks import wire
@@ -20,26 +22,40 @@ class TopicsNotReadyError(RuntimeError):
 
 
 @contextmanager
-def topic(broker: Broker, *, partitions: int) -> Iterator[str]:
+def topic(
+    broker: Broker, *, partitions: int, settings: Mapping[str, object] | None = None
+) -> Iterator[str]:
     """A new topic for one piece of work, deleted after it."""
     name = f"work-{next(_numbers)}"
-    create(broker, [name], partitions=partitions)
+    create(broker, [name], partitions=partitions, settings=settings)
     yield name
     admin = _admin(broker)
     for future in admin.delete_topics([name]).values():
         future.result(_TIMEOUT_SECONDS)
 
 
-def ensure(broker: Broker, name: str, *, partitions: int) -> None:
-    """A topic that stays over all rounds."""
-    if name not in _admin(broker).list_topics(timeout=_TIMEOUT_SECONDS).topics:
-        create(broker, [name], partitions=partitions)
+def ensure(broker: Broker, name: str, *, partitions: int) -> bool:
+    """A topic that stays over all rounds; says whether it is new."""
+    if name in _admin(broker).list_topics(timeout=_TIMEOUT_SECONDS).topics:
+        return False
+    create(broker, [name], partitions=partitions)
+    return True
 
 
-def create(broker: Broker, names: list[str], *, partitions: int) -> None:
+def create(
+    broker: Broker,
+    names: list[str],
+    *,
+    partitions: int,
+    settings: Mapping[str, object] | None = None,
+) -> None:
     """Create topics and wait until each of their partitions has a leader."""
     wanted = len(names) * partitions
-    new = [NewTopic(name, num_partitions=partitions, replication_factor=1) for name in names]
+    config = {name: str(value) for name, value in (settings or {}).items()}
+    new = [
+        NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
+        for name in names
+    ]
     admin = _admin(broker)
     for future in admin.create_topics(new, operation_timeout=_TIMEOUT_SECONDS).values():
         future.result(_TIMEOUT_SECONDS)
@@ -48,6 +64,28 @@ def create(broker: Broker, names: list[str], *, partitions: int) -> None:
         if time.monotonic() > deadline:
             raise TopicsNotReadyError(f"not all of the {wanted} partitions have a leader")
         time.sleep(0.01)
+
+
+def change(broker: Broker, name: str, settings: Mapping[str, object]) -> None:
+    """A topic's properties while it is used."""
+    _alter(broker, ResourceType.TOPIC, name, settings)
+
+
+def change_broker(broker: Broker, settings: Mapping[str, object]) -> None:
+    """The broker's own properties while it runs."""
+    (node_id,) = _admin(broker).list_topics(timeout=_TIMEOUT_SECONDS).brokers
+    _alter(broker, ResourceType.BROKER, str(node_id), settings)
+
+
+def _alter(broker: Broker, kind: ResourceType, name: str, settings: Mapping[str, object]) -> None:
+    entries = [
+        ConfigEntry(key, str(value), incremental_operation=AlterConfigOpType.SET)
+        for key, value in settings.items()
+    ]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    admin = _admin(broker)
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(_TIMEOUT_SECONDS)
 
 
 def _admin(broker: Broker) -> AdminClient:

@@ -12,7 +12,7 @@ from benchmarks.clients.classic_member import ClassicMember
 from benchmarks.clients.consumer_member import ConsumerMember
 from benchmarks.clients.membership import Group, Member, Peer, RefusedError
 from benchmarks.groups import wait_for_coordinator
-from pykbroker.cli.process import new_event_loop
+from pykbroker.event_loop import new_event_loop
 
 STABLE_SECONDS_MAX = 90.0
 KINDS: dict[str, Callable[[Group, Peer], Member]] = {

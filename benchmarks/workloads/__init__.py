@@ -1,6 +1,7 @@
 """The work that is measured, one module for each kind."""
 
 from benchmarks.workloads import (
+    compaction,
     group_rebalance,
     idle_connections,
     java_tools,
@@ -10,7 +11,9 @@ from benchmarks.workloads import (
     offset_commits,
     one_record,
     restart,
+    spark,
     start,
+    transactions,
 )
 from benchmarks.workloads.kinds import Workload
 
@@ -19,6 +22,9 @@ WORKLOADS: tuple[Workload, ...] = (
     java_tools.WORKLOAD,
     one_record.WORKLOAD,
     offset_commits.WORKLOAD,
+    transactions.WORKLOAD,
+    compaction.WORKLOAD,
+    spark.WORKLOAD,
     group_rebalance.WORKLOAD,
     many_groups.WORKLOAD,
     start.WORKLOAD,

@@ -25,6 +25,10 @@ class Scale:
     group_partitions: int
     groups: int
     commits: int
+    compacted_records: int
+    transactions: int
+    committed_records: int
+    spark_records: int
 
 
 FULL = Scale(
@@ -39,6 +43,10 @@ FULL = Scale(
     group_partitions=1_000,
     groups=10_000,
     commits=20_000,
+    compacted_records=2_000_000,
+    transactions=1_000,
+    committed_records=1_000_000,
+    spark_records=5_000_000,
 )
 QUICK = Scale(
     small_records=100_000,
@@ -52,6 +60,10 @@ QUICK = Scale(
     group_partitions=100,
     groups=500,
     commits=2_000,
+    compacted_records=500_000,
+    transactions=100,
+    committed_records=100_000,
+    spark_records=200_000,
 )
 
 

@@ -1,0 +1,1 @@
+"""A broker for tests beside its rivals: `python -m benchmarks.embedded_rivals`."""

@@ -1,1 +1,38 @@
 """PyKBroker: a Kafka broker in one pip install."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pykbroker.broker import CannotStart
+    from pykbroker.testing.async_broker import AsyncBroker
+    from pykbroker.testing.embedded import Broker
+    from pykbroker.testing.rows import Record, Row
+    from pykbroker.testing.simulation import Simulation
+    from pykbroker.testing.wanted import Topic
+
+__all__ = ["AsyncBroker", "Broker", "CannotStart", "Record", "Row", "Simulation", "Topic"]
+
+_HOMES = {
+    "AsyncBroker": "pykbroker.testing.async_broker",
+    "Broker": "pykbroker.testing.embedded",
+    "CannotStart": "pykbroker.broker",
+    "Record": "pykbroker.testing.rows",
+    "Row": "pykbroker.testing.rows",
+    "Simulation": "pykbroker.testing.simulation",
+    "Topic": "pykbroker.testing.wanted",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Each name is imported when it is first asked for: the command line needs none of them."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415  # likewise
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

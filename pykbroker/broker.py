@@ -16,15 +16,19 @@ from typing import TYPE_CHECKING, Self
 from pykbroker.apis.dispatch import Dispatcher
 from pykbroker.apis.fetch_sessions import FetchSessions
 from pykbroker.apis.node import Node
+from pykbroker.apis.offer import EVERYTHING, Offer
 from pykbroker.apis.producer_ids import ProducerIds
 from pykbroker.clock import Chance, Clock, SystemChance, SystemClock
 from pykbroker.controller.controller import CannotCommit, Controller
-from pykbroker.controller.image import BROKER_RESOURCE
+from pykbroker.controller.features import TRANSACTION_VERSION
+from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE
 from pykbroker.controller.metadata_log import CannotLoadMetadata
 from pykbroker.controller.topics import NewTopic
 from pykbroker.coordinators.group_coordinator import GroupCoordinator
 from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
-from pykbroker.internal_topics import CONSUMER_OFFSETS
+from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
+from pykbroker.coordinators.transaction_markers import MarkerWriter
+from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.settings import Listener as Address
@@ -38,16 +42,20 @@ from pykbroker.wiring import (
     consumer_group_settings,
     group_settings,
     text_of,
+    transaction_settings,
 )
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
+from pykbroker_storage.filesystem import FLEETING_DISK, LOCAL_DISK
 from pykbroker_storage.log_directory import LogDirectory, LogDirectoryRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pykbroker.controller.changes import Changes
+    from pykbroker.coordinators.coordinated_log import Witness
     from pykbroker.settings import Settings
+    from pykbroker_storage.filesystem import FileSystem
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +79,15 @@ class Broker:
         self._broker_epoch = UNKNOWN_BROKER_EPOCH
         self._high_watermarks: Callable[[], dict[tuple[str, int], int]] = dict
 
+    offer: Offer = EVERYTHING
+    witness: Witness | None = None
+    """Who hears, beside the operator, what coordinators decide and why."""
     directory: LogDirectory
     controller: Controller
     partitions: Partitions
     node: Node
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     edge: NetworkEdge
 
     @classmethod
@@ -86,25 +98,31 @@ class Broker:
         clock: Clock | None = None,
         chance: Chance | None = None,
         ephemeral: bool = False,
+        offer: Offer = EVERYTHING,
     ) -> Self:
         """A broker that serves; `ephemeral` data is not flushed, for it need not survive."""
         broker = cls(
             settings=settings, clock=clock or SystemClock(), chance=chance or SystemChance()
         )
-        try:
-            await broker.open(durable=not ephemeral)
-        except (CannotListen, LogDirectoryRefused, CannotLoadMetadata, CannotCommit) as error:
-            await broker.stop()
-            raise CannotStart(str(error)) from error
-        except BaseException:
-            await broker.stop()
-            raise
+        broker.offer = offer
+        await broker.begin(ephemeral=ephemeral)
         return broker
 
-    async def open(self, *, durable: bool) -> None:
+    async def begin(self, *, ephemeral: bool) -> None:
+        """Serve, or let go of everything and raise CannotStart."""
+        try:
+            await self.open(ephemeral=ephemeral)
+        except (CannotListen, LogDirectoryRefused, CannotLoadMetadata, CannotCommit) as error:
+            await self.stop()
+            raise CannotStart(str(error)) from error
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def open(self, *, ephemeral: bool) -> None:
         listeners = await self.bind_listeners()
-        self.open_directory()
-        await self.open_controller(durable=durable)
+        self.open_directory(FLEETING_DISK if ephemeral else LOCAL_DISK)
+        await self.open_controller(durable=not ephemeral)
         self.open_partitions()
         self.open_coordinators()
         self.node = Node(
@@ -119,7 +137,9 @@ class Broker:
             ),
             producer_ids=ProducerIds(self.controller),
             groups=self.groups,
+            transactions=self.transactions,
             chance=self.chance,
+            offer=self.offer,
         )
         self.start_upkeep()
         self.open_doors(listeners)
@@ -139,7 +159,7 @@ class Broker:
             self.addresses.append(advertised(bound, given))
         return listeners
 
-    def open_directory(self) -> None:
+    def open_directory(self, filesystem: FileSystem) -> None:
         if len(self.settings.log_dirs) != 1:
             raise CannotStart("log.dirs names several directories; this broker works in one")
         (path,) = self.settings.log_dirs
@@ -149,6 +169,7 @@ class Broker:
             node_id=self.settings.node_id,
             new_directory_id=self.chance.uuid_bytes(),
             configuration=log_configuration(self.settings.topic_defaults),
+            filesystem=filesystem,
         )
         self._ending.callback(self.close_directory)
 
@@ -187,24 +208,44 @@ class Broker:
             self.clock,
             self.topics,
             settings=group_settings(self.settings),
-            consumer_settings=consumer_group_settings(self.settings),
+            consumer_settings=consumer_group_settings(
+                self.settings, self.controller.image.configurations
+            ),
+            witness=self.witness,
         )
         self._ending.push_async_callback(self.groups.close)
+        self.transactions = TransactionCoordinator(
+            self.partitions,
+            self.clock,
+            MarkerWriter(self.partitions, self.groups, lambda: self.controller.image, self.clock),
+            settings=transaction_settings(self.settings),
+            verifies_partitions=self.settings.transaction_partition_verification_enable,
+            witness=self.witness,
+        )
+        self._ending.push_async_callback(self.transactions.close)
         self.follow_coordinated_topics()
+        self.partitions.tell_of_late_logs = self.follow_coordinated_topics
 
     def follow_coordinated_topics(self) -> None:
-        topic = self.controller.image.topics.get(CONSUMER_OFFSETS)
-        self.groups.follow(0 if topic is None else len(topic.partitions))
+        image = self.controller.image
+        self.groups.follow(image.partition_count(CONSUMER_OFFSETS))
+        self.transactions.follow(
+            image.partition_count(TRANSACTION_STATE),
+            transaction_version=image.features.get(TRANSACTION_VERSION, 0),
+        )
 
     def start_upkeep(self) -> None:
         tasks = Upkeep(self.partitions).start()
         self._ending.push_async_callback(end_tasks, tasks)
 
     def open_doors(self, listeners: Iterable[Listener]) -> None:
-        self.edge = NetworkEdge(Dispatcher(self.node).serve, connection_limits(self.settings))
+        self.edge = NetworkEdge(self.dispatcher().serve, connection_limits(self.settings))
         self._ending.push_async_callback(self.edge.stop, STOP_SECONDS_MAX)
         for listener in listeners:
             self.edge.open(listener)
+
+    def dispatcher(self) -> Dispatcher:
+        return Dispatcher(self.node)
 
     # --- following the controller
 
@@ -220,6 +261,8 @@ class Broker:
         for resource_type, name in changes.configurations_changed:
             if resource_type == BROKER_RESOURCE:
                 self.reconfigure()
+            elif resource_type == GROUP_RESOURCE:
+                self.reconfigure_groups()
             else:
                 self.partitions.reconfigure(image, name)
 
@@ -229,7 +272,16 @@ class Broker:
         self.partitions.change_defaults(self.settings, self.controller.image)
         self.node.settings = self.settings
         self.edge.limits = connection_limits(self.settings)
-        self.groups.configure(group_settings(self.settings), consumer_group_settings(self.settings))
+        self.transactions.verifies_partitions = (
+            self.settings.transaction_partition_verification_enable
+        )
+        self.reconfigure_groups()
+
+    def reconfigure_groups(self) -> None:
+        self.groups.configure(
+            group_settings(self.settings),
+            consumer_group_settings(self.settings, self.controller.image.configurations),
+        )
 
     # --- for whoever started it
 

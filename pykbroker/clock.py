@@ -2,11 +2,18 @@
 
 import os
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
+class Alarm(Protocol):
+    """Something that will be done when its time has come, unless it is cancelled."""
+
+    def cancel(self) -> None: ...
+
+
 class Clock(Protocol):
-    """What time it is."""
+    """What time it is, and whoever waits for a time: a clock that is moved moves both."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, as records carry them; may jump."""
@@ -14,6 +21,14 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds since some moment, never running back; for measuring and for timeouts."""
+        ...
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *given: object) -> Alarm:
+        """Calls back on the running event loop when so much time has passed."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Rest between rounds of work that is done again and again."""
         ...
 
 
@@ -39,6 +54,16 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *given: object) -> Alarm:
+        import asyncio  # noqa: PLC0415 - whoever only asks the time need not load it
+
+        return asyncio.get_running_loop().call_later(seconds, callback, *given)
+
+    async def sleep(self, seconds: float) -> None:
+        import asyncio  # noqa: PLC0415 - likewise
+
+        await asyncio.sleep(seconds)
 
 
 class SystemChance:

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import base64
 import socket
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+from pykbroker.controller.image import GROUP_RESOURCE
+from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings, MigrationPolicy
 from pykbroker.coordination.groups.settings import GroupSettings
+from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.settings import Listener as Address
-from pykbroker.settings import connections_by_host
-from pykbroker.transport.limits import ConnectionLimits
+from pykbroker.settings import connections_by_host, resolve_group
+from pykbroker.transport.limits import SYSTEM_DEFAULT, ConnectionLimits
 from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MalformedCheckpoint, MetaProperties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pykbroker.settings import Settings
+
+
+NOTHING: Mapping[tuple[int, str], Mapping[str, str]] = MappingProxyType({})
+
+
+KAFKAS_SEND_BUFFER_BYTES: Final = 102_400
+"""What `socket.send.buffer.bytes` is if nobody says anything."""
 
 
 def group_settings(settings: Settings) -> GroupSettings:
@@ -32,14 +43,37 @@ def group_settings(settings: Settings) -> GroupSettings:
     )
 
 
-def consumer_group_settings(settings: Settings) -> ConsumerGroupSettings:
-    return ConsumerGroupSettings(
+def consumer_group_settings(
+    settings: Settings, configurations: Mapping[tuple[int, str], Mapping[str, str]] = NOTHING
+) -> ConsumerGroupSettings:
+    """For all groups, and for those that are configured by themselves."""
+    of_all = ConsumerGroupSettings(
         session_timeout_ms=settings.group_consumer_session_timeout_ms,
         heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
         members_max=settings.group_consumer_max_size,
         classic_members_max=settings.group_max_size,
         assignors=settings.group_consumer_assignors,
         assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+        migration_policy=MigrationPolicy(settings.group_consumer_migration_policy.lower()),
+    )
+    by_group = {
+        group_id: replace(of_all, **resolve_group(settings, overrides)._asdict())
+        for (kind, group_id), overrides in configurations.items()
+        if kind == GROUP_RESOURCE
+    }
+    return replace(of_all, by_group=by_group)
+
+
+def transaction_settings(settings: Settings) -> TransactionSettings:
+    return TransactionSettings(
+        timeout_ms_max=settings.transaction_max_timeout_ms,
+        timeout_check_interval_ms=(
+            settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        ),
+        id_expiration_ms=settings.transactional_id_expiration_ms,
+        expiry_check_interval_ms=(
+            settings.transaction_remove_expired_transaction_cleanup_interval_ms
+        ),
     )
 
 
@@ -51,9 +85,15 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
         connections_per_ip_max=settings.max_connections_per_ip,
         connections_per_ip_overrides=connections_by_host(settings.max_connections_per_ip_overrides),
         accept_backlog_max=settings.socket_listen_backlog_size,
-        send_buffer_bytes=settings.socket_send_buffer_bytes,
+        send_buffer_bytes=send_buffer_bytes(settings),
         receive_buffer_bytes=settings.socket_receive_buffer_bytes,
     )
+
+
+def send_buffer_bytes(settings: Settings) -> int:
+    """Kafka's default is left to the kernel: a fixed size costs a quarter more CPU a byte."""
+    asked = settings.socket_send_buffer_bytes
+    return SYSTEM_DEFAULT if asked == KAFKAS_SEND_BUFFER_BYTES else asked
 
 
 def advertised(bound: Address, given: Iterable[Address]) -> Address:

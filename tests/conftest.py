@@ -1,7 +1,11 @@
 """What every test may ask for: a real Apache Kafka to compare with, and logs when a test fails."""
 
+import gc
 import os
+import warnings
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -14,21 +18,67 @@ from compat.apache import (
     message_definitions,
 )
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ORACLE_FIXTURES = {"apache", "apache_tools", "apache_message_definitions"}
+SPARK_FIXTURES = {"spark"}
+
+# Spark's tests are short: its JVM had better compile quickly than well.
+SPARK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SPARK_SETTINGS = {"spark.driver.memory": "1g", "spark.log.level": "OFF"}
 
 Logs = list[tuple[str, Callable[[], str]]]
 LOGS: pytest.StashKey[Logs] = pytest.StashKey()
+SPARK_RAN: pytest.StashKey[bool] = pytest.StashKey()
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Whoever asks the oracle is marked so, and all of them share one JVM in one worker."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around xdist, which reads the groups
+def pytest_collection_modifyitems(
+    items: list[pytest.Item], config: pytest.Config
+) -> Generator[None, None, None]:
+    """Whoever asks the oracle is marked so, and all of them share one JVM in one worker.
+
+    Those who ask for Spark share another one. What takes many minutes waits to be asked for.
+    """
+    unasked = [it for it in items if _is_unasked(it)]
+    items[:] = [it for it in items if it not in unasked]
+    config.hook.pytest_deselected(items=unasked)
     with_xdist = config.pluginmanager.hasplugin("xdist")
     for item in items:
         if ORACLE_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.oracle)
         if with_xdist and item.get_closest_marker("oracle"):
             item.add_marker(pytest.mark.xdist_group("oracle"))
+        if (
+            with_xdist
+            and SPARK_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+            and not item.get_closest_marker("oracle")
+        ):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    yield
+    for item in items:
+        _wear_the_group_of_spark(item)
+
+
+def _is_unasked(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("asked_for_by")
+    return mark is not None and not os.environ.get(mark.args[0])
+
+
+def _wear_the_group_of_spark(item: pytest.Item) -> None:
+    """xdist 3.8 writes a test's group where pytest 9.2 no longer looks for its name."""
+    name = getattr(item, "_nodeid", "")
+    if name.endswith("@spark") and item.nodeid != name:
+        item._id = type(item._id).parse(name)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest reads an item's filters
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """pyspark leaves sockets to the garbage collector, which may come as late as tests later."""
+    asks = SPARK_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+    if asks or item.config.stash.get(SPARK_RAN, False):
+        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -91,10 +141,51 @@ def apache(
     return _apache_node
 
 
+@pytest.fixture(scope="session")
+def _spark(pytestconfig: pytest.Config) -> Iterator["SparkSession"]:
+    from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
+    from pykbroker.pipeline.java import find_java
+    from pykbroker.pipeline.session import spark_session
+
+    pytestconfig.stash[SPARK_RAN] = True
+    if find_java() is None:
+        _unavailable("Spark needs Java 17 or newer")
+    try:
+        session = spark_session(
+            "tests", master="local[2]", settings=SPARK_SETTINGS, jvm_options=SPARK_JVM
+        )
+    except JarsUnavailableError as missing:
+        _unavailable(str(missing))
+    yield session
+    with _sockets_left_open():
+        session.stop()
+
+
+@pytest.fixture
+def spark(_spark: "SparkSession") -> Iterator["SparkSession"]:
+    """The one Spark of this process, with the connector; missing Java or jars fail in CI."""
+    yield _spark
+    with _sockets_left_open():
+        pass
+
+
+@contextmanager
+def _sockets_left_open() -> Iterator[None]:
+    """pyspark leaves sockets to the garbage collector: let it find them where nobody minds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+        gc.collect()
+
+
 def _require_apache() -> None:
     try:
         install()
     except ApacheKafkaUnavailableError as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+        _unavailable(str(missing))
+
+
+def _unavailable(what: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what)

@@ -49,6 +49,21 @@ class Api:
         self._request_type: type[Message] | None = None
         self._handle: Handle | None = None
 
+    def limited(self, first: int, last: int, handle: Handle | None = None) -> Api | None:
+        """The same in fewer versions, or served by another handler; None if none is left."""
+        served = max(first, self.served.first), min(last, self.served.last)
+        if served[0] > served[1]:
+            return None
+        api = Api(
+            self.key,
+            served,
+            advertised_from=max(first, self.advertised.first),
+            pipelined=self.pipelined,
+            answer_only=self.answer_only,
+        )
+        api._handle = handle
+        return api
+
     @property
     def name(self) -> str:
         return self.key.name.lower()
@@ -65,6 +80,12 @@ class Api:
             self._request_type = getattr(module, f"{self.title}Request")
         assert self._request_type is not None
         return self._request_type
+
+    @property
+    def response_type(self) -> type[Message]:
+        module = import_module(f"pykbroker_protocol.messages.{self.name}")
+        response_type: type[Message] = getattr(module, f"{self.title}Response")
+        return response_type
 
     @property
     def handle(self) -> Handle:
@@ -95,16 +116,40 @@ _ROWS = (
     Api(ApiKey.DELETE_RECORDS, (0, 2)),
     Api(ApiKey.INIT_PRODUCER_ID, (0, 5)),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4)),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, (0, 5)),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, (0, 4)),
+    Api(ApiKey.END_TXN, (0, 5)),
+    Api(ApiKey.WRITE_TXN_MARKERS, (1, 2)),
+    Api(ApiKey.TXN_OFFSET_COMMIT, (0, 5)),
+    Api(ApiKey.DESCRIBE_ACLS, (1, 3)),
+    Api(ApiKey.CREATE_ACLS, (1, 3)),
+    Api(ApiKey.DELETE_ACLS, (1, 3)),
     Api(ApiKey.DESCRIBE_CONFIGS, (1, 4)),
     Api(ApiKey.ALTER_CONFIGS, (0, 2)),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, (1, 2)),
     Api(ApiKey.DESCRIBE_LOG_DIRS, (1, 5)),
     Api(ApiKey.CREATE_PARTITIONS, (0, 3)),
+    Api(ApiKey.CREATE_DELEGATION_TOKEN, (1, 3)),
+    Api(ApiKey.RENEW_DELEGATION_TOKEN, (1, 2)),
+    Api(ApiKey.EXPIRE_DELEGATION_TOKEN, (1, 2)),
+    Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, (1, 3)),
     Api(ApiKey.DELETE_GROUPS, (0, 2)),
+    Api(ApiKey.ELECT_LEADERS, (0, 2)),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1)),
+    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1)),
+    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0)),
     Api(ApiKey.OFFSET_DELETE, (0, 0)),
+    Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0)),
+    Api(ApiKey.DESCRIBE_QUORUM, (0, 2)),
+    Api(ApiKey.UPDATE_FEATURES, (0, 2)),
     Api(ApiKey.DESCRIBE_CLUSTER, (0, 2)),
+    Api(ApiKey.DESCRIBE_PRODUCERS, (0, 0)),
+    Api(ApiKey.UNREGISTER_BROKER, (0, 0)),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, (0, 0)),
+    Api(ApiKey.LIST_TRANSACTIONS, (0, 2)),
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, (0, 1)),
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, (0, 1)),
+    Api(ApiKey.LIST_CONFIG_RESOURCES, (0, 1)),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0)),
 )
 

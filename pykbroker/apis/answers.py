@@ -1,10 +1,10 @@
 """The contract between a connection and the code that serves its requests."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from pykbroker.apis.peer import Peer
+from pykbroker_protocol.late_dataclass import dataclass
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """A run of bytes; a memoryview must count in bytes (format B)."""
@@ -38,6 +38,8 @@ Serve: TypeAlias = Callable[[memoryview, Peer], Answer]
 class ProtocolViolation(Exception):
     """The peer does not speak the protocol; its connection is closed for this reason."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, last_bytes: bytes = b"") -> None:
         super().__init__(reason)
         self.reason = reason
+        self.last_bytes = last_bytes
+        """Sent before the connection is closed, whatever a peer may make of them."""

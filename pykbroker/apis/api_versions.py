@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pykbroker.apis import APIS
-from pykbroker.controller.features import SUPPORTED_FEATURES
+from pykbroker.apis.offer import WhenTooNew
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.api_versions import (
@@ -18,12 +17,18 @@ from pykbroker_protocol.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pykbroker.apis import Api
     from pykbroker.apis.node import Call
+    from pykbroker.apis.offer import Offer
     from pykbroker.controller.image import ClusterImage
 
 SOFTWARE_SINCE_VERSION = 3
 ZERO_MINIMUM_SINCE_VERSION = 4
 """Older Java clients cannot read a feature whose minimum is 0 (KAFKA-17011)."""
+
+NO_EPOCH = -1
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -34,38 +39,46 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
         if not all(SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
         call.peer.software_name, call.peer.software_version = names
-    return offered(call.node.image, call.version)
+    return offered(call.node.offer, call.node.image, call.version)
 
 
-def offered(image: ClusterImage, version: int) -> ApiVersionsResponse:
+def offered(offer: Offer, image: ClusterImage, version: int) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=[row(api.key) for api in APIS.values()],
-        supported_features=supported_features(version),
-        finalized_features_epoch=image.offset,
-        finalized_features=[
-            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(image.features.items())
-            if level > 0
-        ],
+        api_keys=[row(api) for api in offer.apis.values()],
+        supported_features=supported_features(offer, version),
+        finalized_features_epoch=image.offset if offer.features else NO_EPOCH,
+        finalized_features=list(finalized_features(offer, image)),
     )
 
 
-def supported_features(version: int) -> list[SupportedFeatureKey]:
+def supported_features(offer: Offer, version: int) -> list[SupportedFeatureKey]:
     return [
         SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-        for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+        for name, (lowest, highest) in offer.features.items()
         if lowest > 0 or version >= ZERO_MINIMUM_SINCE_VERSION
     ]
 
 
-def too_new() -> ApiVersionsResponse:
+def finalized_features(offer: Offer, image: ClusterImage) -> Iterator[FinalizedFeatureKey]:
+    for name, level in sorted(image.features.items()):
+        _, highest = offer.features.get(name, (0, 0))
+        if (told := min(level, highest)) > 0:
+            yield FinalizedFeatureKey(name=name, max_version_level=told, min_version_level=told)
+
+
+def too_new(offer: Offer) -> ApiVersionsResponse:
     """The answer to a version we do not know, in version 0: what may be asked instead."""
-    return ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[row(ApiKey.API_VERSIONS)]
-    )
+    match offer.when_too_new:
+        case WhenTooNew.NAMES_NOTHING:
+            named = []
+        case WhenTooNew.NAMES_API_VERSIONS:
+            named = [row(offer.apis[ApiKey.API_VERSIONS])]
+        case WhenTooNew.NAMES_ALL:
+            named = [row(api) for api in offer.apis.values()]
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=named)
 
 
-def row(key: int) -> ApiVersion:
-    advertised = APIS[key].advertised
-    return ApiVersion(api_key=key, min_version=advertised.first, max_version=advertised.last)
+def row(api: Api) -> ApiVersion:
+    advertised = api.advertised
+    return ApiVersion(api_key=api.key, min_version=advertised.first, max_version=advertised.last)

@@ -31,7 +31,7 @@ def permitted(group: DescribedGroup) -> DescribedGroup:
 
 
 def describe(group_id: str, call: Call) -> DescribedGroup:
-    log = call.node.groups.find(group_id)
+    log = call.node.groups.find(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
     if not isinstance(log, ErrorCode):
         (described,) = log.state.describe_consumer_groups([group_id])
         return described

@@ -34,7 +34,7 @@ def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> Message | Awai
             ticket=ticket,
             client_id=call.client_id or "",
             client_host=call.client_host,
-            new_member_id=node.new_uuid_text(),
+            new_member_id="" if request.member_id else node.new_uuid_text(),
             now_ms=node.clock.now_ms(),
         ),
         refused,

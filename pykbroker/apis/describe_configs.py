@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE, described_loggers
+from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.controller.topic_names import refuse_name
-from pykbroker.settings import describe_broker, describe_cluster_default, describe_topic
+from pykbroker.settings import (
+    describe_broker,
+    describe_cluster_default,
+    describe_group,
+    describe_topic,
+)
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
@@ -35,6 +41,8 @@ def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsRespon
 def result(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
 ) -> DescribeConfigsResult:
+    if resource.resource_type == BROKER_LOGGER_RESOURCE:
+        return described_loggers(resource, call)
     found = described(resource, call)
     if isinstance(found, Refusal):
         return DescribeConfigsResult(
@@ -61,6 +69,8 @@ def described(
         return described_topic(resource.resource_name, call)
     if resource.resource_type == BROKER_RESOURCE:
         return described_broker(resource.resource_name, call)
+    if resource.resource_type == GROUP_RESOURCE:
+        return described_group(resource.resource_name, call)
     return Refusal(
         ErrorCode.INVALID_REQUEST,
         f"Resource type {resource.resource_type} has no configuration here.",
@@ -88,6 +98,13 @@ def described_broker(name: str, call: Call) -> Iterable[DescribedProperty] | Ref
             f"but received {name}",
         )
     return describe_broker(call.node.settings)
+
+
+def described_group(group_id: str, call: Call) -> Iterable[DescribedProperty] | Refusal:
+    if not group_id:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    overrides = call.node.image.configurations.get((GROUP_RESOURCE, group_id), {})
+    return describe_group(call.node.settings, overrides)
 
 
 def row(it: DescribedProperty, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

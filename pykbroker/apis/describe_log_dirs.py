@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,5 +70,7 @@ def topic_rows(partitions: Iterable[Partition]) -> list[DescribeLogDirsTopic]:
 
 
 def room_at(path: str) -> tuple[int, int]:
+    import shutil  # noqa: PLC0415 - loads three compressors, which a start need not wait for
+
     usage = shutil.disk_usage(path)
     return usage.total, usage.free

@@ -5,21 +5,27 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.apis import APIS, api_versions
+from pykbroker.apis import api_versions
 from pykbroker.apis.answers import Answer, ProtocolViolation, Ready, Waiting
 from pykbroker.apis.node import Call
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage, reader_of
-from pykbroker_protocol.frame import read_request_header, skip_tags, write_response
+from pykbroker_protocol.frame import (
+    read_request_header,
+    response_writer,
+    skip_tags,
+    write_response,
+)
 from pykbroker_protocol.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from pykbroker.apis import Api, Handle
     from pykbroker.apis.node import Node
+    from pykbroker.apis.offer import Offer
     from pykbroker.apis.peer import Peer
-    from pykbroker_protocol.compiler import Reader
+    from pykbroker_protocol.compiler import Buffer, Reader
     from pykbroker_protocol.frame import RequestHeader
 
 logger = logging.getLogger(__name__)
@@ -31,6 +37,7 @@ class Route(NamedTuple):
     api: Api
     read: Reader[Message]
     handle: Handle
+    write: Callable[[Message, int], Sequence[Buffer]]
     is_flexible: bool
 
 
@@ -48,7 +55,7 @@ class Dispatcher:
             version = header.api_version
             route = self._routes.get((header.api_key, version)) or self.find_route(header)
             if route is None:
-                return refuse_version(header)
+                return refuse_version(header, self.node.offer)
             position = header.body_position
             if route.is_flexible:
                 position = skip_tags(frame, position)
@@ -59,45 +66,46 @@ class Dispatcher:
             peer.client_id = header.client_id
         response = route.handle(request, Call(self.node, version, header.client_id, peer))
         if isinstance(response, Message):
-            return write_response(response, version, header.correlation_id)
+            return route.write(response, header.correlation_id)
         if response is None:
             return None
         return Waiting(
-            encode_later(response, header),
+            write_later(response, route, header.correlation_id),
             pipelined=route.api.pipelined,
             answer_only=route.api.answer_only,
         )
 
     def find_route(self, header: RequestHeader) -> Route | None:
         version = header.api_version
-        api = APIS.get(header.api_key)
+        api = self.node.offer.apis.get(header.api_key)
         if api is None or version not in api.served:
             return None
         route = Route(
             api=api,
             read=reader_of(api.request_type, version),
             handle=api.handle,
+            write=response_writer(api.response_type, version),
             is_flexible=version in api.request_type.flexible,
         )
         self._routes[header.api_key, version] = route
         return route
 
 
-def refuse_version(header: RequestHeader) -> Answer:
+def refuse_version(header: RequestHeader, offer: Offer) -> Answer:
     """Only ApiVersions has words for it; to anything else Kafka closes the connection."""
     if header.api_key == ApiKey.API_VERSIONS:
-        return write_response(api_versions.too_new(), 0, header.correlation_id)
+        return write_response(api_versions.too_new(offer), 0, header.correlation_id)
     name = ApiKey(header.api_key).name if header.api_key in set(ApiKey) else "unknown"
     raise ProtocolViolation(
         f"api key {header.api_key} ({name}) version {header.api_version} is not served"
     )
 
 
-async def encode_later(response: Awaitable[Message | None], header: RequestHeader) -> Ready:
+async def write_later(
+    response: Awaitable[Message | None], route: Route, correlation_id: int
+) -> Ready:
     message = await response
-    if message is None:
-        return None
-    return write_response(message, header.api_version, header.correlation_id)
+    return None if message is None else route.write(message, correlation_id)
 
 
 def explain(frame: memoryview, error: MalformedMessage) -> str:

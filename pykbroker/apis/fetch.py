@@ -16,6 +16,7 @@ from pykbroker.partitions.partition import Fetched
 from pykbroker.partitions.waiting import until_bytes
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
@@ -25,11 +26,12 @@ from pykbroker_protocol.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Iterable, Sequence
 
     from pykbroker.apis.node import Call
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.fetch import FetchPartition, FetchRequest
+    from pykbroker_storage.aborted import AbortedTransaction as Aborted
 
 TOPIC_IDS_SINCE_VERSION = 13
 LEADER_ENDPOINTS_SINCE_VERSION = 16
@@ -127,7 +129,7 @@ class OneFetch:
     def read(
         self, partition: Partition, asked: FetchPartition, bytes_left: int, *, is_first: bool
     ) -> Fetched | Refusal | EpochEndOffset:
-        refusal = partition.epoch_refusal(asked.current_leader_epoch)
+        refusal = partition.epoch_refusal(max(NO_EPOCH, asked.current_leader_epoch))
         if refusal is not None:
             return refusal
         if asked.last_fetched_epoch >= 0:
@@ -146,10 +148,7 @@ class OneFetch:
         self, partition: Partition, asked: FetchPartition
     ) -> EpochEndOffset | Refusal | None:
         """Where the reader's history parts from ours, if it does (KIP-595)."""
-        log = partition.log
-        epoch, end_offset = log.leader_epochs.end_offset_for(
-            asked.last_fetched_epoch, log.log_end_offset
-        )
+        epoch, end_offset = partition.end_of_epoch(asked.last_fetched_epoch)
         if epoch == NO_EPOCH:
             return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)  # none of its history is ours
         if epoch == asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
@@ -174,7 +173,9 @@ class OneFetch:
         partitions = [it.partition for it in found if it.partition is not None]
         missing = self.request.min_bytes - self.bytes_in(found)
         del found  # its views pin segments that may be deleted meanwhile
-        await until_bytes(partitions, missing, self.request.max_wait_ms / 1000)
+        await until_bytes(
+            partitions, missing, self.request.max_wait_ms / 1000, isolation=self.isolation
+        )
         return self.answer(self.look())
 
     # --- answering
@@ -232,7 +233,7 @@ class OneFetch:
                 high_watermark=outcome.high_watermark,
                 last_stable_offset=outcome.last_stable_offset,
                 log_start_offset=outcome.log_start_offset,
-                aborted_transactions=None if self.isolation is Isolation.READ_UNCOMMITTED else (),
+                aborted_transactions=told_of(outcome.aborted),
                 records=outcome.records,
             )
         if isinstance(outcome, Refusal):
@@ -282,6 +283,16 @@ class OneFetch:
             NodeEndpoint(node_id=it.node_id, host=it.host, port=it.port, rack=it.rack)
             for it in self.call.endpoints_of(leaders)
         ]
+
+
+def told_of(aborted: Sequence[Aborted] | None) -> list[AbortedTransaction] | None:
+    """Readers of committed records pass over what these producers wrote, up to their markers."""
+    if aborted is None:
+        return None
+    return [
+        AbortedTransaction(producer_id=it.producer_id, first_offset=it.first_offset)
+        for it in aborted
+    ]
 
 
 LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)

@@ -6,10 +6,10 @@ within a session leaves out every partition that has nothing new to say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,14 @@ class FetchSession:
 
     def update(self, request: FetchRequest) -> None:
         """Take over what the request adds, changes and forgets."""
+        self.add(request)
+        for forgotten in request.forgotten_topics_data:
+            for index in forgotten.partitions:
+                self.partitions.pop(
+                    WantedPartition(forgotten.topic, forgotten.topic_id, index), None
+                )
+
+    def add(self, request: FetchRequest) -> None:
         for topic in request.topics:
             for asked in topic.partitions:
                 wanted = WantedPartition(topic.topic, topic.topic_id, asked.partition)
@@ -61,11 +69,6 @@ class FetchSession:
                     self.partitions[wanted] = SessionPartition(asked)
                 else:
                     known.asked = asked
-        for forgotten in request.forgotten_topics_data:
-            for index in forgotten.partitions:
-                self.partitions.pop(
-                    WantedPartition(forgotten.topic, forgotten.topic_id, index), None
-                )
 
     def put_last(self, served: list[WantedPartition]) -> None:
         """Who got records goes behind the others, so that the first-batch rule is fair."""
@@ -99,7 +102,7 @@ class FetchSessions:
         if not self.make_room(now_ms):
             return None
         session = FetchSession(self.unused_id(), uses_topic_ids, used_ms=now_ms)
-        session.update(request)
+        session.add(request)  # a new one has nothing to forget
         self.sessions[session.session_id] = session
         return session
 

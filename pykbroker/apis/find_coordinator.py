@@ -1,4 +1,4 @@
-"""FindCoordinator: the leader of the internal partition that a group's name falls on.
+"""FindCoordinator: the leader of the internal partition that a name falls on.
 
 The internal topic is made when the first client asks; until it has a leader the client is told to
 ask again.
@@ -6,10 +6,11 @@ ask again.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.controller.topics import NewTopic
-from pykbroker.internal_topics import CONSUMER_OFFSETS, partition_of_name
+from pykbroker.apis.coordinator_topics import new_coordinator_topic
+from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, partition_of_name
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
+SHARE_KEY = re.compile(r".+:[\w-]{22}:\d+", re.DOTALL)
 BATCHED_SINCE_VERSION = 4
 NO_NODE = -1
 
@@ -36,29 +39,17 @@ NOT_LOCATED = Located(NO_NODE, "", -1)
 def handle(
     request: FindCoordinatorRequest, call: Call
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    if request.key_type != GROUP or CONSUMER_OFFSETS in call.node.image.topics:
+    topic = TOPICS.get(request.key_type)
+    if topic is None or topic in call.node.image.topics:
         return answer(request, call)
-    return create_and_answer(request, call)
+    return create_and_answer(topic, request, call)
 
 
-async def create_and_answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    await call.node.controller.create_topics([offsets_topic(call)])
+async def create_and_answer(
+    topic: str, request: FindCoordinatorRequest, call: Call
+) -> FindCoordinatorResponse:
+    await call.node.controller.create_topics([new_coordinator_topic(topic, call.node)])
     return answer(request, call)
-
-
-def offsets_topic(call: Call) -> NewTopic:
-    settings = call.node.settings
-    brokers = sum(not broker.fenced for broker in call.node.image.brokers.values())
-    return NewTopic(
-        name=CONSUMER_OFFSETS,
-        partitions=settings.offsets_topic_num_partitions,
-        replication_factor=min(settings.offsets_topic_replication_factor, brokers),
-        configuration={
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(settings.offsets_topic_segment_bytes),
-        },
-    )
 
 
 def answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
@@ -91,8 +82,10 @@ def row(key: str, found: Located | Refusal) -> Coordinator:
 def locate(key: str, key_type: int, call: Call) -> Located | Refusal:
     if key_type not in (GROUP, TRANSACTION, SHARE):
         return Refusal(ErrorCode.INVALID_REQUEST, f"Key type {key_type} is not known.")
-    topic = call.node.image.topics.get(CONSUMER_OFFSETS)
-    if key_type != GROUP or topic is None:
+    if key_type == SHARE and not SHARE_KEY.fullmatch(key):
+        return Refusal(ErrorCode.INVALID_REQUEST, "A key is a group, a topic id and a partition.")
+    topic = call.node.image.topics.get(TOPICS.get(key_type, ""))
+    if topic is None:
         return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
     leader = topic.partitions[partition_of_name(key, len(topic.partitions))].leader
     broker = call.node.image.brokers.get(leader)

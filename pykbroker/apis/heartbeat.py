@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.heartbeat import HeartbeatResponse
 
 if TYPE_CHECKING:
@@ -20,5 +21,11 @@ def handle(request: HeartbeatRequest, call: Call) -> Message | Awaitable[Message
         lambda groups, ticket: groups.heartbeat(
             request, ticket=ticket, now_ms=call.node.clock.now_ms()
         ),
-        lambda code: HeartbeatResponse(error_code=code),
+        refused,
     )
+
+
+def refused(code: ErrorCode) -> HeartbeatResponse:
+    """While the coordinator loads it takes the member at its word; all sessions begin anew."""
+    is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)

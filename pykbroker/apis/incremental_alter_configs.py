@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE, alter_loggers
 from pykbroker.controller.configurations import ConfigurationChange, ConfigurationOperation
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.incremental_alter_configs import (
@@ -12,6 +13,8 @@ from pykbroker_protocol.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pykbroker.apis.node import Call
     from pykbroker_protocol.messages.incremental_alter_configs import (
         AlterConfigsResource,
@@ -22,15 +25,30 @@ if TYPE_CHECKING:
 async def handle(
     request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
+    loggers, others = split(request.resources)
     outcomes = await call.node.controller.alter_configurations(
-        [change(resource) for resource in request.resources], validate_only=request.validate_only
+        [change(resource) for resource in others], validate_only=request.validate_only
     )
     return IncrementalAlterConfigsResponse(
         responses=[
-            result(resource, outcome)
-            for resource, outcome in zip(request.resources, outcomes, strict=True)
+            *(result(it, outcome) for it, outcome in zip(others, outcomes, strict=True)),
+            *(
+                result(it, alter_loggers(it, call, validate_only=request.validate_only))
+                for it in loggers
+            ),
         ]
     )
+
+
+def split(
+    resources: Iterable[AlterConfigsResource],
+) -> tuple[list[AlterConfigsResource], list[AlterConfigsResource]]:
+    """This broker's loggers, which are its own affair, and what the cluster decides on."""
+    loggers: list[AlterConfigsResource] = []
+    others: list[AlterConfigsResource] = []
+    for it in resources:
+        (loggers if it.resource_type == BROKER_LOGGER_RESOURCE else others).append(it)
+    return loggers, others
 
 
 def change(resource: AlterConfigsResource) -> ConfigurationChange:

@@ -1,4 +1,4 @@
-"""InitProducerId: every idempotent producer gets an id that no other has, ever.
+"""InitProducerId: a producer gets an id that no other has, ever, or that of its transactional id.
 
 Ids come from blocks that the cluster's metadata hands out, so that none is given twice, not even
 across a crash: what is left of a block when the node ends is not used again.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.with_producer_id import decided_with_producer_id
 from pykbroker.controller.controller import CannotCommit
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdResponse
@@ -16,22 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from pykbroker.apis.node import Call
+    from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
 
 FIRST_EPOCH = 0
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 
-def handle(
-    request: InitProducerIdRequest, call: Call
-) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+def handle(request: InitProducerIdRequest, call: Call) -> Message | Awaitable[Message]:
     if not is_well_formed(request):
-        return InitProducerIdResponse(
-            error_code=ErrorCode.INVALID_REQUEST, producer_epoch=NO_PRODUCER_EPOCH
-        )
+        return refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        # No transaction coordinator is built yet, and FindCoordinator says so as well.
-        return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return take_over(request, call)
     producer_id = call.node.producer_ids.take()
     if producer_id is not None:
         return given(producer_id)
@@ -45,6 +42,32 @@ def is_well_formed(request: InitProducerIdRequest) -> bool:
         request.producer_epoch != NO_PRODUCER_EPOCH,
     )
     return has_id == has_epoch and request.transactional_id != ""
+
+
+# --- a producer of transactions
+
+
+def take_over(request: InitProducerIdRequest, call: Call) -> Message | Awaitable[Message]:
+    transactional_id = request.transactional_id or ""
+    return decided_with_producer_id(
+        transactional_id,
+        call,
+        lambda new_producer_id: call.node.transactions.decide(
+            transactional_id,
+            lambda transactions, ticket: transactions.init_producer_id(
+                request,
+                version=call.version,
+                ticket=ticket,
+                new_producer_id=new_producer_id,
+                now_ms=call.node.clock.now_ms(),
+            ),
+            refused,
+        ),
+        refused,
+    )
+
+
+# --- a producer without transactions
 
 
 async def given_from_next_block(call: Call) -> InitProducerIdResponse:

@@ -5,6 +5,7 @@ Spark asks for start and end after every poll, so the two common questions touch
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -16,11 +17,15 @@ from pykbroker_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_storage.batch_scan import CorruptLog
 
 if TYPE_CHECKING:
     from pykbroker.apis.node import Call
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest
+
+logger = logging.getLogger(__name__)
 
 NO_OFFSET = NO_TIMESTAMP = NO_EPOCH = -1
 DEBUGGING_REPLICA = -2
@@ -99,7 +104,13 @@ def answer(
         return refused(index, refusal.code)
     if asked.timestamp < 0 and not is_asked_well(asked.timestamp, call.version):
         return refused(index, ErrorCode.UNSUPPORTED_VERSION)
-    offset, timestamp, epoch = look_up(partition, asked.timestamp, request)
+    try:
+        offset, timestamp, epoch = look_up(partition, asked.timestamp, request)
+    except (CorruptLog, CorruptBatch):
+        return refused(index, ErrorCode.CORRUPT_MESSAGE)
+    except OSError as error:
+        logger.warning("%s: cannot be searched: %s", partition, error)
+        return refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
     return ListOffsetsPartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,

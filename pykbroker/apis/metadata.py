@@ -58,7 +58,8 @@ def ids_too_early(request: MetadataRequest) -> MetadataResponse:
 
 def missing_topics(request: MetadataRequest, call: Call) -> list[str]:
     topics = call.node.image.topics
-    names = [it.name for it in request.topics or () if it.name is not None]
+    asked = (it for it in request.topics or () if it.topic_id == ZERO_UUID)
+    names = [it.name for it in asked if it.name is not None]
     return [name for name in dict.fromkeys(names) if name not in topics]
 
 
@@ -121,7 +122,7 @@ def named_topic_row(
     asked: MetadataRequestTopic, call: Call, refusals: dict[str, ErrorCode]
 ) -> MetadataResponseTopic:
     image = call.node.image
-    if asked.name is None:
+    if asked.name is None or asked.topic_id != ZERO_UUID:
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is not None:
             return topic_row(topic)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID
+
+from pykbroker.apis.offer import EVERYTHING
+from pykbroker_protocol.late_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from uuid import UUID
 
     from pykbroker.apis.fetch_sessions import FetchSessions
+    from pykbroker.apis.offer import Offer
     from pykbroker.apis.peer import Peer
     from pykbroker.apis.producer_ids import ProducerIds
     from pykbroker.clock import Chance, Clock
     from pykbroker.controller.controller import Controller
     from pykbroker.controller.image import ClusterImage
     from pykbroker.coordinators.group_coordinator import GroupCoordinator
+    from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
     from pykbroker.partitions.board import Partitions
     from pykbroker.settings import Settings
 
@@ -42,9 +46,13 @@ class Node:
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     chance: Chance
+    offer: Offer = EVERYTHING
 
     def new_uuid(self) -> UUID:
+        from uuid import UUID  # noqa: PLC0415 - asks what platform this is; a start need not
+
         return UUID(bytes=self.chance.uuid_bytes())
 
     def new_uuid_text(self) -> str:

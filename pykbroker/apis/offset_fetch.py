@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         OffsetFetchResponse,
     )
 
+GROUP_ERRORS_SINCE_VERSION = 2
 TOPIC_IDS_SINCE_VERSION = 10
 ONE_SHAPE = 8
 """Groups are asked in the form that this version and later ones have on the wire."""
@@ -37,7 +38,7 @@ def fetch(
 ) -> OffsetFetchResponseGroup:
     log = call.node.groups.find(asked.group_id)
     if isinstance(log, ErrorCode):
-        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=log)
+        return refused(asked, log, call.version)
     topics = None if asked.topics is None else [named(it, call) for it in asked.topics]
     known = None if topics is None else [it for it in topics if it.name]
     answer = log.state.offset_fetch(
@@ -49,8 +50,22 @@ def fetch(
     (group,) = answer.groups
     if group.error_code or call.version < TOPIC_IDS_SINCE_VERSION:
         return group
-    missing = [] if topics is None else [without_topic(it) for it in topics if not it.name]
+    missing = (
+        []
+        if topics is None
+        else [without_topic(it, ErrorCode.UNKNOWN_TOPIC_ID) for it in topics if not it.name]
+    )
     return group.replace(topics=[*with_ids(group.topics, call), *missing])
+
+
+def refused(
+    asked: OffsetFetchRequestGroup, code: ErrorCode, version: int
+) -> OffsetFetchResponseGroup:
+    """The oldest version has no place for an error but beside each partition."""
+    if version >= GROUP_ERRORS_SINCE_VERSION:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=(), error_code=code)
+    topics = [without_topic(it, code) for it in asked.topics or ()]
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
 def named(topic: OffsetFetchRequestTopics, call: Call) -> OffsetFetchRequestTopics:
@@ -71,10 +86,9 @@ def with_ids(
     return [topic.replace(topic_id=known.id) for topic, known in found if known is not None]
 
 
-def without_topic(asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+def without_topic(asked: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
+        name=asked.name,
         topic_id=asked.topic_id,
-        partitions=[
-            without_offset(it, ErrorCode.UNKNOWN_TOPIC_ID) for it in asked.partition_indexes
-        ],
+        partitions=[without_offset(it, code) for it in asked.partition_indexes],
     )

@@ -40,11 +40,7 @@ def answer(topic: str, asked: OffsetForLeaderPartition, call: Call) -> EpochEndO
     refusal = partition.epoch_refusal(asked.current_leader_epoch)
     if refusal is not None:
         return EpochEndOffset(error_code=refusal.code, partition=asked.partition)
-    log = partition.log
-    if asked.leader_epoch == partition.leadership.leader_epoch:
-        epoch, end_offset = asked.leader_epoch, log.log_end_offset
-    else:
-        epoch, end_offset = log.leader_epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
+    epoch, end_offset = partition.end_of_epoch(asked.leader_epoch)
     return EpochEndOffset(
         error_code=ErrorCode.NONE,
         partition=asked.partition,

@@ -7,11 +7,17 @@ in-sync replica has them. What was refused comes back as an error of its partiti
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.answers import ProtocolViolation
+from pykbroker.apis.joining_transactions import (
+    NOBODY_REFUSED,
+    TOPIC_IDS_SINCE_VERSION,
+    holds_transactional,
+    join_transaction,
+)
 from pykbroker.partitions.admission import Malformed, RecordsRefused
-from pykbroker.partitions.partition import Written
 from pykbroker.partitions.waiting import until_committed
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.produce import (
@@ -22,11 +28,12 @@ from pykbroker_protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from pykbroker_protocol.records.batch import CHECKED_FROM, TRANSACTIONAL_FLAG
+from pykbroker_storage.log import Written
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
+    from pykbroker.apis.joining_transactions import Refusals
     from pykbroker.apis.node import Call
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.produce import (
@@ -36,12 +43,10 @@ if TYPE_CHECKING:
     )
 
 ALL, NONE = -1, 0
-TOPIC_IDS_SINCE_VERSION = 13
 LEADER_HINT_SINCE_VERSION = 10
 
 NO_OFFSET = -1
 UNTOLD = "a Produce with acks=0 cannot be told of {}"
-LOW_ATTRIBUTES_AT = CHECKED_FROM + 1
 TELLS_NO_LOG_START = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.MESSAGE_TOO_LARGE,
@@ -56,13 +61,21 @@ Uncommitted = list[tuple["Partition", "Written", PartitionProduceResponse]]
 def handle(
     request: ProduceRequest, call: Call
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    refusal = refusal_of(request)
-    if refusal is not None:
-        return refuse_all(request, refusal)
+    if holds_transactional(request):
+        return produce_in_transaction(request, call)
+    return produce(request, call)
+
+
+def produce(
+    request: ProduceRequest, call: Call, refusals: Refusals = NOBODY_REFUSED
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if request.acks not in (ALL, NONE, 1):
+        return refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS)
     uncommitted: Uncommitted = []
     response = ProduceResponse(
         responses=[
-            append_topic(topic, request.acks, call, uncommitted) for topic in request.topic_data
+            append_topic(topic, request.acks, call, uncommitted, refusals)
+            for topic in request.topic_data
         ]
     )
     if request.acks == NONE:
@@ -75,6 +88,28 @@ def handle(
     return response
 
 
+def produce_in_transaction(
+    request: ProduceRequest, call: Call
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if request.transactional_id is None:
+        return refuse_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    joined = join_transaction(request, call)
+    if isinstance(joined, ErrorCode):
+        return refuse_all(request, joined)
+    if isinstance(joined, Mapping):
+        return produce(request, call, joined)
+    return produce_when_joined(request, call, joined)
+
+
+async def produce_when_joined(
+    request: ProduceRequest, call: Call, joined: Awaitable[Refusals]
+) -> ProduceResponse | None:
+    outcome = produce(request, call, await joined)
+    if outcome is None or isinstance(outcome, ProduceResponse):
+        return outcome
+    return await outcome
+
+
 def end_if_refused(response: ProduceResponse) -> None:
     """Who wants no answer learns of an error by losing the connection, and looks for leaders."""
     for topic in response.responses:
@@ -84,33 +119,12 @@ def end_if_refused(response: ProduceResponse) -> None:
                 raise ProtocolViolation(UNTOLD.format(name))
 
 
-def refusal_of(request: ProduceRequest) -> ErrorCode | None:
-    """Why nothing of the request can be taken."""
-    if request.acks not in (ALL, NONE, 1):
-        return ErrorCode.INVALID_REQUIRED_ACKS
-    if not holds_transactional(request):
-        return None
-    if request.transactional_id is None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.INVALID_TXN_STATE  # no transaction can have begun
-
-
-def holds_transactional(request: ProduceRequest) -> bool:
-    """Whether the attributes of any batch say that it belongs to a transaction."""
-    for topic in request.topic_data:
-        for partition in topic.partition_data:
-            records = partition.records
-            if (
-                records is not None
-                and len(records) > LOW_ATTRIBUTES_AT
-                and records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
-            ):
-                return True
-    return False
-
-
 def append_topic(
-    topic: TopicProduceData, acks: int, call: Call, uncommitted: Uncommitted
+    topic: TopicProduceData,
+    acks: int,
+    call: Call,
+    uncommitted: Uncommitted,
+    refusals: Refusals,
 ) -> TopicProduceResponse:
     name: str | None = topic.name
     if call.version >= TOPIC_IDS_SINCE_VERSION:
@@ -119,7 +133,8 @@ def append_topic(
         name=topic.name,
         topic_id=topic.topic_id,
         partition_responses=[
-            append(name, it, acks, call, uncommitted) for it in topic.partition_data
+            append(name, it, acks, call, uncommitted, refusals=refusals)
+            for it in topic.partition_data
         ],
     )
 
@@ -130,9 +145,13 @@ def append(
     acks: int,
     call: Call,
     uncommitted: Uncommitted,
+    *,
+    refusals: Refusals,
 ) -> PartitionProduceResponse:
     if topic is None:
         return refused(request.index, Refusal(ErrorCode.UNKNOWN_TOPIC_ID))
+    if refusals and (topic, request.index) in refusals:
+        return refused(request.index, refusals[topic, request.index])
     partition = call.node.partitions.get(topic, request.index)
     if partition is None:
         return refused(request.index, Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

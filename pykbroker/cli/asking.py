@@ -37,8 +37,8 @@ def asks_the_cluster(command: AskingCommand) -> Command:
     return run
 
 
-def bootstrap_addresses(text: str) -> list[Address]:
+def bootstrap_addresses(text: str, option: str = "--bootstrap") -> list[Address]:
     try:
         return [address(part.strip()) for part in text.split(",")]
     except argparse.ArgumentTypeError as reason:
-        raise CannotBegin(f"--bootstrap: {reason}") from None
+        raise CannotBegin(f"{option}: {reason}") from None

@@ -20,6 +20,7 @@ class Kind(Enum):
     DIRECTORY = "directory"
     TOPIC = "topic"
     GROUP = "group"
+    TRANSACTION = "transaction"
     ANYTHING = "anything"
 
 
@@ -91,9 +92,11 @@ def kind_of(action: argparse.Action) -> Kind:
             return Kind.FILE
         case "DIR":
             return Kind.DIRECTORY
-        case "TOPIC" | "TOPIC[:PARTITION,...]":
+        case "TOPIC" | "TOPIC[:PARTITION,...]" | "TOPIC:PARTITION":
             return Kind.TOPIC
         case "GROUP":
             return Kind.GROUP
+        case "TRANSACTIONAL_ID":
+            return Kind.TRANSACTION
         case _:
             return Kind.ANYTHING

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NAMES = {
     "topics": "pykbroker topics list --names --timeout 2 2>/dev/null",
     "groups": "pykbroker groups list --names --timeout 2 2>/dev/null",
+    "transactions": "pykbroker transactions list --names --timeout 2 2>/dev/null",
 }
 
 BASH = """\
@@ -39,6 +40,7 @@ _pykbroker() {{
     case "$kind" in
         topic) words="$words $({topics})" ;;
         group) words="$words $({groups})" ;;
+        transaction) words="$words $({transactions})" ;;
         file) words= ; compopt -o filenames 2>/dev/null
               COMPREPLY=($(compgen -f -- "$current")) ; return ;;
         directory) words= ; compopt -o filenames 2>/dev/null
@@ -61,6 +63,11 @@ _pykbroker_groups() {{
     local -a names
     names=(${{(f)"$({groups})"}})
     _describe 'group' names
+}}
+_pykbroker_transactions() {{
+    local -a names
+    names=(${{(f)"$({transactions})"}})
+    _describe 'transactional id' names
 }}
 _pykbroker() {{
     local typed= word
@@ -85,6 +92,7 @@ _pykbroker() {{
     case "$kind" in
         topic) _pykbroker_topics ;;
         group) _pykbroker_groups ;;
+        transaction) _pykbroker_transactions ;;
         file) _files ;;
         directory) _files -/ ;;
     esac
@@ -110,6 +118,9 @@ function __pykbroker_topics
 end
 function __pykbroker_groups
     {groups}
+end
+function __pykbroker_transactions
+    {transactions}
 end
 complete -c pykbroker -f
 {lines}
@@ -189,6 +200,8 @@ def fish_values(of: Kind) -> Iterator[str]:
             yield "-a '(__pykbroker_topics)'"
         case Kind.GROUP:
             yield "-a '(__pykbroker_groups)'"
+        case Kind.TRANSACTION:
+            yield "-a '(__pykbroker_transactions)'"
         case Kind.FILE:
             yield "-F"
         case Kind.DIRECTORY:

@@ -1,4 +1,4 @@
-"""The commands that show and change the properties of topics and brokers."""
+"""The commands that show and change the properties of topics, groups and brokers."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ ALL_BROKERS = "default"
 class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class Resource(NamedTuple):
@@ -58,8 +59,9 @@ class Source(Enum):
     ALL_BROKERS = 3
     FILE = 4
     DEFAULT = 5
-    CLIENT_METRICS = 6
-    GROUP = 7
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
     UNKNOWN = -1
 
     @property
@@ -87,6 +89,8 @@ def topic_resource(name: str) -> Resource:
 def resource_of(options: Namespace) -> Resource:
     if options.kind == "topic":
         return topic_resource(options.name)
+    if options.kind == "group":
+        return Resource(ResourceType.GROUP, options.name)
     if options.name == ALL_BROKERS:
         return Resource(ResourceType.BROKER, "")
     if not options.name.isdecimal():

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -30,7 +31,10 @@ class StopSignals:
     def listen(self) -> None:
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
-            loop.add_signal_handler(number, self._ask)
+            try:
+                loop.add_signal_handler(number, self._ask)
+            except NotImplementedError:  # Windows: its loop hears of no signals
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._ask))
 
     async def stop_asked(self) -> None:
         await self._asked.wait()
@@ -51,7 +55,8 @@ class StopSignals:
     def _ask(self) -> None:
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
-            loop.remove_signal_handler(number)
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
             # Not by the loop from now on: it may be what hangs.
             signal.signal(number, self._end_at_once)
         self._asked.set()
@@ -69,15 +74,6 @@ def end_on_sigterm() -> None:
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, end)
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop  # noqa: PLC0415  # a platform without it is served more slowly
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
 
 
 def seconds_since_process_start() -> float:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from pykbroker.cli.client import Disconnected
 from pykbroker.cli.failure import CommandFailed, Refused
-from pykbroker.cli.partitioner import partition_of_key
 from pykbroker.cli.refusals import error_of
 from pykbroker.cli.topic_lookup import BACKOFF_S, find_topic
 from pykbroker_protocol.api_keys import ApiKey
@@ -27,6 +26,7 @@ from pykbroker_protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from pykbroker_protocol.partitioner import partition_of_key
 from pykbroker_protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from pykbroker_protocol.records.builder import BatchBuilder
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import shutil
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.offer import EVERYTHING
 from pykbroker.broker import Broker, CannotStart
 from pykbroker.cli.failure import CannotBegin
 from pykbroker.cli.process import (
     StopSignals,
     end_on_sigterm,
-    new_event_loop,
     seconds_since_process_start,
 )
 from pykbroker.cli.serve_settings import given_properties
+from pykbroker.event_loop import new_event_loop
 from pykbroker.settings import InvalidSetting, load_settings
 from pykbroker.telemetry import LogFormat, configure_logging
 
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from pykbroker.apis.offer import Offer
     from pykbroker.settings import Settings
+    from pykbroker.testing.control.served import ServedBroker
 
 
 def serve(options: Namespace) -> int:
@@ -49,6 +50,9 @@ def data_directory(options: Namespace) -> Iterator[str | None]:
     if not options.ephemeral:
         yield options.data
         return
+    import shutil  # noqa: PLC0415 - 5 ms, and of no use to a broker that keeps its data
+    import tempfile  # noqa: PLC0415 - likewise
+
     directory = tempfile.mkdtemp(prefix="pykbroker-")
     try:
         yield directory
@@ -72,8 +76,11 @@ async def serve_until_stopped(options: Namespace, settings: Settings, data: str 
         await broker.stop()
 
 
-async def start_broker(options: Namespace, settings: Settings) -> Broker:
-    broker = await Broker.start(settings, ephemeral=options.ephemeral)
+async def start_broker(options: Namespace, settings: Settings) -> Broker | ServedBroker:
+    if options.control:
+        return await start_controlled(options, settings)
+    offer = wanted_offer(options.as_version) if options.as_version else EVERYTHING
+    broker = await Broker.start(settings, ephemeral=options.ephemeral, offer=offer)
     try:
         await broker.create_topics(options.topics)
     except BaseException:
@@ -82,14 +89,36 @@ async def start_broker(options: Namespace, settings: Settings) -> Broker:
     return broker
 
 
-def ready_line(broker: Broker) -> str:
+def wanted_offer(version: str) -> Offer:
+    """What an older broker would offer; only who asks for it pays for it."""
+    from pykbroker.testing.profiles.offers import UnknownVersion, offer_as  # noqa: PLC0415  # likewise
+
+    try:
+        return offer_as(version)
+    except UnknownVersion as reason:
+        raise CannotBegin(f"--as-version: {reason}") from reason
+
+
+async def start_controlled(options: Namespace, settings: Settings) -> ServedBroker:
+    """A broker that fails on command; only who asks for it pays for it."""
+    from pykbroker.testing.control.served import ServedBroker  # noqa: PLC0415  # likewise
+
+    version = options.as_version
+    broker = ServedBroker(settings, options.topics, options.control, as_version=version)
+    await broker.start()
+    return broker
+
+
+def ready_line(broker: Broker | ServedBroker) -> str:
+    control = getattr(broker, "control_address", None)
     return (
         f"pykbroker ready bootstrap={broker.bootstrap} node={broker.node_id} "
-        f"cluster={broker.cluster_id} in {seconds_since_process_start():.2f} s"
+        f"cluster={broker.cluster_id}{f' control={control}' if control else ''} "
+        f"in {seconds_since_process_start():.2f} s"
     )
 
 
-def write_port_file(path: Path, broker: Broker) -> None:
+def write_port_file(path: Path, broker: Broker | ServedBroker) -> None:
     """Who waits for the file finds it whole."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import Decision
 from pykbroker.controller.features import SUPPORTED_FEATURES
 from pykbroker.controller.image import NO_LEADER
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_protocol.metadata.cluster import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
+    UnregisterBrokerRecord,
 )
 from pykbroker_protocol.metadata.topics import PartitionChangeRecord
 
@@ -75,23 +77,54 @@ def unfence_broker(image: ClusterImage, broker_id: int) -> Decision[None]:
     return Decision((record,), None)
 
 
+def unregister_broker(image: ClusterImage, broker_id: int) -> Decision[Refusal | None]:
+    """Only one that is gone: a live broker would go on serving what the cluster knows not of."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        refusal = Refusal(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
+        )
+        return Decision((), refusal)
+    if not broker.fenced:
+        return Decision(
+            (), Refusal(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is alive; stop it first.")
+        )
+    record = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
+    return Decision((record,), None)
+
+
 def lead_again(
     image: ClusterImage, broker_id: int, *, was_clean: bool
 ) -> Iterator[PartitionChangeRecord]:
     """A new leader epoch for what the broker leads, if its log may have lost its end.
 
     After a clean stop the log is what it was and so is the epoch. A partition without a leader
-    is led by the broker again if it was the one in sync.
+    is led by the broker again if it was the one in sync, or the last of them: a controller of
+    Apache Kafka takes even the last one out of the in-sync set when it stops (KIP-966).
     """
     for topic in image.topics.values():
         for partition in topic.partitions:
             if _leads_anew(partition, broker_id, was_clean=was_clean):
-                yield PartitionChangeRecord(
-                    partition_id=partition.index, topic_id=topic.id, leader=broker_id
-                )
+                yield _led_again(topic.id, partition, broker_id)
 
 
 def _leads_anew(partition: PartitionImage, broker_id: int, *, was_clean: bool) -> bool:
-    if partition.leader == NO_LEADER:
-        return broker_id in partition.in_sync
-    return partition.leader == broker_id and not was_clean
+    if partition.leader != NO_LEADER:
+        return partition.leader == broker_id and not was_clean
+    candidates = (*partition.in_sync, *partition.eligible) or partition.last_known
+    return broker_id in candidates
+
+
+def _led_again(topic_id: bytes, partition: PartitionImage, broker_id: int) -> PartitionChangeRecord:
+    if broker_id in partition.in_sync:
+        return PartitionChangeRecord(
+            partition_id=partition.index, topic_id=topic_id, leader=broker_id
+        )
+    return PartitionChangeRecord(
+        partition_id=partition.index,
+        topic_id=topic_id,
+        leader=broker_id,
+        isr=(broker_id,),
+        eligible_leader_replicas=tuple(it for it in partition.eligible if it != broker_id),
+        last_known_elr=(),
+    )

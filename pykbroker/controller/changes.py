@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.metadata.cluster import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,

@@ -1,26 +1,29 @@
-"""Changing what topics and brokers are configured to: value by value, or all of a resource."""
+"""Changing what topics, groups and brokers are set to: value by value, or all of a resource."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.controller.decision import Decision, bounded
-from pykbroker.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.controller.topic_names import refuse_name
 from pykbroker.settings import (
     BROKER,
+    GROUP,
     TOPIC,
     AlterOperation,
     altered_list,
     refuse_broker_operation,
     refuse_broker_properties,
+    refuse_group_operation,
+    refuse_group_overrides,
     refuse_topic_operation,
     refuse_topic_overrides,
 )
 from pykbroker.settings.property import shown
 from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.metadata.topics import ConfigRecord
 
 if TYPE_CHECKING:
@@ -110,6 +113,8 @@ def _refuse_resource(
         return _refuse_topic(image, name)
     if kind == BROKER_RESOURCE:
         return _refuse_broker(name, node_id)
+    if kind == GROUP_RESOURCE:  # one that is not there yet may be set up beforehand
+        return None if name else _invalid_request("Default group resources are not allowed.")
     return _invalid_request(f"Unknown resource type {kind}")
 
 
@@ -181,8 +186,9 @@ def _refuse_nulls(names: Sequence[str]) -> Refusal | None:
 
 def _refuse_operation(kind: int, operation: AlterOperation, name: str) -> Refusal | None:
     if kind == TOPIC_RESOURCE:
-        problem = refuse_topic_operation(operation, name)
-        return Refusal(ErrorCode.INVALID_CONFIG, problem) if problem else None
+        return _invalid_config(refuse_topic_operation(operation, name))
+    if kind == GROUP_RESOURCE:
+        return _invalid_config(refuse_group_operation(operation, name))
     problem = refuse_broker_operation(operation, name)
     return _invalid_request(problem) if problem else None
 
@@ -192,8 +198,9 @@ def _refuse_values(
 ) -> Refusal | None:
     kind, name = resource
     if kind == TOPIC_RESOURCE:
-        problem = refuse_topic_overrides(settings, values)
-        return Refusal(ErrorCode.INVALID_CONFIG, problem) if problem else None
+        return _invalid_config(refuse_topic_overrides(settings, values))
+    if kind == GROUP_RESOURCE:
+        return _invalid_config(refuse_group_overrides(settings, values))
     problem = refuse_broker_properties(settings, values, cluster_wide=name == CLUSTER_WIDE)
     return _invalid_request(problem) if problem else None
 
@@ -210,8 +217,12 @@ def _records(
 
 
 def _default_text(kind: int, name: str) -> str | None:
-    row = (TOPIC if kind == TOPIC_RESOURCE else BROKER).get(name)
+    row = {TOPIC_RESOURCE: TOPIC, GROUP_RESOURCE: GROUP}.get(kind, BROKER).get(name)
     return shown(row.default) if row else None
+
+
+def _invalid_config(problem: str | None) -> Refusal | None:
+    return Refusal(ErrorCode.INVALID_CONFIG, problem) if problem else None
 
 
 def _invalid_request(message: str) -> Refusal:

@@ -17,6 +17,7 @@ from pykbroker.controller.brokers import (
     lead_again,
     register_broker,
     unfence_broker,
+    unregister_broker,
 )
 from pykbroker.controller.changes import Changes, replay
 from pykbroker.controller.configurations import (
@@ -27,9 +28,16 @@ from pykbroker.controller.configurations import (
     replace_configurations,
 )
 from pykbroker.controller.decision import Decision
-from pykbroker.controller.features import FEATURES_OF_A_NEW_CLUSTER, refuse_features
+from pykbroker.controller.elections import Candidacy, Election, elect_leaders
+from pykbroker.controller.features import (
+    FEATURES_OF_A_NEW_CLUSTER,
+    FeatureUpdate,
+    refuse_features,
+    update_features,
+)
 from pykbroker.controller.image import BROKER_RESOURCE, ClusterImage, TopicImage
 from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
+from pykbroker.controller.moves import Move, move_partitions
 from pykbroker.controller.new_partitions import NewPartitions, create_partitions
 from pykbroker.controller.producer_ids import allocate_producer_ids
 from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, delete_topics
@@ -83,7 +91,11 @@ class Controller:
         """
         try:
             log = MetadataLog.open(
-                directory, node_id=settings.node_id, now_ms=clock.now_ms(), durable=durable
+                directory,
+                node_id=settings.node_id,
+                now_ms=clock.now_ms(),
+                durable=durable,
+                filesystem=directory.filesystem,
             )
         except OSError as problem:
             raise CannotLoadMetadata(f"{directory.path}: {problem}") from problem
@@ -169,6 +181,24 @@ class Controller:
             validate_only=validate_only,
         )
 
+    async def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
+    ) -> Refusal | None:
+        """Raises CannotCommit if the log takes no record."""
+        return await self._execute(
+            lambda: update_features(self.image.features, updates), validate_only=validate_only
+        )
+
+    async def elect_leaders(
+        self, asked: Sequence[Candidacy], election: Election
+    ) -> list[Refusal | None]:
+        return await self._answer_each(
+            lambda: elect_leaders(self.image, asked, election), len(asked)
+        )
+
+    async def move_partitions(self, moves: Sequence[Move]) -> list[Refusal | None]:
+        return await self._answer_each(lambda: move_partitions(self.image, moves), len(moves))
+
     async def allocate_producer_ids(self) -> range:
         """The next block for this node."""
         return await self._execute(
@@ -183,6 +213,10 @@ class Controller:
 
     async def unfence_broker(self, broker_id: int) -> None:
         await self._execute(lambda: unfence_broker(self.image, broker_id))
+
+    async def unregister_broker(self, broker_id: int) -> Refusal | None:
+        """Raises CannotCommit if the log takes no record."""
+        return await self._execute(lambda: unregister_broker(self.image, broker_id))
 
     async def join(self, *, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> int:
         """Bring this node into its own cluster: registered, leading what it led, let in."""

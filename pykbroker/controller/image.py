@@ -18,6 +18,7 @@ from pykbroker_protocol.metadata.cluster import (
     UnregisterBrokerRecord,
 )
 from pykbroker_protocol.metadata.topics import (
+    ClearElrRecord,
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -40,6 +41,7 @@ FIRST_PRODUCER_ID = 0
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
 """The types of resources that have a configuration, as Kafka numbers them."""
 
 
@@ -61,6 +63,10 @@ class PartitionImage:
     removing: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
     leader_recovery_state: int = 0
+    eligible: tuple[int, ...] = ()
+    """Not in sync any longer, but with all that is committed (KIP-966)."""
+    last_known: tuple[int, ...] = ()
+    """Who may lead when nobody is in sync or eligible."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,6 +124,11 @@ class ClusterImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = FIRST_PRODUCER_ID
 
+    def partition_count(self, topic: str) -> int:
+        """None, if there is no such topic."""
+        found = self.topics.get(topic)
+        return 0 if found is None else len(found.partitions)
+
     def apply(self, record: Message) -> None:
         """Take one record in."""
         try:
@@ -159,6 +170,13 @@ def put_partition(image: ClusterImage, record: PartitionRecord) -> None:
 def change_partition(image: ClusterImage, record: PartitionChangeRecord) -> None:
     partitions = image.topics_by_id[record.topic_id].partitions
     partitions[record.partition_id] = changed(partitions[record.partition_id], record)
+
+
+def clear_eligible(image: ClusterImage, record: ClearElrRecord) -> None:
+    """Of one topic, or of all if it names none."""
+    named = [image.topics[record.topic_name]] if record.topic_name else image.topics.values()
+    for topic in named:
+        topic.partitions[:] = [replace(it, eligible=(), last_known=()) for it in topic.partitions]
 
 
 def configure(image: ClusterImage, record: ConfigRecord) -> None:
@@ -243,6 +261,7 @@ _REPLAYS: dict[type[Message], Callable[[ClusterImage, Any], None]] = {
     ProducerIdsRecord: set_producer_ids,
     NoOpRecord: ignore,
     RegisterControllerRecord: ignore,
+    ClearElrRecord: clear_eligible,
 }
 
 
@@ -258,6 +277,8 @@ def partition_of(record: PartitionRecord) -> PartitionImage:
         removing=tuple(record.removing_replicas),
         adding=tuple(record.adding_replicas),
         leader_recovery_state=record.leader_recovery_state,
+        eligible=tuple(record.eligible_leader_replicas or ()),
+        last_known=tuple(record.last_known_elr or ()),
     )
 
 
@@ -278,6 +299,8 @@ def changed(partition: PartitionImage, record: PartitionChangeRecord) -> Partiti
         leader_recovery_state=(
             partition.leader_recovery_state if recovery == NO_RECOVERY_CHANGE else recovery
         ),
+        eligible=_unless_none(record.eligible_leader_replicas, partition.eligible),
+        last_known=_unless_none(record.last_known_elr, partition.last_known),
     )
 
 

@@ -23,6 +23,7 @@ from pykbroker.controller.topic_names import CLUSTER_METADATA_TOPIC
 from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import FOREVER_MS, LogConfiguration
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem, read_file, replace_file
 
@@ -50,6 +51,7 @@ CONFIGURATION = LogConfiguration(
 
 _UNREADABLE = (
     CorruptBatch,
+    CorruptLog,
     MalformedMessage,
     MalformedRecord,
     UnfinishedSpan,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import RECORDS_PER_COMMAND_MAX, TOO_MANY_RECORDS, Decision
 from pykbroker.controller.placement import Candidate, place
 from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.metadata.topics import PartitionRecord
 
@@ -79,15 +79,13 @@ def _refuse_count(topic: TopicImage, wanted: NewPartitions) -> Refusal | None:
             f"{wanted.count} would not be an increase.",
         )
     more = wanted.count - have
-    if more > RECORDS_PER_COMMAND_MAX:
-        return TOO_MANY_RECORDS
     if wanted.assignments is not None and len(wanted.assignments) != more:
         return Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {more} additional partition(s), "
             f"but only {len(wanted.assignments)} assignment(s) were specified.",
         )
-    return None
+    return TOO_MANY_RECORDS if more > RECORDS_PER_COMMAND_MAX else None
 
 
 def placed_partitions(
@@ -128,13 +126,14 @@ def assigned_partitions(
 def _refuse_assignment(
     image: ClusterImage, index: int, brokers: Sequence[int], replicas_each: int | None
 ) -> Refusal | None:
-    problem = _problem_with(image, index, brokers, replicas_each)
+    problem = problem_with_assignment(image, index, brokers, replicas_each)
     return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem) if problem else None
 
 
-def _problem_with(
-    image: ClusterImage, index: int, brokers: Sequence[int], replicas_each: int | None
+def problem_with_assignment(
+    image: ClusterImage, index: int, brokers: Sequence[int], replicas_each: int | None = None
 ) -> str | None:
+    """What speaks against these brokers as replicas, in words for the client."""
     prefix = "The manual partition assignment includes"
     if not brokers:
         return f"{prefix} an empty replica list."

@@ -172,6 +172,8 @@ def _topic_records(topic: TopicImage) -> Iterator[Message]:
             leader_epoch=partition.leader_epoch,
             partition_epoch=partition.partition_epoch,
             directories=partition.directories,
+            eligible_leader_replicas=partition.eligible or None,
+            last_known_elr=partition.last_known or None,
         )
 
 

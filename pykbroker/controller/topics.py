@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import Decision, bounded
@@ -17,6 +16,7 @@ from pykbroker.controller.topic_names import (
     refuse_name,
 )
 from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_protocol.metadata.topics import ConfigRecord, RemoveTopicRecord, TopicRecord
 
 if TYPE_CHECKING:

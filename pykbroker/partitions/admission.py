@@ -14,6 +14,7 @@ from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import (
     CHECKED_FROM,
     COMPRESSION_MASK,
+    CONTROL_FLAG,
     CRC_AT,
     HEADER_BYTES,
     LENGTH_AT,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 MAGIC_POSITION = 16
 MAGIC = 2
+NO_COMPRESSION, ZSTD = int(Compression.NONE), int(Compression.ZSTD)
 ZSTD_SINCE_VERSION = 7
 NO_TIMESTAMP = -1
 UNLIMITED_MS = 2**63 - 1
@@ -51,11 +53,11 @@ class RecordsRefused(NamedTuple):
 
 
 def admit(
-    records: memoryview | None, settings: TopicSettings, *, produce_version: int, now_ms: int
+    records: memoryview | None, settings: TopicSettings, produce_version: int, now_ms: int
 ) -> RecordBatch | Refusal | RecordsRefused:
     """The one batch of a Produce request for a partition, or why it is refused."""
     batch = read(records)
-    if isinstance(batch, Refusal):
+    if not isinstance(batch, RecordBatch):
         return batch
     return refusal_of(batch, settings, produce_version, now_ms) or batch
 
@@ -103,7 +105,7 @@ def refusal_of(
 ) -> Refusal | RecordsRefused | None:
     """Kafka's checks, in Kafka's order."""
     codec = batch.attributes & COMPRESSION_MASK
-    if codec > Compression.ZSTD or (codec == Compression.ZSTD and version < ZSTD_SINCE_VERSION):
+    if codec >= ZSTD and (codec > ZSTD or version < ZSTD_SINCE_VERSION):
         return Malformed(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if batch.base_offset != 0:
         return Refusal(ErrorCode.INVALID_RECORD)
@@ -111,7 +113,7 @@ def refusal_of(
         return too_large(batch.size_bytes, settings.max_message_bytes)
     if not batch.is_crc_valid():
         return Refusal(ErrorCode.CORRUPT_MESSAGE)
-    if batch.is_control or not is_consistent(batch):
+    if batch.attributes & CONTROL_FLAG or not is_consistent(batch):
         return Refusal(ErrorCode.INVALID_RECORD)
     return refusal_of_time(batch, settings, now_ms) or refusal_of_contents(batch, settings, codec)
 
@@ -136,9 +138,9 @@ def refusal_of_time(
         return None
     newest_ms = now_ms + settings.message_timestamp_after_max_ms
     bounded_ms = settings.message_timestamp_before_max_ms
-    oldest_ms = now_ms - bounded_ms if bounded_ms < UNLIMITED_MS else LONG_AGO_MS
-    if batch.max_timestamp <= newest_ms and oldest_ms == LONG_AGO_MS:
+    if batch.max_timestamp <= newest_ms and bounded_ms == UNLIMITED_MS:
         return None  # the header tells the greatest time, so most batches need no look inside
+    oldest_ms = now_ms - bounded_ms if bounded_ms < UNLIMITED_MS else LONG_AGO_MS
     outside = records_outside(batch, oldest_ms, newest_ms)
     if not outside:
         return None
@@ -166,7 +168,7 @@ def refusal_of_contents(
 ) -> Refusal | RecordsRefused | None:
     if "compact" in settings.cleanup_policy:
         return refusal_of_keys(batch)
-    if codec == Compression.NONE and not records_tile(batch):
+    if codec == NO_COMPRESSION and not records_tile(batch):
         return Refusal(ErrorCode.INVALID_RECORD)
     return None
 

@@ -10,7 +10,7 @@ from pykbroker.settings import resolve_topic
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pykbroker.clock import Clock
     from pykbroker.partitions.followed import FollowedCluster, FollowedPartition, FollowedTopic
@@ -46,6 +46,8 @@ class Partitions:
         self._topic_names: dict[bytes, str] = {}
         self._without_log: dict[tuple[str, int], WithoutLog] = {}
         """Partitions that the disk refused; each is tried again until it has its log."""
+        self.tell_of_late_logs: Callable[[], None] = lambda: None
+        """Whoever lives in partitions looks again: one has its log after all."""
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -100,8 +102,11 @@ class Partitions:
 
     def try_again(self) -> None:
         """A disk that was full may have room again."""
+        waiting_before = len(self._without_log)
         for waiting in tuple(self._without_log.values()):
             self.follow_partition(waiting.topic, waiting.image, waiting.settings)
+        if len(self._without_log) < waiting_before:
+            self.tell_of_late_logs()
 
     def open_log(self, topic: FollowedTopic, index: int, settings: TopicSettings) -> Log:
         """The log that lies on disk, or a new one; that of another topic id gives way."""

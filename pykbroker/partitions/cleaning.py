@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.compaction import (
+    Bounds,
     Cleanable,
     Compaction,
+    CompactionProcess,
+    Job,
+    Noted,
     Overtaken,
-    Pace,
-    Replacement,
-    Stopped,
+    ProcessEnded,
+    Rewritten,
+    Tally,
     find_cleanable,
 )
 from pykbroker_storage.filesystem import DiskFull
@@ -31,6 +36,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PARTITIONS_PER_BREATH = 100
+# Settings that change meanwhile are seen so soon.
+LOOK_SECONDS_MAX = 1.0
+# Whoever asks for no rest at all would have nothing but looking.
+REST_MS_MIN = 1
 
 
 class Board(Protocol):
@@ -46,37 +55,88 @@ class Board(Protocol):
     def __iter__(self) -> Iterator[Partition]: ...
 
 
+class Rewriter(Protocol):
+    """Whoever does the long part of a round; its methods may block."""
+
+    def begin(self, job: Job) -> Noted: ...
+    def next(self) -> Rewritten | Tally: ...
+    def stop(self) -> None: ...
+    def end(self) -> None: ...
+
+
 class Candidate(NamedTuple):
     partition: Partition
     cleanable: Cleanable
 
 
 class Cleaner:
-    """One log at a time. What takes long runs on another thread, held back by a `Pace`."""
+    """As many logs at a time as `log.cleaner.threads` says, each rewritten by a process."""
 
-    def __init__(self, partitions: Board) -> None:
+    def __init__(
+        self, partitions: Board, new_process: Callable[[], Rewriter] = CompactionProcess
+    ) -> None:
         self.partitions = partitions
+        self.new_process = new_process
         self.clock = partitions.clock
         # By topic id: a topic of the same name, made anew, deserves another try.
         self.uncleanable: set[tuple[bytes, int]] = set()
+        self.in_work: set[tuple[bytes, int]] = set()
+        self.lanes: set[int] = set()
+        self.writing_down = asyncio.Lock()
+
+    @property
+    def settings(self) -> Settings:
+        return self.partitions.settings
 
     async def run(self) -> None:
-        while True:
-            try:
-                has_cleaned = await self.clean_dirtiest()
-            except OSError:
-                logger.exception("compaction cannot look at the logs and tries again later")
-                has_cleaned = False
-            if not has_cleaned:
-                await asyncio.sleep(self.partitions.settings.log_cleaner_backoff_ms / 1000)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                for lane in set(range(self.settings.log_cleaner_threads)) - self.lanes:
+                    self.lanes.add(lane)
+                    tasks.create_task(self.run_lane(lane))
+                await self.clock.sleep(LOOK_SECONDS_MAX)
 
-    async def clean_dirtiest(self) -> bool:
+    async def run_lane(self, lane: int) -> None:
+        """One log after another; where there is none to compact, the process goes, too."""
+        process = self.new_process()
+        try:
+            while lane < self.settings.log_cleaner_threads:
+                try:
+                    has_cleaned = await self.clean_dirtiest(process)
+                except OSError:
+                    logger.exception("compaction cannot look at the logs and tries again later")
+                    has_cleaned = False
+                if not has_cleaned:
+                    await asyncio.to_thread(process.end)
+                    await self.rest()
+        finally:
+            self.lanes.discard(lane)
+            process.end()
+
+    async def rest(self) -> None:
+        began = self.clock.monotonic()
+        while True:
+            rested_ms = (self.clock.monotonic() - began) * 1000
+            rest_ms = max(self.settings.log_cleaner_backoff_ms, REST_MS_MIN)
+            left_seconds = (rest_ms - rested_ms) / 1000
+            if left_seconds <= 0:
+                return
+            await self.clock.sleep(min(left_seconds, LOOK_SECONDS_MAX))
+
+    async def clean_dirtiest(self, process: Rewriter) -> bool:
         """Whether a log was compacted, so that another may be waiting."""
-        candidates = await self.candidates()
+        candidates = [it for it in await self.candidates() if self.is_free(it.partition)]
         if not candidates:
             return False
-        dirtiest = max(candidates, key=lambda it: it.cleanable.dirty_ratio)
-        return await self.clean(dirtiest.partition, dirtiest.cleanable)
+        partition, cleanable = max(candidates, key=lambda it: it.cleanable.dirty_ratio)
+        self.in_work.add(name_of(partition))
+        try:
+            return await self.clean(partition, cleanable, process)
+        finally:
+            self.in_work.discard(name_of(partition))
+
+    def is_free(self, partition: Partition) -> bool:
+        return name_of(partition) not in self.uncleanable | self.in_work
 
     async def candidates(self) -> list[Candidate]:
         """Every log with enough to gain; requests are let in between."""
@@ -84,9 +144,7 @@ class Cleaner:
         known = set()
         for count, partition in enumerate(self.partitions, 1):
             known.add(name_of(partition))
-            cleanable = None
-            if name_of(partition) not in self.uncleanable:
-                cleanable = self.cleanable(partition)
+            cleanable = self.cleanable(partition) if self.is_free(partition) else None
             if cleanable is not None:
                 found.append(Candidate(partition, cleanable))
             if not count % PARTITIONS_PER_BREATH:
@@ -113,75 +171,123 @@ class Cleaner:
         worthwhile = cleanable.is_worthwhile(log.configuration.min_cleanable_dirty_ratio)
         return cleanable if worthwhile else None
 
-    async def clean(self, partition: Partition, cleanable: Cleanable) -> bool:
+    async def clean(self, partition: Partition, cleanable: Cleanable, process: Rewriter) -> bool:
         """Compacts one log; an error is told once, and the log left alone from then on."""
-        settings = self.partitions.settings
-        pace = Pace(bytes_per_second=settings.log_cleaner_io_max_bytes_per_second)
         # So that whoever flushes meanwhile has nothing to do with the segments that go.
         await asyncio.to_thread(partition.log.flush, cleanable.end_offset)
-        compaction = Compaction.begin(
-            partition.log,
-            cleanable,
-            now_ms=self.clock.now_ms(),
-            map_bytes_max=settings.log_cleaner_dedupe_buffer_size,
-            pace=pace,
-        )
         try:
-            await self.work_through(compaction, pace)
+            compaction = Compaction.begin(
+                partition.log, cleanable, now_ms=self.clock.now_ms(), bounds=self.bounds()
+            )
+        except FileNotFoundError:
+            return False  # the log was deleted meanwhile
+        try:
+            report = await self.work_through(compaction, process)
         except Overtaken:
             return False
-        except DiskFull as error:
-            logger.warning("%s: cannot be compacted for now: %s", partition, error)
+        except (DiskFull, ProcessEnded) as error:
+            logger.warning("%s: is not compacted for now, but later: %s", partition, error)
             return False
         except (OSError, CorruptBatch) as error:
             if not compaction.is_overtaken():
                 self.uncleanable.add(name_of(partition))
-                logger.warning("%s: cannot be compacted, so it will grow: %s", partition, error)
+                logger.warning(
+                    "%s: cannot be compacted, so it will grow until the next start: %s",
+                    partition,
+                    error,
+                )
             return False
-        await self.note(partition, compaction)
+        await self.note(partition, report)
         return True
 
-    async def work_through(self, compaction: Compaction, pace: Pace) -> None:
-        await on_thread(pace, compaction.note_keys)
-        while (replacement := await on_thread(pace, compaction.write_next)) is not None:
-            compaction.swap_in(replacement)
+    def bounds(self) -> Bounds:
+        """What all may take together, in equal shares."""
+        lanes = max(self.settings.log_cleaner_threads, 1)
+        return Bounds(
+            map_bytes_max=self.settings.log_cleaner_dedupe_buffer_size // lanes,
+            bytes_per_second=self.settings.log_cleaner_io_max_bytes_per_second / lanes,
+        )
 
-    async def note(self, partition: Partition, compaction: Compaction) -> None:
+    async def work_through(self, compaction: Compaction, process: Rewriter) -> Report:
+        """From the first key to the last new segment; whatever ends it early ends the process."""
+        now_seconds = asyncio.get_running_loop().time
+        began = now_seconds()
+        try:
+            noted = await on_thread(process, lambda: process.begin(compaction.job))
+            while isinstance(step := await on_thread(process, process.next), Rewritten):
+                compaction.swap_in(step)
+        except BaseException:
+            process.end()
+            compaction.abandon()
+            raise
+        return Report(
+            first_dirty_offset=compaction.job.first_dirty_offset,
+            end_offset=noted.end_offset,
+            is_table_full=noted.end_offset < compaction.job.end_offset,
+            bytes_before=compaction.bytes_before(noted),
+            seconds=now_seconds() - began,
+            tally=step,
+        )
+
+    async def note(self, partition: Partition, report: Report) -> None:
         """Says up to where the log is clean, once the new names of its files are durable."""
         log, directory = partition.log, self.partitions.directory
-        tally = compaction.tally
-        logger.info(
-            "%s: compacted up to offset %d; %d bytes were read, %d written",
-            partition,
-            compaction.end_offset,
-            tally.bytes_read,
-            tally.bytes_written,
-        )
-        if tally.keyless_records:
-            logger.warning("%s: %d records without a key went", partition, tally.keyless_records)
+        tell(partition, report)
         try:
             await asyncio.to_thread(log.filesystem.sync_directory, log.directory)
         except FileNotFoundError:
             return  # the log was deleted meanwhile
         name = (partition.topic, partition.index)
-        directory.note_first_dirty_offset(name, compaction.end_offset)
-        await asyncio.to_thread(directory.save_first_dirty_offsets, directory.first_dirty_offsets())
+        directory.note_first_dirty_offset(name, report.end_offset)
+        async with self.writing_down:
+            offsets = directory.first_dirty_offsets()
+            await asyncio.to_thread(directory.save_first_dirty_offsets, offsets)
+
+
+class Report(NamedTuple):
+    """What an operator wants to know of a round."""
+
+    first_dirty_offset: int
+    end_offset: int
+    is_table_full: bool
+    bytes_before: int
+    seconds: float
+    tally: Tally
+
+
+def tell(partition: Partition, report: Report) -> None:
+    tally = report.tally
+    logger.info(
+        "%s: compacted offsets %d to %d in %.1f s: %d of %d records stay, %d of %d bytes",
+        partition,
+        report.first_dirty_offset,
+        report.end_offset,
+        report.seconds,
+        tally.records_kept,
+        tally.records_read,
+        tally.bytes_written,
+        report.bytes_before,
+    )
+    if report.is_table_full:
+        logger.info(
+            "%s: its keys did not fit into log.cleaner.dedupe.buffer.size; another round follows",
+            partition,
+        )
+    if tally.keyless_records:
+        logger.warning("%s: %d records without a key went", partition, tally.keyless_records)
 
 
 def name_of(partition: Partition) -> tuple[bytes, int]:
     return partition.topic_id, partition.index
 
 
-async def on_thread(pace: Pace, work: Callable[[], T]) -> T:
-    """The outcome of work on another thread; cancelled, it is stopped and waited for."""
-    working = asyncio.ensure_future(asyncio.to_thread(work))
+async def on_thread(process: Rewriter, wait: Callable[[], T]) -> T:
+    """What a process answers, waited for on another thread; cancelled, the process is stopped."""
+    waiting = asyncio.ensure_future(asyncio.to_thread(wait))
     try:
-        return await asyncio.shield(working)
+        return await asyncio.shield(waiting)
     except asyncio.CancelledError:
-        pace.stop()
-        (outcome,) = await asyncio.gather(working, return_exceptions=True)
-        if isinstance(outcome, Replacement):
-            outcome.cleaned.discard()
-        elif isinstance(outcome, BaseException) and not isinstance(outcome, Stopped):
-            logger.debug("compaction failed while it was being stopped: %s", outcome)
+        process.stop()
+        with suppress(ProcessEnded, OSError, CorruptBatch):
+            await waiting
         raise

@@ -26,7 +26,8 @@ def advanced_high_watermark(
     """
     if len(in_sync) < min_in_sync:
         return current
-    return max(current, min(end_offsets.get(replica, -1) for replica in in_sync))
+    reached = min([end_offsets.get(replica, -1) for replica in in_sync])
+    return max(current, reached)
 
 
 def may_write_to_all(in_sync: Collection[int], min_in_sync: int) -> bool:

@@ -40,8 +40,13 @@ def readable_end(
             assert_never(reader)
 
 
-def last_stable_offset(first_unstable_offset: int | None, high_watermark: int) -> int:
-    """Everything before it is decided: no open transaction has written there."""
+def last_stable_offset(
+    first_unstable_offset: int | None, *, log_start_offset: int, high_watermark: int
+) -> int:
+    """Everything before it is decided: no open transaction has written there.
+
+    What an open transaction has written may have been deleted, but not the transaction.
+    """
     if first_unstable_offset is None:
         return high_watermark
-    return min(first_unstable_offset, high_watermark)
+    return min(max(first_unstable_offset, log_start_offset), high_watermark)

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.partitions.admission import RecordsRefused, admit, too_large
+from pykbroker.partitions.codec import AS_PRODUCED, in_codec
 from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
 from pykbroker.partitions.isolation import Isolation, Reader, last_stable_offset, readable_end
+from pykbroker.partitions.joining import JoiningProducers
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.records.batch import LOG_APPEND_TIME_FLAG, RecordBatch, stamp_create_time
-from pykbroker_protocol.records.compression import Compression
-from pykbroker_protocol.records.contents import recompress, validate_contents
+from pykbroker_protocol.late_dataclass import dataclass
+from pykbroker_protocol.records.batch import (
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+    RecordBatch,
+    stamp_create_time,
+)
+from pykbroker_protocol.records.control import EndTransactionMarker, marker_batch
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.log import OffsetOutOfRange
+from pykbroker_storage.batch_scan import CorruptLog
+from pykbroker_storage.leader_epochs import NO_EPOCH, UNKNOWN_END, EpochEnd
+from pykbroker_storage.log import OffsetOutOfRange, Written
 from pykbroker_storage.producer import Duplicate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pykbroker.partitions.waiting import BytesAwaited, CommitAwaited
     from pykbroker.settings import TopicSettings
+    from pykbroker_storage.aborted import AbortedTransaction
     from pykbroker_storage.log import Log
 
 logger = logging.getLogger(__name__)
@@ -27,15 +38,7 @@ logger = logging.getLogger(__name__)
 ACKS_ALL = -1
 NO_LEADER = -1
 NO_BYTES = memoryview(b"")
-
-
-class Written(NamedTuple):
-    """Where the records of a Produce have come to lie."""
-
-    first_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
+BYTES_MAX = 2**31 - 1
 
 
 class Fetched(NamedTuple):
@@ -45,6 +48,8 @@ class Fetched(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
+    aborted: Sequence[AbortedTransaction] | None
+    """Whose records the reader is to pass over; None if it wants to see all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,7 @@ class Partition:
         "commits_awaited",
         "high_watermark",
         "index",
+        "joining",
         "leadership",
         "log",
         "node_id",
@@ -97,8 +103,10 @@ class Partition:
         self.leadership = leadership
         self.settings = settings
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.bytes_awaited: set[BytesAwaited] = set()
+        self.bytes_awaited: dict[BytesAwaited, None] = {}
         self.commits_awaited: list[CommitAwaited] = []
+        self.joining = JoiningProducers()
+        log.producers.pass_high_watermark(self.high_watermark)
         if self.leads:
             self.commit()
 
@@ -120,70 +128,103 @@ class Partition:
         now_ms: int,
     ) -> Written | Refusal | RecordsRefused:
         """A producer's records go to the end of the log, or are refused as a whole."""
-        if not self.leads:
+        leadership, settings = self.leadership, self.settings
+        if leadership.leader != self.node_id:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if required_acks == ACKS_ALL and not self.has_enough_in_sync:
+        if required_acks == ACKS_ALL and not may_write_to_all(
+            leadership.in_sync, settings.min_insync_replicas
+        ):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
-        batch = admit(records, self.settings, produce_version=produce_version, now_ms=now_ms)
+        batch = admit(records, settings, produce_version, now_ms)
         return self.write_once(batch, now_ms) if isinstance(batch, RecordBatch) else batch
 
     def write_once(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
-        """An idempotent producer may send a batch again; its place is told, and it stays one."""
         if batch.producer_id >= 0:
-            verdict = self.log.producers.check(batch)
-            if isinstance(verdict, Duplicate):
-                return self.written_before(verdict)
-            if isinstance(verdict, Refusal):
+            verdict = self.verdict_on(batch)
+            if verdict is not None:
                 return verdict
-        try:
-            batch = self.in_the_topics_codec(batch)
-        except CorruptBatch as error:
-            return Refusal(ErrorCode.INVALID_RECORD, f"The records are not readable: {error}.")
+        if self.settings.compression_type != AS_PRODUCED:
+            try:
+                batch = in_codec(batch, self.settings.compression_type)
+            except CorruptBatch as error:
+                return Refusal(ErrorCode.INVALID_RECORD, f"The records are not readable: {error}.")
         return self.write(batch, now_ms)
 
-    @property
-    def has_enough_in_sync(self) -> bool:
-        return may_write_to_all(self.leadership.in_sync, self.min_in_sync)
+    def verdict_on(self, batch: RecordBatch) -> Written | Refusal | None:
+        """An idempotent producer may send a batch again; its place is told, and it stays one."""
+        producers = self.log.producers
+        verdict = producers.check(batch)
+        if isinstance(verdict, Duplicate):
+            return self.written_before(verdict)
+        if batch.attributes & TRANSACTIONAL_FLAG and not producers.is_in_transaction(
+            batch.producer_id, batch.producer_epoch
+        ):
+            return self.joining.verdict_on_first(
+                batch, verdict, is_known=batch.producer_id in producers
+            )
+        return verdict
 
     @property
     def min_in_sync(self) -> int:
-        """No more can be asked than there are replicas."""
+        """How many replicas commit a record: no more than there are, or none ever would be."""
         return min(self.settings.min_insync_replicas, len(self.leadership.replicas))
 
-    def in_the_topics_codec(self, batch: RecordBatch) -> RecordBatch:
-        """Most topics keep the producer's bytes; `compression.type` may ask for other ones."""
-        wanted = self.settings.compression_type
-        if wanted == "producer":
-            return batch
-        codec = Compression.NONE if wanted == "uncompressed" else Compression[wanted.upper()]
-        if batch.compression is codec:
-            return batch
-        validate_contents(batch)
-        return RecordBatch.parse(memoryview(bytearray(recompress(batch, codec))))
-
     def write(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
+        settings, size_bytes = self.settings, batch.size_bytes
         if batch.attributes & LOG_APPEND_TIME_FLAG:  # the topic says whose time holds
             stamp_create_time(batch.view, 0)
             batch = RecordBatch.parse(batch.view)
-        if batch.size_bytes > self.settings.max_message_bytes:  # it may have grown
-            return too_large(batch.size_bytes, self.settings.max_message_bytes)
-        if batch.size_bytes > self.settings.segment_bytes:
+        if size_bytes > settings.max_message_bytes:  # it may have grown
+            return too_large(size_bytes, settings.max_message_bytes)
+        if size_bytes > settings.segment_bytes:
             return Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
+        return self.append_batch(batch, now_ms)
+
+    def write_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int,
+        now_ms: int,
+    ) -> Written | Refusal:
+        """The end of a producer's transaction here, as its coordinator has decided.
+
+        It asks for no more copies than there are replicas: without its end a transaction would
+        be in the way of all readers for ever.
+        """
+        if not self.leads:
+            return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not may_write_to_all(self.leadership.in_sync, self.min_in_sync):
+            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
+        marker = EndTransactionMarker(is_commit=committed, coordinator_epoch=coordinator_epoch)
+        refusal = self.log.producers.check_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_version=transaction_version,
+        )
+        if refusal is not None:
+            return refusal
+        self.joining.forget(producer_id)
+        data = marker_batch(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms
+        )
+        return self.append_batch(RecordBatch.parse(memoryview(bytearray(data))), now_ms)
+
+    def append_batch(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
         log = self.log
         try:
-            appended = log.append(
-                batch.view, (batch,), leader_epoch=self.leadership.leader_epoch, now_ms=now_ms
-            )
+            written = log.append(batch.view, (batch,), self.leadership.leader_epoch, now_ms)
         except OSError as error:
-            logger.warning("%s: cannot append, the producer is told to try again: %s", self, error)
+            logger.warning(
+                "%s: cannot append, whoever writes is told to try again: %s", self, error
+            )
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
         self.commit()
-        return Written(
-            appended.first_offset,
-            appended.last_offset,
-            appended.log_append_time_ms,
-            log.log_start_offset,
-        )
+        return written
 
     def written_before(self, duplicate: Duplicate) -> Written:
         return Written(
@@ -195,29 +236,52 @@ class Partition:
 
     def commit(self) -> None:
         """Move the high watermark as far as the in-sync set allows, and wake who waits for it."""
-        before = self.high_watermark
-        self.high_watermark = advanced_high_watermark(
-            before,
-            in_sync=self.leadership.in_sync,
-            end_offsets={self.node_id: self.log.log_end_offset},
-            min_in_sync=self.min_in_sync,
-        )
+        before, log, leadership = self.high_watermark, self.log, self.leadership
+        stable_before = self.last_stable_offset if self.bytes_awaited else before
+        if len(leadership.replicas) == 1:
+            self.high_watermark = log.log_end_offset  # nobody else could take it back
+        else:
+            self.high_watermark = advanced_high_watermark(
+                before,
+                in_sync=leadership.in_sync,
+                end_offsets={self.node_id: log.log_end_offset},
+                min_in_sync=self.min_in_sync,
+            )
         if self.high_watermark == before:
             return
-        self.log.producers.pass_high_watermark(self.high_watermark)
+        log.producers.pass_high_watermark(self.high_watermark)
         if self.bytes_awaited:
-            self.tell_readers(before)
+            self.tell_readers(before, stable_before)
         if self.commits_awaited:
             self.commits_awaited[:] = [
                 it for it in self.commits_awaited if not it.committed(self.high_watermark)
             ]
 
-    def tell_readers(self, offset: int) -> None:
+    def tell_readers(self, committed_before: int, stable_before: int) -> None:
         """How many bytes have become readable is what a waiting fetch counts."""
-        found = self.log.read(offset, bytes_max=2**31 - 1, end_offset=self.high_watermark)
-        arrived = 0 if found is None else len(found.view)
+        committed = self.bytes_between(committed_before, self.high_watermark)
+        stable_now = self.last_stable_offset
+        if stable_before == committed_before and stable_now == self.high_watermark:
+            stable = committed  # no transaction is open, as almost always
+        else:
+            stable = self.bytes_between(stable_before, stable_now)
         for awaited in tuple(self.bytes_awaited):
-            awaited.arrived(arrived)
+            is_careful = awaited.isolation is Isolation.READ_COMMITTED
+            awaited.arrived(stable if is_careful else committed)
+
+    def bytes_between(self, start_offset: int, end_offset: int) -> int:
+        """More than anybody waits for, if it is more than one segment has or cannot be served.
+
+        A transaction from before the start may end in bytes that nobody has read since: whoever
+        waits for them hears what is wrong, and whoever has just written does not.
+        """
+        try:
+            found = self.log.read(start_offset, bytes_max=BYTES_MAX, end_offset=end_offset)
+        except (CorruptLog, OSError):
+            return BYTES_MAX
+        if found is None:
+            return 0
+        return len(found.view) if found.next_offset >= end_offset else BYTES_MAX
 
     def wake_all(self) -> None:
         """Something other than new bytes has changed: whoever waits shall look again."""
@@ -252,27 +316,52 @@ class Partition:
                 end_offset=end_offset,
                 first_batch_whole=first_batch_whole,
             )
+            aborted = None
+            if isolation is Isolation.READ_COMMITTED and reader is Reader.CONSUMER:
+                aborted = log.aborted_transactions(offset, found.next_offset) if found else ()
         except OffsetOutOfRange:
             return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+        except CorruptLog as error:
+            logger.error("%s: offset %d is not served to readers: %s", self, offset, error)  # noqa: TRY400 - no trace of a bug
+            return Refusal(ErrorCode.CORRUPT_MESSAGE)
         except OSError as error:
             logger.warning("%s: cannot read at offset %d: %s", self, offset, error)
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
         records = NO_BYTES if found is None else found.view
-        return Fetched(records, self.high_watermark, stable, log.log_start_offset)
+        return Fetched(records, self.high_watermark, stable, log.log_start_offset, aborted)
 
     @property
     def last_stable_offset(self) -> int:
-        return last_stable_offset(self.log.producers.first_unstable_offset, self.high_watermark)
+        return last_stable_offset(
+            self.log.producers.first_unstable_offset,
+            log_start_offset=self.log.log_start_offset,
+            high_watermark=self.high_watermark,
+        )
 
     def epoch_refusal(self, current_leader_epoch: int) -> Refusal | None:
         """Client and broker must agree on the leader epoch, if the client names one (KIP-320)."""
         if not self.leads:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if current_leader_epoch < 0 or current_leader_epoch == self.leadership.leader_epoch:
+        if current_leader_epoch in (NO_EPOCH, self.leadership.leader_epoch):
             return None
         if current_leader_epoch < self.leadership.leader_epoch:
             return Refusal(ErrorCode.FENCED_LEADER_EPOCH)
         return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        """Where an epoch ended; the leader's own began where the log ended before it (KIP-101)."""
+        log, leader_epoch = self.log, self.leadership.leader_epoch
+        if epoch == leader_epoch:
+            return EpochEnd(epoch, log.log_end_offset)
+        found = log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
+        if found == UNKNOWN_END and epoch != NO_EPOCH and epoch < leader_epoch:
+            before = log.leader_epochs.latest_epoch
+            return EpochEnd(epoch if before == NO_EPOCH else before, log.log_end_offset)
+        return found
+
+    def forget_silent_producers(self, now_ms: int, producer_id_expiration_ms: int) -> None:
+        self.log.producers.expire(now_ms, producer_id_expiration_ms)
+        self.joining.expire(now_ms, producer_id_expiration_ms)
 
     # --- what the cluster decides
 
@@ -280,6 +369,8 @@ class Partition:
         self.leadership = leadership
         if self.leads:
             self.commit()
+        else:
+            self.joining = JoiningProducers()  # another leader asks anew
         self.wake_all()
 
     def delete_records_before(self, offset: int, now_ms: int) -> int | Refusal:

@@ -11,11 +11,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from pykbroker.partitions.cleaning import Cleaner
+from pykbroker_storage.compaction import CompactionProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pykbroker.partitions.board import Partitions
+    from pykbroker.partitions.cleaning import Rewriter
     from pykbroker.partitions.partition import Partition
     from pykbroker.settings import Settings
 
@@ -30,8 +32,11 @@ PARTITIONS_PER_BREATH = 100
 class Upkeep:
     """The periodic work of a node, each kind in a task of its own."""
 
-    def __init__(self, partitions: Partitions) -> None:
+    def __init__(
+        self, partitions: Partitions, new_process: Callable[[], Rewriter] = CompactionProcess
+    ) -> None:
         self.partitions = partitions
+        self.new_process = new_process
         self.clock = partitions.clock
 
     @property
@@ -50,12 +55,12 @@ class Upkeep:
         ]
         tasks = [asyncio.create_task(self.repeat(work, each_ms)) for work, each_ms in rounds]
         if self.settings.log_cleaner_enable:
-            tasks.append(asyncio.create_task(Cleaner(self.partitions).run()))
+            tasks.append(asyncio.create_task(Cleaner(self.partitions, self.new_process).run()))
         return tasks
 
     async def repeat(self, work: Callable[[], object], each_ms: int) -> None:
         while True:
-            await asyncio.sleep(each_ms / 1000)
+            await self.clock.sleep(each_ms / 1000)
             try:
                 outcome = work()
                 if asyncio.iscoroutine(outcome):
@@ -76,7 +81,7 @@ class Upkeep:
 
     async def expire_producers(self) -> None:
         now_ms, age_ms = self.clock.now_ms(), self.settings.producer_id_expiration_ms
-        await self.each(lambda it: it.log.producers.expire(now_ms, age_ms))
+        await self.each(lambda it: it.forget_silent_producers(now_ms, age_ms))
 
     async def flush(self) -> None:
         for partition in self.partitions:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from pykbroker.partitions.isolation import Isolation
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -17,17 +19,20 @@ class Awaited(Protocol):
     """What a partition shows of itself to those who wait for it."""
 
     high_watermark: int
-    bytes_awaited: set[BytesAwaited]
+    bytes_awaited: dict[BytesAwaited, None]  # in the order in which they came
     commits_awaited: list[CommitAwaited]
 
 
 class BytesAwaited:
     """A fetch that wants so many new bytes, or anything that makes it worth reading again."""
 
-    __slots__ = ("bytes_missing", "done")
+    __slots__ = ("bytes_missing", "done", "isolation")
 
-    def __init__(self, bytes_missing: int, done: asyncio.Future[None]) -> None:
+    def __init__(
+        self, bytes_missing: int, isolation: Isolation, done: asyncio.Future[None]
+    ) -> None:
         self.bytes_missing = bytes_missing
+        self.isolation = isolation
         self.done = done
 
     def arrived(self, byte_count: int) -> None:
@@ -41,21 +46,24 @@ class BytesAwaited:
 
 
 async def until_bytes(
-    partitions: Iterable[Awaited], bytes_missing: int, deadline_seconds: float
+    partitions: Iterable[Awaited],
+    bytes_missing: int,
+    deadline_seconds: float,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> None:
     """Wait until so many bytes have become readable, a partition changes, or time is up."""
     loop = asyncio.get_running_loop()
-    awaited = BytesAwaited(bytes_missing, loop.create_future())
+    awaited = BytesAwaited(bytes_missing, isolation, loop.create_future())
     waiting_at = tuple(partitions)
     for partition in waiting_at:
-        partition.bytes_awaited.add(awaited)
+        partition.bytes_awaited[awaited] = None
     timer = loop.call_later(deadline_seconds, awaited.wake)
     try:
         await awaited.done
     finally:
         timer.cancel()
         for partition in waiting_at:
-            partition.bytes_awaited.discard(awaited)
+            partition.bytes_awaited.pop(awaited, None)
 
 
 class CommitAwaited:

@@ -6,6 +6,7 @@ from pykbroker.settings.alter import (
     altered_list,
     refuse_broker_operation,
     refuse_broker_properties,
+    refuse_group_operation,
     refuse_topic_operation,
     refuse_topic_overrides,
     validate_topic_override,
@@ -15,7 +16,13 @@ from pykbroker.settings.describe import (
     Synonym,
     describe_broker,
     describe_cluster_default,
+    describe_group,
     describe_topic,
+)
+from pykbroker.settings.group_overrides import (
+    GroupIntervals,
+    refuse_group_overrides,
+    resolve_group,
 )
 from pykbroker.settings.kinds import ConfigSource, ConfigType, Importance, UpdateMode
 from pykbroker.settings.load import (
@@ -27,16 +34,18 @@ from pykbroker.settings.load import (
 )
 from pykbroker.settings.properties_file import parse_properties
 from pykbroker.settings.property import InvalidSetting, Property
-from pykbroker.settings.table import BROKER, TOPIC
+from pykbroker.settings.table import BROKER, GROUP, TOPIC
 from pykbroker.settings.values import Layers, Settings, TopicSettings
 
 __all__ = [
     "BROKER",
+    "GROUP",
     "TOPIC",
     "AlterOperation",
     "ConfigSource",
     "ConfigType",
     "DescribedProperty",
+    "GroupIntervals",
     "Importance",
     "InvalidSetting",
     "Layers",
@@ -50,6 +59,7 @@ __all__ = [
     "connections_by_host",
     "describe_broker",
     "describe_cluster_default",
+    "describe_group",
     "describe_topic",
     "load_settings",
     "names_without_effect",
@@ -57,8 +67,11 @@ __all__ = [
     "parse_properties",
     "refuse_broker_operation",
     "refuse_broker_properties",
+    "refuse_group_operation",
+    "refuse_group_overrides",
     "refuse_topic_operation",
     "refuse_topic_overrides",
+    "resolve_group",
     "resolve_topic",
     "topic_names_without_effect",
     "validate_topic_override",

@@ -78,6 +78,13 @@ def refuse_topic_operation(operation: AlterOperation, name: str) -> str | None:
     return f"Can't {operation.name} to key {name} because its type is not LIST."
 
 
+def refuse_group_operation(operation: AlterOperation, name: str) -> str | None:
+    """What a client is told that adds to or takes from a property of a group: none is a list."""
+    if not _is_for_lists(operation):
+        return None
+    return f"Can't {operation.name} to key {name} because its type is not LIST."
+
+
 def refuse_broker_operation(operation: AlterOperation, name: str) -> str | None:
     """What a client is told that adds to or takes from a broker property which is no list."""
     row = BROKER.get(name)

@@ -38,6 +38,15 @@ def one_of(*names: str) -> Check:
     return check
 
 
+def one_of_any_case(*names: str) -> Check:
+    reason = f"String must be one of (case insensitive): {', '.join(names)}"
+
+    def check(name: str, value: Value) -> str | None:
+        return None if str(value).upper() in names else invalid_value(name, value, reason)
+
+    return check
+
+
 def each_one_of(*names: str) -> Check:
     """For lists: every element is one of these names, and none is empty."""
     single = one_of(*names)

@@ -1,7 +1,7 @@
 """The properties of the coordinators: consumer groups, their offsets, transactions and quotas."""
 
 from pykbroker.settings.broker_table import FOREVER, UNLIMITED
-from pykbroker.settings.checks import at_least, each_one_of
+from pykbroker.settings.checks import at_least, each_one_of, one_of_any_case
 from pykbroker.settings.kinds import ConfigType, Importance, UpdateMode
 from pykbroker.settings.property import Property
 
@@ -43,6 +43,9 @@ GROUPS = (
         "Shortest assignment interval that a consumer group may be given."),
     Property("group.consumer.max.assignment.interval.ms", INT, 15_000, at_least(0), MEDIUM,
         READ_ONLY, "Longest assignment interval that a consumer group may be given."),
+    Property("group.consumer.migration.policy", STRING, "bidirectional",
+        one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), MEDIUM, READ_ONLY,
+        "Which way groups may change between the two protocols while they have members."),
     Property("group.consumer.assignors", LIST, ("uniform", "range"), None, MEDIUM, READ_ONLY,
         "Ways in which the broker assigns partitions; the first is taken unless a member asks."),
 )
@@ -81,6 +84,10 @@ TRANSACTIONS = (
         at_least(1), LOW, READ_ONLY, "How often expired transactional ids are removed."),
     Property("transaction.partition.verification.enable", BOOLEAN, True, None, LOW, CLUSTER_WIDE,
         "Whether a partition asks the coordinator before it joins a transaction."),
+    Property("add.partitions.to.txn.retry.backoff.ms", INT, 20, at_least(1), HIGH, READ_ONLY,
+        "How often a partition asks again while the transaction before has not quite ended."),
+    Property("add.partitions.to.txn.retry.backoff.max.ms", INT, 100, at_least(0), HIGH, READ_ONLY,
+        "How long it asks before the producer is told to try again."),
     Property("transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, READ_ONLY,
         "Whether producers may take part in a commit of two phases that others coordinate."),
     Property("transaction.state.log.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pykbroker.settings.kinds import ConfigSource, ConfigType, UpdateMode
 from pykbroker.settings.load import own_value, topic_default
 from pykbroker.settings.property import Property, shown
-from pykbroker.settings.table import BROKER, TOPIC
+from pykbroker.settings.table import BROKER, GROUP, TOPIC
 from pykbroker.settings.values import Layers, Settings
 
 
@@ -36,9 +36,19 @@ def describe_topic(
 ) -> tuple[DescribedProperty, ...]:
     """Every property of a topic."""
     return tuple(
-        _described_for_topic(row, settings.layers, topic_overrides.get(row.name))
+        _overridden(row, settings.layers, topic_overrides.get(row.name), ConfigSource.DYNAMIC_TOPIC)
         for row in TOPIC.values()
         if not row.internal or row.name in topic_overrides
+    )
+
+
+def describe_group(
+    settings: Settings, group_overrides: Mapping[str, str]
+) -> tuple[DescribedProperty, ...]:
+    """Every property of a group."""
+    return tuple(
+        _overridden(row, settings.layers, group_overrides.get(row.name), ConfigSource.DYNAMIC_GROUP)
+        for row in GROUP.values()
     )
 
 
@@ -70,12 +80,14 @@ def describe_cluster_default(settings: Settings) -> tuple[DescribedProperty, ...
     )
 
 
-def _described_for_topic(row: Property, layers: Layers, override: str | None) -> DescribedProperty:
+def _overridden(
+    row: Property, layers: Layers, override: str | None, source: ConfigSource
+) -> DescribedProperty:
     synonyms = _synonyms_on_broker(row, layers)
     if override is None:
         return _described(row, shown(topic_default(row, layers)), synonyms)
     value = shown(row.read(override))
-    return _described(row, value, (_synonym(row, value, ConfigSource.DYNAMIC_TOPIC), *synonyms))
+    return _described(row, value, (_synonym(row, value, source), *synonyms))
 
 
 def _synonyms_on_broker(row: Property, layers: Layers) -> tuple[Synonym, ...]:

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from pykbroker.settings.conflicts import refuse_conflicts
 from pykbroker.settings.property import InvalidSetting, Property, Value
 from pykbroker.settings.table import ALIASES, BROKER, TOPIC
 from pykbroker.settings.values import Layers, Settings, TopicSettings
@@ -131,16 +132,8 @@ def _settings(layers: Layers) -> Settings:
         if row.attribute in _BROKER_ATTRIBUTES
     }
     settings = Settings(layers=layers, topic_defaults=TopicSettings(**defaults), **values)
-    _refuse_conflicts(settings)
+    refuse_conflicts(settings)
     return settings
-
-
-def _refuse_conflicts(settings: Settings) -> None:
-    if settings.max_connections_per_ip == 0 and not settings.max_connections_per_ip_overrides:
-        raise InvalidSetting(
-            "requirement failed: max.connections.per.ip can be set to zero only if "
-            "max.connections.per.ip.overrides property is set."
-        )
 
 
 def _names_with_effect() -> frozenset[str]:

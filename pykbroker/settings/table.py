@@ -1,8 +1,9 @@
-"""The one table of property names: every row, by name, for brokers and for topics."""
+"""The one table of property names: every row, by name, for brokers, topics and groups."""
 
 from collections.abc import Iterable
 
 from pykbroker.settings import broker_table, coordinator_table
+from pykbroker.settings.group_table import GROUP_PROPERTIES
 from pykbroker.settings.property import Property
 from pykbroker.settings.topic_table import TOPIC_PROPERTIES
 
@@ -12,6 +13,8 @@ def _by_name(*rooms: Iterable[Property]) -> dict[str, Property]:
 
 
 TOPIC = _by_name(TOPIC_PROPERTIES)
+
+GROUP = _by_name(GROUP_PROPERTIES)
 
 BROKER = _by_name(
     broker_table.IDENTITY,

@@ -1,7 +1,6 @@
 """The names that Kafka knows and this broker does not act on, so that they are told from typos."""
 
 _NAMES = """
-add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name background.threads
 client.quota.callback.class config.providers connection.failed.authentication.delay.ms
@@ -14,7 +13,6 @@ create.topic.policy.class.name delegation.token.expiry.check.interval.ms
 delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
 delete.records.purgatory.purge.interval.requests early.start.listeners
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
-group.consumer.migration.policy
 group.consumer.regex.refresh.interval.ms group.coordinator.append.linger.ms
 group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
 group.coordinator.threads group.share.assignment.interval.ms group.share.assignors

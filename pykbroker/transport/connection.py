@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
@@ -13,6 +12,7 @@ from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.operator_log import OperatorLog
 from pykbroker.transport.outgoing import COPY_BYTES_MAX, pieces
 from pykbroker.transport.request_stream import RequestStream, Turn
+from pykbroker_protocol.late_dataclass import dataclass, field
 
 REQUESTS_PER_TURN_MAX: Final = 64
 """After so many requests of one connection the others get their turn."""
@@ -32,7 +32,7 @@ class Surroundings:
     when_lost: "Callable[[Connection], None]"
     now_ms: Callable[[], float]
     scratch: Scratch = field(default_factory=Scratch)
-    connections: "set[Connection]" = field(default_factory=set)
+    connections: "dict[Connection, None]" = field(default_factory=dict)  # as they came
     # The loops keep only weak references to tasks; and a stop waits until none is left.
     waits: set[asyncio.Future[Ready]] = field(default_factory=set)
 
@@ -89,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         # asyncio's own transport joins the lines before Python 3.12, and up to 3.12.8 forgets
         # to pause the writer after writelines; uvloop does neither.
         self._writelines_copies = type(transport).__module__.startswith("asyncio.")
-        self._around.connections.add(self)
+        self._around.connections[self] = None
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loops' guess; we know
         return self._reader.buffer()
@@ -121,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.peer.gone:
             return
         self._is_closing = True
-        self._around.connections.discard(self)
+        self._around.connections.pop(self, None)
         self._cancel_waits()
         self._transport = None
         for callback in self.peer.leave():
@@ -293,6 +293,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._is_closing:
             line = f"closing the connection of {self._described()}: {violation.reason}"
             self._around.log.peer_trouble(line, self._around.now_ms())
+            if violation.last_bytes and self._transport is not None:
+                self._transport.write(violation.last_bytes)
         self.close()
 
     def _fail(self, error: BaseException) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -30,17 +29,17 @@ LAST_WAITS_S_MAX: Final = 1.0
 """How long a stop waits for cancelled handlers that do not end."""
 
 
-def _monotonic_ms() -> float:
-    return time.monotonic() * 1000
-
-
 class NetworkEdge:
     """The broker's doors. One per event loop."""
 
     def __init__(
-        self, serve: Serve, limits: ConnectionLimits, now_ms: Callable[[], float] = _monotonic_ms
+        self,
+        serve: Serve,
+        limits: ConnectionLimits,
+        now_ms: Callable[[], float] | None = None,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        """Without a clock of its own it goes by that of the event loop, as its timers do."""
+        self._loop = loop = asyncio.get_running_loop()
         self._log = OperatorLog(logger)
         self._around = Surroundings(
             serve=serve,
@@ -48,7 +47,7 @@ class NetworkEdge:
             limits=limits,
             log=self._log,
             when_lost=self._lost,
-            now_ms=now_ms,
+            now_ms=now_ms or (lambda: loop.time() * 1000),
         )
         self._admission = Admission(limits)
         self._listeners: list[Listener] = []
@@ -125,6 +124,8 @@ class NetworkEdge:
             self._log.peer_trouble(line, self._around.now_ms())
             return
         self._open_or_shut()
+        if self._next_look is None:
+            self._plan_look()
         self._connection_id += 1
         peer = Peer(host=ip, port=port, listener=listener.name, connection_id=self._connection_id)
         connection = Connection(self._around, peer)
@@ -173,8 +174,9 @@ class NetworkEdge:
     def _plan_look(self) -> None:
         if self._next_look is not None:
             self._next_look.cancel()
-        if self._is_stopping or self.limits.idle_ms_max < 0:
-            return
+            self._next_look = None
+        if self._is_stopping or self.limits.idle_ms_max < 0 or not self._admission.count:
+            return  # the next newcomer plans it
         wanted_s = self.limits.idle_ms_max / 1000 / LOOKS_PER_IDLE_TIME
         interval_s = min(max(wanted_s, LOOK_INTERVAL_S_MIN), LOOK_INTERVAL_S_MAX)
         self._next_look = self._loop.call_later(interval_s, self._look)

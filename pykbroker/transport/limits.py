@@ -1,9 +1,10 @@
 """What a connection, and all connections together, may take from the broker."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+from pykbroker_protocol.late_dataclass import dataclass, field
 
 UNBOUNDED: Final = 2**31 - 1
 SYSTEM_DEFAULT: Final = -1

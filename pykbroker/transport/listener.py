@@ -4,10 +4,10 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from pykbroker.transport.limits import SYSTEM_DEFAULT, ConnectionLimits
+from pykbroker_protocol.late_dataclass import dataclass
 
 ACCEPTS_PER_TURN_MAX: Final = 64
 """After so many newcomers the connections there are get their turn."""
@@ -169,7 +169,8 @@ def _bound(
 
 def _set_options(bound: socket.socket, limits: ConnectionLimits) -> None:
     """Accepted sockets inherit all of these."""
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if not hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows, where the other option steals ports
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if limits.send_buffer_bytes != SYSTEM_DEFAULT:

@@ -50,6 +50,13 @@ PLAIN_WORDS: dict[str, Callable[[int], Plain]] = {
     "producer_id": lambda number: "a producer id" if number >= 0 else number,
 }
 
+TIMES = (
+    "base_timestamp",
+    "timestamp",
+    "last_timestamp",
+    "log_append_time_ms",
+    "transaction_start_time_ms",
+)
 NO_ADDRESS = "", -1
 READY_SECONDS_MAX = 20.0
 
@@ -224,7 +231,7 @@ class Interview:
     def plain_value(self, name: str, value: Any) -> Plain:
         if isinstance(value, Message):
             return self.plain(value)
-        if name in ("base_timestamp", "timestamp", "log_append_time_ms"):
+        if name in TIMES:
             return self.plain_time(value)
         if name in PLAIN_WORDS:
             return PLAIN_WORDS[name](value)

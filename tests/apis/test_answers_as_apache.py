@@ -29,6 +29,11 @@ SUBJECTS = (
     "topics",
     "describing",
     "configurations",
+    "quorum",
+    "moving",
+    "loggers",
+    "security",
+    "odd_fields",
 )
 for module in SUBJECTS:
     import_module(f"tests.apis.conversations.{module}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
     from compat.apache import ApacheKafka
     from tests.apis.interview import Answered
 
-SUBJECTS = ("membership", "static_members", "strangers", "deadlines", "offsets", "administering")
+ATTEMPTS_MAX = 3
+SUBJECTS = (
+    "membership",
+    "static_members",
+    "strangers",
+    "deadlines",
+    "offsets",
+    "administering",
+    "next_generation",
+    "migrating",
+    "configured",
+    "transactions",
+)
 for module in SUBJECTS:
     import_module(f"tests.apis.groups.{module}")
 
@@ -32,8 +45,9 @@ def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProces
         yield broker
 
 
-def answers(port: int, name: str, now_ms: int) -> list[Answered]:
-    broker = GroupInterview(port, name.replace("_", "-"), now_ms)
+def answers(port: int, name: str, attempt: int, now_ms: int) -> list[Answered]:
+    again = f"-{attempt}" if attempt else ""
+    broker = GroupInterview(port, name.replace("_", "-") + again, now_ms)
     try:
         CONVERSATIONS[name](broker)
     finally:
@@ -45,8 +59,26 @@ def answers(port: int, name: str, now_ms: int) -> list[Answered]:
 def test_groups_are_answered_as_apache_does(
     name: str, apache: ApacheKafka, pykbroker: BrokerProcess
 ) -> None:
+    assert_groups_answered_alike(name, apache, pykbroker)
+
+
+def assert_groups_answered_alike(name: str, apache: ApacheKafka, pykbroker: BrokerProcess) -> None:
+    """On a busy machine Apache's timers, and its news of topics, run late: then we ask anew."""
+    for attempt in range(ATTEMPTS_MAX):
+        theirs, ours = ask_both(name, attempt, apache, pykbroker)
+        with suppress(AssertionError):
+            assert_answered_alike(ours, theirs)
+            return
+    assert_answered_alike(ours, theirs)
+
+
+def ask_both(
+    name: str, attempt: int, apache: ApacheKafka, pykbroker: BrokerProcess
+) -> list[list[Answered]]:
     now_ms = time.time_ns() // 1_000_000
     with ThreadPoolExecutor() as both:
-        asked = [both.submit(answers, port, name, now_ms) for port in (apache.port, pykbroker.port)]
-    theirs, ours = (it.result() for it in asked)
-    assert_answered_alike(ours, theirs)
+        asked = [
+            both.submit(answers, port, name, attempt, now_ms)
+            for port in (apache.port, pykbroker.port)
+        ]
+    return [it.result() for it in asked]

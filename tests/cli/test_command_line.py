@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pykbroker.cli.command_line import build_parser, read_command_line, values
+from pykbroker.cli.command_line import DECLARED_IN, build_parser, read_command_line, values
 from pykbroker.cli.command_line.values import Address, Anchor, Place, TopicChoice, TopicWish
-from pykbroker.cli.command_tree import Word, command_tree
+from pykbroker.cli.command_tree import Word, command_tree, word_of
 
 COMMANDS = [word for word in command_tree().walk() if word.path and not word.words]
 
@@ -151,3 +151,9 @@ def defaults_of(word: Word) -> dict[str, Any]:
         assert isinstance(commands.choices, dict)
         parser = commands.choices[name]
     return parser._defaults
+
+
+@pytest.mark.parametrize("module", sorted(set(DECLARED_IN.values())))
+def test_a_first_word_loads_the_module_that_declares_it(module: str) -> None:
+    declared = {it.path[0] for it in word_of(build_parser((module,)), (), "").walk() if it.path}
+    assert declared == {word for word, home in DECLARED_IN.items() if home == module}

@@ -18,6 +18,7 @@ source "$1"
 pykbroker() {
     [[ "$*" == "topics list --names"* ]] && echo "trucks depots"
     [[ "$*" == "groups list --names"* ]] && echo "readers writers"
+    [[ "$*" == "transactions list --names"* ]] && echo "depot-1 depot-2"
 }
 shift
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
@@ -32,6 +33,7 @@ _files() { echo files "$@"; }
 pykbroker() {
     [[ "$*" == "topics list --names"* ]] && print -l trucks depots
     [[ "$*" == "groups list --names"* ]] && print -l readers writers
+    [[ "$*" == "transactions list --names"* ]] && print -l depot-1 depot-2
 }
 source "$1"
 shift
@@ -43,6 +45,7 @@ ASK_FISH = """
 function pykbroker
     string match -q "topics list --names*" "$argv"; and echo trucks\\ndepots
     string match -q "groups list --names*" "$argv"; and echo readers\\nwriters
+    string match -q "transactions list --names*" "$argv"; and echo depot-1\\ndepot-2
 end
 source $argv[1]
 complete -C (string join " " -- $argv[2..-1])
@@ -64,6 +67,8 @@ def test_a_shell_finds_no_fault_with_its_script(shell: str, tmp_path: Path) -> N
         (("groups", "describe", ""), {"readers", "writers"}),
         (("groups", "reset", "readers", "--topic", ""), {"trucks", "depots"}),
         (("groups", "list", "--state", "S"), {"Stable"}),
+        (("transactions", "describe", ""), {"depot-1", "depot-2"}),
+        (("transactions", "abort", ""), {"trucks", "depots"}),
         (("produce", "trucks", "--compression", "z"), {"zstd"}),
         (("consume", "--isolation", "read_c"), {"read_committed"}),
         (("configs", "describe", "b"), {"broker"}),
@@ -90,6 +95,7 @@ def test_bash_offers_files_where_a_file_is_wanted(tmp_path: Path) -> None:
         (("topics", "de"), {"describe:show", "delete:delete"}),
         (("topics", "describe", ""), {"trucks", "depots"}),
         (("groups", "lag", ""), {"readers", "writers"}),
+        (("transactions", "describe", ""), {"depot-1", "depot-2"}),
         (("produce", "trucks", "--compression", "z"), {"zstd"}),
         (("log", "dump", ""), {"files"}),
     ],
@@ -106,6 +112,7 @@ def test_zsh_offers_what_can_come_next(
     [
         (("topics", "de"), {"describe", "delete"}),
         (("topics", "describe", ""), {"trucks", "depots"}),
+        (("transactions", "describe", ""), {"depot-1", "depot-2"}),
         (("topics", "describe", "trucks", "--bo"), {"--bootstrap"}),
         (("produce", "trucks", "--compression", "z"), {"zstd"}),
     ],

@@ -284,11 +284,12 @@ def test_a_group_that_reads_is_left_alone(
     assert offsets(ask, group) == [2, 2, 2]
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("option", ["--instance", "--member", "--all"])
 def test_members_are_removed(
-    ask: Run, group: str, member: Callable[..., Consumer], option: str
+    ask: Run, group: str, member: Callable[..., Consumer], option: str, protocol: str
 ) -> None:
-    member(**{"group.instance.id": "depot-7"})
+    member(**{"group.instance.id": "depot-7", "group.protocol": protocol})
     (described,) = ask("groups", "describe", group, "--json").json[0]["members"]
     name = {"--instance": ["depot-7"], "--member": [described["member"]], "--all": []}[option]
     removed = ask("groups", "remove-member", group, option, *name, "--reason", "broken")

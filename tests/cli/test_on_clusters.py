@@ -216,6 +216,17 @@ def test_configs_are_described_and_altered(ask: Run, topic: str, eventually: Run
     assert all(it["documentation"] for it in everything)
 
 
+def test_a_group_has_configs_too(ask: Run, topic: str, eventually: Run) -> None:
+    interval = "consumer.heartbeat.interval.ms"
+    assert ask("configs", "alter", "group", topic, "--set", f"{interval}=6000").exit_code == 0
+    eventually(lambda: ask("configs", "describe", "group", topic, "--json").json != [])
+    (found,) = ask("configs", "describe", "group", topic, "--json").json
+    assert (found["name"], found["value"], found["source"]) == (interval, "6000", "group")
+    refused = ask("configs", "alter", "group", topic, "--set", f"{interval}=1")
+    assert refused.err.startswith(f"configs alter group {topic}: INVALID_CONFIG: ")
+    assert ask("configs", "alter", "group", topic, "--unset", interval).exit_code == 0
+
+
 def test_a_broker_has_configs_too(ask: Run, eventually: Run) -> None:
     (found,) = ask("configs", "describe", "broker", "1", "log.dirs", "--json").json
     assert found["source"] == "file"

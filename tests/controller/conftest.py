@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from compat.apache import ApacheKafka
+from pykbroker.clock import SystemClock
 from pykbroker.controller.controller import Controller
 from pykbroker.settings import load_settings
 from pykbroker_protocol.compiler import decode
@@ -25,7 +26,7 @@ NODE_ID = 1
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
-class StandingClock:
+class StandingClock(SystemClock):
     def now_ms(self) -> int:
         return NOW_MS
 

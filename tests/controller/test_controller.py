@@ -216,8 +216,8 @@ async def test_a_broken_quorum_state_is_refused(node: Any) -> None:
     [
         (ClientQuotaRecord(entity=[], key="k", value=1.0, remove=False), "ClientQuotaRecord"),
         (
-            FeatureLevelRecord(name="share.version", feature_level=1),
-            "share.version at level 1; this node supports 0 to 0",
+            FeatureLevelRecord(name="share.version", feature_level=2),
+            "share.version at level 2; this node supports 0 to 1",
         ),
         (
             FeatureLevelRecord(name="metadata.version", feature_level=31),

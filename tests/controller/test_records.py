@@ -3,6 +3,8 @@
 import pytest
 
 from pykbroker.controller.batches import record_batch, records_of
+from pykbroker.controller.brokers import lead_again
+from pykbroker.controller.features import refuse_features
 from pykbroker.controller.image import ClusterImage, PartitionImage, UnsupportedRecord
 from pykbroker.controller.quorum.state import MalformedQuorumState, QuorumState, next_epoch
 from pykbroker.controller.records import (
@@ -25,6 +27,7 @@ from pykbroker_protocol.metadata.cluster import (
 )
 from pykbroker_protocol.metadata.security import ClientQuotaRecord
 from pykbroker_protocol.metadata.topics import (
+    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
@@ -156,6 +159,75 @@ def test_a_feature_at_level_0_is_none() -> None:
     image.apply(feature(30))
     image.apply(feature(0))
     assert image.features == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "is_refused"),
+    [
+        ("eligible.leader.replicas.version", 1, False),
+        ("share.version", 1, False),
+        ("streams.version", 1, False),
+        ("share.version", 2, True),
+        ("kraft.version", 1, True),
+        ("unheard.of", 1, True),
+    ],
+)
+def test_what_apache_has_finalized_by_default_keeps_no_cluster_from_going_on_here(
+    name: str, level: int, *, is_refused: bool
+) -> None:
+    assert bool(refuse_features({name: level})) is is_refused
+
+
+@pytest.mark.parametrize("named", ["topic", ""], ids=["of one topic", "of all"])
+def test_who_was_eligible_is_no_longer(named: str) -> None:
+    image = image_with_eligible(eligible=(1,), last_known=(2,))
+    (partition,) = image.topics["topic"].partitions
+    assert (partition.eligible, partition.last_known) == ((1,), (2,))
+    image.apply(ClearElrRecord(topic_name=named))
+    (partition,) = image.topics["topic"].partitions
+    assert (partition.eligible, partition.last_known) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("eligible", "last_known", "leads"),
+    [((1,), (1,), True), ((), (1,), True), ((2,), (1,), False), ((), (), False)],
+)
+def test_the_last_that_was_in_sync_leads_again(
+    eligible: tuple[int, ...], last_known: tuple[int, ...], *, leads: bool
+) -> None:
+    image = image_with_eligible(eligible=eligible, last_known=last_known)
+    for record in lead_again(image, 1, was_clean=True):
+        image.apply(record)
+    (partition,) = image.topics["topic"].partitions
+    assert (partition.leader, partition.in_sync) == ((1, (1,)) if leads else (-1, ()))
+    assert not leads or not partition.eligible
+
+
+def image_with_eligible(*, eligible: tuple[int, ...], last_known: tuple[int, ...]) -> ClusterImage:
+    """A partition that nobody leads, as Apache Kafka leaves it behind."""
+    image = ClusterImage(cluster_id="test")
+    image.apply(TopicRecord(name="topic", topic_id=TOPIC_ID))
+    image.apply(
+        PartitionRecord(
+            partition_id=0,
+            topic_id=TOPIC_ID,
+            replicas=(1, 2),
+            isr=(1,),
+            removing_replicas=(),
+            adding_replicas=(),
+        )
+    )
+    image.apply(
+        PartitionChangeRecord(
+            partition_id=0,
+            topic_id=TOPIC_ID,
+            leader=-1,
+            isr=(),
+            eligible_leader_replicas=eligible,
+            last_known_elr=last_known,
+        )
+    )
+    return image
 
 
 def test_a_record_the_image_cannot_keep_is_refused() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.records.batch import iterate_batches
 from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
 from tests.apis.wire import Wire
@@ -34,10 +35,17 @@ def flip(log_file: Path, position: int) -> None:
         file.write(bytes([byte ^ 0x10]))
 
 
-def records_of(broker: BrokerProcess) -> tuple[list[bytes | None], int]:
+def refusal_at(broker: BrokerProcess, offset: int) -> int:
+    with Wire(broker.port) as wire:
+        answer = wire.ask(fetched(from_partition(offset, topic="t")), 11)
+    code: int = answer.responses[0].partitions[0].error_code
+    return code
+
+
+def records_of(broker: BrokerProcess, from_offset: int = 0) -> tuple[list[bytes | None], int]:
     """The values a reader may trust, and how many batches a checksum warns of."""
     values: list[bytes | None] = []
-    bad = offset = 0
+    bad, offset = 0, from_offset
     with Wire(broker.port) as wire:
         while True:
             answer = wire.ask(fetched(from_partition(offset, topic="t")), 11)
@@ -75,18 +83,24 @@ def test_after_a_kill_the_log_ends_before_the_damage(
     assert records_of(broker) == ([*values, b"after"], 0)
 
 
-def test_after_a_clean_stop_the_checksum_warns_the_reader(start_broker: StartBroker) -> None:
+@pytest.mark.parametrize("number", [0, 7, BATCHES - 1])
+def test_after_a_clean_stop_readers_get_all_but_the_damaged_batch(
+    start_broker: StartBroker, number: int
+) -> None:
     broker = start_broker()
     create_topic(broker, "t", 1)
-    for number in range(BATCHES):
-        write(broker, b"record %d" % number)
+    written = [b"record %02d" % it for it in range(BATCHES)]
+    for value in written:
+        write(broker, value)
     broker.stop()
     (log_file,) = (broker.data_dir / "t-0").glob("*.log")
-    flip(log_file, 65)
+    flip(log_file, number * (log_file.stat().st_size // BATCHES) + 65)
     broker.start()
-    values, bad = records_of(broker)
-    assert bad == 1
-    assert values == [b"record %d" % number for number in range(1, BATCHES)]
+    assert records_of(broker) == (written[:number], 0)
+    assert refusal_at(broker, number) == ErrorCode.CORRUPT_MESSAGE
+    assert f"t-0: offset {number} is not served to readers" in broker.log()
+    assert write(broker, b"after").base_offset == BATCHES
+    assert records_of(broker, from_offset=number + 1) == ([*written[number + 1 :], b"after"], 0)
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])

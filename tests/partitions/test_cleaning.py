@@ -2,18 +2,23 @@
 
 import asyncio
 import logging
+import os
+import re
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from pykbroker.clock import SystemClock
 from pykbroker.partitions.board import log_configuration
 from pykbroker.partitions.cleaning import Cleaner
 from pykbroker.partitions.isolation import Isolation
 from pykbroker.partitions.partition import Fetched, Leadership, Partition
 from pykbroker.settings import Settings, load_settings, resolve_topic
 from pykbroker_protocol.records.batch import iterate_batches
+from pykbroker_storage.compaction import CompactionProcess
 from pykbroker_storage.log_directory import LogDirectory
 from tests.storage.batches import NOW
 from tests.storage.compacting import append_keyed, keyed_records
@@ -23,7 +28,7 @@ LEADERSHIP = Leadership(leader=1, leader_epoch=0, partition_epoch=0, replicas=(1
 
 
 @dataclass
-class Clock:
+class Clock(SystemClock):
     now: int = NOW
 
     def now_ms(self) -> int:
@@ -83,6 +88,13 @@ def board(tmp_path: Path) -> Iterator[Board]:
     board.directory.abandon()
 
 
+@pytest.fixture
+def process() -> Iterator[CompactionProcess]:
+    process = CompactionProcess()
+    yield process
+    process.end()
+
+
 def fill(partition: Partition, records: int, keys: int = 5) -> None:
     """Writes as much, and seals it."""
     for number in range(records):
@@ -95,46 +107,50 @@ def dirty_from(board: Board, topic: str) -> int:
     return board.directory.first_dirty_offset((topic, 0))
 
 
-async def test_the_dirtiest_log_comes_first_and_a_clean_one_never(board: Board) -> None:
+async def test_the_dirtiest_log_comes_first_and_a_clean_one_never(
+    board: Board, process: CompactionProcess
+) -> None:
     half, dirty, deleted = board.add("half"), board.add("dirty"), board.add("plain")
     deleted.log.configuration = log_configuration(board.settings.topic_defaults)
     cleaner = Cleaner(board)
     fill(half, 100, keys=100)
-    assert await cleaner.clean_dirtiest()
+    assert await cleaner.clean_dirtiest(process)
     for partition in (half, dirty, deleted):
         fill(partition, 150, keys=10)
-    assert await cleaner.clean_dirtiest()
+    assert await cleaner.clean_dirtiest(process)
     assert (dirty_from(board, "half"), dirty_from(board, "dirty")) == (100, 150)
-    assert await cleaner.clean_dirtiest()
+    assert await cleaner.clean_dirtiest(process)
     assert dirty_from(board, "half") == 250
-    assert not await cleaner.clean_dirtiest()
+    assert not await cleaner.clean_dirtiest(process)
     assert len(keyed_records(dirty.log)) == 10
     assert len(keyed_records(deleted.log)) == 150
 
 
-async def test_what_has_waited_too_long_is_compacted_however_little_it_is(board: Board) -> None:
+async def test_what_has_waited_too_long_is_compacted_however_little_it_is(
+    board: Board, process: CompactionProcess
+) -> None:
     partition = board.add("late", max_compaction_lag_ms="1000")
     cleaner = Cleaner(board)
     fill(partition, 100, keys=100)
-    assert await cleaner.clean_dirtiest()
+    assert await cleaner.clean_dirtiest(process)
     fill(partition, 2)
-    assert not await cleaner.clean_dirtiest()
+    assert not await cleaner.clean_dirtiest(process)
     board.clock.now += 1001
-    assert await cleaner.clean_dirtiest()
+    assert await cleaner.clean_dirtiest(process)
     assert dirty_from(board, "late") == 102
 
 
-async def test_what_is_too_young_waits(board: Board) -> None:
+async def test_what_is_too_young_waits(board: Board, process: CompactionProcess) -> None:
     fill(board.add("young", min_compaction_lag_ms="1000"), 100)
     cleaner = Cleaner(board)
-    assert not await cleaner.clean_dirtiest()
+    assert not await cleaner.clean_dirtiest(process)
     board.clock.now += 1000
-    assert await cleaner.clean_dirtiest()
+    assert await cleaner.clean_dirtiest(process)
 
 
 @pytest.mark.parametrize("byte", [3, 20, 70])  # of its offset, its checksum, its records
 async def test_a_damaged_log_is_told_of_once_and_left_alone(
-    board: Board, caplog: pytest.LogCaptureFixture, byte: int
+    board: Board, process: CompactionProcess, caplog: pytest.LogCaptureFixture, byte: int
 ) -> None:
     partition = board.add("damaged")
     fill(partition, 100)
@@ -145,17 +161,19 @@ async def test_a_damaged_log_is_told_of_once_and_left_alone(
     path.write_bytes(content)
     cleaner = Cleaner(board)
     with caplog.at_level(logging.WARNING):
-        assert not await cleaner.clean_dirtiest()
-        assert not await cleaner.clean_dirtiest()
+        assert not await cleaner.clean_dirtiest(process)
+        assert not await cleaner.clean_dirtiest(process)
     (message,) = caplog.messages
     assert message.startswith("damaged-0: cannot be compacted")
     assert path.read_bytes() == content
     assert list(path.parent.glob("*.cleaned")) == []
 
 
-async def test_up_to_where_it_is_clean_survives_a_restart_in_kafkas_file(board: Board) -> None:
+async def test_up_to_where_it_is_clean_survives_a_restart_in_kafkas_file(
+    board: Board, process: CompactionProcess
+) -> None:
     fill(board.add("a"), 100)
-    await Cleaner(board).clean_dirtiest()
+    await Cleaner(board).clean_dirtiest(process)
     assert (board.path / "cleaner-offset-checkpoint").read_text() == "0\n1\na 0 100\n"
     board.directory.close({("a", 0): 100}, now_ms=NOW)
     again = Board(board.path)
@@ -166,21 +184,28 @@ async def test_up_to_where_it_is_clean_survives_a_restart_in_kafkas_file(board: 
     again.directory.abandon()
 
 
-async def test_a_topic_deleted_in_the_middle_ends_its_round(board: Board) -> None:
+async def test_a_topic_deleted_in_the_middle_ends_its_round(
+    board: Board, process: CompactionProcess
+) -> None:
     fill(board.add("gone"), 5000)
-    cleaning = asyncio.create_task(Cleaner(board).clean_dirtiest())
+    cleaning = asyncio.create_task(Cleaner(board).clean_dirtiest(process))
     await asyncio.sleep(0.01)
     board.directory.delete_log(("gone", 0), now_ms=NOW)
     board.found.clear()
     assert not await cleaning
 
 
-async def test_cancelled_it_ends_soon_and_has_changed_nothing(board: Board) -> None:
+@pytest.mark.parametrize("after_seconds", [0, 0.005, 0.3])
+async def test_cancelled_it_ends_soon_and_has_changed_nothing(
+    board: Board, after_seconds: float
+) -> None:
+    board.settings = load_settings({"log.cleaner.io.max.bytes.per.second": "10000"})
     partition = board.add("large")
     fill(partition, 5000)
     before = keyed_records(partition.log)
     cleaning = asyncio.create_task(Cleaner(board).run())
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0)
+    await asyncio.sleep(after_seconds)
     cleaning.cancel()
     async with asyncio.timeout(1):
         await asyncio.gather(cleaning, return_exceptions=True)
@@ -188,14 +213,73 @@ async def test_cancelled_it_ends_soon_and_has_changed_nothing(board: Board) -> N
     assert list((board.path / "large-0").glob("*.cleaned")) == []
 
 
+async def test_a_process_that_dies_is_told_of_and_the_log_tried_again(
+    board: Board, process: CompactionProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    board.settings = load_settings({"log.cleaner.io.max.bytes.per.second": "100000"})
+    partition = board.add("unlucky")
+    fill(partition, 1000)
+    before = keyed_records(partition.log)
+    cleaner = Cleaner(board)
+    cleaning = asyncio.create_task(cleaner.clean_dirtiest(process))
+    while process.pid is None:  # noqa: ASYNC110 (there is nothing to be told by)
+        await asyncio.sleep(0)
+    os.kill(process.pid, signal.SIGKILL)
+    with caplog.at_level(logging.WARNING):
+        assert not await cleaning
+    (message,) = caplog.messages
+    assert message.startswith("unlucky-0: is not compacted for now, but later")
+    assert keyed_records(partition.log) == before
+    assert list((board.path / "unlucky-0").glob("*.cleaned")) == []
+    board.settings = load_settings()
+    assert await cleaner.clean_dirtiest(process)
+    assert len(keyed_records(partition.log)) == 5
+
+
+async def test_as_many_logs_at_a_time_as_there_are_threads_share_the_bounds(board: Board) -> None:
+    board.settings = load_settings(
+        {"log.cleaner.threads": "2", "log.cleaner.io.max.bytes.per.second": "200000"}
+    )
+    for name in ("one", "two", "three"):
+        fill(board.add(name), 500)
+    cleaner = Cleaner(board)
+    running = asyncio.create_task(cleaner.run())
+    async with asyncio.timeout(10):
+        while len(cleaner.in_work) < 2:  # noqa: ASYNC110 (likewise)
+            await asyncio.sleep(0.001)
+        while not all(dirty_from(board, it) for it in ("one", "two", "three")):
+            assert len(cleaner.in_work) <= 2
+            await asyncio.sleep(0.001)
+    assert cleaner.bounds().bytes_per_second == 100_000
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert not cleaner.lanes
+
+
+async def test_how_much_was_gained_is_told(
+    board: Board, process: CompactionProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    board.settings = load_settings({"log.cleaner.dedupe.buffer.size": "2400"})
+    fill(board.add("told"), 400, keys=200)
+    with caplog.at_level(logging.INFO):
+        await Cleaner(board).clean_dirtiest(process)
+    done, again = caplog.messages
+    assert re.fullmatch(
+        r"told-0: compacted offsets 0 to 7\d in \d\.\d s: "
+        r"400 of 400 records stay, (\d+) of \1 bytes",
+        done,
+    )
+    assert "log.cleaner.dedupe.buffer.size" in again
+
+
 async def test_a_consumer_beside_it_sees_offsets_grow_and_the_last_value_of_each_key(
-    board: Board,
+    board: Board, process: CompactionProcess
 ) -> None:
     partition = board.add("read", segment_bytes="1048576")
     cleaner = Cleaner(board)
     for turn in range(4):
         fill(partition, 2000, keys=50)
-        cleaning = asyncio.create_task(cleaner.clean_dirtiest())
+        cleaning = asyncio.create_task(cleaner.clean_dirtiest(process))
         rounds = 0
         while not cleaning.done() or not rounds:
             table = await consumed(partition)

@@ -24,10 +24,17 @@ def test_each_reader_sees_as_far_as_it_may(reader: Reader, isolation: Isolation,
     assert seen == end
 
 
-def test_without_open_transactions_all_that_is_committed_is_stable() -> None:
-    assert last_stable_offset(None, 7) == 7
-    assert last_stable_offset(3, 7) == 3
-    assert last_stable_offset(9, 7) == 7
+@pytest.mark.parametrize(
+    ("first_unstable_offset", "log_start_offset", "stable"),
+    [(None, 0, 7), (3, 0, 3), (9, 0, 7), (3, 5, 5), (3, 7, 7)],
+)
+def test_what_no_open_transaction_has_written_to_is_stable(
+    first_unstable_offset: int | None, log_start_offset: int, stable: int
+) -> None:
+    found = last_stable_offset(
+        first_unstable_offset, log_start_offset=log_start_offset, high_watermark=7
+    )
+    assert found == stable
 
 
 @pytest.mark.parametrize(

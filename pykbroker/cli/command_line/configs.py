@@ -1,4 +1,4 @@
-"""`pykbroker configs …`: the properties of topics and brokers."""
+"""`pykbroker configs …`: the properties of topics, groups and brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def declare(commands: Commands) -> None:
     configs = commands.add_group(
-        "configs", brief="show and change properties of topics and brokers"
+        "configs", brief="show and change properties of topics, groups and brokers"
     )
     declare_describe(configs)
     declare_alter(configs)
@@ -49,9 +49,11 @@ def declare_alter(configs: Commands) -> None:
 
 
 def add_resource(command: CommandParser) -> None:
-    command.add_argument("kind", choices=("topic", "broker"), help="of what")
+    command.add_argument("kind", choices=("topic", "group", "broker"), help="of what")
     command.add_argument(
-        "name", metavar="NAME", help="the topic, or the broker's id; `default` means all brokers"
+        "name",
+        metavar="NAME",
+        help="the topic or group, or the broker's id; `default` means all brokers",
     )
 
 

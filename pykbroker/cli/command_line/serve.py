@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.cli.command_line.values import address, assignment, natural, topic_wish
+from pykbroker.cli.command_line.values import (
+    address,
+    assignment,
+    loopback_address,
+    natural,
+    topic_wish,
+)
 
 if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import CommandParser, Commands
@@ -19,6 +25,7 @@ EXAMPLES = (
     "pykbroker serve --listen 127.0.0.1:9092 --topic trucks:10",
     "pykbroker serve --ephemeral --listen 127.0.0.1:0 --port-file port.txt",
     "pykbroker serve --config server.properties --set log.retention.hours=24",
+    "pykbroker serve --ephemeral --control 127.0.0.1:9099",
 )
 
 
@@ -76,6 +83,12 @@ def add_setting_options(serve: CommandParser) -> None:
         dest="settings",
         help="one of Kafka's properties; may be repeated, stronger than --config",
     )
+    group.add_argument(
+        "--as-version",
+        metavar="VERSION",
+        help="look to clients like this release of Apache Kafka, such as 2.8: its APIs and "
+        "versions, as far as they are served (default: the newest)",
+    )
     group.add_argument("--config", metavar="FILE", help="a file of Kafka's properties")
 
 
@@ -95,4 +108,11 @@ def add_operation_options(serve: CommandParser) -> None:
     )
     group.add_argument(
         "--port-file", metavar="FILE", help="write the port here as soon as it is open"
+    )
+    group.add_argument(
+        "--control",
+        metavar="HOST:PORT",
+        type=loopback_address,
+        help="for tests: a port of this machine for `pykbroker control`, which makes this broker "
+        "fail and moves its time; nothing is flushed to the disk then (default: none)",
     )

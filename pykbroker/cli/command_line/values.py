@@ -7,7 +7,10 @@ import os
 import re
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE: Final = "PYKBROKER_BOOTSTRAP"
@@ -74,6 +77,39 @@ def address(text: str) -> Address:
     return Address(host.strip("[]") or "127.0.0.1", int(port))
 
 
+def name_list(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """A reader of `NAME,NAME,...` that takes these names alone."""
+
+    def read(text: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in text.split(","))
+        strangers = [name for name in names if name not in known]
+        if strangers:
+            raise argparse.ArgumentTypeError(f"{strangers[0]!r} is none of {', '.join(known)}")
+        return names
+
+    return read
+
+
+def loopback_address(text: str) -> Address:
+    """`HOST:PORT` where nobody but this machine comes in."""
+    found = address(text)
+    if found.host == "localhost":
+        return Address("127.0.0.1", found.port)
+    if found.host == "::1" or re.fullmatch(r"127(\.\d{1,3}){3}", found.host):
+        return found
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not on this machine: write 127.0.0.1:{found.port}"
+    )
+
+
+def concrete_address(text: str) -> Address:
+    """`HOST:PORT` that clients can be told: not every interface at once."""
+    found = address(text)
+    if found.host in {"0.0.0.0", "::"}:  # noqa: S104  # recognised, not bound
+        raise argparse.ArgumentTypeError(f"{text!r} is no address that clients can be told")
+    return found
+
+
 def assignment(text: str) -> tuple[str, str]:
     """`KEY=VALUE`; the value may hold more of the signs."""
     key, equals, value = text.partition("=")
@@ -122,6 +158,14 @@ def topic_choice(text: str) -> TopicChoice:
     if not name or not all(number.isdecimal() for number in partitions):
         raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC[:PARTITION,...]")
     return TopicChoice(name, tuple(sorted({int(number) for number in partitions})))
+
+
+def partition_choice(text: str) -> TopicChoice:
+    """`TOPIC:PARTITION`."""
+    choice = topic_choice(text)
+    if len(choice.partitions) != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC:PARTITION")
+    return choice
 
 
 def duration_ms(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pykbroker.cli.groups.coordinator import Coordinator
+from pykbroker.cli.coordinator import Coordinator
 from pykbroker.cli.refusals import error_of, raise_if_refused
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.offset_commit import (

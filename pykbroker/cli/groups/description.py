@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pykbroker.cli.coordinator import Coordinator
 from pykbroker.cli.failure import Refused
-from pykbroker.cli.groups.coordinator import Coordinator
 from pykbroker.cli.groups.member_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
 from pykbroker.cli.refusals import raise_if_refused
 from pykbroker_protocol.api_keys import ApiKey

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.cli.asking import asks_the_cluster
-from pykbroker.cli.groups.coordinator import PATIENCE_S
+from pykbroker.cli.coordinator import ask_when_loaded
 from pykbroker.cli.output import print_json, table
-from pykbroker.cli.refusals import error_of, raise_if_refused
-from pykbroker.cli.topic_lookup import BACKOFF_S
-from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -58,12 +53,6 @@ async def listed_groups(
 async def asked_groups(
     client: Client, request: ListGroupsRequest, node_id: int
 ) -> ListGroupsResponse:
-    """The groups of one broker, as soon as it has read what it knows of them."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        response = await client.ask(request, ListGroupsResponse, node_id=node_id)
-        is_loading = error_of(response.error_code) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if not is_loading or time.monotonic() > deadline:
-            raise_if_refused(response.error_code)
-            return response
-        await asyncio.sleep(BACKOFF_S)
+    return await ask_when_loaded(
+        client, request, ListGroupsResponse, lambda it: it.error_code, node_id
+    )

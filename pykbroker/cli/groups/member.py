@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from pykbroker.cli.coordinator import Coordinator
 from pykbroker.cli.groups.committed import NO_GENERATION, NOBODY, Membership, commit_offsets
-from pykbroker.cli.groups.coordinator import Coordinator
 from pykbroker.cli.groups.member_protocol import (
     PROTOCOL_TYPE,
     read_assignment,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.coordinator import Coordinator
 from pykbroker.cli.failure import CannotBegin, Refused, RefusedEach
 from pykbroker.cli.groups.committed import committed_offsets
 from pykbroker.cli.groups.committed import delete_offsets as ask_to_delete_offsets
-from pykbroker.cli.groups.coordinator import Coordinator
 from pykbroker.cli.groups.description import describe_group
 from pykbroker.cli.groups.selection import places_to_forget
 from pykbroker.cli.output import print_json

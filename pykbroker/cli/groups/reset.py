@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pykbroker.cli.asking import asks_the_cluster
 from pykbroker.cli.command_line.values import Anchor
 from pykbroker.cli.command_line.values import Place as Target
+from pykbroker.cli.coordinator import Coordinator
 from pykbroker.cli.failure import Refused, RefusedEach
 from pykbroker.cli.groups.committed import Place, by_topic, commit_offsets, committed_offsets
-from pykbroker.cli.groups.coordinator import Coordinator
 from pykbroker.cli.groups.description import describe_group
 from pykbroker.cli.groups.selection import places_to_move
 from pykbroker.cli.log_offsets import EARLIEST, LATEST, log_offsets

@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pykbroker.cli.groups.member_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
 from pykbroker.cli.log_dump.metadata import fields_text, message_document
 from pykbroker.cli.record_format import field
-from pykbroker.coordinators.records import (
-    GROUP_RECORDS,
-    KEY_VERSION,
-    UnknownRecord,
-    decode_record,
-    record_types,
-)
+from pykbroker.coordinators.group_log import GROUP_RECORDS
+from pykbroker.coordinators.records import KEY_VERSION, UnknownRecord, decode_record
+from pykbroker.coordinators.transaction_log import TRANSACTION_RECORDS
 from pykbroker_protocol.compiler import MalformedMessage
-from pykbroker_protocol.internal_topics import transactions
 from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataValue
 
 if TYPE_CHECKING:
@@ -29,7 +24,7 @@ VERSION_BYTES: Final = 2
 # By the topic that a coordinator writes.
 RECORD_TYPES: Final[dict[str, RecordTypes]] = {
     "__consumer_offsets": GROUP_RECORDS,
-    "__transaction_state": record_types(transactions),
+    "__transaction_state": TRANSACTION_RECORDS,
 }
 
 

@@ -6,8 +6,9 @@ Written to disk, durably, before anything is said or appended that follows from 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Self
+
+from pykbroker_protocol.late_dataclass import dataclass
 
 NO_VOTER = -1
 DATA_VERSION = 0

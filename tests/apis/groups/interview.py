@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pykbroker_protocol.compiler import encode
 from pykbroker_protocol.consumer_protocol import ConsumerProtocolSubscription
+from pykbroker_protocol.messages.consumer_group_describe import DescribedGroup
+from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from pykbroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.heartbeat import HeartbeatRequest
@@ -30,8 +32,12 @@ if TYPE_CHECKING:
     Conversation = Callable[["GroupInterview"], None]
 
 MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+GIVEN_MEMBER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+"""Given by a coordinator of the next generation, where ours puts the client's name in front."""
 LONG_MS = 60_000
 SAME_PROTOCOL = ("range",)
+SAME_WORDS = (ConsumerGroupHeartbeatResponse, DescribedGroup)
+"""Consumers print what these say, so they say what Apache's do."""
 
 
 def subscription(*topics: str, user_data: bytes = b"") -> bytes:
@@ -57,6 +63,7 @@ class GroupInterview(Interview):
     def __init__(self, port: int, prefix: str, now_ms: int) -> None:
         super().__init__(port, prefix, now_ms)
         self.member_words: dict[str, str] = {}
+        self.heard_by = ""
         self.wires = [self.wire]
 
     def close(self) -> None:
@@ -88,6 +95,7 @@ class GroupInterview(Interview):
 
     def hear(self, wire: Wire, request: Message, version: int, note: str) -> Any:
         name = f"{note}: {type(request).__name__} v{version}"
+        self.heard_by = wire.client_id
         try:
             response = wire.receive(type(request), version)
         except Closed:
@@ -96,25 +104,36 @@ class GroupInterview(Interview):
         self.note(name, self.plain(response))
         return response
 
+    def plain(self, message: Message) -> Plain:
+        plain = super().plain(message)
+        if isinstance(message, SAME_WORDS) and message.error_message:
+            words = message.error_message
+            for member_id, word in self.member_words.items():
+                words = words.replace(member_id, word)
+            plain["error_message"] = words
+        return plain
+
     def plain_value(self, name: str, value: Any) -> Plain:
         if isinstance(value, str):
-            return self.member_words.get(value) or self.member_word(value)
+            return self.member_words.get(value) or self.member_word(name, value)
         plain = super().plain_value(name, value)
         return sorted(plain, key=who) if isinstance(plain, list) else plain
 
-    def member_word(self, value: str) -> str:
-        found = MEMBER_ID.fullmatch(value)
-        if found is None:
+    def member_word(self, name: str, value: str) -> str:
+        if found := MEMBER_ID.fullmatch(value):
+            prefix = found[1]
+        elif name == "member_id" and GIVEN_MEMBER_ID.fullmatch(value):
+            prefix = self.heard_by
+        else:
             return value
-        prefix = found[1]
         number = sum(word.startswith(f"{prefix} #") for word in self.member_words.values())
         return self.member_words.setdefault(value, f"{prefix} #{number + 1}")
 
 
 def who(value: Plain) -> tuple[str, str]:
-    """Members and groups are told in any order."""
+    """Members and groups are told in any order, and so are names and numbers."""
     if not isinstance(value, dict):
-        return "", ""
+        return f"{value:08}" if isinstance(value, int) else str(value), ""
     return str(value.get("group_id") or ""), str(value.get("member_id") or "")
 
 

@@ -1,9 +1,10 @@
-"""Asks the broker that coordinates a group; one that has moved, or still reads, is asked again."""
+"""Asks a coordinator; one that has moved, or still reads what it knows, is asked again."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pykbroker.cli.client import Disconnected
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer", bound=Message)
 
-GROUP_KEY: Final = 0
 PATIENCE_S: Final = 15.0  # a cluster that has never seen a group makes its topic first
 PASSING: Final = frozenset(
     {
@@ -35,12 +35,20 @@ PASSING: Final = frozenset(
 )
 
 
-class Coordinator:
-    """Whoever answers for one group; looked for when it is first needed."""
+class Coordinated(IntEnum):
+    """What has a coordinator, by the number that stands for it in the protocol."""
 
-    def __init__(self, client: Client, group_id: str) -> None:
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Coordinator:
+    """Whoever answers for a group or a transactional id; looked for when it is first needed."""
+
+    def __init__(self, client: Client, name: str, kind: Coordinated = Coordinated.GROUP) -> None:
         self._client = client
-        self._group_id = group_id
+        self._name = name
+        self._kind = kind
         self._node_id: int | None = None
 
     async def ask(
@@ -75,10 +83,29 @@ class Coordinator:
     async def node_id(self) -> int:
         """Where the coordinator is now."""
         if self._node_id is None:
-            request = FindCoordinatorRequest(key_type=GROUP_KEY, coordinator_keys=[self._group_id])
+            request = FindCoordinatorRequest(key_type=self._kind, coordinator_keys=[self._name])
             await self._client.metadata()  # brokers come and go
             response = await self._client.ask(request, FindCoordinatorResponse)
             found = response.coordinators[0]
             raise_if_refused(found.error_code, found.error_message)
             self._node_id = found.node_id
         return self._node_id
+
+
+async def ask_when_loaded(
+    client: Client,
+    request: Message,
+    answer: type[Answer],
+    error_code_of: Callable[[Answer], int],
+    node_id: int,
+) -> Answer:
+    """The answer of one broker about all that it coordinates, once it has read what that is."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        response = await client.ask(request, answer, node_id=node_id)
+        code = error_code_of(response)
+        is_loading = error_of(code) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if not is_loading or time.monotonic() > deadline:
+            raise_if_refused(code)
+            return response
+        await asyncio.sleep(BACKOFF_S)

@@ -1,0 +1,65 @@
+"""AlterPartitionReassignments: partitions get other replicas, or stay where they were."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.controller.moves import Move
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+    )
+
+
+async def handle(
+    request: AlterPartitionReassignmentsRequest, call: Call
+) -> AlterPartitionReassignmentsResponse:
+    outcomes = iter(await call.node.controller.move_partitions(moves(request)))
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    result(partition.partition_index, next(outcomes))
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def moves(request: AlterPartitionReassignmentsRequest) -> list[Move]:
+    return [
+        Move(
+            topic=topic.name,
+            index=partition.partition_index,
+            replicas=partition.replicas,
+            may_change_count=request.allow_replication_factor_change,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def result(index: int, outcome: Refusal | None) -> ReassignablePartitionResponse:
+    if outcome is None:
+        return ReassignablePartitionResponse(
+            partition_index=index, error_code=ErrorCode.NONE, error_message=None
+        )
+    return ReassignablePartitionResponse(
+        partition_index=index,
+        error_code=outcome.code,
+        error_message=outcome.message or outcome.code.sentence,
+    )

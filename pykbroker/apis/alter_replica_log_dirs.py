@@ -1,0 +1,58 @@
+"""AlterReplicaLogDirs: this broker has one directory, in which everything lies already."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+
+NAME_WHILE_MOVING = f".{'0' * 32}-future"
+"""What Kafka adds to the name of a directory to which a replica is being moved (KAFKA-4893)."""
+DIRECTORY_NAME_MAX = 255
+
+
+def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
+    here = Path(call.node.partitions.directory.path).resolve()
+    outcomes = {
+        (topic.name, index): outcome(topic.name, index, call, is_here=is_here)
+        for directory in request.dirs
+        for is_here in (Path(directory.path) == here,)
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(
+                        partition_index=index, error_code=outcomes[name, index]
+                    )
+                    for _, index in group
+                ],
+            )
+            for name, group in groupby(sorted(outcomes), key=lambda it: it[0])
+        ]
+    )
+
+
+def outcome(topic: str, index: int, call: Call, *, is_here: bool) -> ErrorCode:
+    """A move to where a replica lies is done before it begins."""
+    if len(f"{topic}-{index}{NAME_WHILE_MOVING}") > DIRECTORY_NAME_MAX:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not is_here:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if call.node.partitions.get(topic, index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE

@@ -1,0 +1,17 @@
+"""CreateAcls: a rule that nobody would check is refused rather than kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.apis.describe_acls import NO_AUTHORIZER
+from pykbroker_protocol.messages.create_acls import AclCreationResult, CreateAclsResponse
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.create_acls import CreateAclsRequest
+
+
+def handle(request: CreateAclsRequest, _call: Call) -> CreateAclsResponse:
+    refused = AclCreationResult(error_code=NO_AUTHORIZER.code, error_message=NO_AUTHORIZER.message)
+    return CreateAclsResponse(results=[refused for _ in request.creations])

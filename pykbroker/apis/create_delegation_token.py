@@ -1,0 +1,42 @@
+"""CreateDelegationToken: who has not proved who it is gets no token to act for anybody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.create_delegation_token import CreateDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+
+NOT_OVER_PLAINTEXT = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+NO_TIME = -1
+REQUESTER_SINCE_VERSION = 3
+ANONYMOUS = ("User", "ANONYMOUS")
+
+
+def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegationTokenResponse:
+    kind, name = owner(request)
+    refused = CreateDelegationTokenResponse(
+        error_code=NOT_OVER_PLAINTEXT,
+        principal_type=kind,
+        principal_name=name,
+        issue_timestamp_ms=NO_TIME,
+        expiry_timestamp_ms=NO_TIME,
+        max_timestamp_ms=NO_TIME,
+        token_id="",
+        hmac=b"",
+    )
+    if call.version < REQUESTER_SINCE_VERSION:
+        return refused
+    kind, name = ANONYMOUS
+    return refused.replace(token_requester_principal_type=kind, token_requester_principal_name=name)
+
+
+def owner(request: CreateDelegationTokenRequest) -> tuple[str, str]:
+    """Whom the token would have been for: who asks, unless the request names somebody (KIP-373)."""
+    if not request.owner_principal_name:
+        return ANONYMOUS
+    return request.owner_principal_type or "", request.owner_principal_name

@@ -1,0 +1,94 @@
+"""ElectLeaders: preferred replicas lead again, or any replica where nobody does."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from pykbroker.controller.elections import Candidacy, Election, every_partition
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.elect_leaders import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.elect_leaders import ElectLeadersRequest
+
+
+async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+    if request.election_type not in set(Election):
+        return refused(request)
+    image = call.node.image
+    election = Election(request.election_type)
+    if request.topic_partitions is None:
+        asked = list(every_partition(image))
+        outcomes = await call.node.controller.elect_leaders(asked, election)
+        return ElectLeadersResponse(replica_election_results=of_all_partitions(asked, outcomes))
+    asked = named(request)
+    outcomes = await call.node.controller.elect_leaders(asked, election)
+    left = iter(outcomes)
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[result(index, next(left)) for index in topic.partitions],
+            )
+            for topic in request.topic_partitions
+        ]
+    )
+
+
+def named(request: ElectLeadersRequest) -> list[Candidacy]:
+    return [
+        Candidacy(topic.topic, index)
+        for topic in request.topic_partitions or ()
+        for index in topic.partitions
+    ]
+
+
+def of_all_partitions(
+    asked: Sequence[Candidacy], outcomes: Sequence[Refusal | None]
+) -> list[ReplicaElectionResult]:
+    """Every topic, and those of its partitions for which there was something to do."""
+    pairs = zip(asked, outcomes, strict=True)
+    return [
+        ReplicaElectionResult(topic=topic, partition_result=where_needed(group))
+        for topic, group in groupby(pairs, key=lambda it: it[0].topic)
+    ]
+
+
+def where_needed(pairs: Iterable[tuple[Candidacy, Refusal | None]]) -> list[PartitionResult]:
+    return [
+        result(place.partition, outcome)
+        for place, outcome in pairs
+        if outcome is None or outcome.code != ErrorCode.ELECTION_NOT_NEEDED
+    ]
+
+
+def result(index: int, outcome: Refusal | None) -> PartitionResult:
+    if outcome is None:
+        return PartitionResult(partition_id=index, error_code=ErrorCode.NONE, error_message=None)
+    return PartitionResult(
+        partition_id=index,
+        error_code=outcome.code,
+        error_message=outcome.message or outcome.code.sentence,
+    )
+
+
+def refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    unknown = Refusal(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}.")
+    return ElectLeadersResponse(
+        error_code=unknown.code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[result(index, unknown) for index in topic.partitions],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )

@@ -1,0 +1,207 @@
+"""A partition joins a transaction before the first batch of it is written there.
+
+Producers of old have told the coordinator beforehand, and it is asked whether they did; for those
+of version 2 the partition is added now (KIP-890). Where the transaction is open already, nobody is
+asked: the log tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.partitions.admission import MAGIC, MAGIC_POSITION
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.records.batch import (
+    CHECKED_FROM,
+    HEADER_BYTES,
+    TRANSACTIONAL_FLAG,
+    producer_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator, Mapping, Sequence
+
+    from pykbroker.apis.node import Call
+    from pykbroker.partitions.joining import Joining
+    from pykbroker.partitions.partition import Partition
+    from pykbroker_protocol.compiler import Buffer
+    from pykbroker_protocol.messages.produce import ProduceRequest
+
+    Verdicts = Mapping[Place, ErrorCode]
+    Refusals = Mapping[tuple[str, int], Refusal]
+
+TOPIC_IDS_SINCE_VERSION = 13
+ADDED_SINCE_VERSION = 12
+ABORTABLE_SINCE_VERSION = 11
+LOW_ATTRIBUTES_AT = CHECKED_FROM + 1
+
+NOBODY_REFUSED: Refusals = {}
+
+
+class Producer(NamedTuple):
+    id: int
+    epoch: int
+
+
+class Newcomer(NamedTuple):
+    """A partition to which the transaction comes with this request."""
+
+    partition: Partition
+    joining: Joining
+
+
+def holds_transactional(request: ProduceRequest) -> bool:
+    """Whether the attributes of any batch say that it belongs to a transaction."""
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            records = partition.records
+            if (
+                records is not None
+                and len(records) > LOW_ATTRIBUTES_AT
+                and records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
+            ):
+                return True
+    return False
+
+
+def join_transaction(
+    request: ProduceRequest, call: Call
+) -> Refusals | Awaitable[Refusals] | ErrorCode:
+    """Which partitions may not be written to, now or later; or why none of them may be."""
+    batches = list(transactional_batches(request, call))
+    producers = {Producer(producer_id, epoch) for _, (producer_id, epoch, _) in batches}
+    if len(producers) > 1:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    newcomers = [
+        Newcomer(partition, note_question(partition, *batch, call=call))
+        for partition, batch in batches
+        if not partition.log.producers.is_in_transaction(*batch[:2])
+    ]
+    if not newcomers:
+        return NOBODY_REFUSED
+    assert request.transactional_id is not None, "who does not give one was refused before"
+    question = Question(request.transactional_id, producers.pop(), newcomers, call)
+    verdicts = question.ask()
+    if isinstance(verdicts, asyncio.Future) or question.should_ask_again(verdicts):
+        return question.until_answered(verdicts)
+    return question.settle(verdicts)
+
+
+def transactional_batches(
+    request: ProduceRequest, call: Call
+) -> Iterator[tuple[Partition, tuple[int, int, int]]]:
+    """Of the partitions led here; what is no batch, or comes to no such place, is refused later."""
+    partitions = call.node.partitions
+    for topic in request.topic_data:
+        name: str | None = topic.name
+        if call.version >= TOPIC_IDS_SINCE_VERSION:
+            name = partitions.topic_name(topic.topic_id)
+        for data in topic.partition_data:
+            partition = partitions.get(name or "", data.index)
+            records = data.records
+            if (
+                partition is not None
+                and partition.leads
+                and records is not None
+                and is_batch_of_producer(records)
+            ):
+                yield partition, producer_of(records)
+
+
+def is_batch_of_producer(records: Buffer) -> bool:
+    return (
+        len(records) >= HEADER_BYTES
+        and records[MAGIC_POSITION] == MAGIC
+        and records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG != 0
+        and producer_of(records)[0] >= 0
+    )
+
+
+def note_question(
+    partition: Partition, producer_id: int, producer_epoch: int, base_sequence: int, *, call: Call
+) -> Joining:
+    return partition.joining.ask(
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        begins_at_zero=call.version >= ADDED_SINCE_VERSION,
+        now_ms=call.node.clock.now_ms(),
+    )
+
+
+class Question:
+    """What the coordinator is asked about one producer's transaction, until it has answered."""
+
+    __slots__ = ("call", "newcomers", "producer", "transactional_id")
+
+    def __init__(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        newcomers: Sequence[Newcomer],
+        call: Call,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer = producer
+        self.newcomers = newcomers
+        self.call = call
+
+    def ask(self) -> Verdicts | asyncio.Future[Verdicts]:
+        return self.call.node.transactions.join(
+            self.transactional_id,
+            self.producer.id,
+            self.producer.epoch,
+            [Place(it.partition.topic, it.partition.index) for it in self.newcomers],
+            verify_only=self.call.version < ADDED_SINCE_VERSION,
+        )
+
+    def should_ask_again(self, verdicts: Verdicts) -> bool:
+        """The transaction before is just ending: it takes less time than to ask the client."""
+        return (
+            self.call.version >= ADDED_SINCE_VERSION
+            and ErrorCode.CONCURRENT_TRANSACTIONS in verdicts.values()
+        )
+
+    async def until_answered(self, verdicts: Verdicts | asyncio.Future[Verdicts]) -> Refusals:
+        node = self.call.node
+        pause_ms = node.settings.add_partitions_to_txn_retry_backoff_ms
+        deadline = (
+            node.clock.monotonic() + node.settings.add_partitions_to_txn_retry_backoff_max_ms / 1000
+        )
+        while True:
+            answer = await verdicts if isinstance(verdicts, asyncio.Future) else verdicts
+            if not self.should_ask_again(answer) or node.clock.monotonic() >= deadline:
+                return self.settle(answer)
+            await node.clock.sleep(pause_ms / 1000)
+            verdicts = self.ask()
+
+    def settle(self, verdicts: Verdicts) -> Refusals:
+        refusals: dict[tuple[str, int], Refusal] = {}
+        for partition, joining in self.newcomers:
+            place = Place(partition.topic, partition.index)
+            code = verdicts[place]
+            has_joined = code is ErrorCode.NONE
+            partition.joining.answered(self.producer.id, joining, has_joined=has_joined)
+            if not has_joined:
+                refusals[place] = Refusal(told_as(code, self.call.version))
+        return refusals
+
+
+def told_as(code: ErrorCode, version: int) -> ErrorCode:
+    """What a producer makes something of: older ones give up where newer ones try again."""
+    match code:
+        case (
+            ErrorCode.NETWORK_EXCEPTION
+            | ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            | ErrorCode.COORDINATOR_NOT_AVAILABLE
+            | ErrorCode.NOT_COORDINATOR
+        ):
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        case ErrorCode.CONCURRENT_TRANSACTIONS if version < ADDED_SINCE_VERSION:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        case ErrorCode.TRANSACTION_ABORTABLE if version < ABORTABLE_SINCE_VERSION:
+            return ErrorCode.INVALID_TXN_STATE
+        case _:
+            return code

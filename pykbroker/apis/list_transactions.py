@@ -1,0 +1,25 @@
+"""ListTransactions: the transactional ids that this node coordinates, or those asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.transactions.listing import listed
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.list_transactions import ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
+
+
+def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
+    coordinator = call.node.transactions
+    if coordinator.is_loading:
+        return ListTransactionsResponse(
+            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            unknown_state_filters=(),
+            transaction_states=(),
+        )
+    found = (it for log in coordinator.active() for it in log.state.transactions.values())
+    return listed(found, request, call.node.clock.now_ms())

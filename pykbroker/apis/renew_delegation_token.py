@@ -1,0 +1,16 @@
+"""RenewDelegationToken: no token is made longer that could not be given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.apis.create_delegation_token import NO_TIME, NOT_OVER_PLAINTEXT
+from pykbroker_protocol.messages.renew_delegation_token import RenewDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+
+
+def handle(_request: RenewDelegationTokenRequest, _call: Call) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(error_code=NOT_OVER_PLAINTEXT, expiry_timestamp_ms=NO_TIME)

@@ -1,0 +1,151 @@
+"""TxnOffsetCommit: how far a group has read, to count once a producer's transaction commits.
+
+The partition in which the group lives takes part in the transaction: a client of old has added it
+beforehand (AddOffsetsToTxn), for newer ones it is added here.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups.offsets import answered_in_transaction, refused_in_transaction
+from pykbroker.coordination.transactions.outcome import Place
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.message import Message
+from pykbroker_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pykbroker.apis.node import Call
+    from pykbroker.coordinators.transaction_log import Verdicts
+    from pykbroker.partitions.partition import Partition
+
+ABORTABLE_SINCE = 4
+"""The client knows from then on that it may abort and go on (KIP-890)."""
+ADDED_HERE_SINCE = 5
+
+
+def handle(request: TxnOffsetCommitRequest, call: Call) -> Message | Awaitable[Message]:
+    """What names no partition of this cluster is refused here; the rest goes to the group."""
+    if all(is_known(topic, call) for topic in request.topics) and request.topics:
+        return commit(request, call)
+    return commit_known_part(request, call)
+
+
+def is_known(topic: TxnOffsetCommitRequestTopic, call: Call) -> bool:
+    count = partition_count(topic, call)
+    return all(0 <= it.partition_index < count for it in topic.partitions)
+
+
+def partition_count(topic: TxnOffsetCommitRequestTopic, call: Call) -> int:
+    found = call.node.image.topics.get(topic.name)
+    return 0 if found is None else len(found.partitions)
+
+
+async def commit_known_part(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
+    codes: dict[tuple[str, int], int] = {}
+    known = [it for topic in request.topics if (it := known_part(topic, call)).partitions]
+    if known:
+        answer = commit(request.replace(topics=known), call)
+        committed = answer if isinstance(answer, Message) else await answer
+        assert isinstance(committed, TxnOffsetCommitResponse)
+        codes = {
+            (topic.name, it.partition_index): it.error_code
+            for topic in committed.topics
+            for it in topic.partitions
+        }
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return answered_in_transaction(request, lambda *place: codes.get(place, unknown))
+
+
+def known_part(topic: TxnOffsetCommitRequestTopic, call: Call) -> TxnOffsetCommitRequestTopic:
+    count = partition_count(topic, call)
+    return topic.replace(
+        partitions=[it for it in topic.partitions if 0 <= it.partition_index < count]
+    )
+
+
+def commit(request: TxnOffsetCommitRequest, call: Call) -> Message | Awaitable[Message]:
+    if not request.group_id:
+        return refused_in_transaction(request, ErrorCode.INVALID_GROUP_ID)
+    log = call.node.groups.find(request.group_id)
+    if isinstance(log, ErrorCode):
+        return refused_in_transaction(request, log)
+    code = refusal_of_transaction(request, log.partition, call)
+    if isinstance(code, ErrorCode):
+        return decide(request, code, call)
+    return commit_later(request, code, call)
+
+
+async def commit_later(
+    request: TxnOffsetCommitRequest, code: Awaitable[ErrorCode], call: Call
+) -> Message:
+    answer = decide(request, await code, call)
+    return await answer if isinstance(answer, Future) else answer
+
+
+def decide(
+    request: TxnOffsetCommitRequest, code: ErrorCode, call: Call
+) -> Message | Future[Message]:
+    if code is not ErrorCode.NONE:
+        return refused_in_transaction(request, code)
+    node = call.node
+    return node.groups.decide(
+        request.group_id,
+        lambda groups, ticket: groups.txn_offset_commit(
+            request, version=call.version, ticket=ticket, now_ms=node.clock.now_ms()
+        ),
+        lambda code: refused_in_transaction(request, code),
+    )
+
+
+def refusal_of_transaction(
+    request: TxnOffsetCommitRequest, partition: Partition, call: Call
+) -> ErrorCode | Awaitable[ErrorCode]:
+    """Whether the partition takes part in the transaction; where it is open, the log tells."""
+    if partition.log.producers.is_in_transaction(request.producer_id, request.producer_epoch):
+        return ErrorCode.NONE
+    place = Place(partition.topic, partition.index)
+    joined = join(request, place, call, verify_only=call.version < ADDED_HERE_SINCE)
+    if isinstance(joined, Future):
+        return refusal_after(joined, request, place, call)
+    return told(joined[place], call.version)
+
+
+async def refusal_after(
+    joined: Verdicts | Future[Verdicts], request: TxnOffsetCommitRequest, place: Place, call: Call
+) -> ErrorCode:
+    """What held before a wait need not hold after it: who had to wait asks once more.
+
+    Offsets that came in behind their transaction's end would be pending for ever.
+    """
+    while isinstance(joined, Future):
+        code = (await joined)[place]
+        if code is not ErrorCode.NONE:
+            return told(code, call.version)
+        joined = join(request, place, call, verify_only=True)
+    return told(joined[place], call.version)
+
+
+def join(
+    request: TxnOffsetCommitRequest, place: Place, call: Call, *, verify_only: bool
+) -> Verdicts | Future[Verdicts]:
+    return call.node.transactions.join(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [place],
+        verify_only=verify_only,
+    )
+
+
+def told(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code

@@ -1,0 +1,23 @@
+"""UnregisterBroker: the cluster forgets a broker that does not come back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.controller.controller import CannotCommit
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.unregister_broker import UnregisterBrokerResponse
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.messages.unregister_broker import UnregisterBrokerRequest
+
+
+async def handle(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
+    try:
+        refusal = await call.node.controller.unregister_broker(request.broker_id)
+    except CannotCommit as failure:
+        refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))
+    if refusal is not None:
+        return UnregisterBrokerResponse(error_code=refusal.code, error_message=refusal.message)
+    return UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=None)

@@ -1,0 +1,56 @@
+"""UpdateFeatures: the cluster raises or lowers the level at which it does something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.controller.controller import CannotCommit
+from pykbroker.controller.features import Direction, FeatureUpdate
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.apis.node import Call
+
+DIRECTION_SINCE_VERSION = 1
+RESULTS_BELOW_VERSION = 2
+
+
+async def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
+    updates = [update_of(it, call.version) for it in request.feature_updates]
+    try:
+        refusal = await call.node.controller.update_features(
+            updates, validate_only=request.validate_only
+        )
+    except CannotCommit as failure:
+        refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))
+    if refusal is not None:
+        return UpdateFeaturesResponse(error_code=refusal.code, error_message=refusal.message)
+    if call.version >= RESULTS_BELOW_VERSION:
+        return UpdateFeaturesResponse(error_code=ErrorCode.NONE)
+    return UpdateFeaturesResponse(
+        error_code=ErrorCode.NONE,
+        results=[
+            UpdatableFeatureResult(feature=it.name, error_code=ErrorCode.NONE) for it in updates
+        ],
+    )
+
+
+def update_of(asked: FeatureUpdateKey, version: int) -> FeatureUpdate:
+    return FeatureUpdate(
+        name=asked.feature,
+        level=asked.max_version_level,
+        direction=direction_of(asked, version),
+    )
+
+
+def direction_of(asked: FeatureUpdateKey, version: int) -> Direction:
+    if version < DIRECTION_SINCE_VERSION:
+        return Direction.UNSAFE_DOWNGRADE if asked.allow_downgrade else Direction.UPGRADE
+    known = asked.upgrade_type in set(Direction)
+    return Direction(asked.upgrade_type) if known else Direction.UNKNOWN

@@ -1,0 +1,122 @@
+"""WriteTxnMarkers: a coordinator, or an operator, ends transactions in partitions led here."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.coordination.transactions.outcome import Markers, Place
+from pykbroker.partitions.waiting import until_committed
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pykbroker.apis.node import Call
+    from pykbroker.partitions.partition import Partition
+    from pykbroker_protocol.message import Message
+    from pykbroker_protocol.messages.write_txn_markers import (
+        WritableTxnMarker,
+        WriteTxnMarkersRequest,
+    )
+
+COMMIT_SECONDS_MAX = 30.0
+"""As long as a broker waits for the answer of another (request.timeout.ms)."""
+
+
+class Ended(NamedTuple):
+    """What has become of one marker in one partition."""
+
+    code: ErrorCode
+    partition: Partition | None = None
+    end_offset: int = 0
+    """Where the partition's log ends with the marker; it counts once that much is committed."""
+
+    @property
+    def is_committed(self) -> bool:
+        return self.partition is None or self.partition.high_watermark >= self.end_offset
+
+
+Outcomes = list[dict[Place, Ended]]
+"""Of each marker, by the partitions that it is for."""
+
+
+def handle(request: WriteTxnMarkersRequest, call: Call) -> Message | Awaitable[Message]:
+    outcomes = [
+        {place: end(place, marker, call) for place in places_of(marker)}
+        for marker in request.markers
+    ]
+    if all(ended.is_committed for outcome in outcomes for ended in outcome.values()):
+        return respond(request, outcomes)
+    return respond_when_committed(request, outcomes)
+
+
+def places_of(marker: WritableTxnMarker) -> list[Place]:
+    return [Place(topic.name, it) for topic in marker.topics for it in topic.partition_indexes]
+
+
+def end(place: Place, marker: WritableTxnMarker, call: Call) -> Ended:
+    writer = call.node.transactions.markers
+    partition = writer.partition(place)
+    if partition is None:
+        return Ended(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    written = writer.write(partition, markers_of(marker))
+    if isinstance(written, Refusal):
+        return Ended(written.code)
+    return Ended(ErrorCode.NONE, partition, written.last_offset + 1)
+
+
+def markers_of(marker: WritableTxnMarker) -> Markers:
+    return Markers(
+        transactional_id="",  # who asks knows it
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        committed=marker.transaction_result,
+        transaction_version=marker.transaction_version,
+        partitions=(),
+    )
+
+
+async def respond_when_committed(request: WriteTxnMarkersRequest, outcomes: Outcomes) -> Message:
+    waiting = [(ended, outcome, place) for outcome in outcomes for place, ended in outcome.items()]
+    committed = await asyncio.gather(*(until_counts(ended) for ended, _, _ in waiting))
+    for (_, outcome, place), is_committed in zip(waiting, committed, strict=True):
+        if not is_committed:
+            outcome[place] = Ended(ErrorCode.REQUEST_TIMED_OUT)
+    return respond(request, outcomes)
+
+
+async def until_counts(ended: Ended) -> bool:
+    if ended.partition is None:
+        return True
+    return await until_committed(ended.partition, ended.end_offset, COMMIT_SECONDS_MAX)
+
+
+def respond(request: WriteTxnMarkersRequest, outcomes: Outcomes) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=it, error_code=outcome[Place(topic.name, it)].code
+                            )
+                            for it in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker, outcome in zip(request.markers, outcomes, strict=True)
+        ]
+    )

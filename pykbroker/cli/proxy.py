@@ -1,0 +1,39 @@
+"""The command that records a session with any Kafka: clients come here, and it asks the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pykbroker.cli.asking import bootstrap_addresses
+from pykbroker.cli.failure import CannotBegin
+from pykbroker.cli.process import StopSignals, end_on_sigterm
+from pykbroker.event_loop import new_event_loop
+from pykbroker.testing.recording.proxy import Recorder
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def record(options: Namespace) -> int:
+    end_on_sigterm()  # until the event loop listens for it
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(record_until_stopped(options))
+    return 0
+
+
+async def record_until_stopped(options: Namespace) -> None:
+    signals = StopSignals()
+    signals.listen()
+    upstream = [(it.host, it.port) for it in bootstrap_addresses(options.upstream, "--upstream")]
+    recorder = Recorder(Path(options.record), upstream, *options.listen)
+    try:
+        await recorder.open()
+        print(f"pykbroker proxy ready bootstrap={recorder.bootstrap}", flush=True)
+        await signals.stop_asked()
+    except OSError as reason:
+        raise CannotBegin(str(reason)) from reason
+    finally:
+        await recorder.close()
+    print(f"recorded {recorder.frames_count} frames in {options.record}")

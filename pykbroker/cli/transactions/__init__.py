@@ -1,0 +1,1 @@
+"""Commands about transactions: asked of coordinators, and of the leaders of partitions."""

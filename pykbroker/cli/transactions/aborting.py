@@ -1,0 +1,68 @@
+"""The command that ends a transaction in one partition, because nobody else will."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.failure import CommandFailed
+from pykbroker.cli.output import print_json
+from pykbroker.cli.refusals import raise_if_refused
+from pykbroker.cli.topic_lookup import find_topic
+from pykbroker.cli.transactions.producers import active_producers
+from pykbroker_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pykbroker.cli.client import Client
+
+
+@asks_the_cluster
+async def abort(options: Namespace, client: Client) -> None:
+    (partition,) = options.place.partitions
+    producer = await producer_at(client, options)
+    topic = await find_topic(client, options.place.name)
+    (leader,) = (it.leader_id for it in topic.partitions if it.partition_index == partition)
+    response = await client.ask(
+        WriteTxnMarkersRequest(markers=[abort_marker(producer)]),
+        WriteTxnMarkersResponse,
+        node_id=leader,
+    )
+    raise_if_refused(response.markers[0].topics[0].partitions[0].error_code)
+    if options.json:
+        print_json(producer)
+        return
+    print(
+        f"{options.place.name}-{partition}: the transaction of producer "
+        f"{producer['producer_id']} from offset {options.start_offset} on is aborted"
+    )
+
+
+async def producer_at(client: Client, options: Namespace) -> dict[str, Any]:
+    """Whose transaction begins there."""
+    for producer in await active_producers(client, [options.place]):
+        if producer["start_offset"] == options.start_offset:
+            return producer
+    place = f"{options.place.name}-{options.place.partitions[0]}"
+    raise CommandFailed(f"{place} has no open transaction that begins at {options.start_offset}")
+
+
+def abort_marker(producer: dict[str, Any]) -> WritableTxnMarker:
+    """In the epoch of the coordinator that the partition heard of last, so that it counts."""
+    return WritableTxnMarker(
+        producer_id=producer["producer_id"],
+        producer_epoch=producer["producer_epoch"],
+        transaction_result=False,
+        topics=[
+            WritableTxnMarkerTopic(
+                name=producer["topic"], partition_indexes=[producer["partition"]]
+            )
+        ],
+        coordinator_epoch=producer["coordinator_epoch"] or 0,
+    )

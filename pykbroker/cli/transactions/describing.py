@@ -1,0 +1,86 @@
+"""The command that shows transactional ids: who owns them, and what they have touched."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.coordinator import Coordinated, Coordinator
+from pykbroker.cli.failure import Refused, RefusedEach
+from pykbroker.cli.groups.describing import shares_text
+from pykbroker.cli.output import print_json
+from pykbroker.cli.record_format import time_text
+from pykbroker.cli.refusals import raise_if_refused
+from pykbroker_protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pykbroker.cli.client import Client
+
+
+@asks_the_cluster
+async def describe(options: Namespace, client: Client) -> None:
+    found, refusals = [], []
+    for transactional_id in options.names:
+        try:
+            found.append(await described(client, transactional_id))
+        except Refused as refused:
+            refusals.append(f"{transactional_id}: {refused}")
+    if options.json:
+        print_json(found)
+    elif found:
+        print("\n\n".join(map(transaction_text, found)))
+    if refusals:
+        raise RefusedEach(refusals)
+
+
+async def described(client: Client, transactional_id: str) -> dict[str, Any]:
+    coordinator = Coordinator(client, transactional_id, Coordinated.TRANSACTION)
+    response = await coordinator.ask(
+        DescribeTransactionsRequest(transactional_ids=[transactional_id]),
+        DescribeTransactionsResponse,
+        lambda answer: answer.transaction_states[0].error_code,
+    )
+    (found,) = response.transaction_states
+    raise_if_refused(found.error_code)
+    started_ms = found.transaction_start_time_ms
+    return {
+        "transactional_id": found.transactional_id,
+        "state": found.transaction_state,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "timeout_ms": found.transaction_timeout_ms,
+        "started": started_ms if started_ms >= 0 else None,
+        "coordinator": await coordinator.node_id(),
+        "partitions": [
+            {"topic": it.topic, "partitions": sorted(it.partitions)}
+            for it in sorted(found.topics, key=lambda it: it.topic)
+        ],
+    }
+
+
+def transaction_text(transaction: dict[str, Any]) -> str:
+    owner = f"{transaction['producer_id']}, epoch {transaction['producer_epoch']}"
+    return "\n".join(
+        (
+            f"transactional id  {transaction['transactional_id']}",
+            f"state             {transaction['state']}",
+            f"producer          {owner}",
+            f"timeout           {transaction['timeout_ms']} ms",
+            f"started           {started_text(transaction['started'])}",
+            f"coordinator       {transaction['coordinator']}",
+            f"partitions        {shares_text(transaction['partitions'])}",
+        )
+    )
+
+
+def started_text(started_ms: int | None) -> str:
+    if started_ms is None:
+        return "-"
+    seconds = max(0.0, time.time() - started_ms / 1000)
+    return f"{time_text(started_ms)}, {seconds:.0f} s ago"

@@ -1,0 +1,69 @@
+"""The command that finds transactions which no coordinator will end."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.command_line.values import TopicChoice
+from pykbroker.cli.failure import Refused
+from pykbroker.cli.transactions.describing import described
+from pykbroker.cli.transactions.listing import listed_transactions
+from pykbroker.cli.transactions.producers import active_producers, print_producers
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pykbroker.cli.client import Client
+
+    Document = dict[str, Any]
+    Touched = dict[int, set[tuple[str, int]]]
+
+
+@asks_the_cluster
+async def find_hanging(options: Namespace, client: Client) -> None:
+    choices = options.topics or await all_topics(client)
+    latest_ms = time.time() * 1000 - options.duration_ms
+    old = [
+        it
+        for it in await active_producers(client, choices)
+        if it["start_offset"] is not None and (it["last_timestamp"] or 0) < latest_ms
+    ]
+    touched = await partitions_by_producer(client, {it["producer_id"] for it in old})
+    hanging = [it for it in old if place(it) not in touched.get(it["producer_id"], ())]
+    print_producers(hanging, as_json=options.json)
+
+
+def place(producer: Document) -> tuple[str, int]:
+    return producer["topic"], producer["partition"]
+
+
+async def all_topics(client: Client) -> list[TopicChoice]:
+    metadata = await client.metadata(None)
+    return [TopicChoice(it.name) for it in metadata.topics if it.name and it.partitions]
+
+
+async def partitions_by_producer(client: Client, producer_ids: set[int]) -> Touched:
+    """What transactions of these producers have touched, as far as coordinators know."""
+    if not producer_ids:
+        return {}
+    request = ListTransactionsRequest(
+        state_filters=(), producer_id_filters=tuple(sorted(producer_ids))
+    )
+    touched: Touched = {}
+    for listed in await listed_transactions(client, request):
+        touched[listed["producer_id"]] = await touched_by(client, listed["transactional_id"])
+    return touched
+
+
+async def touched_by(client: Client, transactional_id: str) -> set[tuple[str, int]]:
+    try:
+        transaction = await described(client, transactional_id)
+    except Refused as refused:
+        if refused.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # gone since it was listed
+            return set()
+        raise
+    return {(it["topic"], index) for it in transaction["partitions"] for index in it["partitions"]}

@@ -1,0 +1,65 @@
+"""The command that lists transactional ids: every broker is asked for those it coordinates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.coordinator import ask_when_loaded
+from pykbroker.cli.output import print_json, table
+from pykbroker_protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pykbroker.cli.client import Client
+
+HEADINGS: Final = ("TRANSACTIONAL ID", "STATE", "PRODUCER ID", "COORDINATOR")
+ANY_DURATION: Final = -1
+
+
+@asks_the_cluster
+async def list_all(options: Namespace, client: Client) -> None:
+    request = ListTransactionsRequest(
+        state_filters=options.states,
+        producer_id_filters=options.producer_ids,
+        duration_filter=ANY_DURATION if options.duration_ms is None else options.duration_ms,
+        transactional_id_pattern=options.pattern,
+    )
+    transactions = await listed_transactions(client, request)
+    if options.names:
+        for it in transactions:
+            print(it["transactional_id"])
+    elif options.json:
+        print_json(transactions)
+    else:
+        print(table(HEADINGS, [tuple(it.values()) for it in transactions]))
+
+
+async def listed_transactions(
+    client: Client, request: ListTransactionsRequest
+) -> list[dict[str, Any]]:
+    """Those of the whole cluster in the order of their names."""
+    metadata = await client.metadata()
+    transactions = [
+        {
+            "transactional_id": it.transactional_id,
+            "state": it.transaction_state,
+            "producer_id": it.producer_id,
+            "coordinator": broker.node_id,
+        }
+        for broker in metadata.brokers
+        for it in (await asked_transactions(client, request, broker.node_id)).transaction_states
+    ]
+    return sorted(transactions, key=lambda it: str(it["transactional_id"]))
+
+
+async def asked_transactions(
+    client: Client, request: ListTransactionsRequest, node_id: int
+) -> ListTransactionsResponse:
+    return await ask_when_loaded(
+        client, request, ListTransactionsResponse, lambda it: it.error_code, node_id
+    )

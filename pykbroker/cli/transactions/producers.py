@@ -1,0 +1,110 @@
+"""The command that shows what partitions remember of their producers; others ask it as well."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.failure import Refused
+from pykbroker.cli.output import print_json, table
+from pykbroker.cli.places import chosen_partitions
+from pykbroker.cli.record_format import time_text
+from pykbroker.cli.refusals import error_of
+from pykbroker.cli.topic_lookup import find_topic
+from pykbroker_protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ProducerState,
+    TopicRequest,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from pykbroker.cli.client import Client
+    from pykbroker.cli.command_line.values import TopicChoice
+
+    Document = dict[str, Any]
+
+HEADINGS: Final = (
+    "TOPIC",
+    "PARTITION",
+    "PRODUCER ID",
+    "EPOCH",
+    "COORDINATOR EPOCH",
+    "LAST SEQUENCE",
+    "LAST WRITTEN",
+    "TRANSACTION START",
+)
+
+
+@asks_the_cluster
+async def describe_producers(options: Namespace, client: Client) -> None:
+    found = await active_producers(client, options.topics)
+    print_producers(found, as_json=options.json)
+
+
+def print_producers(found: list[Document], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    rows = (it | {"last_timestamp": moment(it["last_timestamp"])} for it in found)
+    print(table(HEADINGS, [tuple(row.values()) for row in rows]))
+
+
+def moment(timestamp_ms: int | None) -> str | None:
+    return None if timestamp_ms is None else time_text(timestamp_ms)
+
+
+async def active_producers(client: Client, choices: Iterable[TopicChoice]) -> list[Document]:
+    """What the leaders of these partitions remember, partition by partition."""
+    found: list[Document] = []
+    for choice in choices:
+        topic = await find_topic(client, choice.name)
+        wanted = chosen_partitions(choice.partitions, topic)
+        by_leader = defaultdict(list)
+        for partition in topic.partitions:
+            if partition.partition_index in wanted:
+                by_leader[partition.leader_id].append(partition.partition_index)
+        for leader, indexes in by_leader.items():
+            found += await asked_producers(client, choice.name, indexes, leader)
+    return sorted(found, key=lambda it: (it["topic"], it["partition"], it["producer_id"]))
+
+
+async def asked_producers(
+    client: Client, topic: str, partitions: list[int], leader: int
+) -> list[Document]:
+    request = DescribeProducersRequest(
+        topics=[TopicRequest(name=topic, partition_indexes=partitions)]
+    )
+    response = await client.ask(request, DescribeProducersResponse, node_id=leader)
+    found = []
+    for partition in response.topics[0].partitions:
+        if partition.error_code:
+            text = f"{topic}-{partition.partition_index}: {partition.error_message or ''}"
+            raise Refused(error_of(partition.error_code), text.rstrip(": "))
+        found += [
+            producer_document(topic, partition.partition_index, it)
+            for it in partition.active_producers
+        ]
+    return found
+
+
+def producer_document(topic: str, partition: int, producer: ProducerState) -> Document:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "coordinator_epoch": known(producer.coordinator_epoch),
+        "last_sequence": known(producer.last_sequence),
+        "last_timestamp": known(producer.last_timestamp),
+        "start_offset": known(producer.current_txn_start_offset),
+    }
+
+
+def known(number: int) -> int | None:
+    """-1 stands for what there is not."""
+    return None if number < 0 else number

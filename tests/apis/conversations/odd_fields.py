@@ -1,0 +1,112 @@
+"""Fields with values that no client sends, as the differential probe came upon them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from pykbroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from pykbroker_protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from pykbroker_protocol.messages.fetch import ForgottenTopic
+from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pykbroker_protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from tests.apis.asked import fetched, from_partition, offsets_at
+from tests.apis.conversations.catalog import conversation
+from tests.apis.conversations.fetching import filled
+from tests.apis.conversations.offsets import epoch_asked
+
+if TYPE_CHECKING:
+    from tests.apis.interview import Interview
+
+LEAST = -(2**31)
+
+
+@conversation
+def a_session_begins_with_what_it_forgets(broker: Interview) -> None:
+    topic = broker.topic()
+    gone = ForgottenTopic(topic=topic.name, topic_id=topic.id, partitions=[0])
+    asked = from_partition(topic=topic.name, topic_id=topic.id)
+    for version in (7, 12, 18):
+        request = fetched(asked, session_epoch=0).replace(forgotten_topics_data=[gone])
+        broker.ask(request, version)
+
+
+@conversation
+def epochs_of_an_empty_log(broker: Interview) -> None:
+    topic = broker.topic()
+    for epoch in (0, 1, -1, -2):
+        asked = from_partition(topic=topic.name, topic_id=topic.id, last_fetched_epoch=epoch)
+        broker.ask(fetched(asked), 17, note=f"last fetched in {epoch}")
+
+
+@conversation
+def leader_epochs_below_none(broker: Interview) -> None:
+    for topic in (filled(broker), broker.topic("empty")):
+        for epoch in (-2, LEAST):
+            asked = from_partition(topic=topic.name, topic_id=topic.id, current_leader_epoch=epoch)
+            broker.ask(fetched(asked), 17, note=f"current {epoch}")
+            for current, wanted in ((epoch, 0), (-1, epoch)):
+                place = epoch_asked(topic.name, wanted, current, 0)
+                request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[place])
+                broker.ask(request, 4, note=f"current {current}, epoch {wanted}")
+            (latest,) = offsets_at(topic.name, (-1,))
+            (place,) = latest.topics
+            partitions = [it.replace(current_leader_epoch=epoch) for it in place.partitions]
+            request = latest.replace(topics=[place.replace(partitions=partitions)])
+            broker.ask(request, 9, note=f"current {epoch}")
+
+
+@conversation
+def a_coordinator_of_a_share_group_that_is_none(broker: Interview) -> None:
+    for key in ("group", "group:id:0", ""):
+        broker.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6, note=key)
+
+
+@conversation
+def a_topic_named_and_identified_by_what_does_not_belong_together(broker: Interview) -> None:
+    topic, other = broker.topic(), broker.topic("other")
+    for version in (12, 13):
+        for topic_id in (bytes(range(16)), other.id):
+            row = MetadataRequestTopic(name=topic.name, topic_id=topic_id)
+            broker.ask(MetadataRequest(topics=[row]), version)
+
+
+@conversation
+def more_partitions_than_anybody_could_place(broker: Interview) -> None:
+    """Only with places for some: Apache's controller gives up where it is to find all of them."""
+    topic = broker.topic()
+    here = CreatePartitionsAssignment(broker_ids=[1])
+    for count in (20_000, 2**31 - 1):
+        row = CreatePartitionsTopic(name=topic.name, count=count, assignments=[here])
+        request = CreatePartitionsRequest(topics=[row], timeout_ms=5000, validate_only=False)
+        broker.ask(request, 3, note=str(count))
+
+
+@conversation
+def a_token_in_the_name_of_another(broker: Interview) -> None:
+    owners = (("User", "driver"), ("", "driver"), ("User", ""), ("User", None), (None, None))
+    for kind, name in owners:
+        request = CreateDelegationTokenRequest(
+            owner_principal_type=kind,
+            owner_principal_name=name,
+            renewers=(),
+            max_lifetime_ms=-1,
+        )
+        broker.ask(request, 3, note=f"{kind} {name}")
+
+
+@conversation
+def a_name_too_long_for_a_directory_of_a_move(broker: Interview) -> None:
+    for length in (200, 212, 213, 214, 249, 300):
+        topic = AlterReplicaLogDirTopic(name="x" * length, partitions=[0])
+        move = AlterReplicaLogDir(path="/no/such/directory", topics=[topic])
+        broker.ask(AlterReplicaLogDirsRequest(dirs=[move]), 2, note=str(length))

@@ -1,0 +1,98 @@
+"""Access rules, credentials and tokens: what a cluster without secrets says of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from pykbroker_protocol.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+from pykbroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pykbroker_protocol.messages.describe_acls import DescribeAclsRequest
+from pykbroker_protocol.messages.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
+from pykbroker_protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from pykbroker_protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from pykbroker_protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from tests.apis.conversations.catalog import conversation
+
+if TYPE_CHECKING:
+    from tests.apis.interview import Interview
+
+ANY, TOPIC, LITERAL, READ, ALLOW = 1, 2, 3, 3, 3
+
+EVERY_RULE = DeleteAclsFilter(
+    resource_type_filter=ANY,
+    resource_name_filter=None,
+    pattern_type_filter=ANY,
+    principal_filter=None,
+    host_filter=None,
+    operation=ANY,
+    permission_type=ANY,
+)
+RULE = AclCreation(
+    resource_type=TOPIC,
+    resource_name="trucks",
+    resource_pattern_type=LITERAL,
+    principal="User:driver",
+    host="*",
+    operation=READ,
+    permission_type=ALLOW,
+)
+
+
+@conversation
+def access_rules_are_refused(broker: Interview) -> None:
+    listed = DescribeAclsRequest(
+        resource_type_filter=ANY,
+        resource_name_filter=None,
+        pattern_type_filter=ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
+    )
+    for version in (1, 2, 3):
+        broker.ask(listed, version)
+        for count in (0, 1, 2):
+            broker.ask(CreateAclsRequest(creations=[RULE] * count), version, note=str(count))
+            broker.ask(DeleteAclsRequest(filters=[EVERY_RULE] * count), version, note=str(count))
+        broker.ask(
+            CreateAclsRequest(creations=[RULE.replace(principal="driver", host="")]),
+            version,
+            note="a rule that makes no sense",
+        )
+
+
+@conversation
+def delegation_tokens_are_refused(broker: Interview) -> None:
+    renewer = CreatableRenewers(principal_type="User", principal_name="driver")
+    owner = DescribeDelegationTokenOwner(principal_type="User", principal_name="driver")
+    for version in (1, 2, 3):
+        for renewers in ((), (renewer,)):
+            created = CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=-1)
+            broker.ask(created, version, note=str(len(renewers)))
+        for owners in (None, (), (owner,)):
+            asked = DescribeDelegationTokenRequest(owners=owners)
+            broker.ask(asked, version, note=str(owners and len(owners)))
+    for version in (1, 2):
+        for hmac in (b"", b"secret"):
+            renewed = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=-1)
+            broker.ask(renewed, version, note=repr(hmac))
+            ended = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=-1)
+            broker.ask(ended, version, note=repr(hmac))
+
+
+@conversation
+def nobody_has_credentials(broker: Interview) -> None:
+    broker.ask(DescribeUserScramCredentialsRequest(users=None), 0, note="all")
+    for names in ((), ("driver",), ("clerk", "driver"), ("driver", "driver"), ("",)):
+        asked = DescribeUserScramCredentialsRequest(users=[UserName(name=it) for it in names])
+        broker.ask(asked, 0, note=str(names))

@@ -1,0 +1,256 @@
+"""What Produce asks the coordinator of a transaction, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pykbroker.apis.node import Call, Node
+from pykbroker.apis.produce import handle
+from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.settings import load_settings
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.partitions.transacting import (
+    PRODUCER,
+    end,
+    open_partition,
+    transactional_batch,
+)
+from tests.storage.batches import NOW
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pykbroker.apis.peer import Peer
+    from pykbroker.partitions.partition import Partition
+
+VERSION_1, VERSION_2 = 11, 12
+"""Of Produce, as the two generations of transactions have it."""
+BEFORE_ABORTABLE = 10
+CODES = {code.value: code for code in ErrorCode}
+
+Verdicts = Mapping[Place, ErrorCode]
+
+
+class Clock:
+    """Its time passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now_ms(self) -> int:
+        return NOW
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Coordinator:
+    """Answers as it is told, at once or by a future; remembers the questions."""
+
+    answers: list[ErrorCode | asyncio.Future[Verdicts]] = field(default_factory=list)
+    asked: list[tuple[str, int, int, list[Place], bool]] = field(default_factory=list)
+
+    def join(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        places: Sequence[Place],
+        *,
+        verify_only: bool,
+    ) -> Verdicts | asyncio.Future[Verdicts]:
+        self.asked.append(
+            (transactional_id, producer_id, producer_epoch, list(places), verify_only)
+        )
+        answer = self.answers.pop(0) if self.answers else ErrorCode.NONE
+        return dict.fromkeys(places, answer) if isinstance(answer, ErrorCode) else answer
+
+
+class Board:
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        return self.partition if (topic, index) == ("t", 0) else None
+
+
+@dataclass
+class Broker:
+    """As much of a node as Produce looks at."""
+
+    partitions: Board
+    transactions: Coordinator = field(default_factory=Coordinator)
+    clock: Clock = field(default_factory=Clock)
+    settings: Any = field(default_factory=load_settings)
+
+    def produce(
+        self, *, version: int = VERSION_2, acks: int = 1, transactional_id: str = "id", **more: Any
+    ) -> Any:
+        request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=1000,
+            topic_data=[
+                TopicProduceData(
+                    name="t",
+                    partition_data=[
+                        PartitionProduceData(
+                            index=0, records=transactional_batch(b"v", **more).view
+                        )
+                    ],
+                )
+            ],
+        )
+        return handle(request, Call(cast("Node", self), version, "test", cast("Peer", None)))
+
+    def code(self, **more: Any) -> ErrorCode:
+        return code_of(self.produce(**more))
+
+
+def code_of(response: Any) -> ErrorCode:
+    assert isinstance(response, ProduceResponse)
+    return CODES[response.responses[0].partition_responses[0].error_code]
+
+
+async def code_later(response: Any) -> ErrorCode:
+    assert isinstance(response, Awaitable)
+    return code_of(await response)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with open_partition(tmp_path / "t-0") as partition:
+        yield Broker(Board(partition))
+
+
+def end_offset(broker: Broker) -> int:
+    return broker.partitions.partition.log.log_end_offset
+
+
+# --- what is asked
+
+
+@pytest.mark.parametrize(("version", "verify_only"), [(VERSION_1, True), (VERSION_2, False)])
+def test_old_clients_have_added_the_partition_for_new_ones_it_is_added(
+    broker: Broker, version: int, *, verify_only: bool
+) -> None:
+    assert broker.code(version=version, producer_epoch=3) is ErrorCode.NONE
+    assert broker.transactions.asked == [("id", PRODUCER, 3, [Place("t", 0)], verify_only)]
+
+
+def test_an_open_transaction_is_asked_about_once(broker: Broker) -> None:
+    for sequence in range(3):
+        assert broker.code(base_sequence=sequence) is ErrorCode.NONE
+    assert len(broker.transactions.asked) == 1
+    end(broker.partitions.partition, committed=True)
+    assert broker.code(base_sequence=3) is ErrorCode.NONE
+    assert len(broker.transactions.asked) == 2
+
+
+def test_nobody_is_asked_about_batches_outside_of_transactions(broker: Broker) -> None:
+    assert broker.code(is_transactional=False) is ErrorCode.NONE
+    assert broker.transactions.asked == []
+
+
+# --- what is made of the answers
+
+
+@pytest.mark.parametrize(
+    ("answer", "version", "told"),
+    [
+        (ErrorCode.INVALID_PRODUCER_EPOCH, VERSION_2, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, 3, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (ErrorCode.TRANSACTION_ABORTABLE, VERSION_2, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.TRANSACTION_ABORTABLE, VERSION_1, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.TRANSACTION_ABORTABLE, BEFORE_ABORTABLE, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, VERSION_1, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.NOT_COORDINATOR, VERSION_2, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, VERSION_1, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, VERSION_2, ErrorCode.NOT_ENOUGH_REPLICAS),
+    ],
+)
+def test_a_refusal_is_told_in_words_that_the_producer_acts_on(
+    broker: Broker, answer: ErrorCode, version: int, told: ErrorCode
+) -> None:
+    broker.transactions.answers = [answer]
+    assert broker.code(version=version) is told
+    assert end_offset(broker) == 0
+
+
+async def test_the_end_of_the_transaction_before_is_waited_for(broker: Broker) -> None:
+    broker.transactions.answers = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
+    assert await code_later(broker.produce()) is ErrorCode.NONE
+    assert len(broker.transactions.asked) == 4
+    assert broker.clock.seconds == pytest.approx(0.06)
+
+
+async def test_but_not_for_long(broker: Broker) -> None:
+    broker.transactions.answers = [ErrorCode.CONCURRENT_TRANSACTIONS] * 100
+    assert await code_later(broker.produce()) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert broker.clock.seconds == pytest.approx(0.1)
+    assert end_offset(broker) == 0
+
+
+# --- while the answer is under way
+
+
+def later(broker: Broker, count: int = 1) -> list[asyncio.Future[Verdicts]]:
+    loop = asyncio.get_running_loop()
+    answers: list[asyncio.Future[Verdicts]] = [loop.create_future() for _ in range(count)]
+    broker.transactions.answers = [*answers]
+    return answers
+
+
+JOINED: Verdicts = {Place("t", 0): ErrorCode.NONE}
+
+
+async def test_the_batch_is_written_when_the_answer_has_come(broker: Broker) -> None:
+    (answer,) = later(broker)
+    response = broker.produce()
+    assert end_offset(broker) == 0
+    answer.set_result(JOINED)
+    assert await code_later(response) is ErrorCode.NONE
+    assert end_offset(broker) == 1
+
+
+async def test_a_transaction_that_ends_meanwhile_takes_no_late_batch(broker: Broker) -> None:
+    (answer,) = later(broker)
+    response = broker.produce()
+    end(broker.partitions.partition, committed=False)
+    answer.set_result(JOINED)
+    assert await code_later(response) is ErrorCode.INVALID_TXN_STATE
+    assert end_offset(broker) == 1  # the marker
+
+
+async def test_batches_whose_answers_cross_keep_their_order(broker: Broker) -> None:
+    first_answer, second_answer = later(broker, 2)
+    first, second = broker.produce(), broker.produce(base_sequence=1)
+    second_answer.set_result(JOINED)
+    assert await code_later(second) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    first_answer.set_result(JOINED)
+    assert await code_later(first) is ErrorCode.NONE
+    assert broker.code(base_sequence=1) is ErrorCode.NONE
+
+
+async def test_without_an_answer_wanted_the_batch_is_written_all_the_same(broker: Broker) -> None:
+    (answer,) = later(broker)
+    response = broker.produce(acks=0)
+    answer.set_result(JOINED)
+    assert await response is None
+    assert end_offset(broker) == 1

@@ -1,0 +1,52 @@
+"""What producers of transactions and their operators are told, by Apache Kafka and PyKBroker."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compat.apache.apache_kafka import SINGLE_NODE
+from compat.broker_process import BrokerProcess
+from tests.apis.test_answers_as_apache import assert_answered_alike
+from tests.apis.transactions.interview import CONVERSATIONS, TransactionInterview
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compat.apache import ApacheKafka
+    from tests.apis.interview import Answered
+
+SUBJECTS = ("coordinating", "administering", "marking", "writing", "features")
+for module in SUBJECTS:
+    import_module(f"tests.apis.transactions.{module}")
+
+
+@pytest.fixture(scope="module")
+def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    data = tmp_path_factory.mktemp("transactions") / "data"
+    with BrokerProcess(data, settings=SINGLE_NODE) as broker:
+        yield broker
+
+
+def answers(port: int, name: str, now_ms: int) -> list[Answered]:
+    broker = TransactionInterview(port, name.replace("_", "-"), now_ms)
+    try:
+        CONVERSATIONS[name](broker)
+    finally:
+        broker.close()
+    return broker.record
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_transactions_are_answered_as_apache_does(
+    name: str, apache: ApacheKafka, pykbroker: BrokerProcess
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    with ThreadPoolExecutor() as both:
+        asked = [both.submit(answers, port, name, now_ms) for port in (apache.port, pykbroker.port)]
+    theirs, ours = (it.result() for it in asked)
+    assert_answered_alike(ours, theirs)

@@ -1,0 +1,73 @@
+"""Markers that somebody else writes: another coordinator, or an operator to whom one hangs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pykbroker_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.apis.asked import fetched, from_partition
+from tests.apis.transactions.interview import conversation
+
+if TYPE_CHECKING:
+    from tests.apis.interview import Topic
+    from tests.apis.transactions.interview import Producer, TransactionInterview
+
+
+def marker(producer: Producer, *topics: WritableTxnMarkerTopic, **more: Any) -> WritableTxnMarker:
+    return WritableTxnMarker(
+        **{
+            "producer_id": producer.id,
+            "producer_epoch": producer.epoch,
+            "transaction_result": False,
+            "topics": topics,
+            "coordinator_epoch": 0,
+            **more,
+        }
+    )
+
+
+def at(topic: Topic | str, *partitions: int) -> WritableTxnMarkerTopic:
+    name = topic if isinstance(topic, str) else topic.name
+    return WritableTxnMarkerTopic(name=name, partition_indexes=partitions or (0,))
+
+
+def written(*markers: WritableTxnMarker) -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest(markers=markers)
+
+
+@conversation
+def markers_are_written(broker: TransactionInterview) -> None:
+    topic = broker.topic(partitions=2)
+    for version in (1, 2):
+        producer = broker.producer(f"id{version}")
+        producer.add(topic)
+        producer.send(topic)
+        broker.ask(written(marker(producer, at(topic, 0, 1))), version, note="aborts")
+        broker.ask(written(marker(producer, at(topic))), version, note="again")
+        broker.ask(written(marker(producer, at(topic, 7), at("nowhere"))), version, note="nowhere")
+        broker.ask(written(), version, note="none")
+        broker.ask(fetched(from_partition(0, topic=topic.name), isolation_level=1), 11)
+
+
+@conversation
+def markers_that_come_too_late(broker: TransactionInterview) -> None:
+    topic = broker.topic()
+    for version, strictness in ((1, 0), (2, 0), (2, 1), (2, 2)):
+        producer = broker.producer(f"id{version}{strictness}")
+        producer.take_over()
+        producer.add(topic)
+        producer.send(topic)
+        note = f"transaction version {strictness}"
+        for epoch, coordinator_epoch in ((0, 0), (1, -1), (1, 0), (2, 3), (2, 2), (2, 3), (1, 4)):
+            one = marker(
+                producer,
+                at(topic),
+                producer_epoch=epoch,
+                coordinator_epoch=coordinator_epoch,
+                transaction_version=strictness,
+            )
+            broker.ask(written(one), version, note=f"{note} {epoch} {coordinator_epoch}")

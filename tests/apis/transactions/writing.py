@@ -1,0 +1,361 @@
+"""Records of transactions: which come into a partition, and what readers see of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pykbroker_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from pykbroker_protocol.messages.produce import PartitionProduceData
+from tests.apis.asked import (
+    batch,
+    fetched,
+    from_partition,
+    offsets_at,
+    produced,
+    to_partition,
+)
+from tests.apis.conversations.fetching import delete_before
+from tests.apis.transactions.interview import Producer, conversation, described
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.apis.interview import Topic
+    from tests.apis.transactions.interview import TransactionInterview
+
+NOBODY = 4_000_000_000
+VERSION_1, VERSION_2 = 11, 13
+"""Of Produce, as clients of the two generations of transactions send it."""
+COMMITTED = 1
+
+
+def records_of(producer: Producer, *, sequence: int = 0, count: int = 1, **more: Any) -> bytes:
+    header = {
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+        "base_sequence": sequence,
+        "is_transactional": True,
+    }
+    return batch(*[b"v"] * count, now_ms=producer.broker.now_ms, **header | more)
+
+
+def send(
+    producer: Producer,
+    topic: Topic,
+    *,
+    version: int,
+    note: str = "",
+    transactional_id: str | None = "its own",
+    acks: int = -1,
+    partition: int = 0,
+    **more: Any,
+) -> None:
+    """One batch, and what came of it."""
+    data = to_partition(
+        records_of(producer, **more), topic=topic.name, topic_id=topic.id, partition=partition
+    )
+    given = producer.transactional_id if transactional_id == "its own" else transactional_id
+    asked = produced(data, acks=acks).replace(transactional_id=given)
+    producer.broker.ask(asked, version, note=note)
+
+
+def read(
+    broker: TransactionInterview, topic: Topic, *offsets: int, bytes_max: int = 1 << 20
+) -> None:
+    """As each kind of reader, from each offset."""
+    for isolation in (0, 1):
+        for offset in offsets or (0,):
+            asked = fetched(
+                from_partition(offset, topic=topic.name, bytes_max=bytes_max),
+                isolation_level=isolation,
+            )
+            broker.ask(asked, 11, note=f"isolation {isolation} from {offset}")
+
+
+def look_up(
+    broker: TransactionInterview, topic: Topic, questions: Sequence[int] = (-1, -2, -3)
+) -> None:
+    """Every question that ListOffsets takes, by either kind of reader."""
+    times = (*questions, 0, broker.now_ms, broker.now_ms + 5, broker.now_ms + 600_000)
+    for isolation in (0, 1):
+        for number, asked in enumerate(offsets_at(topic.name, times, isolation=isolation)):
+            broker.ask(asked, 9, note=f"isolation {isolation} time {number}")
+
+
+# --- what comes in
+
+
+@conversation
+def batches_of_version_1_come_in_where_their_partition_was_added(
+    broker: TransactionInterview,
+) -> None:
+    topic = broker.topic(partitions=2)
+    for version in (3, 8, 9, 10, 11):
+        producer = broker.producer(f"id{version}")
+        send(producer, topic, version=version, note="before it is added")
+        producer.add(topic)
+        send(producer, topic, version=version, note="after")
+        send(producer, topic, version=version, note="again")
+        send(producer, topic, version=version, sequence=1, count=2, note="more")
+        send(producer, topic, version=version, partition=1, note="elsewhere")
+        broker.ask(described(producer.transactional_id), 0)
+        producer.end()
+        send(producer, topic, version=version, sequence=3, note="after the end")
+        producer.add(topic)
+        send(producer, topic, version=version, sequence=3, note="in the next")
+        producer.end(committed=False)
+    read(broker, topic)
+
+
+@conversation
+def batches_of_version_2_bring_their_partition_along(broker: TransactionInterview) -> None:
+    topic = broker.topic(partitions=2)
+    for version in (12, 13):
+        producer = broker.producer(f"id{version}", version=5)
+        for committed in (True, False):
+            send(producer, topic, version=version, note="first")
+            send(producer, topic, version=version, sequence=1, count=2, note="more")
+            send(producer, topic, version=version, note="first again")
+            send(producer, topic, version=version, partition=1, note="elsewhere")
+            broker.ask(described(producer.transactional_id), 0)
+            before = producer.epoch
+            producer.end(committed=committed, version=5)
+            send(producer, topic, version=version, producer_epoch=before, sequence=3, note="late")
+    read(broker, topic)
+
+
+@conversation
+def strangers_send_batches(broker: TransactionInterview) -> None:
+    topic = broker.topic()
+    producer = broker.producer(version=5)
+    producer.take_over(version=5)
+    for version in (3, 10, 11, 12, 13):
+        strangers: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("another id", {"producer_id": NOBODY}),
+            ("an old epoch", {"producer_epoch": 0}),
+            ("a new epoch", {"producer_epoch": 9}),
+            ("no id", {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}),
+            ("no epoch", {"producer_epoch": -1}),
+            ("no sequence", {"base_sequence": -1}),
+        )
+        for note, header in strangers:
+            send(producer, topic, version=version, note=note, **header)
+        for name in (None, "", "unknown"):
+            send(producer, topic, version=version, note=f"as {name}", transactional_id=name)
+        nameless = records_of(producer, is_transactional=False, producer_id=NOBODY + version)
+        data = to_partition(nameless, topic=topic.name, topic_id=topic.id)
+        asked = produced(data).replace(transactional_id=producer.transactional_id)
+        broker.ask(asked, version, note="outside of a transaction")
+    broker.ask(described(producer.transactional_id), 0)
+    read(broker, topic)
+
+
+@conversation
+def batches_of_two_producers_in_one_request(broker: TransactionInterview) -> None:
+    topic = broker.topic(partitions=2)
+    one, other = broker.producer("one"), broker.producer("other")
+    for version in (11, 12):
+        for acks in (-1, 0):
+            data = to_partition(None, topic=topic.name).replace(
+                partition_data=[
+                    PartitionProduceData(index=index, records=records_of(it))
+                    for index, it in enumerate((one, other))
+                ]
+            )
+            asked = produced(data, acks=acks).replace(transactional_id=one.transactional_id)
+            if acks:
+                broker.ask(asked, version)
+
+
+@conversation
+def some_partitions_of_a_request_have_joined(broker: TransactionInterview) -> None:
+    topic = broker.topic(partitions=3)
+    for version in (9, 10, 11, 12):
+        producer = broker.producer(f"id{version}", version=5)
+        producer.add(topic, (1,))
+        good = records_of(producer)
+        plain = batch(now_ms=broker.now_ms)
+        data = to_partition(None, topic=topic.name).replace(
+            partition_data=[
+                PartitionProduceData(index=0, records=good),
+                PartitionProduceData(index=1, records=good),
+                PartitionProduceData(index=2, records=plain),
+                PartitionProduceData(index=7, records=good),
+            ]
+        )
+        asked = produced(data).replace(transactional_id=producer.transactional_id)
+        broker.ask(asked, version)
+        broker.ask(described(producer.transactional_id), 0)
+        producer.end(version=5)
+
+
+@conversation
+def a_batch_that_is_refused_does_not_begin_a_transaction_in_the_log(
+    broker: TransactionInterview,
+) -> None:
+    topic = broker.topic(configs={"max.message.bytes": "200"})
+    for version in (VERSION_1, VERSION_2):
+        producer = broker.producer(f"id{version}", version=5)
+        if version == VERSION_1:
+            producer.add(topic)
+        send(producer, topic, version=version, count=40, note="too large")
+        read(broker, topic)
+        send(producer, topic, version=version, sequence=40, note="the next")
+        send(producer, topic, version=version, note="the first")
+        send(producer, topic, version=version, sequence=5, note="with a gap")
+        producer.end(version=5 if version == VERSION_2 else 4)
+    read(broker, topic)
+
+
+@conversation
+def sequences_where_the_partition_knows_nothing(broker: TransactionInterview) -> None:
+    for version in (VERSION_1, VERSION_2):
+        topic = broker.topic(f"t{version}")
+        producer = broker.producer(f"id{version}", version=5)
+        if version == VERSION_1:
+            producer.add(topic)
+        send(producer, topic, version=version, sequence=7, note="in the middle")
+        send(producer, topic, version=version, sequence=0, note="at the start")
+        send(producer, topic, version=version, sequence=8, note="behind the middle")
+        producer.end(version=5 if version == VERSION_2 else 4)
+        read(broker, topic)
+
+
+@conversation
+def a_batch_in_order_after_one_that_was_refused(broker: TransactionInterview) -> None:
+    topic = broker.topic()
+    producer = broker.producer()
+    producer.add(topic)
+    producer.send(topic)
+    producer.end()
+    send(producer, topic, version=VERSION_1, note="late")
+    producer.add(topic)
+    with broker.known_difference("A batch in order after one that was refused"):
+        send(producer, topic, version=VERSION_1, sequence=1, note="the next")
+    producer.end()
+    producer.add(topic)
+    send(producer, topic, version=VERSION_1, sequence=5, note="with a gap")
+
+
+@conversation
+def records_outside_while_a_transaction_is_open(broker: TransactionInterview) -> None:
+    topic = broker.topic()
+    producer = broker.producer()
+    producer.add(topic)
+    send(producer, topic, version=VERSION_1, note="inside")
+    for name in (producer.transactional_id, None):
+        records = records_of(producer, sequence=1, is_transactional=False)
+        asked = produced(to_partition(records, topic=topic.name)).replace(transactional_id=name)
+        broker.ask(asked, 9, note="outside")
+    producer.end()
+    records = records_of(producer, sequence=1, is_transactional=False)
+    broker.ask(produced(to_partition(records, topic=topic.name)), 9, note="after the end")
+    read(broker, topic)
+
+
+@conversation
+def acks_of_transactional_batches(broker: TransactionInterview) -> None:
+    topic = broker.topic()
+    for acks in (1, -1, 5):
+        producer = broker.producer(f"id{acks}", version=5)
+        send(producer, topic, version=VERSION_2, acks=acks, note=f"acks {acks}")
+        send(producer, topic, version=VERSION_2, acks=acks, transactional_id=None, note="nameless")
+
+
+# --- what readers see
+
+
+@conversation
+def readers_of_committed_records_wait_for_the_end(broker: TransactionInterview) -> None:
+    topic = broker.topic()
+    one, other = broker.producer("one"), broker.producer("other")
+    for producer in (one, other):
+        producer.add(topic)
+    one.send(topic)
+    other.send(topic)
+    read(broker, topic, 0, 1, 2, 3)
+    look_up(broker, topic)
+    other.end(committed=True)
+    read(broker, topic, 0, 1, 2, 3, 4)
+    look_up(broker, topic)
+    one.end(committed=False)
+    read(broker, topic, 0, 1, 2, 3, 4, 5)
+    look_up(broker, topic)
+
+
+@conversation
+def readers_are_told_of_the_aborted_transactions_of_what_they_get(
+    broker: TransactionInterview,
+) -> None:
+    topic = broker.topic(configs={"index.interval.bytes": "1"})
+    producers = [broker.producer(f"id{number}") for number in range(4)]
+    for turn in range(3):
+        for producer in producers:
+            producer.add(topic)
+            producer.send(topic)
+        for number, producer in enumerate(producers):
+            producer.end(committed=(number + turn) % 3 == 0)
+    read(broker, topic, *range(0, 25, 2))
+    with broker.known_difference("Aborted transactions behind what is sent"):
+        read(broker, topic, 0, 3, 9, 20, bytes_max=1)
+        read(broker, topic, 0, 3, 9, 20, bytes_max=400)
+    for version in (4, 10, 12, 13, 18):
+        asked = fetched(
+            from_partition(0, topic=topic.name, topic_id=topic.id), isolation_level=COMMITTED
+        )
+        broker.ask(asked, version)
+
+
+@conversation
+def records_deleted_under_an_open_transaction(broker: TransactionInterview) -> None:
+    topic = broker.topic()
+    producer = broker.producer()
+    producer.add(topic)
+    producer.send(topic)
+    producer.send(topic)
+    producer.send(topic)
+    delete_before(broker, topic, 2)
+    read(broker, topic, 1, 2, 3)
+    look_up(broker, topic, (-1, -2))
+    producer.end(committed=False)
+    read(broker, topic, 1, 2, 3, 4)
+    look_up(broker, topic, (-1, -2))
+
+
+@conversation
+def markers_in_a_topic_of_the_brokers_time(broker: TransactionInterview) -> None:
+    topic = broker.topic(configs={"message.timestamp.type": "LogAppendTime"})
+    producer = broker.producer()
+    producer.add(topic)
+    producer.send(topic)
+    producer.end(committed=False)
+    read(broker, topic, 0, 1)
+
+
+# --- what operators see
+
+
+@conversation
+def producers_of_a_partition_are_described(broker: TransactionInterview) -> None:
+    topic = broker.topic(partitions=2)
+    one, other = broker.producer("one"), broker.producer("other", version=5)
+    describe = DescribeProducersRequest(
+        topics=[
+            TopicRequest(name=topic.name, partition_indexes=(0, 1, 7, -1)),
+            TopicRequest(name="nowhere", partition_indexes=(0,)),
+            TopicRequest(name="not a name!", partition_indexes=(0,)),
+            TopicRequest(name="", partition_indexes=()),
+        ]
+    )
+    broker.ask(describe, 0, note="nobody")
+    one.add(topic)
+    one.send(topic)
+    broker.ask(describe, 0, note="one")
+    other.send(topic, version=VERSION_2)
+    other.send(topic, version=VERSION_2)
+    broker.ask(describe.replace(topics=[describe.topics[0]]), 0, note="two")
+    one.end()
+    broker.ask(describe, 0, note="one has ended")
+    other.end(version=5, committed=False)
+    broker.ask(describe, 0, note="both have ended")
+    broker.ask(DescribeProducersRequest(topics=()), 0, note="nothing asked")

@@ -1,0 +1,215 @@
+"""What of a Docker engine's API a test container asks for; its containers are processes here."""
+
+import io
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+CONTAINER_ID = "c0ffee" + "0" * 58
+ENTRY_POINT = [sys.executable, "-P", "-m", "pykbroker.cli.container"]
+API = re.compile(r"^/v[\d.]+")
+
+
+class Process:
+    """A container: its files lie in a directory, its ports are relayed to."""
+
+    def __init__(self, asked: dict[str, Any], root: Path) -> None:
+        self.asked = asked
+        self.root = root
+        self.variables = dict(it.split("=", 1) for it in asked["Env"])
+        self.exposed = sorted(asked["ExposedPorts"])
+        self.relays: dict[str, Relay] = {}
+        self.running: subprocess.Popen[bytes] | None = None
+        self.log = root / "log"
+        self.log.touch()
+
+    def start(self) -> None:
+        """Ports inside are picked by the system, for there is no network of its own."""
+        variables = {**os.environ, **self.variables, "PYKBROKER_DATA": str(self.root / "data")}
+        variables["KAFKA_LISTENERS"] = re.sub(
+            r"0\.0\.0\.0:\d+", "127.0.0.1:0", self.variables["KAFKA_LISTENERS"]
+        )
+        given = self.variables["PYKBROKER_ADVERTISED_LISTENERS_FILE"]
+        variables["PYKBROKER_ADVERTISED_LISTENERS_FILE"] = f"{self.root}{given}"
+        self.relays = {it: Relay(self.root / "port") for it in self.exposed}
+        command = [*(self.asked.get("Cmd") or []), "--port-file", str(self.root / "port")]
+        with self.log.open("ab") as log:
+            self.running = subprocess.Popen(
+                [*ENTRY_POINT, *command], env=variables, stdout=log, stderr=log, cwd=self.root
+            )
+
+    def write(self, archive: bytes) -> None:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(self.root, filter="data")
+
+    def end(self) -> None:
+        if self.running is not None:
+            self.running.terminate()
+            self.running.wait(60)
+        for relay in self.relays.values():
+            relay.close()
+
+    @property
+    def status(self) -> str:
+        if self.running is None:
+            return "created"
+        return "running" if self.running.poll() is None else "exited"
+
+    def inspected(self) -> dict[str, Any]:
+        ports = {
+            it: [{"HostIp": "127.0.0.1", "HostPort": str(relay.port)}]
+            for it, relay in self.relays.items()
+        }
+        return {
+            "Id": CONTAINER_ID,
+            "Name": "/a",
+            "Image": "sha256:0",
+            "State": {"Status": self.status, "Running": self.status == "running"},
+            "Config": {"Tty": False, "Labels": self.asked["Labels"]},
+            "HostConfig": {"LogConfig": {"Type": "json-file"}},
+            "NetworkSettings": {"Ports": ports, "Networks": {}},
+        }
+
+
+class Relay:
+    """A port of the host, behind which is that of a container as soon as it has one."""
+
+    def __init__(self, port_file: Path) -> None:
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self._port_file = port_file
+        self.port = self._door.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._door.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._relay, args=(client,), daemon=True).start()
+
+    def _relay(self, client: socket.socket) -> None:
+        with client, suppress(OSError, ValueError):
+            inside = int(self._port_file.read_text())
+            with socket.create_connection(("127.0.0.1", inside)) as broker:
+                back = threading.Thread(target=pump, args=(broker, client), daemon=True)
+                back.start()
+                pump(client, broker)
+                back.join()
+
+    def close(self) -> None:
+        self._door.close()
+
+
+def pump(source: socket.socket, target: socket.socket) -> None:
+    """Until one of them ends, which ends the other."""
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    for end in (source, target):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+class Engine(ThreadingHTTPServer):
+    """Loopback alone; remembers what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(("127.0.0.1", 0), Conversation)
+        self.root = root
+        self.process: Process | None = None
+        self.asked: list[str] = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"tcp://127.0.0.1:{self.server_port}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+        if self.process is not None:
+            self.process.end()
+
+
+class Conversation(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Engine
+
+    def log_message(self, *_: object) -> None: ...
+
+    def _path(self) -> str:
+        path = API.sub("", self.path).partition("?")[0].replace(CONTAINER_ID, "ID")
+        self.server.asked.append(f"{self.command} {path}")
+        return path
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        found = b""
+        while size := int(self.rfile.readline(), 16):
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return found
+
+    def _answer(self, document: object = None, *, status: int = 200, data: bytes = b"") -> None:
+        data = data or (b"" if document is None else json.dumps(document).encode())
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        path, process = self._path(), self.server.process
+        if path == "/version":
+            self._answer({"ApiVersion": "1.45", "Version": "fake"})
+        elif path.startswith("/images/"):
+            self._answer({"Id": "sha256:0"})
+        elif process is not None and path == "/containers/ID/json":
+            self._answer(process.inspected())
+        elif process is not None and path == "/containers/ID/logs":
+            text = process.log.read_bytes()
+            self._answer(data=struct.pack(">BxxxI", 1, len(text)) + text)
+        else:
+            self._answer({"message": f"not known here: {path}"}, status=404)
+
+    def do_POST(self) -> None:
+        path, body = self._path(), self._body()
+        if path == "/containers/create":
+            self.server.process = Process(json.loads(body), self.server.root)
+            self._answer({"Id": CONTAINER_ID, "Warnings": []}, status=201)
+        elif path == "/containers/ID/start":
+            assert self.server.process is not None
+            self.server.process.start()
+            self._answer(status=204)
+        else:
+            self._answer({"message": f"not known here: {path}"}, status=404)
+
+    def do_PUT(self) -> None:
+        assert self._path() == "/containers/ID/archive"
+        assert self.server.process is not None
+        self.server.process.write(self._body())
+        self._answer()
+
+    def do_DELETE(self) -> None:
+        assert self._path() == "/containers/ID"
+        assert self.server.process is not None
+        self.server.process.end()
+        self._answer(status=204)

@@ -1,0 +1,98 @@
+"""The container for tests does what testcontainers' own does; the engine only plays along."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.containers.fake_engine import Engine
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    from testcontainers.core.config import ConnectionMode, testcontainers_config
+
+    monkeypatch.setattr(testcontainers_config, "ryuk_disabled", True)
+    # These tests may run in a container themselves, and the engine does not.
+    monkeypatch.setattr(
+        testcontainers_config, "connection_mode_override", ConnectionMode.docker_host
+    )
+    (tmp_path / "tmp").mkdir()
+    with Engine(tmp_path) as engine:
+        monkeypatch.setenv("DOCKER_HOST", engine.address)
+        yield engine
+
+
+def test_a_client_on_the_host_reaches_the_broker_in_the_container(engine: Engine) -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    from pykbroker.testing.containers import PyKBrokerContainer
+
+    with PyKBrokerContainer().with_kraft().with_topics("trucks:3") as kafka:
+        bootstrap = kafka.get_bootstrap_server()
+        producer = KafkaProducer(bootstrap_servers=bootstrap)
+        assert len(producer.partitions_for("trucks")) == 3
+        producer.send("trucks", b"80", partition=1).get(60)
+        producer.close()
+        consumer = KafkaConsumer(
+            "trucks",
+            bootstrap_servers=bootstrap,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        assert next(consumer).value == b"80"
+        consumer.close()
+    assert engine.process is not None
+    assert engine.process.status == "exited"
+    assert engine.asked[-1] == "DELETE /containers/ID"
+
+
+def test_what_the_container_is_told(engine: Engine) -> None:
+    from pykbroker.testing.containers import PyKBrokerContainer
+
+    asked = (
+        PyKBrokerContainer("own/image:1", port=9100, listener_name="OUTSIDE")
+        .with_cluster_id("MkU3OEVBNTcwNTJENDM2Qk")
+        .with_env("KAFKA_LOG_RETENTION_HOURS", "1")
+        .with_network_aliases("kafka")
+    )
+    with asked as kafka:
+        bootstrap = kafka.get_bootstrap_server()
+        process = engine.process
+        assert process is not None
+        assert process.asked["Image"] == "own/image:1"
+        assert process.exposed == ["9100/tcp"]
+        assert (
+            process.variables["KAFKA_LISTENERS"] == "OUTSIDE://0.0.0.0:9100,BROKER://0.0.0.0:9092"
+        )
+        assert process.variables["KAFKA_LOG_RETENTION_HOURS"] == "1"
+        advertised = Path(f"{process.root}{kafka.TC_START_SCRIPT}").read_text()
+        assert advertised == f"OUTSIDE://{bootstrap},BROKER://kafka:9092\n"
+        log = process.log.read_text()
+        assert "cluster=MkU3OEVBNTcwNTJENDM2Qk" in log
+        assert f"pykbroker ready bootstrap={bootstrap} " in log
+
+
+def test_a_container_that_ends_is_told_with_its_log(engine: Engine) -> None:
+    from pykbroker.testing.containers import ContainerNotReady, PyKBrokerContainer
+
+    asked = PyKBrokerContainer().with_env("KAFKA_LOG_RETENTION_HOURS", "soon")
+    with pytest.raises(ContainerNotReady, match=r"log\.retention\.hours"):
+        asked.start()
+    assert engine.asked[-1] == "DELETE /containers/ID"
+
+
+def test_it_has_the_surface_of_the_container_that_people_know() -> None:
+    from testcontainers.core.container import DockerContainer
+
+    from pykbroker.testing.containers import PyKBrokerContainer
+
+    assert issubclass(PyKBrokerContainer, DockerContainer)
+    for name in (
+        "with_kraft",
+        "with_cluster_id",
+        "get_bootstrap_server",
+        "tc_start",
+        "create_file",
+    ):
+        assert callable(getattr(PyKBrokerContainer, name))

@@ -1,0 +1,211 @@
+"""What a container's environment says, and what the broker is told then."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pykbroker.cli.container import (
+    NO_PROPERTIES,
+    main,
+    options_of,
+    own_address,
+    properties_of,
+    property_name,
+    refuse_secured,
+    without_controllers,
+)
+from pykbroker.cli.failure import CannotBegin
+
+ENTRY_POINT = [sys.executable, "-P", "-m", "pykbroker.cli.container"]
+AS_APACHE_DOES = {  # what people copy from the documentation of Kafka's own image
+    "KAFKA_NODE_ID": "7",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_LISTENERS": "PLAINTEXT_HOST://0.0.0.0:9092,PLAINTEXT://0.0.0.0:19092,CONTROLLER://:9093",
+    "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT_HOST://localhost:9092,PLAINTEXT://kafka:19092",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT"
+    ),
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "7@localhost:9093",
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_HEAP_OPTS": "-Xmx1g",
+    "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
+}
+
+
+def told(environment: dict[str, str], *arguments: str) -> dict[str, str]:
+    """The properties among the options of serve."""
+    options = options_of(environment, arguments)
+    return dict(after.split("=", 1) for before, after in pairwise(options) if before == "--set")
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("LOG_RETENTION_HOURS", "log.retention.hours"),
+        ("SOME__NAME", "some_name"),
+        ("SOME___NAME", "some-name"),
+        ("LISTENER_NAME_A__B_SSL_KEY", "listener.name.a_b.ssl.key"),
+    ],
+)
+def test_a_variable_names_a_property_as_in_other_images(variable: str, name: str) -> None:
+    assert property_name(variable) == name
+
+
+def test_without_a_word_there_are_two_ways_in() -> None:
+    assert told({}) == {
+        "listeners": "PLAINTEXT://0.0.0.0:9092,CONTAINER://0.0.0.0:19092",
+        "advertised.listeners": "PLAINTEXT://localhost:9092",
+    }
+
+
+def test_what_is_written_for_apache_kafka_works_here() -> None:
+    properties = told(AS_APACHE_DOES)
+    assert properties["listeners"] == "PLAINTEXT_HOST://0.0.0.0:9092,PLAINTEXT://0.0.0.0:19092"
+    assert properties["node.id"] == "7"
+    assert properties["offsets.topic.replication.factor"] == "1"
+    assert "heap.opts" not in properties
+
+
+def test_names_that_kafka_does_not_know_are_told_and_passed_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = told({"KAFKA_LOG_RETENTION_HOUR": "1", "KAFKA_PORT_9092_TCP": "tcp://10.0.0.1:9092"})
+    assert "log.retention.hour" not in found
+    assert capsys.readouterr().err == (
+        "container: unknown property log.retention.hour; did you mean log.retention.hours?; "
+        "it is passed over\n"
+    )
+
+
+def test_other_variables_say_nothing() -> None:
+    assert properties_of({"PATH": "/bin", "LOG_RETENTION_HOURS": "1"}) == {}
+    assert (
+        properties_of({f"KAFKA_{it.upper().replace('.', '_')}": "x" for it in NO_PROPERTIES}) == {}
+    )
+
+
+def test_an_older_name_of_a_property_is_the_property() -> None:
+    assert told({"KAFKA_BROKER_ID": "3"})["node.id"] == "3"
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"listeners": "SSL://:9092"},
+        {"listeners": "A://:9092", "listener.security.protocol.map": "A:SASL_SSL"},
+    ],
+)
+def test_a_listener_that_shall_be_encrypted_is_refused(properties: dict[str, str]) -> None:
+    with pytest.raises(CannotBegin, match="is not spoken here"):
+        refuse_secured(properties)
+
+
+def test_a_controllers_listener_is_not_opened() -> None:
+    assert without_controllers(
+        {"listeners": "A://:1, B://:2", "controller.listener.names": "b"}
+    ) == {
+        "listeners": "A://:1",
+        "controller.listener.names": "b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "data"),
+    [
+        ({}, (), "/var/lib/pykbroker"),
+        ({"PYKBROKER_DATA": "/elsewhere"}, (), "/elsewhere"),
+        ({"KAFKA_LOG_DIRS": "/elsewhere"}, (), None),
+        ({}, ("--ephemeral",), None),
+        ({}, ("--data", "/mine"), None),
+    ],
+)
+def test_where_the_data_is(
+    environment: dict[str, str], arguments: tuple[str, ...], data: str | None
+) -> None:
+    options = options_of(environment, arguments)
+    assert (options[options.index("--data") + 1] if "--data" in options else None) == data
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gone"),
+    [
+        (("--node-id", "3"), {"node.id"}),
+        (("--listen=127.0.0.1:1",), {"listeners", "advertised.listeners"}),
+        (("--advertise", "a:1"), {"advertised.listeners"}),
+    ],
+)
+def test_an_option_takes_the_place_of_a_variable(
+    arguments: tuple[str, ...], gone: set[str]
+) -> None:
+    assert set(told(AS_APACHE_DOES)) - set(told(AS_APACHE_DOES, *arguments)) == gone
+
+
+def test_a_file_of_properties_has_its_own_listeners() -> None:
+    assert told({}, "--config", "server.properties") == {}
+
+
+@pytest.mark.parametrize(
+    ("environment", "address"),
+    [
+        ({}, "127.0.0.1:9092"),
+        (AS_APACHE_DOES, "127.0.0.1:9092"),
+        ({"KAFKA_LISTENERS": "A://10.0.0.1:7,B://:8"}, "10.0.0.1:7"),
+        (
+            {"KAFKA_LISTENERS": "C://:1,A://:2", "KAFKA_CONTROLLER_LISTENER_NAMES": "C"},
+            "127.0.0.1:2",
+        ),
+    ],
+)
+def test_the_health_check_asks_where_the_broker_listens(
+    environment: dict[str, str], address: str
+) -> None:
+    assert own_address(environment) == address
+
+
+def test_any_other_command_runs_in_the_container(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as nobody:  # who has a port, and does not listen
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        assert main(["health", "--timeout", "1"], {"KAFKA_LISTENERS": f"A://{address}"}) == 1
+    assert capsys.readouterr().err == f"health: nobody listens at {address}\n"
+    assert main(["completion", "bash"], {}) == 0
+    assert main([], {"KAFKA_LISTENERS": "SSL://:9092"}) == 2
+
+
+def test_a_container_serves_tells_its_health_and_ends_on_a_signal(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYKBROKER_DATA": str(tmp_path / "data"),
+        "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0",
+        "CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk",
+    }
+    for _ in range(2):  # the second time with the data of the first
+        port_file = tmp_path / "port"
+        port_file.unlink(missing_ok=True)
+        with subprocess.Popen(
+            [*ENTRY_POINT, "--topic", "trucks:3", "--port-file", str(port_file)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as broker:
+            assert broker.stdout is not None
+            assert "cluster=MkU3OEVBNTcwNTJENDM2Qk" in broker.stdout.readline()
+            listening = f"PLAINTEXT://127.0.0.1:{port_file.read_text().strip()}"
+            health = subprocess.run(
+                [*ENTRY_POINT, "health"],
+                env={**environment, "KAFKA_LISTENERS": listening},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert health.stdout.endswith("3 partitions, all led\n"), health
+            broker.send_signal(signal.SIGTERM)
+            assert broker.wait(60) == 0

@@ -1,0 +1,215 @@
+"""Elections, moves and farewells, decided on clusters that were larger once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykbroker.controller.brokers import BrokerRegistration, unregister_broker
+from pykbroker.controller.changes import replay
+from pykbroker.controller.elections import Candidacy, Election, elect_leaders
+from pykbroker.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from pykbroker.controller.moves import Move, move_partitions
+from pykbroker.controller.topics import NewTopic
+from pykbroker_protocol.errors import ErrorCode
+
+HERE, GONE, STRANGER = 1, 2, 9
+NOBODY = -1
+PLACE = Candidacy("trucks", 0)
+
+
+def directory_of(broker_id: int) -> bytes:
+    return bytes(15) + bytes([100 + broker_id])
+
+
+def cluster(
+    replicas: tuple[int, ...],
+    *,
+    leader: int = HERE,
+    in_sync: tuple[int, ...] = (HERE,),
+    **more: Any,
+) -> ClusterImage:
+    """This node and one that is gone, and a partition of theirs."""
+    image = ClusterImage(cluster_id="c", controller_id=HERE)
+    for broker_id in (HERE, GONE):
+        image.brokers[broker_id] = BrokerImage(
+            id=broker_id,
+            epoch=7,
+            incarnation_id=bytes(16),
+            listeners={},
+            security_protocols={},
+            rack=None,
+            fenced=broker_id == GONE,
+            directories=(directory_of(broker_id),),
+            features={},
+        )
+    partition = PartitionImage(
+        index=0,
+        replicas=replicas,
+        in_sync=in_sync,
+        leader=leader,
+        leader_epoch=3,
+        partition_epoch=4,
+        directories=tuple(directory_of(it) for it in replicas),
+        **more,
+    )
+    topic = TopicImage(name="trucks", id=bytes(15) + b"t", partitions=[partition])
+    image.topics[topic.name] = image.topics_by_id[topic.id] = topic
+    return image
+
+
+def after_election(image: ClusterImage, election: Election) -> PartitionImage | ErrorCode:
+    decision = elect_leaders(image, [PLACE], election)
+    (refusal,) = decision.outcome
+    replay(image, decision.records)
+    return refusal.code if refusal else image.topics["trucks"].partitions[0]
+
+
+@pytest.mark.parametrize(
+    ("image", "election", "answer"),
+    [
+        (cluster((HERE, GONE)), Election.PREFERRED, ErrorCode.ELECTION_NOT_NEEDED),
+        (cluster((GONE, HERE)), Election.PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (
+            cluster((GONE, HERE), in_sync=(GONE, HERE)),
+            Election.PREFERRED,
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ),
+        (cluster((HERE,)), Election.UNCLEAN, ErrorCode.ELECTION_NOT_NEEDED),
+        (
+            cluster((GONE,), leader=NOBODY, in_sync=(GONE,)),
+            Election.UNCLEAN,
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ),
+    ],
+)
+def test_no_leader_is_elected(image: ClusterImage, election: Election, answer: ErrorCode) -> None:
+    assert after_election(image, election) == answer
+
+
+def test_the_preferred_replica_leads_again() -> None:
+    image = cluster((HERE, GONE), leader=GONE, in_sync=(GONE, HERE))
+    elected = after_election(image, Election.PREFERRED)
+    assert isinstance(elected, PartitionImage)
+    assert (elected.leader, elected.leader_epoch, elected.in_sync) == (HERE, 4, (GONE, HERE))
+
+
+def test_an_unclean_leader_is_the_only_one_in_sync() -> None:
+    image = cluster((GONE, HERE), leader=NOBODY, in_sync=(GONE,), last_known=(GONE,))
+    elected = after_election(image, Election.UNCLEAN)
+    assert isinstance(elected, PartitionImage)
+    assert (elected.leader, elected.leader_epoch, elected.in_sync) == (HERE, 4, (HERE,))
+    assert elected.last_known == ()
+
+
+def test_who_is_asked_for_twice_is_elected_once() -> None:
+    image = cluster((HERE, GONE), leader=GONE, in_sync=(GONE, HERE))
+    decision = elect_leaders(image, [PLACE, PLACE], Election.PREFERRED)
+    assert decision.outcome == [None, None]
+    assert len(decision.records) == 1
+
+
+def after_move(
+    image: ClusterImage, replicas: tuple[int, ...] | None, **more: Any
+) -> PartitionImage | ErrorCode:
+    move = Move(topic="trucks", index=0, replicas=replicas, **more)
+    decision = move_partitions(image, [move])
+    (refusal,) = decision.outcome
+    replay(image, decision.records)
+    return refusal.code if refusal else image.topics["trucks"].partitions[0]
+
+
+@pytest.mark.parametrize(
+    ("image", "wanted", "answer"),
+    [
+        (cluster((HERE,)), (), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (cluster((HERE,)), (HERE, HERE), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (cluster((HERE,)), (STRANGER,), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (cluster((HERE,)), (HERE, GONE), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (
+            cluster((GONE,), leader=NOBODY, in_sync=(GONE,)),
+            (HERE,),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ),
+        (cluster((HERE,)), None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+    ],
+)
+def test_a_partition_stays_where_it_is(
+    image: ClusterImage, wanted: tuple[int, ...] | None, answer: ErrorCode
+) -> None:
+    assert after_move(image, wanted) == answer
+
+
+def test_a_move_to_where_it_lies_changes_nothing() -> None:
+    image = cluster((HERE,))
+    (before,) = image.topics["trucks"].partitions
+    assert after_move(image, (HERE,)) is before
+
+
+def test_a_replica_that_is_gone_is_given_up() -> None:
+    moved = after_move(cluster((GONE, HERE)), (HERE,))
+    assert isinstance(moved, PartitionImage)
+    assert (moved.replicas, moved.in_sync, moved.leader) == ((HERE,), (HERE,), HERE)
+    assert moved.directories == (directory_of(HERE),)
+    assert moved.leader_epoch == 3, "the leader is the same"
+
+
+def test_a_number_of_replicas_that_shall_stay_stays() -> None:
+    image = cluster((HERE, GONE))
+    refused = after_move(image, (HERE,), may_change_count=False)
+    assert refused == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_move_under_way_is_given_up() -> None:
+    image = cluster((HERE, GONE), adding=(GONE,))
+    moved = after_move(image, None)
+    assert isinstance(moved, PartitionImage)
+    assert (moved.replicas, moved.adding, moved.removing) == ((HERE,), (), ())
+
+
+def test_a_move_is_not_given_up_where_the_records_are_on_the_new_replica_only() -> None:
+    image = cluster((GONE, HERE), adding=(HERE,), removing=(GONE,))
+    assert after_move(image, None) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "answer"),
+    [
+        (STRANGER, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (HERE, ErrorCode.INVALID_REQUEST),
+        (GONE, None),
+    ],
+)
+def test_only_a_broker_that_is_gone_is_forgotten(broker_id: int, answer: ErrorCode | None) -> None:
+    image = cluster((HERE,))
+    decision = unregister_broker(image, broker_id)
+    replay(image, decision.records)
+    assert (decision.outcome.code if decision.outcome else None) == answer
+    assert (broker_id in image.brokers) == (broker_id == HERE)
+
+
+async def test_what_was_given_up_is_not_there_after_a_restart(node: Any) -> None:
+    controller = await node.start()
+    await controller.register_broker(
+        BrokerRegistration(
+            broker_id=GONE,
+            incarnation_id=bytes(16),
+            listeners={},
+            rack=None,
+            directories=(directory_of(GONE),),
+        )
+    )
+    await controller.create_topics([NewTopic(name="trucks", assignments={0: (HERE, GONE)})])
+    (partition,) = controller.image.topics["trucks"].partitions
+    assert partition.replicas == (HERE, GONE)
+    assert await controller.move_partitions([Move(topic="trucks", index=0, replicas=(HERE,))]) == [
+        None
+    ]
+    assert await controller.unregister_broker(GONE) is None
+    await node.stop(controller)
+    again = await node.start()
+    (partition,) = again.image.topics["trucks"].partitions
+    assert (partition.replicas, partition.in_sync) == ((HERE,), (HERE,))
+    assert set(again.image.brokers) == {HERE}
+    await node.stop(again)

@@ -1,0 +1,68 @@
+"""Levels of features: within what is supported, as the request says, all of them or none."""
+
+from typing import Any
+
+import pytest
+
+from pykbroker.controller.features import (
+    FEATURES_OF_A_NEW_CLUSTER,
+    Direction,
+    FeatureUpdate,
+    update_features,
+)
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
+
+UP, DOWN, RISKY_DOWN = Direction.UPGRADE, Direction.SAFE_DOWNGRADE, Direction.UNSAFE_DOWNGRADE
+NAME = "transaction.version"
+
+
+def update(level: int, direction: Direction, name: str = NAME) -> FeatureUpdate:
+    return FeatureUpdate(name=name, level=level, direction=direction)
+
+
+@pytest.mark.parametrize(
+    ("current", "level", "direction", "is_taken"),
+    [
+        (2, 1, DOWN, True),
+        (2, 0, RISKY_DOWN, True),
+        (0, 2, UP, True),
+        (1, 1, UP, True),
+        (1, 1, DOWN, True),
+        (2, 1, UP, False),
+        (1, 2, DOWN, False),
+        (2, 3, UP, False),
+        (2, -1, DOWN, False),
+        (2, 1, Direction.UNKNOWN, False),
+    ],
+)
+def test_a_level_goes_where_it_was_asked_to(
+    current: int, level: int, direction: Direction, *, is_taken: bool
+) -> None:
+    records, refusal = update_features({NAME: current}, [update(level, direction)])
+    assert (refusal is None) is is_taken
+    changes = is_taken and level != current
+    assert list(records) == (
+        [FeatureLevelRecord(name=NAME, feature_level=level)] if changes else []
+    )
+
+
+@pytest.mark.parametrize("name", ["no.such.feature", "", "metadata.version"])
+def test_one_that_cannot_be_taken_keeps_all_as_they_are(name: str) -> None:
+    wanted = [update(1, DOWN), update(1, DOWN, name)]
+    records, refusal = update_features(FEATURES_OF_A_NEW_CLUSTER, wanted)
+    assert not records
+    assert refusal is not None
+    assert refusal.code is ErrorCode.INVALID_UPDATE_VERSION
+
+
+async def test_a_level_outlives_a_restart(node: Any) -> None:
+    controller = await node.start()
+    assert controller.image.features[NAME] == 2
+    assert await controller.update_features([update(1, DOWN)], validate_only=True) is None
+    assert controller.image.features[NAME] == 2
+    for level in (1, 0):
+        assert await controller.update_features([update(level, DOWN)]) is None
+        await node.stop(controller)
+        controller = await node.start()
+        assert controller.image.features.get(NAME, 0) == level

@@ -1,0 +1,226 @@
+"""At most once, at least once, exactly once: clients and broker crash, and what arrives is counted.
+
+Relays take records from one topic to another while somebody kills them, freezes and replaces them,
+and kills the broker. `PYKBROKER_CRASHES=500 pytest tests/delivery` does it as often as one wishes;
+`PYKBROKER_SEED` repeats the order of events, `PYKBROKER_DELIVERY_BROKER=apache` asks Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import KafkaException
+
+from compat.clients.relay_crew import RelayCrew
+from compat.clients.relaying import SESSION_TIMEOUT_MS, Guarantee, origin_of
+from pykbroker.testing.history import Anomaly, Deliveries, History, count_deliveries, expect_sound
+from tests.delivery.ends import (
+    PATIENCE_SECONDS,
+    WRITER_ID,
+    Ends,
+    Writer,
+    committed,
+    end_transactions,
+    read_all,
+)
+from tests.end_to_end.groups.writing import create_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.delivery.conftest import Node
+
+CRASHES = int(os.environ.get("PYKBROKER_CRASHES", "2"))
+IS_LONG = "PYKBROKER_CRASHES" in os.environ
+SEED = int(os.environ.get("PYKBROKER_SEED", str(time.time_ns() % 1_000_000)))
+SOURCE, SINK = "source", "sink"
+PARTITIONS = 4
+RELAYS = 2
+SLEEP_SECONDS = 2 * SESSION_TIMEOUT_MS / 1000
+KINDS = ["broker", "relay", "zombie", "sleeper", "both"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Scene:
+    """Relays between two topics of a broker, and the chance that strikes them."""
+
+    node: Node
+    directory: Path
+    library: str
+    guarantee: Guarantee
+    is_source_transactional: bool
+    chance: Random = field(default_factory=lambda: Random(SEED))
+    history: History = field(default_factory=History)
+
+    def play(self, show_on_failure: Callable[[str, Callable[[], str]], None]) -> Deliveries:
+        for topic in (SOURCE, SINK):
+            create_topic(self.node.bootstrap, topic, PARTITIONS)
+        with self.crew() as crew:
+            show_on_failure("relays", crew.story)
+            with self.writer():
+                self.until(crew, lambda: crew.count("committed") > 0, "the first is relayed")
+                for kind in itertools.islice(self.kinds(), CRASHES):
+                    self.crash(crew, kind)
+            self.end_transactions([WRITER_ID])
+            ends = self.read_all("source", SOURCE)
+            self.until(crew, lambda: self.have_come_to(ends, crew), "all is relayed")
+            crew.stop()
+            print(f"{crew.count('committed')} committed, {crew.count('aborted')} aborted")
+        self.end_transactions(crew.transactional_ids)
+        self.read_all("sink", SINK)
+        history = History.load(*crew.histories)
+        history.events += self.history.events
+        history.save(self.directory / "history.jsonl")
+        expect_sound(history, allowed=ALLOWED[self.guarantee])
+        return count_deliveries(history, source=SOURCE, sink=SINK, origin=origin_of)
+
+    def crew(self) -> RelayCrew:
+        return RelayCrew(
+            self.node.bootstrap,
+            self.directory / "relays",
+            library=self.library,
+            guarantee=self.guarantee,
+            source=SOURCE,
+            sink=SINK,
+            partitions=PARTITIONS,
+            relays=RELAYS,
+            chance=self.chance,
+        )
+
+    def writer(self) -> Writer:
+        return Writer(
+            self.node.bootstrap,
+            self.history,
+            SOURCE,
+            PARTITIONS,
+            chance=Random(self.chance.random()),
+            is_transactional=self.is_source_transactional,
+        )
+
+    def kinds(self) -> Iterator[str]:
+        """The worst come first; then each comes once before any comes again."""
+        yield "both"
+        yield self.chance.choice(["zombie", "sleeper"])
+        while True:
+            yield from self.chance.sample(KINDS, len(KINDS))
+
+    def crash(self, crew: RelayCrew, kind: str) -> None:
+        """Something bad, at some moment of some transaction."""
+        self.until(crew, crew.is_ready, "all relays have started")
+        before = crew.count("committed")
+        self.until(crew, lambda: crew.count("committed") > before, "relays go on")
+        crew.bury()
+        time.sleep(self.chance.uniform(0, 0.3))
+        match kind:
+            case "broker":
+                self.kill_the_broker()
+            case "relay":
+                crew.kill(self.chance.randrange(RELAYS))
+            case "zombie":
+                crew.freeze(self.chance.randrange(RELAYS))
+                self.until(crew, crew.is_ready, "all relays have started")
+                crew.thaw()
+            case "sleeper":
+                self.put_to_sleep(crew, self.chance.randrange(RELAYS))
+            case "both":
+                crew.kill(self.chance.randrange(RELAYS))
+                self.kill_the_broker()
+
+    def put_to_sleep(self, crew: RelayCrew, slot: int) -> None:
+        """Its group goes on without it; when it wakes up, only its generation tells that."""
+        crew.stop_the_clock_of(slot)
+        time.sleep(SLEEP_SECONDS)
+        crew.thaw()
+        crew.zombies.clear()
+
+    def kill_the_broker(self) -> None:
+        self.node.kill()
+        self.node.start()
+
+    def have_come_to(self, ends: Ends, crew: RelayCrew) -> bool:
+        try:
+            found = committed(self.node.bootstrap, crew.group, SOURCE, PARTITIONS)
+        except KafkaException:
+            return False
+        return all(found[partition] >= end for partition, end in ends.items())
+
+    def end_transactions(self, transactional_ids: list[str]) -> None:
+        if self.guarantee is Guarantee.EXACTLY_ONCE:
+            end_transactions(self.node.bootstrap, transactional_ids)
+
+    def read_all(self, name: str, topic: str) -> Ends:
+        client = self.history.client(f"reader of the {name}")
+        return read_all(self.node.bootstrap, client, topic, PARTITIONS)
+
+    def until(self, crew: RelayCrew, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            crew.tend()
+            assert time.monotonic() < deadline, f"not in time: {what}\n{crew.story()}"
+            time.sleep(0.05)
+
+
+ALLOWED: dict[Guarantee, set[Anomaly]] = {
+    Guarantee.AT_MOST_ONCE: set(),
+    Guarantee.AT_LEAST_ONCE: {Anomaly.DUPLICATE},
+    Guarantee.EXACTLY_ONCE: set(),
+}
+"""A producer that is not idempotent sends again what may be there already."""
+
+
+@pytest.fixture
+def play(
+    node: Node, tmp_path: Path, show_on_failure: Callable[[str, Callable[[], str]], None]
+) -> Callable[[str, Guarantee], Deliveries]:
+    show_on_failure("seed", lambda: f"PYKBROKER_SEED={SEED}")
+
+    def play(library: str, guarantee: Guarantee) -> Deliveries:
+        scene = Scene(
+            node=node,
+            directory=tmp_path,
+            library=library,
+            guarantee=guarantee,
+            is_source_transactional=guarantee is Guarantee.EXACTLY_ONCE,
+        )
+        return scene.play(show_on_failure)
+
+    return play
+
+
+JAVA = pytest.param("java", marks=pytest.mark.oracle)
+LIBRARIES = ["confluent", "kafka-python", "aiokafka", JAVA]
+"""Exactly once is each library's own affair; the other two are much the same with all."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", LIBRARIES if IS_LONG else ["confluent"])
+def test_at_most_once_nothing_comes_twice(
+    library: str, play: Callable[[str, Guarantee], Deliveries]
+) -> None:
+    found = play(library, Guarantee.AT_MOST_ONCE)
+    assert found.are_at_most_once, str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", LIBRARIES if IS_LONG else ["kafka-python"])
+def test_at_least_once_nothing_is_lost(
+    library: str, play: Callable[[str, Guarantee], Deliveries]
+) -> None:
+    found = play(library, Guarantee.AT_LEAST_ONCE)
+    assert found.are_at_least_once, str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_exactly_once_what_was_committed_comes_once_and_in_order(
+    library: str, play: Callable[[str, Guarantee], Deliveries]
+) -> None:
+    found = play(library, Guarantee.EXACTLY_ONCE)
+    assert found.are_exactly_once, str(found)

@@ -1,0 +1,96 @@
+"""The package runs where much of Linux is missing; what can be taken away here is taken away."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+POOR = [sys.executable, str(HERE / "less_of_a_system.py")]
+PATHS = os.pathsep.join(str(ROOT / it) for it in (".", "protocol", "storage"))
+ENVIRONMENT = {**os.environ, "PYTHONPATH": PATHS}
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(), reason="what is in use is read where Linux tells it"
+)
+
+
+def test_a_client_writes_and_reads_and_the_broker_lives_through_its_day() -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    with subprocess.Popen(
+        [*POOR, str(HERE / "a_day_of_a_broker.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as broker:
+        assert broker.stdin is not None
+        assert broker.stdout is not None
+        bootstrap = broker.stdout.readline().strip()
+        producer = KafkaProducer(bootstrap_servers=bootstrap)
+        for partition, value in enumerate((b"80", b"81")):
+            producer.send("trucks", value, partition=partition).get(60)
+        producer.close()
+        consumer = KafkaConsumer(
+            "trucks",
+            bootstrap_servers=bootstrap,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        assert {next(consumer).value for _ in range(2)} == {b"80", b"81"}
+        consumer.close()
+        broker.stdin.write("written\n")
+        broker.stdin.flush()
+        assert broker.stdout.readline() == "done\n"
+        assert broker.wait(60) == 0
+
+
+def test_the_command_serves_and_ends_on_a_signal(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    for _ in range(2):  # the second time with the data of the first
+        with subprocess.Popen(
+            [*POOR, "-m", "pykbroker", "serve", "--listen", "127.0.0.1:0", "--data", data],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        ) as broker:
+            assert broker.stdout is not None
+            assert broker.stdout.readline().startswith("pykbroker ready ")
+            broker.send_signal(signal.SIGTERM)
+            assert broker.wait(60) == 0
+
+
+def test_every_module_can_be_imported(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(IMPORT_ALL)
+    ran = subprocess.run(
+        [*POOR, str(program)],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.splitlines()[-1]) == {}
+
+
+IMPORT_ALL = """\
+import importlib, json, pkgutil
+failed = {}
+for package in ("pykbroker_protocol", "pykbroker_storage", "pykbroker"):
+    for it in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
+        if it.name.endswith("__main__") or "pipeline" in it.name:  # Spark's is another matter
+            continue
+        try:
+            importlib.import_module(it.name)
+        except ImportError as problem:
+            failed[it.name] = str(problem)
+print(json.dumps(failed))
+"""

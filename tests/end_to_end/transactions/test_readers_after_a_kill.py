@@ -1,0 +1,85 @@
+"""What a broker forgets in a kill it finds again in its log: what is stable, what was aborted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compat.apache.apache_kafka import SINGLE_NODE
+from tests.apis.transactions.interview import TransactionInterview
+from tests.apis.wire import Wire
+from tests.end_to_end.transactions.looking_on import aged_partition, offsets_of, read, told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from compat.broker_process import BrokerProcess
+    from tests.end_to_end.conftest import StartBroker
+
+SMALL_SEGMENTS = {"log.roll.ms": 10, "log.index.interval.bytes": 200} | SINGLE_NODE
+
+
+def killed(broker: BrokerProcess, _: Path) -> None:
+    broker.kill()
+
+
+def killed_and_robbed(broker: BrokerProcess, folder: Path) -> None:
+    broker.kill()
+    for path in [*folder.glob("*.txnindex"), *folder.glob("*.snapshot")]:
+        path.unlink()
+
+
+def stopped(broker: BrokerProcess, _: Path) -> None:
+    assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("ends", [killed, killed_and_robbed, stopped], ids=lambda it: it.__name__)
+def test_readers_of_committed_records_are_told_the_same_as_before(
+    start_broker: StartBroker, ends: Callable[[BrokerProcess, Path], None]
+) -> None:
+    broker = start_broker(settings=SMALL_SEGMENTS)
+    asking = TransactionInterview(broker.port, "aged", time.time_ns() // 1_000_000)
+    topic = asking.topic()
+    still_open = aged_partition(asking, topic)
+    before = told(broker.port, topic.name)
+    assert sum(map(len, before["aborted"])) > 50
+    folder = broker.data_dir / f"{topic.name}-0"
+    assert len([*folder.glob("*.log")]) > 5
+    ends(broker, folder)
+    broker.start()
+    assert told(broker.port, topic.name) == before
+    asking.reconnect()
+    still_open.broker.until(still_open.ending(committed=False), 4, lambda it: not it.error_code)
+    still_open.until_complete()
+    after = told(broker.port, topic.name)
+    assert after["latest"] > before["latest"]
+    assert (still_open.id, before["latest"]) in after["aborted"][before["latest"]]
+    asking.close()
+
+
+def test_a_reader_that_waits_gets_the_transaction_as_soon_as_it_ends(broker: BrokerProcess) -> None:
+    asking = TransactionInterview(broker.port, "waiting", time.time_ns() // 1_000_000)
+    topic = asking.topic()
+    producer = asking.producer()
+    producer.add(topic)
+    producer.send(topic)
+    found = []
+
+    def wait() -> None:
+        with Wire(broker.port) as wire:
+            found.append(read(wire, topic.name, 0, max_wait_ms=20_000))
+
+    reader = threading.Thread(target=wait)
+    reader.start()
+    producer.send(topic)
+    reader.join(0.2)
+    assert reader.is_alive()
+    producer.end()
+    reader.join(5)
+    assert not reader.is_alive()
+    assert offsets_of(found[0]) == [0, 1, 2]
+    asking.close()

@@ -1,0 +1,67 @@
+"""Whether a producer that wants its records on several replicas gets them there, or is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from pykbroker.partitions.partition import Leadership
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_storage.log import Written
+from tests.partitions.transacting import open_partition
+from tests.storage.batches import NOW, batch_bytes
+
+ALL, LEADER_ALONE, NOBODY = -1, 1, 0
+WRITTEN = Written(0, 0, -1, 0)
+NOT_ENOUGH = Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def leadership(replicas: tuple[int, ...], in_sync: tuple[int, ...]) -> Leadership:
+    return Leadership(
+        leader=1, leader_epoch=0, partition_epoch=0, replicas=replicas, in_sync=in_sync
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "replicas", "in_sync", "acks", "answer", "high_watermark"),
+    [
+        (1, (1,), (1,), ALL, WRITTEN, 1),
+        (2, (1,), (1,), ALL, NOT_ENOUGH, 0),
+        (2, (1,), (1,), LEADER_ALONE, WRITTEN, 1),
+        (2, (1,), (1,), NOBODY, WRITTEN, 1),
+        (3, (1,), (1,), LEADER_ALONE, WRITTEN, 1),
+        (2, (1, 2), (1,), ALL, NOT_ENOUGH, 0),
+        (2, (1, 2), (1,), LEADER_ALONE, WRITTEN, 0),
+        (3, (1, 2), (1, 2), ALL, NOT_ENOUGH, 0),
+    ],
+    ids=[
+        "one of one",
+        "two of one",
+        "two of one, the leader is enough",
+        "two of one, nobody is asked",
+        "three of one, the leader is enough",
+        "one of two has fallen behind",
+        "one of two has fallen behind, the leader is enough",
+        "three of two",
+    ],
+)
+def test_acks_all_is_refused_before_the_append_where_too_few_are_in_sync(
+    tmp_path: Path,
+    *,
+    asked: int,
+    replicas: tuple[int, ...],
+    in_sync: tuple[int, ...],
+    acks: int,
+    answer: Written | Refusal,
+    high_watermark: int,
+) -> None:
+    with open_partition(tmp_path / "t-0", min_insync_replicas=str(asked)) as partition:
+        partition.lead_or_follow(leadership(replicas, in_sync))
+        appended = partition.append(
+            memoryview(bytearray(batch_bytes([b"v"]))),
+            required_acks=acks,
+            produce_version=9,
+            now_ms=NOW,
+        )
+        assert appended == answer
+        assert partition.log.log_end_offset == (1 if answer is WRITTEN else 0)
+        assert partition.high_watermark == high_watermark

@@ -1,0 +1,164 @@
+"""Whether a batch may be the first of a transaction in its partition."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykbroker.partitions.joining import JoiningProducers
+from pykbroker.partitions.partition import Partition
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_storage.log import Written
+from tests.partitions.transacting import (
+    OTHER,
+    PRODUCER,
+    end,
+    join,
+    open_partition,
+    transactional_batch,
+    write,
+)
+from tests.storage.batches import NOW
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Iterator[Partition]:
+    with open_partition(tmp_path / "t-0") as partition:
+        yield partition
+
+
+def code(outcome: Written | Refusal) -> ErrorCode:
+    return outcome.code if isinstance(outcome, Refusal) else ErrorCode.NONE
+
+
+def first_batch(partition: Partition, base_sequence: int = 0, epoch: int = 0) -> ErrorCode:
+    outcome = write(partition, b"x", base_sequence=base_sequence, producer_epoch=epoch, joins=False)
+    return code(outcome)
+
+
+# --- who may begin
+
+
+def test_a_transaction_that_the_coordinator_was_not_asked_about_does_not_begin(
+    partition: Partition,
+) -> None:
+    assert first_batch(partition) is ErrorCode.INVALID_TXN_STATE
+    assert partition.log.log_end_offset == 0
+
+
+def test_while_the_question_is_under_way_nothing_begins(partition: Partition) -> None:
+    joining = partition.joining.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
+    assert first_batch(partition) is ErrorCode.INVALID_TXN_STATE
+    partition.joining.answered(PRODUCER, joining, has_joined=True)
+    assert first_batch(partition) is ErrorCode.NONE
+
+
+def test_an_answer_speaks_for_one_producer_in_one_epoch(partition: Partition) -> None:
+    join(partition, producer_epoch=3)
+    assert first_batch(partition, epoch=2) is ErrorCode.INVALID_TXN_STATE
+    assert first_batch(partition, epoch=4) is ErrorCode.INVALID_TXN_STATE
+    other = write(partition, b"x", producer_id=OTHER, producer_epoch=3, joins=False)
+    assert code(other) is ErrorCode.INVALID_TXN_STATE
+    assert first_batch(partition, epoch=3) is ErrorCode.NONE
+
+
+def test_once_begun_a_transaction_goes_on_without_a_question(partition: Partition) -> None:
+    join(partition)
+    assert [first_batch(partition, sequence) for sequence in range(3)] == [ErrorCode.NONE] * 3
+    assert len(partition.joining) == 0
+
+
+def test_the_next_transaction_needs_an_answer_of_its_own(partition: Partition) -> None:
+    join(partition)
+    first_batch(partition)
+    end(partition, committed=True)
+    assert first_batch(partition, 1) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_answer_is_worth_nothing_once_the_transaction_has_ended(partition: Partition) -> None:
+    joining = partition.joining.ask(PRODUCER, 0, 0, begins_at_zero=False, now_ms=NOW)
+    end(partition, committed=False)
+    partition.joining.answered(PRODUCER, joining, has_joined=True)
+    assert first_batch(partition) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_answer_to_an_older_epoch_does_not_speak_for_the_newer_one(partition: Partition) -> None:
+    older = partition.joining.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
+    partition.joining.ask(PRODUCER, 1, 0, begins_at_zero=True, now_ms=NOW)
+    partition.joining.answered(PRODUCER, older, has_joined=True)
+    assert first_batch(partition, epoch=1) is ErrorCode.INVALID_TXN_STATE
+    assert first_batch(partition, epoch=0) is ErrorCode.NONE
+
+
+def test_a_batch_sent_again_after_the_end_is_still_known(partition: Partition) -> None:
+    join(partition)
+    first_batch(partition)
+    end(partition, committed=True)
+    assert write(partition, b"x", joins=False) == Written(0, 0, NOW, 0)
+
+
+def test_batches_outside_of_transactions_ask_nobody(partition: Partition) -> None:
+    batch = transactional_batch(b"x", is_transactional=False)
+    assert code(partition.write_once(batch, NOW)) is ErrorCode.NONE
+
+
+# --- in which order
+
+
+@pytest.mark.parametrize("begins_at_zero", [False, True])
+def test_of_several_batches_under_way_the_first_comes_first(
+    partition: Partition, *, begins_at_zero: bool
+) -> None:
+    for sequence in (0, 1, 2):
+        joining = partition.joining.ask(
+            PRODUCER, 0, sequence, begins_at_zero=begins_at_zero, now_ms=NOW
+        )
+        partition.joining.answered(PRODUCER, joining, has_joined=True)
+    assert first_batch(partition, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert first_batch(partition, 0) is ErrorCode.NONE
+    assert first_batch(partition, 1) is ErrorCode.NONE
+
+
+def test_a_producer_of_version_2_begins_at_zero_where_it_is_not_known(partition: Partition) -> None:
+    joining = partition.joining.ask(PRODUCER, 0, 5, begins_at_zero=True, now_ms=NOW)
+    partition.joining.answered(PRODUCER, joining, has_joined=True)
+    assert first_batch(partition, 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_one_of_version_1_may_go_on_where_its_records_have_been_deleted(
+    partition: Partition,
+) -> None:
+    join(partition, base_sequence=5)
+    assert first_batch(partition, 5) is ErrorCode.NONE
+
+
+def test_one_that_is_known_goes_on_with_its_sequences(partition: Partition) -> None:
+    write(partition, b"x")
+    end(partition, committed=True)
+    join(partition, base_sequence=1)
+    assert first_batch(partition, 1) is ErrorCode.NONE
+
+
+# --- and then
+
+
+def test_whoever_is_refused_leaves_no_trace() -> None:
+    producers = JoiningProducers()
+    first, second = (
+        producers.ask(PRODUCER, 0, sequence, begins_at_zero=True, now_ms=NOW) for sequence in (0, 1)
+    )
+    producers.answered(PRODUCER, first, has_joined=False)
+    assert len(producers) == 1
+    other_epoch = producers.ask(PRODUCER, 7, 0, begins_at_zero=True, now_ms=NOW)
+    producers.answered(PRODUCER, second, has_joined=False)
+    assert len(producers) == 1
+    producers.answered(PRODUCER, other_epoch, has_joined=False)
+    assert len(producers) == 0
+
+
+def test_whoever_never_comes_back_is_forgotten() -> None:
+    producers = JoiningProducers()
+    producers.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
+    producers.ask(OTHER, 0, 0, begins_at_zero=True, now_ms=NOW + 10)
+    producers.expire(NOW + 100, 95)
+    assert len(producers) == 1

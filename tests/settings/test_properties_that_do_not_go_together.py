@@ -1,0 +1,69 @@
+"""Properties that are each good and are refused together, as a stock Apache Kafka 4.3.1 does."""
+
+import pytest
+
+from pykbroker.coordination.assignors import ASSIGNORS as KNOWN
+from pykbroker.settings import InvalidSetting, load_settings, refuse_broker_properties
+from pykbroker.settings.conflicts import ASSIGNORS
+from pykbroker.wiring import consumer_group_settings
+
+GROUPS = "group.consumer."
+HEARTBEAT, SESSION = f"{GROUPS}heartbeat.interval.ms", f"{GROUPS}session.timeout.ms"
+ASSIGNMENT = f"{GROUPS}assignment.interval.ms"
+
+REFUSED = [
+    ({"min.heartbeat.interval.ms": 20_000},
+     (f"{GROUPS}max.heartbeat.interval.ms must be greater than or equal to "
+     f"{GROUPS}min.heartbeat.interval.ms")),
+    ({"heartbeat.interval.ms": 1_000},
+     f"{HEARTBEAT} must be greater than or equal to {GROUPS}min.heartbeat.interval.ms"),
+    ({"heartbeat.interval.ms": 20_000},
+     f"{HEARTBEAT} must be less than or equal to {GROUPS}max.heartbeat.interval.ms"),
+    ({"min.session.timeout.ms": 70_000},
+     (f"{GROUPS}max.session.timeout.ms must be greater than or equal to "
+     f"{GROUPS}min.session.timeout.ms")),
+    ({"session.timeout.ms": 1_000},
+     f"{SESSION} must be greater than or equal to {GROUPS}min.session.timeout.ms"),
+    ({"session.timeout.ms": 70_000},
+     f"{SESSION} must be less than or equal to {GROUPS}max.session.timeout.ms"),
+    ({"min.session.timeout.ms": 5_000, "session.timeout.ms": 5_000},
+     f"{HEARTBEAT} must be less than {SESSION}"),
+    ({"min.assignment.interval.ms": 20_000},
+     (f"{GROUPS}max.assignment.interval.ms must be greater than or equal to "
+     f"{GROUPS}min.assignment.interval.ms")),
+    ({"assignment.interval.ms": 20_000},
+     f"{ASSIGNMENT} must be less than or equal to {GROUPS}max.assignment.interval.ms"),
+    ({"min.assignment.interval.ms": 2_000},
+     f"{ASSIGNMENT} must be greater than or equal to {GROUPS}min.assignment.interval.ms"),
+    ({"migration.policy": "sideways"},
+     (f"Invalid value sideways for configuration {GROUPS}migration.policy: String must be one of "
+     "(case insensitive): DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL")),
+    ({"assignors": ""},
+     (f"Configuration '{GROUPS}assignors' must not be empty. "
+     "Valid values include: any non-empty value")),
+    ({"assignors": "range,random"}, f"{GROUPS}assignors: random is none of uniform, range"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "sentence"), REFUSED)
+def test_a_broker_does_not_start_with_them(given: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InvalidSetting) as refusal:
+        load_settings({GROUPS + name: str(value) for name, value in given.items()})
+    assert str(refusal.value) == sentence
+
+
+def test_a_running_broker_stays_within_its_bounds() -> None:
+    settings = load_settings({f"{GROUPS}max.assignment.interval.ms": "3000"})
+    assert refuse_broker_properties(settings, {ASSIGNMENT: "3000"}, cluster_wide=True) is None
+    assert refuse_broker_properties(settings, {ASSIGNMENT: "3001"}, cluster_wide=True) is not None
+
+
+@pytest.mark.parametrize("policy", ["upgrade", "UpGrade", "UPGRADE"])
+def test_a_migration_policy_may_be_written_in_any_case(policy: str) -> None:
+    settings = consumer_group_settings(load_settings({f"{GROUPS}migration.policy": policy}))
+    assert settings.migration_policy.allows_upgrade
+    assert not settings.migration_policy.allows_downgrade
+
+
+def test_every_assignor_may_be_named() -> None:
+    assert set(ASSIGNORS) == set(KNOWN)

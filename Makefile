@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run install test check bench docs clean
+.PHONY: run demo install test check bench soak compat docs clean
 
 run: install
 	$(BIN)/pykbroker serve --listen 127.0.0.1:9092
+
+demo: install # a fleet of trucks: examples/fleet
+	$(BIN)/python -m examples.fleet
 
 install: $(VENV)/.installed
 
@@ -28,8 +31,17 @@ test: check
 bench: install
 	$(BIN)/python -m benchmarks
 
+# SEEDS may be a number or a stretch: make soak SEEDS=20000-25000
+soak: install
+	SIMULATION_SEEDS=$(or $(SEEDS),1000) $(BIN)/pytest tests/simulation -k "accidents or power_cuts" -n auto -q
+
+compat: install
+	$(BIN)/pykbroker-compat run --report build/compat
+
 docs: install
+	$(BIN)/python -m compat.command_line page
 	$(BIN)/python -m pykbroker.apis.document > docs/supported-apis.md
+	$(BIN)/python -m pykbroker.pipeline.declaration.document docs/pipelines.md
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

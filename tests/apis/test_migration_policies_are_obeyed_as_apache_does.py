@@ -11,7 +11,6 @@ from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
 from tests.apis.groups import migrating
 from tests.apis.groups.interview import CONVERSATIONS
-from tests.apis.test_answers_as_apache import assert_answered_alike
 from tests.apis.test_groups_answer_as_apache import assert_groups_answered_alike
 
 if TYPE_CHECKING:

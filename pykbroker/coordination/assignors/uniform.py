@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.assignors.question import Place
+from pykbroker.coordination.assignors.question import NOTHING, Place
 from pykbroker.coordination.assignors.uniform_mixed import assign_to_mixed_subscribers
 
 if TYPE_CHECKING:
@@ -35,19 +35,43 @@ def assign_to_equal_subscribers(
 ) -> Mapping[str, Assignment]:
     """Members whose share stays as it is get the very value that they own.
 
-    A group of many members computes this at each join, and few shares change: the work for each
-    of the others is a few operations on whole sets.
+    A group of many members computes this whenever one leaves, and few shares change: the work for
+    each of the others is a few operations on whole sets.
     """
     free = {topic_id: set(range(topic.partition_count)) for topic_id, topic in topics.items()}
     held = {it.member_id: claim(it.owned, free) for it in subscribers}
-    rooms = Rooms(subscribers, held, free_count=sum(map(len, free.values())))
+    counts = {member_id: sum(map(len, share.values())) for member_id, share in held.items()}
+    rooms = Rooms(counts, free_count=sum(map(len, free.values())))
+    return held | even_out(rooms, held, free, Neighbourhood(subscribers, topics))
+
+
+def share_with_newcomers(
+    counts: dict[str, int], owned: Mapping[str, Assignment]
+) -> Mapping[str, Assignment]:
+    """The shares that change, where equal subscribers own all partitions, each by one of them.
+
+    Gives what `assign_uniform` would; whom nothing is taken from, and nothing given, is not even
+    looked at. A newcomer owns nothing and counts 0. Counts come in the order of lasting names.
+    """
+    return even_out(Rooms(counts, free_count=0), owned, {})
+
+
+def even_out(
+    rooms: Rooms,
+    held: Mapping[str, Assignment],
+    free: dict[bytes, set[int]],
+    neighbourhood: Neighbourhood | None = None,
+) -> dict[str, Assignment]:
+    """Take from those who have too much, and share out what is free: the shares that change."""
+    changed: dict[str, Assignment] = {}
     for member_id, count in rooms.cuts():
-        held[member_id] = let_go(held[member_id], count, free)
-    left = rooms.take_near(in_order(free), topics)
-    rooms.take(left)
+        changed[member_id] = let_go(held[member_id], count, free)
+    left = in_order(free)
+    rooms.take(left if neighbourhood is None else rooms.take_near(left, neighbourhood))
     for member_id, places in rooms.given.items():
-        held[member_id] = together(held[member_id], places)
-    return held
+        had = changed.get(member_id) or held.get(member_id, NOTHING)
+        changed[member_id] = together(had, places)
+    return changed
 
 
 def claim(owned: Assignment, free: dict[bytes, set[int]]) -> Assignment:
@@ -74,7 +98,7 @@ def let_go(held: Assignment, count: int, free: dict[bytes, set[int]]) -> Assignm
     surplus: dict[bytes, set[int]] = {}
     for _, topic_id, partition in ranked[count:]:
         surplus.setdefault(topic_id, set()).add(partition)
-        free[topic_id].add(partition)
+        free.setdefault(topic_id, set()).add(partition)
     kept = {topic_id: held[topic_id] - surplus.get(topic_id, set()) for topic_id in held}
     return {topic_id: partitions for topic_id, partitions in kept.items() if partitions}
 
@@ -93,22 +117,36 @@ def together(held: Assignment, given: Iterable[Place]) -> Assignment:
     return {topic_id: frozenset(numbers[topic_id]) for topic_id in sorted(numbers)}
 
 
+class Neighbourhood:
+    """Who lives where, as far as that matters to partitions."""
+
+    def __init__(
+        self, subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
+    ) -> None:
+        self._topics = topics
+        self._members_by_rack: dict[str, list[str]] = {}
+        if any(topic.racks for topic in topics.values()):
+            for it in subscribers:
+                if it.rack_id is not None:
+                    self._members_by_rack.setdefault(it.rack_id, []).append(it.member_id)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._members_by_rack
+
+    def near(self, place: Place) -> Iterator[str]:
+        racks = self._topics[place.topic_id].racks
+        for rack in racks[place.partition] if racks else ():
+            yield from self._members_by_rack.get(rack, ())
+
+
 class Rooms:
     """How many partitions each member has, and how many it may still be given."""
 
-    def __init__(
-        self,
-        subscribers: Sequence[Subscriber],
-        held: Mapping[str, Assignment],
-        *,
-        free_count: int,
-    ) -> None:
-        self.subscribers = subscribers
-        self.counts = {
-            member_id: sum(map(len, assignment.values())) for member_id, assignment in held.items()
-        }
-        total = free_count + sum(self.counts.values())
-        self.share, self.rest = divmod(total, max(len(held), 1))
+    def __init__(self, counts: dict[str, int], *, free_count: int) -> None:
+        self.counts = counts
+        total = free_count + sum(counts.values())
+        self.share, self.rest = divmod(total, max(len(counts), 1))
         """The rest are shares that are larger by one, and are still to be had."""
         self.given: dict[str, list[Place]] = {}
 
@@ -125,19 +163,13 @@ class Rooms:
                 self.counts[member_id] = due
                 yield member_id, due
 
-    def take_near(self, free: list[Place], topics: Mapping[bytes, TopicToAssign]) -> list[Place]:
+    def take_near(self, free: list[Place], neighbourhood: Neighbourhood) -> list[Place]:
         """Hand places to members in one of their racks; gives back those that found none."""
-        members_by_rack: dict[str, list[str]] = {}
-        for it in self.subscribers:
-            if it.rack_id is not None:
-                members_by_rack.setdefault(it.rack_id, []).append(it.member_id)
-        if not members_by_rack or not any(topic.racks for topic in topics.values()):
+        if neighbourhood.is_empty:
             return free
         left = []
         for place in free:
-            racks = topics[place.topic_id].racks
-            near = racks[place.partition] if racks else ()
-            takers = [it for rack in near for it in members_by_rack.get(rack, ()) if self.room(it)]
+            takers = [it for it in neighbourhood.near(place) if self.room(it)]
             if takers:
                 self.give(min(takers, key=lambda it: (self.counts[it], it)), place)
             else:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.assignors import ASSIGNORS
 from pykbroker.coordination.assignors.question import NOTHING, Subscriber
+from pykbroker.coordination.assignors.uniform import assign_uniform, share_with_newcomers
 from pykbroker.coordination.groups import consumer_records as records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.question import Assignment, TopicToAssign
     from pykbroker.coordination.groups.consumer_decision import Decision
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
@@ -27,11 +29,12 @@ def assign_if_due(decision: Decision) -> None:
         return
     if 0 <= age_ms < decision.settings.assignment_interval_ms:
         return
-    targets = compute(state, decision.topics, decision.settings)
     before = state.targets
+    after = compute(state, decision.topics, decision.settings)
     changed = [
-        records.target(state.group_id, member_id, targets[member_id])
-        for member_id in sorted(it for it in targets if targets[it] != before.get(it, NOTHING))
+        records.target(state.group_id, member_id, target)
+        for member_id, target in sorted(after.items(), key=itemgetter(0))
+        if target is not (known := before.get(member_id, NOTHING)) and target != known
     ]
     epoch = records.assignment_epoch(state.group_id, state.epoch, decision.now_ms)
     decision.write(*changed, epoch)
@@ -44,25 +47,50 @@ def assign_if_due(decision: Decision) -> None:
 def compute(
     state: ConsumerGroupState, topics: TopicsView, settings: ConsumerGroupSettings
 ) -> Mapping[str, Assignment]:
+    """The new targets; shares that stay as they are may be left out."""
     known = existing_topics(state.topic_names(), topics)
-    members, targets = state.members.values(), state.targets
-    all_names = [state.topic_names_of(it) for it in members]
-    topic_ids = {
-        names: frozenset(known[it].topic_id for it in names if it in known)
-        for names in set(all_names)
-    }
-    subscribers = [
-        Subscriber(
+    to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
+    assign = ASSIGNORS[chosen_assignor(state, settings)]
+    if assign is assign_uniform and only_lacks_newcomers(state, to_assign):
+        return share_with_newcomers(meant_for_each(state), state.targets)
+    return assign(list(subscribers(state, known)), to_assign)
+
+
+def only_lacks_newcomers(
+    state: ConsumerGroupState, to_assign: Mapping[bytes, TopicToAssign]
+) -> bool:
+    """Members who all wish for the same own all there is, and nobody has left."""
+    wishes = state.tallies.wishes
+    if len(wishes) != 1 or not state.targets.keys() <= state.members.keys():
+        return False
+    [wish] = wishes
+    if wish.rack_id is not None and any(topic.racks for topic in to_assign.values()):
+        return False
+    everything = {it: topic.partition_count for it, topic in to_assign.items()}
+    return state.tallies.meant_by_topic == everything
+
+
+def meant_for_each(state: ConsumerGroupState) -> dict[str, int]:
+    meant_for = state.tallies.meant_for
+    if state.instances:
+        members = sorted(state.members.values(), key=lambda it: it.instance_id or it.member_id)
+        return {it.member_id: meant_for.get(it.member_id, 0) for it in members}
+    return {member_id: meant_for.get(member_id, 0) for member_id in sorted(state.members)}
+
+
+def subscribers(state: ConsumerGroupState, known: Mapping[str, TopicView]) -> Iterator[Subscriber]:
+    topic_ids: dict[frozenset[str], frozenset[bytes]] = {}
+    for it in state.members.values():
+        names = state.topic_names_of(it)
+        if names not in topic_ids:
+            topic_ids[names] = frozenset(known[name].topic_id for name in names if name in known)
+        yield Subscriber(
             it.member_id,
             topic_ids[names],
-            targets.get(it.member_id, NOTHING),
+            state.target_of(it.member_id),
             it.instance_id,
             it.rack_id,
         )
-        for it, names in zip(members, all_names, strict=True)
-    ]
-    assign = ASSIGNORS[chosen_assignor(state, settings)]
-    return assign(subscribers, {topic.topic_id: topic.to_assign() for topic in known.values()})
 
 
 def existing_topics(names: frozenset[str], topics: TopicsView) -> dict[str, TopicView]:
@@ -71,5 +99,7 @@ def existing_topics(names: frozenset[str], topics: TopicsView) -> dict[str, Topi
 
 def chosen_assignor(state: ConsumerGroupState, settings: ConsumerGroupSettings) -> str:
     """The one that most members ask for; the operator's first choice where none does."""
-    votes = Counter(member.server_assignor for member in state.members.values())
+    votes: Counter[str | None] = Counter()
+    for wish, members in state.tallies.wishes.items():
+        votes[wish.server_assignor] += members
     return max(settings.assignors, key=lambda name: votes[name])

@@ -13,6 +13,7 @@ from pykbroker.coordination.groups.consumer_member import (
     ConsumerMember,
     MemberState,
 )
+from pykbroker.coordination.groups.consumer_tallies import Tallies
 from pykbroker.coordination.groups.consumer_topics import NO_TOPICS
 from pykbroker_protocol.internal_topics import consumer_groups as log
 from pykbroker_protocol.late_dataclass import dataclass
@@ -47,7 +48,7 @@ class MatchedTopics:
 
 
 class ConsumerGroupState:
-    """Epochs, members, targets; and, derived from these, who holds each partition."""
+    """Epochs, members, targets; and, derived from these, tallies and who holds each partition."""
 
     __slots__ = (
         "_topic_names",
@@ -60,6 +61,7 @@ class ConsumerGroupState:
         "members",
         "metadata_hash",
         "regexes",
+        "tallies",
         "targets",
     )
 
@@ -76,6 +78,7 @@ class ConsumerGroupState:
         """Member ids by group instance id."""
         self.holders: dict[bytes, dict[int, str]] = {}
         """Whoever was told to read a partition and has not said yet that it stopped."""
+        self.tallies = Tallies()
         self._topic_names: frozenset[str] | None = None
 
     def copy(self) -> ConsumerGroupState:
@@ -85,7 +88,7 @@ class ConsumerGroupState:
         twin.assignment_epoch, twin.assigned_at_ms = self.assignment_epoch, self.assigned_at_ms
         twin.members, twin.targets = dict(self.members), dict(self.targets)
         twin.regexes, twin.instances = dict(self.regexes), dict(self.instances)
-        twin._topic_names = self._topic_names
+        twin._topic_names, twin.tallies = self._topic_names, self.tallies.copy()
         twin.holders = {topic_id: dict(held) for topic_id, held in self.holders.items()}
         return twin
 
@@ -120,12 +123,12 @@ class ConsumerGroupState:
 
     def _gather_topic_names(self) -> frozenset[str]:
         by_name: frozenset[str] = frozenset().union(
-            *{member.topic_names for member in self.members.values()}
+            *(wish.topic_names for wish in self.tallies.wishes)
         )
         return by_name.union(*(self.regexes[it].names for it in self.regexes if self.is_used(it)))
 
     def is_used(self, regex: str) -> bool:
-        return any(member.topic_regex == regex for member in self.members.values())
+        return any(wish.topic_regex == regex for wish in self.tallies.wishes)
 
     # Replay
 
@@ -153,8 +156,8 @@ class ConsumerGroupState:
         self, member_id: str, value: log.ConsumerGroupMemberMetadataValue
     ) -> None:
         self._topic_names = None
-        known = self.members.get(member_id) or ConsumerMember(member_id=member_id)
-        self.members[member_id] = known._replace(
+        before = self.members.get(member_id)
+        self.members[member_id] = (before or ConsumerMember(member_id))._replace(
             instance_id=value.instance_id,
             rack_id=value.rack_id,
             client_id=value.client_id,
@@ -165,6 +168,7 @@ class ConsumerGroupState:
             server_assignor=value.server_assignor,
             classic=value.classic_member_metadata,
         )
+        self.tallies.member_changed(before, self.members[member_id])
         if value.instance_id is not None:
             self.instances[value.instance_id] = member_id
 
@@ -173,6 +177,7 @@ class ConsumerGroupState:
         member = self.members.pop(member_id, None)
         if member is None:
             return
+        self.tallies.member_changed(member, None)
         self.let_go(member)
         if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
             del self.instances[member.instance_id]
@@ -185,12 +190,14 @@ class ConsumerGroupState:
             self.assignment_epoch, self.assigned_at_ms = FIRST_EPOCH, 0
 
     def replay_target(self, member_id: str, value: Message | None) -> None:
+        before, after = self.targets.get(member_id), None
         if isinstance(value, log.ConsumerGroupTargetAssignmentMemberValue):
-            self.targets[member_id] = {
+            after = self.targets[member_id] = {
                 topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions
             }
         else:
             self.targets.pop(member_id, None)
+        self.tallies.target_changed(member_id, before, after)
 
     def replay_progress(self, member_id: str, value: Message | None) -> None:
         member = self.members.get(member_id)
@@ -221,7 +228,9 @@ class ConsumerGroupState:
     def advance(self, member: ConsumerMember) -> None:
         """Let a member hold what it is now said to hold, and nothing else."""
         before = self.members.get(member.member_id)
-        if before is not None:
+        if before is None:
+            self.tallies.member_changed(None, member)
+        else:
             self.let_go(before)
         self.members[member.member_id] = member
         for topic_id, partition in held_by(member):

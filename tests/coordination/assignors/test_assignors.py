@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.coordination.assignors import ASSIGNORS
-from pykbroker.coordination.assignors.question import Subscriber, TopicToAssign
+from pykbroker.coordination.assignors.question import NOTHING, Subscriber, TopicToAssign
 from pykbroker.coordination.assignors.range import assign_range
-from pykbroker.coordination.assignors.uniform import assign_uniform
+from pykbroker.coordination.assignors.uniform import assign_uniform, share_with_newcomers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,6 +137,31 @@ def test_uniform_moves_to_a_newcomer_its_share_and_nothing_else(
     newcomer = Subscriber(member_id="newcomer", topic_ids=group[0].topic_ids)
     after = assign_uniform([*owned_after(group, before), newcomer], topics)
     assert moved(before, after) == sum(map(len, after["newcomer"].values()))
+
+
+@given(
+    owner_of=st.lists(st.integers(0, 4), min_size=1, max_size=30),
+    cut=st.integers(0, 30),
+    newcomers=st.sets(st.integers(0, 9), min_size=1),
+)
+def test_newcomers_get_the_same_where_nobody_else_is_looked_at(
+    owner_of: list[int], cut: int, newcomers: set[int]
+) -> None:
+    """Two topics of any sizes, all of whose partitions are owned by members who are alike."""
+    sizes = {TOPIC_IDS[0]: min(cut, len(owner_of)), TOPIC_IDS[1]: max(len(owner_of) - cut, 0)}
+    sizes = {topic_id: size for topic_id, size in sizes.items() if size}
+    places = [(topic_id, number) for topic_id, size in sizes.items() for number in range(size)]
+    owned: dict[str, dict[bytes, frozenset[int]]] = {f"member-{it}": {} for it in owner_of}
+    for owner, (topic_id, partition) in zip(owner_of, places, strict=True):
+        share = owned[f"member-{owner}"]
+        share[topic_id] = share.get(topic_id, frozenset()) | {partition}
+    names = sorted({*owned, *(f"member-{it}-new" for it in newcomers)})
+    group = [Subscriber(it, frozenset(sizes), owned.get(it, {})) for it in names]
+    topics = {it: TopicToAssign(partition_count=size) for it, size in sizes.items()}
+    counts = {it: sum(map(len, owned.get(it, {}).values())) for it in names}
+    empty = dict.fromkeys(names, NOTHING)
+    changed = share_with_newcomers(counts, owned)
+    assert empty | owned | changed == assign_uniform(group, topics)
 
 
 @given(group=groups(alike=True), topics=topics_of_any_size)

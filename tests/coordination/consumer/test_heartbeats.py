@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.consumer_group_heartbeat import (
@@ -206,3 +207,15 @@ def test_many_joins_in_one_moment_cost_one_assignment() -> None:
     world.pass_time(1_000)
     world.heartbeat(heartbeat("member-0", member_epoch=2))
     assert world.state.assignment_epoch == 51
+
+
+def test_a_share_that_is_meant_for_nobody_known_goes_to_a_newcomer() -> None:
+    """As a log might tell it that another program has written."""
+    world = world_with_orders()
+    world.heartbeat(heartbeat(**JOIN))
+    [topic] = world.topics.by_name.values()
+    world.append(records.target(GROUP, "anna", {topic.topic_id: frozenset({0, 1})}))
+    world.append(records.target(GROUP, "nobody", {topic.topic_id: frozenset({2, 3})}))
+    world.now_ms += world.settings.assignment_interval_ms
+    world.heartbeat(heartbeat("berta", **JOIN))
+    assert world.state.target_of("berta") == {topic.topic_id: frozenset({2, 3})}

@@ -9,6 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pykbroker.coordination.assignors import ASSIGNORS
+from pykbroker.coordination.groups.consumer_assignment import (
+    chosen_assignor,
+    compute,
+    existing_topics,
+    subscribers,
+)
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker.coordination.groups.consumer_topics import TopicView
 from pykbroker.coordination.groups.registry import Groups
@@ -218,6 +225,19 @@ class World:
             assert (again is None) == (group is None)
             if group is not None and again is not None:
                 assert facts(again.state) == facts(group.state)
+        if group is not None:
+            self.check_short_cuts(group.state)
+
+    def check_short_cuts(self, state: ConsumerGroupState) -> None:
+        """Where an assignment looks at newcomers only, it is the one that looks at everybody."""
+        settings = self.settings.of(GROUP)
+        known = existing_topics(state.topic_names(), self.topics)
+        to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
+        assign = ASSIGNORS[chosen_assignor(state, settings)]
+        whole = assign(list(subscribers(state, known)), to_assign)
+        computed = compute(state, self.topics, settings)
+        before = {member_id: state.target_of(member_id) for member_id in state.members}
+        assert before | computed == whole
 
 
 def compacted(log: list[Write]) -> list[Write]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from pykbroker.broker import CannotStart
 from pykbroker.settings import InvalidSetting
-from pykbroker.testing import looking, resetting, seeding
+from pykbroker.testing import looking, resetting
 from pykbroker.testing.copying import copy_data, make_directory_beside, replace_content
 from pykbroker.testing.extras import missing_extra
 from pykbroker.testing.faults import Faults
@@ -21,18 +21,19 @@ from pykbroker.testing.timeline import Timeline, offsets_at_the_end
 from pykbroker.testing.troubled_disk import TroubledDisk
 from pykbroker.testing.wanted import Topics, wanted_settings, wanted_topics
 from pykbroker.testing.watched_broker import WatchedBroker
+from pykbroker.testing.without_client import WithoutClient
 from pykbroker_protocol.errors import Refusal
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     import pyarrow as pa
 
     from pykbroker.controller.topics import NewTopic
     from pykbroker.settings import Settings
     from pykbroker.testing.replaying.player import Replay
-    from pykbroker.testing.rows import Key, Record, Row, Value
+    from pykbroker.testing.rows import Record
     from pykbroker.testing.wanted import Config
 
 Found = TypeVar("Found")
@@ -50,7 +51,7 @@ class TopicRefused(Exception):
     """The broker does not make such a topic."""
 
 
-class AsyncBroker:
+class AsyncBroker(WithoutClient):
     """A whole Kafka broker: topics and properties in, an address for clients out.
 
     Without `data` it works in a directory of its own, which goes when it stops.
@@ -285,25 +286,6 @@ class AsyncBroker:
                 reason = outcome.message or outcome.code.sentence
                 raise TopicRefused(f"topic {topic.name}: {reason}")
 
-    def produce(
-        self,
-        topic: str,
-        rows: Iterable[Value | Row],
-        *,
-        key: Key | None = None,
-        partition: int | None = None,
-    ) -> int:
-        """Writes rows as a producer would have; returns how many there were."""
-        return seeding.produce(self._running, topic, rows, key=key, partition=partition)
-
-    def records(
-        self, topic: str, *, partition: int | None = None, committed_only: bool = True
-    ) -> list[Record]:
-        """All a topic holds, partition by partition, as a consumer would get it."""
-        return looking.records(
-            self._running, topic, partition=partition, committed_only=committed_only
-        )
-
     def arrow(
         self, topic: str, *, partition: int | None = None, committed_only: bool = True
     ) -> pa.Table:
@@ -322,10 +304,6 @@ class AsyncBroker:
         return await looking.wait_for(
             self._running, topic, count=count, timeout_seconds=timeout_seconds
         )
-
-    def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
-        """What a group has committed, by topic and partition."""
-        return looking.offsets(self._running, group_id)
 
     # --- what it saw
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
 TURNS_TO_SETTLE = 10
 """Of the event loop: a deadline leads to a record, its commit, and to whoever waited for it."""
+
+
+class Span(TypedDict, total=False):
+    """So much time, added up."""
+
+    days: float
+    hours: float
+    minutes: float
+    seconds: float
+    milliseconds: float
 
 
 class MovableClock:
@@ -79,22 +89,12 @@ class MovableClock:
     def stands(self) -> bool:
         return self._standing is not None
 
-    async def advance(
-        self,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        milliseconds: float = 0,
-    ) -> None:
+    async def advance(self, **span: Unpack[Span]) -> None:
         """Moves the clock ahead, and returns when everything that was due has been done."""
-        span = timedelta(
-            days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-        )
-        if span < timedelta(0):
+        ahead_seconds = timedelta(**span).total_seconds()
+        if ahead_seconds < 0:
             raise ValueError("a broker's clock is moved ahead, never back")
-        await self._move_to(self.monotonic() + span.total_seconds())
+        await self._move_to(self.monotonic() + ahead_seconds)
 
     async def _move_to(self, target: float) -> None:
         while (deadline := self._first(until=target, rounds=False)) is not None:
@@ -136,24 +136,13 @@ class MovableClock:
             self._ahead_seconds -= stood_seconds
             self._arm_all()
 
-    def skew(
-        self,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        milliseconds: float = 0,
-    ) -> None:
+    def skew(self, **span: Unpack[Span]) -> None:
         """Sets the wall clock wrong by so much, forwards or back; `skew()` puts it right again.
 
         Nothing becomes due by it: how long something has lasted is measured by another clock,
         which is right.
         """
-        span = timedelta(
-            days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-        )
-        self._wall_wrong_ms = round(span.total_seconds() * 1000)
+        self._wall_wrong_ms = round(timedelta(**span).total_seconds() * 1000)
 
     def return_to_the_present(self) -> None:
         """The machine's time again; whoever waits has as long to wait as before."""
@@ -230,21 +219,9 @@ class BlockingClock:
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
-    def advance(
-        self,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        milliseconds: float = 0,
-    ) -> None:
+    def advance(self, **span: Unpack[Span]) -> None:
         """Moves the clock ahead, and returns when everything that was due has been done."""
-        self._loop.run(
-            self._clock.advance(
-                days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-            )
-        )
+        self._loop.run(self._clock.advance(**span))
 
     def freeze(self) -> None:
         """The clock stands: nothing becomes due until it is advanced, or runs again."""
@@ -254,25 +231,13 @@ class BlockingClock:
         """The clock runs on from where it stood."""
         self._loop.call(self._clock.run)
 
-    def skew(
-        self,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        milliseconds: float = 0,
-    ) -> None:
+    def skew(self, **span: Unpack[Span]) -> None:
         """Sets the wall clock wrong by so much, forwards or back; `skew()` puts it right again.
 
         Nothing becomes due by it: how long something has lasted is measured by another clock,
         which is right.
         """
-        self._loop.call(
-            lambda: self._clock.skew(
-                days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-            )
-        )
+        self._loop.call(lambda: self._clock.skew(**span))
 
 
 def wake(sleeper: asyncio.Future[None]) -> None:

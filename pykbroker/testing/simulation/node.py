@@ -8,17 +8,16 @@ import errno
 import logging
 from typing import TYPE_CHECKING
 
-from pykbroker.testing import looking, seeding
 from pykbroker.testing.simulation.processes import kill_all, start_on
 from pykbroker.testing.simulation.simulated_broker import SimulatedBroker, Surroundings
 from pykbroker.testing.wanted import wanted_settings
+from pykbroker.testing.without_client import WithoutClient
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pykbroker.controller.topics import NewTopic
-    from pykbroker.testing.rows import Key, Record, Row, Value
     from pykbroker.testing.simulation.disk import CrashingDisk
     from pykbroker.testing.simulation.virtual_loop import VirtualLoop
     from pykbroker.testing.wanted import Config
@@ -28,7 +27,7 @@ logger = logging.getLogger(__name__)
 PORT = 9092
 
 
-class SimulatedNode:
+class SimulatedNode(WithoutClient):
     """One broker, on a host of its own, through all its lives."""
 
     def __init__(
@@ -118,32 +117,7 @@ class SimulatedNode:
         finally:
             self.disk.refuse(None)
 
-    # --- topics and records, without a client
-
-    def produce(
-        self,
-        topic: str,
-        rows: Iterable[Value | Row],
-        *,
-        key: Key | None = None,
-        partition: int | None = None,
-    ) -> int:
-        """Writes rows as a producer would have; returns how many there were."""
-        return seeding.produce(self.running, topic, rows, key=key, partition=partition)
-
-    def records(
-        self, topic: str, *, partition: int | None = None, committed_only: bool = True
-    ) -> list[Record]:
-        """All a topic holds, partition by partition, as a consumer would get it."""
-        return looking.records(
-            self.running, topic, partition=partition, committed_only=committed_only
-        )
-
-    def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
-        """What a group has committed, by topic and partition."""
-        return looking.offsets(self.running, group_id)
-
     @property
-    def running(self) -> SimulatedBroker:
+    def _running(self) -> SimulatedBroker:
         assert self._serving is not None, f"{self.name} is not running"
         return self._serving

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files as packaged
@@ -15,10 +15,16 @@ from typing import TYPE_CHECKING, Final
 
 from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
 
+try:
+    import fcntl
+except ImportError:  # Windows has other locks
+    fcntl = None  # type: ignore[assignment]  # there is none
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DIGESTS: Final = "SHA256SUMS"
+LOOK_AGAIN_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class JarCache:
         """A place to fetch into, for one process at a time; a killed one leaves no lock."""
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         with self.directory.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            wait_for_lock(lock.fileno())
             scratch = Path(tempfile.mkdtemp(dir=self.directory.parent, prefix=".fetching-"))
             try:
                 yield scratch
@@ -65,6 +71,22 @@ class JarCache:
             shutil.rmtree(self.directory)
         scratch.rename(self.directory)
         return tuple(self.directory / jar.name for jar in jars)
+
+
+def wait_for_lock(descriptor: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return
+    import msvcrt  # noqa: PLC0415  # there is none anywhere else
+
+    take, at_once = getattr(msvcrt, "locking"), getattr(msvcrt, "LK_NBLCK")  # noqa: B009  # unknown to mypy elsewhere
+    while True:
+        try:
+            take(descriptor, at_once, 1)
+        except (BlockingIOError, PermissionError):
+            time.sleep(LOOK_AGAIN_SECONDS)
+        else:
+            return
 
 
 def refuse_strangers(listed: dict[str, str]) -> None:

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import types
+import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
@@ -111,7 +112,7 @@ def in_use() -> set[str]:
 
 
 if __name__ == "__main__":
-    assert subprocess  # loaded while the system is still whole
+    assert subprocess, zoneinfo  # loaded while the system is still whole
     sys.argv = sys.argv[1:]
     impoverish()
     if sys.argv[0] == "-m":

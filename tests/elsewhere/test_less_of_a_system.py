@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -81,12 +82,48 @@ def test_every_module_can_be_imported(tmp_path: Path) -> None:
     assert json.loads(ran.stdout.splitlines()[-1]) == {}
 
 
+def test_jars_are_fetched_by_one_process_at_a_time(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(FETCH)
+
+    def fetcher() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*POOR, str(program), str(tmp_path / "jars")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+
+    with fetcher() as first, fetcher() as second:
+        assert first.stdin is not None
+        assert second.stdin is not None
+        ready, _, _ = select.select([first.stdout, second.stdout], [], [], 60)
+        (waits,) = {first, second} - {it for it in (first, second) if it.stdout in ready}
+        assert select.select([waits.stdout], [], [], 0.5)[0] == []
+        for it in (first, second):
+            assert it.stdin is not None
+            it.stdin.close()
+        assert (first.wait(60), second.wait(60)) == (0, 0)
+        assert waits.stdout is not None
+        assert waits.stdout.read() == "mine\n"
+
+
+FETCH = """\
+import sys
+from pathlib import Path
+from pykbroker.pipeline.jar_cache import JarCache
+with JarCache(Path(sys.argv[1])).filling():
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
 IMPORT_ALL = """\
 import importlib, json, pkgutil
 failed = {}
 for package in ("pykbroker_protocol", "pykbroker_storage", "pykbroker"):
     for it in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
-        if it.name.endswith("__main__") or "pipeline" in it.name:  # Spark's is another matter
+        if it.name.endswith("__main__"):
             continue
         try:
             importlib.import_module(it.name)

@@ -11,7 +11,7 @@ from benchmarks.client_process import ClientFailedError, running_client
 from benchmarks.clients.steady_produce import numbers
 from benchmarks.process_usage import cpu_seconds
 
-BUSY = "import time; ends = time.process_time() + 0.2\nwhile time.process_time() < ends: pass"
+BUSY = "import time; ends = time.process_time() + 0.3\nwhile time.process_time() < ends: pass"
 
 
 def test_latencies_are_told_by_their_quantiles() -> None:
@@ -43,4 +43,4 @@ def test_child_processes_count_while_they_run_and_when_they_have_ended() -> None
         assert child.stdout is not None
         child.stdout.readline()
         assert cpu_seconds(os.getpid()) - before >= 0.2
-    assert cpu_seconds(os.getpid()) - before >= 0.2
+    assert cpu_seconds(os.getpid()) - before >= 0.2  # the kernel counts in ticks

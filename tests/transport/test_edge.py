@@ -233,7 +233,8 @@ async def test_a_stop_sends_what_is_answered_and_cancels_what_is_not(open_edge: 
         return None
 
     served = await open_edge(
-        lambda frame, _: Waiting(never(), pipelined=True) if frame else [answer]
+        lambda frame, _: Waiting(never(), pipelined=True) if frame else [answer],
+        ConnectionLimits(unsent_bytes_max=2 * len(answer)),  # however much of it the kernel takes
     )
     async with served.client() as client:
         await client.send_frames(b"", b"never")

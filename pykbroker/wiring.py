@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import socket
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -108,7 +107,8 @@ def advertised(bound: Address, given: Iterable[Address]) -> Address:
 def cluster_id_in(path: str) -> str | None:
     """The cluster that a directory belongs to already."""
     try:
-        return MetaProperties.decode(Path(path, META_PROPERTIES_FILE).read_bytes()).cluster_id
+        with open(f"{path}/{META_PROPERTIES_FILE}", "rb") as file:  # noqa: PTH123  # costs a start 3 ms
+            return MetaProperties.decode(file.read()).cluster_id
     except (OSError, MalformedCheckpoint):
         return None  # opening the directory says what is wrong with it
 

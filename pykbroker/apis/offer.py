@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis import APIS
 from pykbroker.controller.features import SUPPORTED_FEATURES
@@ -23,12 +22,11 @@ class WhenTooNew(Enum):
     NAMES_ALL = "all that is offered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Offer:
+class Offer(NamedTuple):
     """Everything there is, unless somebody wants a node to look like another."""
 
-    apis: Mapping[int, Api] = field(default_factory=lambda: APIS)
-    features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: SUPPORTED_FEATURES)
+    apis: Mapping[int, Api] = APIS
+    features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
     """The lowest and the highest level of each."""
     when_too_new: WhenTooNew = WhenTooNew.NAMES_API_VERSIONS
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -63,6 +61,8 @@ class StopSignals:
 
     def _end_at_once(self, number: int, _: object) -> None:
         if self._discard is not None:
+            import shutil  # noqa: PLC0415  # 2 ms, for a directory that is thrown away
+
             shutil.rmtree(self._discard, ignore_errors=True)
         os._exit(SIGNAL_EXIT_BASE + number)
 
@@ -79,7 +79,8 @@ def end_on_sigterm() -> None:
 def seconds_since_process_start() -> float:
     """The age of this process, the interpreter's own start included; what we used, elsewhere."""
     try:
-        stat = Path("/proc/self/stat").read_text(encoding="utf-8")
+        with open("/proc/self/stat", encoding="utf-8") as file:  # noqa: PTH123  # as above
+            stat = file.read()
         started_ticks = int(stat.rpartition(")")[2].split()[START_TIME_FIELD])
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
     except (OSError, ValueError, IndexError, AttributeError):

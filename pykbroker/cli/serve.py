@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.offer import EVERYTHING
@@ -68,7 +67,7 @@ async def serve_until_stopped(options: Namespace, settings: Settings, data: str 
         return
     try:
         if options.port_file:
-            write_port_file(Path(options.port_file), broker)
+            write_port_file(options.port_file, broker)
         gc.freeze()  # what lives as long as the process need not be looked at again and again
         print(ready_line(broker), flush=True)
         await signals.stop_asked()
@@ -118,8 +117,11 @@ def ready_line(broker: Broker | ServedBroker) -> str:
     )
 
 
-def write_port_file(path: Path, broker: Broker | ServedBroker) -> None:
+def write_port_file(name: str, broker: Broker | ServedBroker) -> None:
     """Who waits for the file finds it whole."""
+    from pathlib import Path  # noqa: PLC0415  # 3 ms, and seldom asked for
+
+    path = Path(name)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.write_text(f"{broker.bound_port}\n")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.topic_names import can_collide, unified
+from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_protocol.metadata.cluster import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
@@ -163,7 +164,7 @@ def put_partition(image: ClusterImage, record: PartitionRecord) -> None:
         partitions[index] = partition
         return
     while len(partitions) < index:  # a snapshot may tell them in any order
-        partitions.append(replace(_NOT_TOLD_YET, index=len(partitions)))
+        partitions.append(not_told_yet(len(partitions)))
     partitions.append(partition)
 
 
@@ -313,12 +314,13 @@ def _switched(was: bool, change: int) -> bool:  # noqa: FBT001  # a state, not a
     return was if change == 0 else change > 0
 
 
-_NOT_TOLD_YET = PartitionImage(
-    index=-1,
-    replicas=(),
-    in_sync=(),
-    leader=NO_LEADER,
-    leader_epoch=-1,
-    partition_epoch=-1,
-    directories=(),
-)
+def not_told_yet(index: int) -> PartitionImage:
+    return PartitionImage(
+        index=index,
+        replicas=(),
+        in_sync=(),
+        leader=NO_LEADER,
+        leader_epoch=-1,
+        partition_epoch=-1,
+        directories=(),
+    )

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,8 +13,8 @@ from pykbroker.settings.without_effect import KNOWN_NAMES, is_known_to_kafka
 
 _logger = logging.getLogger(__name__)
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-_BROKER_ATTRIBUTES = frozenset(field.name for field in fields(Settings))
-_TOPIC_ATTRIBUTES = frozenset(field.name for field in fields(TopicSettings))
+_BROKER_ATTRIBUTES = Settings.names()
+_TOPIC_ATTRIBUTES = TopicSettings.names()
 
 
 def load_settings(
@@ -32,7 +31,7 @@ def load_settings(
     idle = names_without_effect(given)
     if idle:
         _logger.warning("these properties have no effect on this broker: %s", ", ".join(idle))
-    return _settings(Layers(static=given))
+    return _settings(Layers(given))
 
 
 def with_dynamic(
@@ -42,8 +41,7 @@ def with_dynamic(
     this_broker: Mapping[str, str] = _NOTHING,
 ) -> Settings:
     """The settings once the properties stored in the cluster's metadata are laid over them."""
-    layers = replace(settings.layers, dynamic_default=cluster_default, dynamic_broker=this_broker)
-    return _settings(layers)
+    return _settings(Layers(settings.layers.static, cluster_default, this_broker))
 
 
 def resolve_topic(settings: Settings, topic_overrides: Mapping[str, str]) -> TopicSettings:
@@ -56,7 +54,7 @@ def resolve_topic(settings: Settings, topic_overrides: Mapping[str, str]) -> Top
     internal = topic_overrides.get("internal.segment.bytes")
     if internal is not None:
         values["segment_bytes"] = TOPIC["internal.segment.bytes"].read(internal)
-    return replace(settings.topic_defaults, **values) if values else settings.topic_defaults
+    return settings.topic_defaults.replaced(**values) if values else settings.topic_defaults
 
 
 def names_without_effect(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,16 +1,15 @@
 """The settings in force, typed: an attribute here is a property that this broker acts on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn, Self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Layers:
+class Layers(NamedTuple):
     """What was given for the broker's properties, as text, by where it was given."""
 
-    static: Mapping[str, str] = field(default_factory=dict)
-    dynamic_default: Mapping[str, str] = field(default_factory=dict)
-    dynamic_broker: Mapping[str, str] = field(default_factory=dict)
+    static: Mapping[str, str]
+    dynamic_default: Mapping[str, str] = {}
+    dynamic_broker: Mapping[str, str] = {}
 
     def text(self, name: str) -> str | None:
         """The text in force: a broker's own before the cluster's, both before the file's."""
@@ -20,9 +19,36 @@ class Layers:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSettings:
+class Given:
+    """Attributes as given, all that are declared, once and for all.
+
+    `dataclasses` would write and compile a constructor of a hundred lines at each start.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        if values.keys() != self.names():
+            raise TypeError(f"missing or unknown: {sorted(values.keys() ^ self.names())}")
+        vars(self).update(values)
+
+    @classmethod
+    def names(cls) -> frozenset[str]:
+        return frozenset(cls.__annotations__)
+
+    def replaced(self, **values: Any) -> Self:
+        return type(self)(**{**vars(self), **values})
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name} is as it was given")
+
+
+class TopicSettings(Given):
     """A topic's properties: its own overrides, else the broker's defaults."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TopicSettings) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
 
     cleanup_policy: tuple[str, ...]
     retention_ms: int
@@ -52,8 +78,7 @@ class TopicSettings:
     unclean_leader_election_enable: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)  # each costs a start 1 ms
-class Settings:
+class Settings(Given):
     """The broker's properties."""
 
     layers: Layers

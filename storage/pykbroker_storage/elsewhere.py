@@ -1,7 +1,6 @@
 """What is one system call on Linux and is missing elsewhere: made of calls that are there."""
 
 import os
-import shutil
 import threading
 
 _moving = threading.Lock()
@@ -22,6 +21,8 @@ def pwrite(descriptor: int, data: bytes | bytearray | memoryview, position: int)
 
 def space_bytes(path: str) -> tuple[int, int]:
     """The size of the disk, and how much of it is free."""
+    import shutil  # noqa: PLC0415  # Linux asks the kernel itself, and starts sooner
+
     found = shutil.disk_usage(path)
     return found.total, found.free
 

@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple, Self
 
 from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch, iterate_batches
@@ -70,7 +69,7 @@ class Log:
     @classmethod
     def open(
         cls,
-        directory: Path | str,
+        directory: os.PathLike[str] | str,
         *,
         configuration: LogConfiguration,
         was_clean: bool,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,7 +88,7 @@ def test_zstd_needs_version_seven_of_produce() -> None:
 
 
 def test_a_batch_above_the_topics_bound_is_refused_with_both_numbers() -> None:
-    settings = replace(DEFAULTS, max_message_bytes=100)
+    settings = DEFAULTS.replaced(max_message_bytes=100)
     records = batch_of(b"x" * 100)
     refusal = admit(memoryview(records), settings, produce_version=9, now_ms=NOW_MS)
     assert isinstance(refusal, Refusal)
@@ -105,7 +104,7 @@ def test_a_record_from_the_future_is_refused() -> None:
 
 
 def test_a_record_from_too_far_in_the_past_is_refused_where_the_topic_says_so() -> None:
-    settings = replace(DEFAULTS, message_timestamp_before_max_ms=1000)
+    settings = DEFAULTS.replaced(message_timestamp_before_max_ms=1000)
     assert verdict(batch_of(timestamp_ms=NOW_MS - 1000), settings) == ErrorCode.NONE
     assert verdict(batch_of(timestamp_ms=NOW_MS - 1001), settings) == ErrorCode.INVALID_TIMESTAMP
 

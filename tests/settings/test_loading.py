@@ -1,5 +1,4 @@
 import logging
-from dataclasses import fields
 
 import pytest
 
@@ -32,11 +31,11 @@ PYTHON_TYPES = {
 @pytest.mark.parametrize(
     ("attribute", "declared", "row"),
     [
-        (field.name, field.type, rows[field.name])
+        (name, declared, rows[name])
         for kind, table in ((Settings, BROKER), (TopicSettings, TOPIC))
         for rows in [{row.attribute: row for row in table.values()}]
-        for field in fields(kind)
-        if field.name not in {"layers", "topic_defaults"}
+        for name, declared in kind.__annotations__.items()
+        if name not in {"layers", "topic_defaults"}
     ],
 )
 def test_an_attribute_has_the_type_of_its_row(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pykbroker.cli.command_line.values import bootstrap_default
@@ -11,6 +14,8 @@ from pykbroker.cli.failure import EXIT_CANNOT_START
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+COLUMNS_DEFAULT = 80
+MARGIN_COLUMNS = 2
 DESCRIPTION = """\
 A Kafka broker, and the tools to talk to one.
 
@@ -21,6 +26,24 @@ first steps:
   pykbroker --topic trucks:10
   pykbroker produce trucks --key truck-17 'at the depot'
   pykbroker consume trucks --keys"""
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Looks the terminal up without `shutil`; each declared option asks for a formatter."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_columns() - MARGIN_COLUMNS)
+
+
+@cache
+def terminal_columns() -> int:
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or COLUMNS_DEFAULT  # type: ignore[union-attr]  # None raises, too
+    except (AttributeError, ValueError, OSError):
+        return COLUMNS_DEFAULT
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -63,7 +86,11 @@ class Commands:
 
     def __init__(self, parser: CommandParser, title: str) -> None:
         self._subparsers = parser.add_subparsers(
-            title=title, metavar="COMMAND", required=True, parser_class=CommandParser
+            title=title,
+            metavar="COMMAND",
+            required=True,
+            parser_class=CommandParser,
+            prog=parser.prog,  # else it is composed, by a formatter that nobody else needs
         )
 
     def add(
@@ -95,7 +122,7 @@ class Commands:
             help=brief,
             description=about[0].upper() + about[1:].rstrip(".") + ".",
             epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=Formatter,
             allow_abbrev=False,
         )
 
@@ -105,7 +132,7 @@ def new_root() -> tuple[CommandParser, Commands]:
         prog="pykbroker",
         description=DESCRIPTION,
         epilog=FIRST_STEPS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     root.add_argument("--version", action=Version, nargs=0, help="print the version and exit")

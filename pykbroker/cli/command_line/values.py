@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,10 +18,9 @@ SECONDS_MAX: Final = 86_400.0
 
 
 KAFKAS_WORDS: Final = {"earliest": "beginning", "latest": "end"}
-DURATION: Final = re.compile(
+DURATION: Final = (
     r"p?(?:(?P<days>\d+)d)?t?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?"
-    r"(?:(?P<seconds>\d+(?:\.\d+)?)s)?",
-    re.IGNORECASE,
+    r"(?:(?P<seconds>\d+(?:\.\d+)?)s)?"
 )
 
 
@@ -143,6 +141,8 @@ def timestamp_ms(text: str) -> int:
     """`@MILLISECONDS` since 1970, or a date and time, local unless it names a zone."""
     if re.fullmatch(r"@-?\d+", text):
         return int(text[1:])
+    from datetime import datetime  # noqa: PLC0415  # a start needs no calendar
+
     try:
         return round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except ValueError:
@@ -170,7 +170,9 @@ def partition_choice(text: str) -> TopicChoice:
 
 def duration_ms(text: str) -> int:
     """`1d12h`, `90m`, `1.5s`, or as ISO 8601 has it: `PT1H30M`."""
-    found = DURATION.fullmatch(text)
+    from datetime import timedelta  # noqa: PLC0415  # likewise
+
+    found = re.fullmatch(DURATION, text, re.IGNORECASE)
     given = {name: float(amount) for name, amount in found.groupdict("0").items()} if found else {}
     length = timedelta(**given)
     if not length:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pykbroker_protocol.compiler import Buffer, Reader
     from pykbroker_protocol.frame import RequestHeader
 
+    Learn = Callable[[Call, "Route", memoryview, Message, Message], None]
+
 logger = logging.getLogger(__name__)
 
 
@@ -39,6 +41,8 @@ class Route(NamedTuple):
     handle: Handle
     write: Callable[[Message, int], Sequence[Buffer]]
     is_flexible: bool
+    learn: Learn | None = None
+    """Told what was answered, so that its like is answered sooner."""
 
 
 class Dispatcher:
@@ -50,6 +54,10 @@ class Dispatcher:
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         """The answer to one request, now or later; a frame that cannot be read ends its peer."""
+        if peer.repeats is not None:
+            answer = peer.repeats.answer(frame)
+            if answer is not None:
+                return answer
         try:
             header = read_request_header(frame)
             version = header.api_version
@@ -64,8 +72,11 @@ class Dispatcher:
             raise ProtocolViolation(explain(frame, error)) from error
         if peer.client_id is None:
             peer.client_id = header.client_id
-        response = route.handle(request, Call(self.node, version, header.client_id, peer))
+        call = Call(self.node, version, header.client_id, peer)
+        response = route.handle(request, call)
         if isinstance(response, Message):
+            if route.learn is not None:
+                route.learn(call, route, frame, request, response)
             return route.write(response, header.correlation_id)
         if response is None:
             return None
@@ -86,9 +97,16 @@ class Dispatcher:
             handle=api.handle,
             write=response_writer(api.response_type, version),
             is_flexible=version in api.request_type.flexible,
+            learn=learns_repeated_produces() if header.api_key == ApiKey.PRODUCE else None,
         )
         self._routes[header.api_key, version] = route
         return route
+
+
+def learns_repeated_produces() -> Learn:
+    from pykbroker.apis.repeated_produce import learn  # noqa: PLC0415  # a start need not
+
+    return learn
 
 
 def refuse_version(header: RequestHeader, offer: Offer) -> Answer:

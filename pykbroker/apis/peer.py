@@ -1,7 +1,12 @@
 """What the broker knows about the program at the other end of a connection."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from pykbroker.apis.repeated_produce import Repeats
 
 WhenGone: TypeAlias = Callable[[], None]
 
@@ -17,6 +22,7 @@ class Peer:
         "host",
         "listener",
         "port",
+        "repeats",
         "software_name",
         "software_version",
     )
@@ -29,6 +35,8 @@ class Peer:
         self.client_id: str | None = None
         self.software_name: str | None = None
         self.software_version: str | None = None
+        self.repeats: Repeats | None = None
+        """What it has asked before and will ask again."""
         self.gone = False
         # A set would cost every idle connection 200 bytes; few connections ever need one.
         self._when_gone: set[WhenGone] | None = None

@@ -99,7 +99,7 @@ class TracingDispatcher(Dispatcher):
     def find_route(self, header: RequestHeader) -> Route | None:
         route = super().find_route(header)
         if route is not None:
-            route = route._replace(handle=self._noting(route.api, route.handle))
+            route = route._replace(handle=self._noting(route.api, route.handle), learn=None)
             self._routes[header.api_key, header.api_version] = route
         return route
 

@@ -1,0 +1,318 @@
+"""What a connection asks again is answered in a shorter way, and is answered the same."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pykbroker.apis.answers import ProtocolViolation, Waiting
+from pykbroker.apis.dispatch import Dispatcher
+from pykbroker.apis.peer import Peer
+from pykbroker.apis.repeated_produce import KNOWN_MAX
+from pykbroker.broker import Broker
+from pykbroker.clock import SystemClock
+from pykbroker.controller.topics import NewTopic
+from pykbroker.settings import load_settings
+from pykbroker_protocol.frame import write_request
+from pykbroker_protocol.message import ZERO_UUID
+from pykbroker_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pykbroker_protocol.records.builder import BatchBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from pykbroker.apis.dispatch import Route
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.frame import RequestHeader
+
+NOW_MS = 1_795_000_000_000
+NEWEST = 13
+SIZES = (1, 10, 55, 56, 57, 58, 59, 60, 300, 16_000, 17_000)
+"""Of values: around each of them the length of the records takes a byte more."""
+
+
+class StillClock(SystemClock):
+    def now_ms(self) -> int:
+        return NOW_MS
+
+
+class Dice:
+    """Always the same throws, so that both brokers give topics the same ids."""
+
+    def __init__(self) -> None:
+        self.thrown = 0
+
+    def uuid_bytes(self) -> bytes:
+        self.thrown += 1
+        return self.thrown.to_bytes(16, "big")
+
+    def below(self, bound: int) -> int:  # noqa: ARG002 - a Chance
+        return 0
+
+
+class CountingDispatcher(Dispatcher):
+    """Knows how many requests came to the handlers."""
+
+    handled = 0
+
+    def find_route(self, header: RequestHeader) -> Route | None:
+        route = super().find_route(header)
+        assert route is not None
+
+        def handle(request: Any, call: Call) -> Any:
+            self.handled += 1
+            return route.handle(request, call)
+
+        counting = self._routes[header.api_key, header.api_version] = route._replace(handle=handle)
+        return counting
+
+
+class Side:
+    """A broker and one connection to it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.dispatcher = CountingDispatcher(broker.node)
+        self.peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
+
+    def answer(self, frame: bytes) -> object:
+        try:
+            answer = self.dispatcher.serve(memoryview(bytearray(frame)), self.peer)
+        except ProtocolViolation as violation:
+            return violation.reason
+        assert not isinstance(answer, Waiting)
+        return None if answer is None else b"".join(answer)
+
+    def logs(self) -> dict[str, bytes]:
+        return {
+            str(it): bytes(it.log.read(0, bytes_max=1 << 30, end_offset=it.log.log_end_offset).view)  # type: ignore[union-attr]  # there is something
+            for it in self.broker.partitions
+            if it.log.log_end_offset
+        }
+
+
+class BothWays:
+    """Two brokers alike. One of them does not remember what it was asked."""
+
+    def __init__(self, forgetful: Side, mindful: Side) -> None:
+        self.forgetful, self.mindful = forgetful, mindful
+        self.asked = 0
+
+    def ask(self, frame: bytes) -> object:
+        self.asked += 1
+        self.forgetful.peer.repeats = None
+        expected = self.forgetful.answer(frame)
+        assert self.mindful.answer(frame) == expected
+        return expected
+
+    @property
+    def shortened(self) -> int:
+        """How many requests went the shorter way."""
+        return self.forgetful.dispatcher.handled - self.mindful.dispatcher.handled
+
+    async def each(self, do: Callable[[Broker], Any]) -> None:
+        for side in (self.forgetful, self.mindful):
+            await do(side.broker)
+
+
+@asynccontextmanager
+async def both_ways(directory: Path, **topic: Any) -> AsyncIterator[BothWays]:
+    async with asyncio.timeout(60):
+        sides: list[Side] = []
+        try:
+            sides.append(await new_side(directory / "forgetful", topic))
+            sides.append(await new_side(directory / "mindful", topic))
+            ways = BothWays(*sides)
+            yield ways
+            assert ways.mindful.logs() == ways.forgetful.logs()
+        finally:
+            for side in sides:
+                await side.broker.stop()
+
+
+async def new_side(directory: Path, topic: dict[str, Any]) -> Side:
+    properties = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",
+        "log.dirs": str(directory),
+    }
+    settings = load_settings(properties)
+    broker = await Broker.start(settings, clock=StillClock(), chance=Dice(), ephemeral=True)
+    side = Side(broker)
+    await broker.controller.create_topics(
+        [NewTopic(**{"name": "trucks", "partitions": 3, **topic})]
+    )
+    return side
+
+
+def batch(size: int = 10, **fields: Any) -> bytes:
+    builder = BatchBuilder(**fields)
+    builder.append(timestamp=NOW_MS, key=b"truck-17", value=b"x" * size)
+    return builder.build()
+
+
+def request(
+    records: bytes | None,
+    *,
+    version: int = NEWEST,
+    partition: int = 0,
+    acks: int = 1,
+    topic_id: bytes = ZERO_UUID,
+    correlation_id: int = 0,
+) -> bytes:
+    data = TopicProduceData(
+        name="trucks",
+        topic_id=topic_id,
+        partition_data=[PartitionProduceData(index=partition, records=records)],
+    )
+    message = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[data])
+    return b"".join(write_request(message, version, correlation_id, "fleet"))
+
+
+def id_of(ways: BothWays) -> bytes:
+    return ways.mindful.broker.controller.image.topics["trucks"].id
+
+
+@pytest.mark.parametrize("version", range(3, NEWEST + 1))
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_records_of_any_size_are_answered_alike(
+    tmp_path: Path, version: int, acks: int
+) -> None:
+    async with both_ways(tmp_path) as ways:
+        for number, size in enumerate(SIZES * 2):
+            ways.ask(
+                request(
+                    batch(size),
+                    version=version,
+                    partition=number % 3,
+                    acks=acks,
+                    topic_id=id_of(ways),
+                    correlation_id=number - 3,
+                )
+            )
+        assert ways.shortened == (ways.asked - 3 if version >= 5 else 0)
+
+
+async def test_acks_0_is_not_answered(tmp_path: Path) -> None:
+    async with both_ways(tmp_path) as ways:
+        for _ in range(3):
+            assert ways.ask(request(batch(), acks=0, topic_id=id_of(ways))) is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"message.timestamp.type": "LogAppendTime"},
+        {"compression.type": "gzip"},
+        {"cleanup.policy": "compact"},
+        {"min.insync.replicas": "2"},
+        {"max.message.bytes": "200"},
+    ],
+    ids=str,
+)
+async def test_the_topics_settings_hold_on_both_ways(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    async with both_ways(tmp_path, configuration=settings) as ways:
+        for acks in (1, 1, -1, -1):
+            for size in SIZES:
+                ways.ask(request(batch(size), acks=acks, topic_id=id_of(ways)))
+
+
+ODD: dict[str, bytes | None] = {
+    "nothing": None,
+    "no bytes": b"",
+    "less than a header": batch()[:20],
+    "less than a batch": batch()[:-1],
+    "a byte behind it": batch() + b"\0",
+    "two batches": batch() * 2,
+    "a changed byte": batch()[:-2] + b"!" + batch()[-1:],
+    "of a transaction": batch(
+        producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True
+    ),
+    "a marker": batch(is_control=True),
+    "an old format": batch()[:16] + b"\1" + batch()[17:],
+    "not at 0": b"\1" * 8 + batch()[8:],
+}
+
+
+@pytest.mark.parametrize("version", [8, 11, NEWEST])
+@pytest.mark.parametrize("records", ODD.values(), ids=ODD)
+async def test_what_is_out_of_the_ordinary_is_answered_alike(
+    tmp_path: Path, version: int, records: bytes | None
+) -> None:
+    async with both_ways(tmp_path) as ways:
+        for it in (batch(), records, batch(), records, records):
+            ways.ask(request(it, version=version, topic_id=id_of(ways)))
+        assert ways.shortened
+
+
+async def test_an_idempotent_producer_is_counted_on_both_ways(tmp_path: Path) -> None:
+    async with both_ways(tmp_path) as ways:
+        for sequence, epoch in ((0, 0), (1, 0), (1, 0), (0, 0), (5, 0), (2, 0), (0, 1), (3, 0)):
+            of_producer = {"producer_id": 7, "producer_epoch": epoch, "base_sequence": sequence}
+            ways.ask(request(batch(**of_producer), topic_id=id_of(ways)))
+        assert ways.shortened == 7
+
+
+@pytest.mark.parametrize("version", [12, NEWEST])
+async def test_a_topic_that_was_made_anew_is_another_one(tmp_path: Path, version: int) -> None:
+    async with both_ways(tmp_path) as ways:
+        before = id_of(ways)
+        first = request(batch(), version=version, topic_id=before)
+        ways.ask(first)
+        ways.ask(first)
+        await ways.each(lambda it: it.controller.delete_topics(["trucks"]))
+        ways.ask(first)
+        await ways.each(
+            lambda it: it.controller.create_topics([NewTopic(name="trucks", partitions=3)])
+        )
+        assert id_of(ways) != before
+        ways.ask(first)
+        ways.ask(request(batch(), version=version, topic_id=id_of(ways)))
+        ways.ask(first)
+
+
+async def test_a_partition_led_elsewhere_takes_nothing(tmp_path: Path) -> None:
+    async with both_ways(tmp_path) as ways:
+        asked = request(batch(), topic_id=id_of(ways))
+        ways.ask(asked)
+        for side in (ways.forgetful, ways.mindful):
+            partition = side.broker.partitions.get("trucks", 0)
+            assert partition is not None
+            partition.node_id = 2
+        ways.ask(asked)
+
+
+async def test_a_connection_that_always_asks_anew_learns_for_a_while_only(tmp_path: Path) -> None:
+    async with both_ways(tmp_path, partitions=KNOWN_MAX + 10) as ways:
+        for _ in range(2):
+            for partition in range(KNOWN_MAX + 10):
+                ways.ask(request(batch(), partition=partition, topic_id=id_of(ways)))
+        assert ways.shortened == KNOWN_MAX
+
+
+async def test_damaged_frames_are_answered_alike(tmp_path: Path) -> None:
+    dice = random.Random(20)
+    async with both_ways(tmp_path) as ways:
+        for version in (7, 11, NEWEST):
+            frame = request(batch(70), version=version, topic_id=id_of(ways))
+            ways.ask(frame)
+            for _ in range(700):
+                damaged = bytearray(frame)
+                for _ in range(dice.choice((1, 1, 2, 5))):
+                    damaged[dice.randrange(4, len(damaged))] ^= 1 << dice.randrange(8)
+                if not dice.randrange(4):
+                    del damaged[dice.randrange(8, len(damaged)) :]
+                ways.ask(bytes(damaged))
+                ways.ask(frame)
+        assert ways.shortened > 1500

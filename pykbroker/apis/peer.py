@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from pykbroker.apis.repeated_produce import Repeats
+    from collections.abc import Sequence
+
+    from pykbroker_protocol.compiler import Buffer
 
 WhenGone: TypeAlias = Callable[[], None]
+
+
+class Repeats(Protocol):
+    """Knows what a connection has asked before, and answers its like."""
+
+    def answer(self, frame: memoryview) -> Sequence[Buffer] | None:
+        """None for any other request, and then nothing has been done."""
 
 
 class Peer:
@@ -36,7 +45,6 @@ class Peer:
         self.software_name: str | None = None
         self.software_version: str | None = None
         self.repeats: Repeats | None = None
-        """What it has asked before and will ask again."""
         self.gone = False
         # A set would cost every idle connection 200 bytes; few connections ever need one.
         self._when_gone: set[WhenGone] | None = None

@@ -9,7 +9,7 @@ ordinary goes the general way, and is not begun here.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykbroker.apis.joining_transactions import (
     LOW_ATTRIBUTES_AT,
@@ -29,9 +29,8 @@ from pykbroker_protocol.varint import read_uvarint, uvarint
 from pykbroker_storage.log import Written
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from pykbroker.apis.dispatch import Route
     from pykbroker.apis.node import Call, Node
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.compiler import Buffer
@@ -50,6 +49,15 @@ NO_TAGS = b"\0\0\0"
 """Behind the records, in flexible versions: of the partition, the topic and the request."""
 KNOWN_MAX = 64
 """So often a connection learns in its life: to learn what does not come again is wasted."""
+
+
+class Route(Protocol):
+    """How requests of one version are read and answered."""
+
+    @property
+    def is_flexible(self) -> bool: ...
+    @property
+    def write(self) -> Callable[[Message, int], Sequence[Buffer]]: ...
 
 
 class Known(NamedTuple):
@@ -157,7 +165,7 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     assert isinstance(request, ProduceRequest)
     assert isinstance(response, ProduceResponse)
     repeats = call.peer.repeats
-    if repeats is None:
+    if not isinstance(repeats, Repeats):
         repeats = call.peer.repeats = Repeats(call.node)
     if call.version < SINCE_VERSION or request.transactional_id is not None:
         return

@@ -33,6 +33,7 @@ from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.settings import Listener as Address
 from pykbroker.settings import parse_listener
+from pykbroker.transport.attention import Attention
 from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.listener import CannotListen, Listener, bind
 from pykbroker.wiring import (
@@ -80,6 +81,7 @@ class Broker:
         self._high_watermarks: Callable[[], dict[tuple[str, int], int]] = dict
 
     offer: Offer = EVERYTHING
+    attentive = False
     witness: Witness | None = None
     """Who hears, beside the operator, what coordinators decide and why."""
     directory: LogDirectory
@@ -98,13 +100,18 @@ class Broker:
         clock: Clock | None = None,
         chance: Chance | None = None,
         ephemeral: bool = False,
+        attentive: bool = False,
         offer: Offer = EVERYTHING,
     ) -> Self:
-        """A broker that serves; `ephemeral` data is not flushed, for it need not survive."""
+        """A broker that serves; `ephemeral` data is not flushed, for it need not survive.
+
+        An attentive one looks for requests that may come at once, rather than to sleep: that is
+        for a process that has a processor to itself.
+        """
         broker = cls(
             settings=settings, clock=clock or SystemClock(), chance=chance or SystemChance()
         )
-        broker.offer = offer
+        broker.offer, broker.attentive = offer, attentive
         await broker.begin(ephemeral=ephemeral)
         return broker
 
@@ -239,7 +246,11 @@ class Broker:
         self._ending.push_async_callback(end_tasks, tasks)
 
     def open_doors(self, listeners: Iterable[Listener]) -> None:
-        self.edge = NetworkEdge(self.dispatcher().serve, connection_limits(self.settings))
+        self.edge = NetworkEdge(
+            self.dispatcher().serve,
+            connection_limits(self.settings),
+            attention=Attention() if self.attentive else None,
+        )
         self._ending.push_async_callback(self.edge.stop, STOP_SECONDS_MAX)
         for listener in listeners:
             self.edge.open(listener)

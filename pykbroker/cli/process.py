@@ -16,6 +16,7 @@ Result = TypeVar("Result")
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 SIGNAL_EXIT_BASE: Final = 128
+CPU_QUOTA_FILE: Final = "/sys/fs/cgroup/cpu.max"
 START_TIME_FIELD: Final = 19  # counted behind the name of the program, which may hold blanks
 
 
@@ -86,3 +87,17 @@ def seconds_since_process_start() -> float:
     except (OSError, ValueError, IndexError, AttributeError):
         return time.process_time()
     return now - started_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def processors() -> float:
+    """How many this process may use: those it may run on, or less if it is given less time."""
+    try:
+        count: float = len(os.sched_getaffinity(0))
+    except AttributeError:  # no Linux
+        count = os.cpu_count() or 1
+    try:
+        with open(CPU_QUOTA_FILE, encoding="ascii") as file:  # noqa: PTH123  # as above
+            quota, period = file.read().split()
+        return min(count, int(quota) / int(period))
+    except (OSError, ValueError):  # there is no quota, or it is "max"
+        return count

@@ -14,6 +14,7 @@ from pykbroker.cli.failure import CannotBegin
 from pykbroker.cli.process import (
     StopSignals,
     end_on_sigterm,
+    processors,
     seconds_since_process_start,
 )
 from pykbroker.cli.serve_settings import given_properties
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from pykbroker.apis.offer import Offer
     from pykbroker.settings import Settings
     from pykbroker.testing.control.served import ServedBroker
+
+
+PROCESSORS_TO_BE_ATTENTIVE = 2
+"""With less, whoever the broker looks out for would have to wait for it."""
 
 
 def serve(options: Namespace) -> int:
@@ -79,7 +84,12 @@ async def start_broker(options: Namespace, settings: Settings) -> Broker | Serve
     if options.control:
         return await start_controlled(options, settings)
     offer = wanted_offer(options.as_version) if options.as_version else EVERYTHING
-    broker = await Broker.start(settings, ephemeral=options.ephemeral, offer=offer)
+    broker = await Broker.start(
+        settings,
+        ephemeral=options.ephemeral,
+        attentive=processors() >= PROCESSORS_TO_BE_ATTENTIVE,
+        offer=offer,
+    )
     try:
         await broker.create_topics(options.topics)
     except BaseException:

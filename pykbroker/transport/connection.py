@@ -31,6 +31,7 @@ class Surroundings:
     log: OperatorLog
     when_lost: "Callable[[Connection], None]"
     now_ms: Callable[[], float]
+    when_answered: Callable[[], None] | None = None
     scratch: Scratch = field(default_factory=Scratch)
     connections: "dict[Connection, None]" = field(default_factory=dict)  # as they came
     # The loops keep only weak references to tasks; and a stop waits until none is left.
@@ -220,6 +221,8 @@ class Connection(asyncio.BufferedProtocol):
                 transport.write(piece)
         else:
             transport.writelines(pieces(buffers))
+        if self._around.when_answered is not None:
+            self._around.when_answered()
 
     def _read_on(self) -> None:
         transport = self._transport

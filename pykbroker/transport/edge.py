@@ -10,6 +10,7 @@ from typing import Any, Final
 from pykbroker.apis.answers import Serve
 from pykbroker.apis.peer import Peer
 from pykbroker.transport.admission import Admission, Verdict
+from pykbroker.transport.attention import Attention, Watch
 from pykbroker.transport.connection import Connection, Surroundings
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.listener import Listener
@@ -37,8 +38,12 @@ class NetworkEdge:
         serve: Serve,
         limits: ConnectionLimits,
         now_ms: Callable[[], float] | None = None,
+        attention: Attention | None = None,
     ) -> None:
-        """Without a clock of its own it goes by that of the event loop, as its timers do."""
+        """Without a clock of its own it goes by that of the event loop, as its timers do.
+
+        Without attention it sleeps whenever nothing is to be done.
+        """
         self._loop = loop = asyncio.get_running_loop()
         self._log = OperatorLog(logger)
         self._around = Surroundings(
@@ -48,6 +53,7 @@ class NetworkEdge:
             log=self._log,
             when_lost=self._lost,
             now_ms=now_ms or (lambda: loop.time() * 1000),
+            when_answered=None if attention is None else Watch(loop, attention).answered,
         )
         self._admission = Admission(limits)
         self._listeners: list[Listener] = []

@@ -90,6 +90,11 @@ def claim(owned: Assignment, free: dict[bytes, set[int]]) -> Assignment:
 
 def let_go(held: Assignment, count: int, free: dict[bytes, set[int]]) -> Assignment:
     """Keep so many partitions, the lowest numbers of each topic; the others are free again."""
+    if len(held) == 1:  # of one topic, as mostly
+        [(topic_id, partitions)] = held.items()
+        in_turn = sorted(partitions)
+        free.setdefault(topic_id, set()).update(in_turn[count:])
+        return {topic_id: frozenset(in_turn[:count])} if count else {}
     ranked = sorted(
         (rank, topic_id, partition)
         for topic_id, partitions in held.items()

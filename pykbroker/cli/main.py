@@ -15,6 +15,7 @@ from pykbroker.cli.failure import (
     CommandFailed,
     RefusedEach,
 )
+from pykbroker.cli.read_ahead import read_ahead
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: Namespace) -> int:
     """Import the one module that the command needs, and call its function."""
     module, _, function = options.run.partition(":")
+    if module == "serve":
+        read_ahead()
     gc.disable()  # what is imported stays: to search it for garbage is a tenth of a broker's start
     imported = import_module(f"pykbroker.cli.{module}")
     gc.enable()

@@ -45,8 +45,10 @@ def run(options: Namespace) -> int:
     if module == "serve":
         read_ahead()
     gc.disable()  # what is imported stays: to search it for garbage is a tenth of a broker's start
-    imported = import_module(f"pykbroker.cli.{module}")
-    gc.enable()
+    try:
+        imported = import_module(f"pykbroker.cli.{module}")
+    finally:
+        gc.enable()
     exit_code: int | None = getattr(imported, function)(options)
     return exit_code or 0
 

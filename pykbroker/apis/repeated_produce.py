@@ -16,8 +16,9 @@ from pykbroker.apis.joining_transactions import (
     TOPIC_IDS_SINCE_VERSION,
 )
 from pykbroker.apis.produce import ALL, refused
-from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.compiler import MalformedMessage, encode
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.frame import body_position, read_request_header
 from pykbroker_protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -47,6 +48,8 @@ SINCE_VERSION = 5
 MARKS = (0x7A11_0FF5_E700_0001, 0x7A11_0FF5_E700_0002, 0x7A11_0FF5_E700_0003)
 NO_TAGS = b"\0\0\0"
 """Behind the records, in flexible versions: of the partition, the topic and the request."""
+KEY_BYTES_MAX = 1024
+"""More than this before the records is a strange request, and not worth the memory."""
 KNOWN_MAX = 64
 """So often a connection learns in its life: to learn what does not come again is wasted."""
 
@@ -74,7 +77,8 @@ class Known(NamedTuple):
 class Repeats:
     """What a connection has asked before. All up to the length of the records is one run of bytes.
 
-    A request for another topic or in another version, if it is answered, has this forgotten.
+    A request in another version, or with its records at another place, has all this forgotten
+    when it is answered.
     """
 
     __slots__ = ("_kind", "_known", "_learned", "_length_at", "_node", "_route")
@@ -104,7 +108,9 @@ class Repeats:
         if route is None or len(frame) <= length_at:
             return None
         kind, correlation_id = _HEAD.unpack_from(frame)
-        known = self._known.get(bytes(frame[8:length_at])) if kind == self._kind else None
+        if kind != self._kind:
+            return None
+        known = self._known.get(bytes(frame[8:length_at]))  # behind the head
         if known is None:
             return None
         topic, topic_id, index, acks, answer, numbers_at = known
@@ -164,21 +170,24 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     """A request was answered the general way: those like it need not go it."""
     assert isinstance(request, ProduceRequest)
     assert isinstance(response, ProduceResponse)
-    repeats = call.peer.repeats
-    if not isinstance(repeats, Repeats):
-        repeats = call.peer.repeats = Repeats(call.node)
     if call.version < SINCE_VERSION or request.transactional_id is not None:
         return
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         return
     [topic], [answered] = request.topic_data, response.responses
     [partition], [answer] = topic.partition_data, answered.partition_responses
+    repeats = call.peer.repeats
+    if not isinstance(repeats, Repeats):
+        repeats = call.peer.repeats = Repeats(call.node)
     if not repeats.may_learn or answer.error_code != ErrorCode.NONE or partition.records is None:
         return
+    body_at = body_position(read_request_header(frame), frame, ProduceRequest)
+    if encode(request, call.version) != frame[body_at:]:
+        return  # it held something that we do not know, or said it in more bytes than need be
     length_at = place_of_length(frame, partition.records, is_flexible=route.is_flexible)
     topic_id = topic.topic_id if call.version >= TOPIC_IDS_SINCE_VERSION else None
     name = topic.name if topic_id is None else call.node.partitions.topic_name(topic_id)
-    if length_at is None or name is None:
+    if length_at is None or length_at > KEY_BYTES_MAX or name is None:
         return
     first_offset, time_ms, log_start_offset = MARKS
     marked = answer.replace(

@@ -17,6 +17,7 @@ Result = TypeVar("Result")
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 SIGNAL_EXIT_BASE: Final = 128
 CPU_QUOTA_FILE: Final = "/sys/fs/cgroup/cpu.max"
+"""As a container sees its own, with version 2 of control groups."""
 START_TIME_FIELD: Final = 19  # counted behind the name of the program, which may hold blanks
 
 
@@ -80,7 +81,7 @@ def end_on_sigterm() -> None:
 def seconds_since_process_start() -> float:
     """The age of this process, the interpreter's own start included; what we used, elsewhere."""
     try:
-        with open("/proc/self/stat", encoding="utf-8") as file:  # noqa: PTH123  # as above
+        with open("/proc/self/stat", encoding="utf-8") as file:  # noqa: PTH123  # a start needs no pathlib
             stat = file.read()
         started_ticks = int(stat.rpartition(")")[2].split()[START_TIME_FIELD])
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -90,14 +91,14 @@ def seconds_since_process_start() -> float:
 
 
 def processors() -> float:
-    """How many this process may use: those it may run on, or less if it is given less time."""
+    """How many this process may use: those it may run on, or less if its container has less."""
     try:
         count: float = len(os.sched_getaffinity(0))
-    except AttributeError:  # no Linux
+    except (AttributeError, OSError):  # no Linux, or it is kept from us
         count = os.cpu_count() or 1
     try:
-        with open(CPU_QUOTA_FILE, encoding="ascii") as file:  # noqa: PTH123  # as above
+        with open(CPU_QUOTA_FILE, encoding="ascii") as file:  # noqa: PTH123  # a start needs no pathlib
             quota, period = file.read().split()
         return min(count, int(quota) / int(period))
-    except (OSError, ValueError):  # there is no quota, or it is "max"
+    except (OSError, ValueError, ZeroDivisionError):  # there is no quota, or it is "max"
         return count

@@ -1,6 +1,7 @@
 """The settings in force, typed: an attribute here is a property that this broker acts on."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, Self
 
 
@@ -8,8 +9,8 @@ class Layers(NamedTuple):
     """What was given for the broker's properties, as text, by where it was given."""
 
     static: Mapping[str, str]
-    dynamic_default: Mapping[str, str] = {}
-    dynamic_broker: Mapping[str, str] = {}
+    dynamic_default: Mapping[str, str] = MappingProxyType({})
+    dynamic_broker: Mapping[str, str] = MappingProxyType({})
 
     def text(self, name: str) -> str | None:
         """The text in force: a broker's own before the cluster's, both before the file's."""
@@ -37,6 +38,9 @@ class Given:
     def replaced(self, **values: Any) -> Self:
         return type(self)(**{**vars(self), **values})
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({vars(self)})"
+
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name} is as it was given")
 
@@ -48,7 +52,7 @@ class TopicSettings(Given):
         return isinstance(other, TopicSettings) and vars(other) == vars(self)
 
     def __hash__(self) -> int:
-        return hash(tuple(vars(self).values()))
+        return hash(tuple(sorted(vars(self).items())))
 
     cleanup_policy: tuple[str, ...]
     retention_ms: int

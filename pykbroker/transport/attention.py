@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 30e-6
 """A client on the same machine has taken its answer, and asked again, by then."""
 
-ANSWERS_WORTH_A_LOOK: Final = 8
-"""Each look ends in vain, so it should have been good for some answers before."""
+TURNS_WORTH_A_LOOK: Final = 8
+"""Each look ends in vain, so it should have been good for some requests before. Answers that leave
+in one turn of the loop count once: for those the loop need not have looked."""
 
 LEFT_OUT_MAX: Final = 1024
 """Where looking was not worth it again and again, this many answers go by without."""
@@ -26,12 +27,21 @@ LEFT_OUT_MAX: Final = 1024
 class Attention:
     """Counts what looking was good for; whoever has the event loop does the looking."""
 
-    __slots__ = ("_answers", "_leave_out", "_next_leave_out", "_until", "is_looking")
+    __slots__ = (
+        "_has_answered",
+        "_leave_out",
+        "_next_leave_out",
+        "_turns",
+        "_until",
+        "is_looking",
+    )
 
     def __init__(self) -> None:
         self.is_looking = False
         self._until = 0.0
-        self._answers = 0
+        self._turns = 0
+        """In which there was an answer, since it began to look."""
+        self._has_answered = False
         self._leave_out = 0
         """So many answers go by before the next try."""
         self._next_leave_out = 1
@@ -39,23 +49,27 @@ class Attention:
     def answered(self, now_seconds: float) -> bool:
         """An answer has left. Whether to begin to look now; not if that has begun before."""
         if self.is_looking:
-            self._answers += 1
+            self._has_answered = True
             self._until = now_seconds + LOOK_SECONDS
             return False
         if self._leave_out:
             self._leave_out -= 1
             return False
         self.is_looking = True
-        self._answers = 1
+        self._turns = 0
+        self._has_answered = False
         self._until = now_seconds + LOOK_SECONDS
         return True
 
     def looks_on(self, now_seconds: float) -> bool:
-        """After each look: whether to look again, or to sleep."""
+        """After each turn of the loop: whether to look again, or to sleep."""
+        if self._has_answered:
+            self._turns += 1
+            self._has_answered = False
         if now_seconds < self._until:
             return True
         self.is_looking = False
-        if self._answers >= ANSWERS_WORTH_A_LOOK:
+        if self._turns >= TURNS_WORTH_A_LOOK:
             self._next_leave_out = 1
         else:
             self._leave_out = self._next_leave_out

@@ -12,7 +12,7 @@ import pytest
 from pykbroker.apis.answers import ProtocolViolation, Waiting
 from pykbroker.apis.dispatch import Dispatcher
 from pykbroker.apis.peer import Peer
-from pykbroker.apis.repeated_produce import KNOWN_MAX
+from pykbroker.apis.repeated_produce import KEY_BYTES_MAX, KNOWN_MAX
 from pykbroker.broker import Broker
 from pykbroker.clock import SystemClock
 from pykbroker.controller.topics import NewTopic
@@ -25,6 +25,7 @@ from pykbroker_protocol.messages.produce import (
     TopicProduceData,
 )
 from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_protocol.varint import uvarint
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -299,6 +300,37 @@ async def test_a_connection_that_always_asks_anew_learns_for_a_while_only(tmp_pa
             for partition in range(KNOWN_MAX + 10):
                 ways.ask(request(batch(), partition=partition, topic_id=id_of(ways)))
         assert ways.shortened == KNOWN_MAX
+
+
+@pytest.mark.parametrize("version", [8, NEWEST])
+async def test_what_stands_behind_the_records_is_not_taken_for_them(
+    tmp_path: Path, version: int
+) -> None:
+    """Kafka reads past bytes that it does not know: here they look like length and records."""
+    async with both_ways(tmp_path) as ways:
+        stamped = bytearray(batch())
+        stamped[12:16] = bytes(4)  # as the leader of epoch 0 writes it, so that both are alike
+        for trailer in (bytes(stamped), batch(11)):
+            frame = request(bytes(stamped), version=version, topic_id=id_of(ways))
+            told = len(trailer).to_bytes(4, "big") if version < 9 else uvarint(len(trailer) + 1)
+            if version < 9:
+                frame += told + trailer
+            else:  # a tagged field of the partition
+                tag = b"\1\x63" + uvarint(len(told) + len(trailer) + 1) + told + trailer + b"\0"
+                frame = frame[:-3] + tag + b"\0\0"
+            ways.ask(frame)
+        assert not ways.shortened
+
+
+async def test_a_request_with_much_before_its_records_is_not_remembered(tmp_path: Path) -> None:
+    async with both_ways(tmp_path) as ways:
+        frame = request(batch(), topic_id=id_of(ways))
+        head = len(b"\0\0\0\0\0\0\0\0\0\x05fleet")
+        assert frame[head] == 0
+        tags = b"\1\x63" + uvarint(KEY_BYTES_MAX) + bytes(KEY_BYTES_MAX)
+        for _ in range(2):
+            ways.ask(frame[:head] + tags + frame[head + 1 :])
+        assert not ways.shortened
 
 
 async def test_damaged_frames_are_answered_alike(tmp_path: Path) -> None:

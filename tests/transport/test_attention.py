@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 from pykbroker.transport.attention import (
-    ANSWERS_WORTH_A_LOOK,
     LEFT_OUT_MAX,
     LOOK_SECONDS,
+    TURNS_WORTH_A_LOOK,
     Attention,
 )
 from pykbroker.transport.edge import NetworkEdge
@@ -33,13 +33,23 @@ def burst(attention: Attention, answers: int, begin: float) -> bool:
 
 def test_requests_are_looked_for_as_long_as_they_come() -> None:
     attention = Attention()
-    assert all(burst(attention, ANSWERS_WORTH_A_LOOK, begin) for begin in range(100))
+    assert all(burst(attention, TURNS_WORTH_A_LOOK + 1, begin) for begin in range(100))
 
 
 def test_looking_in_vain_is_left_out_twice_as_long_each_time() -> None:
     attention = Attention()
     looked_at = [number for number in range(100) if burst(attention, 1, number)]
     assert looked_at == [0, 2, 5, 10, 19, 36, 69]
+
+
+def test_answers_that_leave_together_were_not_looked_for() -> None:
+    attention = Attention()
+    assert attention.answered(0)
+    for _ in range(100):
+        assert not attention.answered(0)
+    assert attention.looks_on(SOON)
+    assert not attention.looks_on(LATE)
+    assert not attention.answered(1)
 
 
 def test_it_is_tried_again_now_and_then() -> None:

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
     from pykbroker.coordination.assignors.question import Assignment, TopicToAssign
     from pykbroker.coordination.groups.consumer_decision import Decision
+    from pykbroker.coordination.groups.consumer_memory import Memory
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
     from pykbroker.coordination.groups.consumer_topics import TopicsView, TopicView
 
 
-def assign_if_due(decision: Decision) -> None:
+def assign_if_due(decision: Decision, memory: Memory) -> None:
     """A target older than its group is computed again, but not twice within the interval."""
     state = decision.state
     age_ms = decision.now_ms - state.assigned_at_ms
@@ -30,7 +31,11 @@ def assign_if_due(decision: Decision) -> None:
     if 0 <= age_ms < decision.settings.assignment_interval_ms:
         return
     before = state.targets
-    after = compute(state, decision.topics, decision.settings)
+    was_shared_out_here = memory.shared_out_at_epoch == state.assignment_epoch
+    after = compute(
+        state, decision.topics, decision.settings, was_shared_out_here=was_shared_out_here
+    )
+    memory.shared_out_at_epoch = state.epoch
     changed = [
         records.target(state.group_id, member_id, target)
         for member_id, target in sorted(after.items(), key=itemgetter(0))
@@ -45,13 +50,17 @@ def assign_if_due(decision: Decision) -> None:
 
 
 def compute(
-    state: ConsumerGroupState, topics: TopicsView, settings: ConsumerGroupSettings
+    state: ConsumerGroupState,
+    topics: TopicsView,
+    settings: ConsumerGroupSettings,
+    *,
+    was_shared_out_here: bool,
 ) -> Mapping[str, Assignment]:
     """The new targets; shares that stay as they are may be left out."""
     known = existing_topics(state.topic_names(), topics)
     to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
     assign = ASSIGNORS[chosen_assignor(state, settings)]
-    if assign is assign_uniform and only_lacks_newcomers(state, to_assign):
+    if assign is assign_uniform and was_shared_out_here and only_lacks_newcomers(state, to_assign):
         return share_with_newcomers(meant_for_each(state), state.targets)
     return assign(list(subscribers(state, known)), to_assign)
 
@@ -59,7 +68,10 @@ def compute(
 def only_lacks_newcomers(
     state: ConsumerGroupState, to_assign: Mapping[bytes, TopicToAssign]
 ) -> bool:
-    """Members who all wish for the same own all there is, and nobody has left."""
+    """Members who all wish for the same own all there is, and nobody has left.
+
+    That nobody owns the same as another, whoever asks knows.
+    """
     wishes = state.tallies.wishes
     if len(wishes) != 1 or not state.targets.keys() <= state.members.keys():
         return False

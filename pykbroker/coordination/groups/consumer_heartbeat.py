@@ -151,7 +151,7 @@ def bring_on(
 ) -> ConsumerMember:
     """Write down what follows from a member's words; the member as it stands then."""
     subscription_changed = take_subscription(decision, memory, before, after)
-    assign_if_due(decision)
+    assign_if_due(decision, memory)
     state = decision.state
     if after.has_reached(state.assignment_epoch) and not subscription_changed:
         return after  # as most do, most of the time

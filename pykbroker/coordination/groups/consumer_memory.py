@@ -15,7 +15,13 @@ NEVER = -1
 class Memory:
     """Spares computations, and knows since when members have been asked to rejoin."""
 
-    __slots__ = ("_fingerprint", "_fingerprint_of", "asked_to_rejoin_at_ms", "looked_at")
+    __slots__ = (
+        "_fingerprint",
+        "_fingerprint_of",
+        "asked_to_rejoin_at_ms",
+        "looked_at",
+        "shared_out_at_epoch",
+    )
 
     def __init__(self) -> None:
         self._fingerprint_of: tuple[int, frozenset[str]] = (NEVER, frozenset())
@@ -24,6 +30,11 @@ class Memory:
         """By regular expression: at which version of the topics, and when, it was matched."""
         self.asked_to_rejoin_at_ms: dict[str, int] = {}
         """By member id, for members of the classic protocol."""
+        self.shared_out_at_epoch = NEVER
+        """The assignment that was computed here, so that it means no partition for two members.
+
+        What a log tells, or the leader of a classic group has decided, need not be such.
+        """
 
     def fingerprint(self, names: frozenset[str], topics: TopicsView) -> int:
         asked = (topics.version, names)

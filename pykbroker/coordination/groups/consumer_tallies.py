@@ -35,7 +35,7 @@ class Tallies:
     meant_for: dict[str, int] = field(default_factory=dict)
     """How many partitions are in the target of each member, by member id."""
     meant_by_topic: dict[bytes, int] = field(default_factory=dict)
-    """How many partitions of each topic are in anybody's target."""
+    """How many partitions of each topic are in targets; one that is meant for two counts twice."""
 
     def copy(self) -> Tallies:
         return Tallies(dict(self.wishes), dict(self.meant_for), dict(self.meant_by_topic))
@@ -70,4 +70,4 @@ def add(counts: dict[Counted, int], what: Counted, number: int) -> None:
     if count:
         counts[what] = count
     else:
-        del counts[what]
+        counts.pop(what, None)

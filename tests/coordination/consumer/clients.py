@@ -92,8 +92,12 @@ class Consumer:
         return ErrorCode.NONE if answer_is_lost else self.hear(answer)
 
     def beat_twice(self) -> None:
-        """The same frame arrives again, late; its answer is not waited for."""
-        if self.last_request is not None:
+        """The same frame arrives again, late; its answer is not waited for.
+
+        Not that of a join that was answered: by it a member says that it owns nothing, and the
+        protocol, Apache Kafka's coordinator too, has to believe it.
+        """
+        if self.last_request is not None and (self.last_request.member_epoch or not self.epoch):
             self.world.heartbeat(self.last_request, client=self.member_id)
 
     def next_request(self) -> ConsumerGroupHeartbeatRequest:

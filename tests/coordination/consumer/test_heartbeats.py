@@ -219,3 +219,30 @@ def test_a_share_that_is_meant_for_nobody_known_goes_to_a_newcomer() -> None:
     world.now_ms += world.settings.assignment_interval_ms
     world.heartbeat(heartbeat("berta", **JOIN))
     assert world.state.target_of("berta") == {topic.topic_id: frozenset({2, 3})}
+
+
+def test_a_share_of_no_partitions_is_read_as_any_other() -> None:
+    """As the leader of a classic group has written it for a member too many."""
+    world = world_with_orders()
+    world.heartbeat(heartbeat(**JOIN))
+    [topic] = world.topics.by_name.values()
+    for share in ({}, {topic.topic_id: frozenset[int]()}, {}):
+        world.append(records.target(GROUP, "anna", share))
+    world.now_ms += world.settings.assignment_interval_ms
+    world.heartbeat(heartbeat("berta", **JOIN))
+    targets = [it[topic.topic_id] for it in world.state.targets.values()]
+    assert sorted(partition for share in targets for partition in share) == [0, 1, 2, 3]
+
+
+def test_shares_that_overlap_in_the_log_are_mended_at_the_next_assignment() -> None:
+    world = world_with_orders()
+    world.heartbeat(heartbeat(**JOIN))
+    world.heartbeat(heartbeat("berta", **JOIN))
+    [topic] = world.topics.by_name.values()
+    world.append(records.target(GROUP, "anna", {topic.topic_id: frozenset({0, 1})}))
+    world.append(records.target(GROUP, "berta", {topic.topic_id: frozenset({1, 2})}))
+    world.restart()
+    world.now_ms += world.settings.assignment_interval_ms
+    world.heartbeat(heartbeat("clara", **JOIN))
+    targets = [it[topic.topic_id] for it in world.state.targets.values()]
+    assert sorted(partition for share in targets for partition in share) == [0, 1, 2, 3]

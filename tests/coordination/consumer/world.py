@@ -226,16 +226,18 @@ class World:
             if group is not None and again is not None:
                 assert facts(again.state) == facts(group.state)
         if group is not None:
-            self.check_short_cuts(group.state)
+            self.check_short_cuts(group)
 
-    def check_short_cuts(self, state: ConsumerGroupState) -> None:
+    def check_short_cuts(self, group: ConsumerGroup) -> None:
         """Where an assignment looks at newcomers only, it is the one that looks at everybody."""
+        state, memory = group.state, group.memory
         settings = self.settings.of(GROUP)
         known = existing_topics(state.topic_names(), self.topics)
         to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
         assign = ASSIGNORS[chosen_assignor(state, settings)]
         whole = assign(list(subscribers(state, known)), to_assign)
-        computed = compute(state, self.topics, settings)
+        was_shared_out_here = memory.shared_out_at_epoch == state.assignment_epoch
+        computed = compute(state, self.topics, settings, was_shared_out_here=was_shared_out_here)
         before = {member_id: state.target_of(member_id) for member_id in state.members}
         assert before | computed == whole
 

@@ -12,7 +12,7 @@ import pykbroker.cli
 from pykbroker.cli.read_ahead import START_FILES
 
 _IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
-_ASKS = "pykbroker.cli.main"
+_ASKS = "pykbroker.cli.read_ahead"
 """What is loaded up to here is there before anything can be asked for."""
 
 
@@ -46,7 +46,7 @@ def _in_files(names: list[str]) -> Iterator[str]:
         if origin.endswith(".py"):
             assert spec is not None
             yield name + "." * (spec.submodule_search_locations is not None)
-        elif "site-packages" in origin:
+        elif "site-packages" in origin or "lib-dynload" in origin:
             yield f"{name}!"
 
 

@@ -8,7 +8,6 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pykbroker.cli.command_line import read_command_line
 from pykbroker.cli.failure import (
     EXIT_BROKEN_PIPE,
     EXIT_INTERRUPTED,
@@ -24,7 +23,12 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; whatever goes wrong is one line on stderr, never a traceback."""
-    options = read_command_line(sys.argv[1:] if arguments is None else arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given or given[0] == "serve" or given[0].startswith("-"):
+        read_ahead()
+    from pykbroker.cli.command_line import read_command_line  # noqa: PLC0415  # after its files
+
+    options = read_command_line(given)
     try:
         exit_code = run(options)
         sys.stdout.flush()
@@ -42,8 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: Namespace) -> int:
     """Import the one module that the command needs, and call its function."""
     module, _, function = options.run.partition(":")
-    if module == "serve":
-        read_ahead()
     gc.disable()  # what is imported stays: to search it for garbage is a tenth of a broker's start
     try:
         imported = import_module(f"pykbroker.cli.{module}")

@@ -40,7 +40,10 @@ def ask_for(path: str) -> None:
 
 
 def known_modules() -> list[str]:
-    """In the order in which they are loaded; a package ends in a dot, an extension in `!`."""
+    """In the order in which they are loaded; a package ends in a dot, an extension in `!`.
+
+    They begin where nothing but this module is there.
+    """
     with open(f"{os.path.dirname(__file__)}/{START_FILES}", encoding="ascii") as file:  # noqa: PTH120, PTH123  # a start needs no pathlib
         return file.read().split()
 
@@ -55,6 +58,7 @@ def paths_of(modules: Iterable[str]) -> Iterator[str]:
             homes[top] = home_of(top)
         *packages, name = module.split(".")
         if name.endswith("!"):
+            packages = packages or ["lib-dynload"]  # the standard library's own
             yield "/".join((homes[top], *packages, name[:-1] + extension))
         else:
             name = name or "__init__"

@@ -118,6 +118,9 @@ class CoordinatedLog(Generic[AnyState]):
         except CorruptLog as damage:
             logger.error("%s: what lives here is not served: %s", self.partition, damage)  # noqa: TRY400 - no trace of a bug
             return
+        except Exception:
+            logger.exception("%s: what lives here is not served: a fault of ours", self.partition)
+            return
         self.begin()
         seconds = self._clock.monotonic() - started
         end_offset = self.partition.log.log_end_offset

@@ -3,14 +3,17 @@
 `dataclasses` writes and compiles half a dozen methods for each class while its module is imported:
 half a millisecond a class, a fifth of a broker's whole start, and a start makes few instances of
 few of them. Here a class gets its slots at once and the rest, by `dataclasses` itself, at its first
-call. A type checker sees the ordinary decorator.
+call. A type checker sees the ordinary decorator. `eq`, `repr`, `order` and `hash` are not to be
+chosen: all fields are compared and shown.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from dataclasses import dataclass, field
 
     AnyClass = Any  # a type checker would ask what each class can do
@@ -75,9 +78,37 @@ def complete(cls: AnyClass, defaults: dict[str, Any], options: dict[str, Any]) -
     del cls.__init__
     for name, value in defaults.items():
         setattr(cls, name, value.declared() if isinstance(value, LateField) else value)
-    dataclasses.dataclass(cls, **options)
+    dataclasses.dataclass(cls, **options, repr=False, eq=False)
     for name, slot in slots.items():
         setattr(cls, name, slot)
+    names = [it.name for it in dataclasses.fields(cls)]
+    cls.__eq__, cls.__repr__ = comparison(names), description(names)
+    cls.__hash__ = hashing(names) if options.get("frozen") else None
+
+
+def comparison(names: Sequence[str]) -> Callable[[object, object], bool]:
+    """Not written and compiled for each class, as by `dataclasses`: few are ever compared."""
+    values = attrgetter(*names)
+
+    def equal(self: object, other: object) -> bool:
+        return (
+            values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+        )
+
+    return equal
+
+
+def hashing(names: Sequence[str]) -> Callable[[object], int]:
+    values = attrgetter(*names)
+    return lambda self: hash(values(self))
+
+
+def description(names: Sequence[str]) -> Callable[[object], str]:
+    def described(self: object) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{self.__class__.__qualname__}({fields})"
+
+    return described
 
 
 if not TYPE_CHECKING:

@@ -73,10 +73,10 @@ class Cleaner:
     """As many logs at a time as `log.cleaner.threads` says, each rewritten by a process."""
 
     def __init__(
-        self, partitions: Board, new_process: Callable[[], Rewriter] = CompactionProcess
+        self, partitions: Board, new_process: Callable[[], Rewriter] | None = None
     ) -> None:
         self.partitions = partitions
-        self.new_process = new_process
+        self.new_process = new_process or CompactionProcess
         self.clock = partitions.clock
         # By topic id: a topic of the same name, made anew, deserves another try.
         self.uncleanable: set[tuple[bytes, int]] = set()
@@ -99,6 +99,7 @@ class Cleaner:
     async def run_lane(self, lane: int) -> None:
         """One log after another; where there is none to compact, the process goes, too."""
         process = self.new_process()
+        await self.clock.sleep(0)  # from here on, whoever moves the clock waits for it
         try:
             while lane < self.settings.log_cleaner_threads:
                 try:

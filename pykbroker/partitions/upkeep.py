@@ -10,9 +10,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from pykbroker.partitions.cleaning import Cleaner
-from pykbroker_storage.compaction import CompactionProcess
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,6 +23,7 @@ logger = logging.getLogger(__name__)
 SWEEP_MS = 1_000
 TRY_AGAIN_MS = 1_000
 FLUSH_LOOK_MS_MAX = 1_000
+LOOK_MS_MAX = 1_000
 PARTITIONS_PER_BREATH = 100
 
 
@@ -33,8 +31,9 @@ class Upkeep:
     """The periodic work of a node, each kind in a task of its own."""
 
     def __init__(
-        self, partitions: Partitions, new_process: Callable[[], Rewriter] = CompactionProcess
+        self, partitions: Partitions, new_process: Callable[[], Rewriter] | None = None
     ) -> None:
+        """Compaction has a process of its own, unless a world without any has another way."""
         self.partitions = partitions
         self.new_process = new_process
         self.clock = partitions.clock
@@ -55,8 +54,16 @@ class Upkeep:
         ]
         tasks = [asyncio.create_task(self.repeat(work, each_ms)) for work, each_ms in rounds]
         if self.settings.log_cleaner_enable:
-            tasks.append(asyncio.create_task(Cleaner(self.partitions, self.new_process).run()))
+            tasks.append(asyncio.create_task(self.compact()))
         return tasks
+
+    async def compact(self) -> None:
+        """Nothing of compaction is loaded before there is a log for it: a start need not wait."""
+        while not any(it.log.configuration.is_compacted for it in self.partitions):
+            await self.clock.sleep(min(self.settings.log_cleaner_backoff_ms, LOOK_MS_MAX) / 1000)
+        from pykbroker.partitions.cleaning import Cleaner  # noqa: PLC0415
+
+        await Cleaner(self.partitions, self.new_process).run()
 
     async def repeat(self, work: Callable[[], object], each_ms: int) -> None:
         while True:

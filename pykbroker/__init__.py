@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # a command that needs no types yet can do without `typing`
 if TYPE_CHECKING:
     from pykbroker.broker import CannotStart
     from pykbroker.testing.async_broker import AsyncBroker

@@ -1,23 +1,13 @@
-"""Where the command begins: its words are read, one function works, an exit code ends it."""
+"""Where the command begins; what a start needs is asked for before anything is imported."""
 
 from __future__ import annotations
 
-import gc
-import os
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING
 
-from pykbroker.cli.failure import (
-    EXIT_BROKEN_PIPE,
-    EXIT_INTERRUPTED,
-    CommandFailed,
-    RefusedEach,
-)
 from pykbroker.cli.read_ahead import read_ahead
 
+TYPE_CHECKING = False  # `typing` comes from the disk, too: after it was asked for
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Sequence
 
 
@@ -26,45 +16,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if not given or given[0] == "serve" or given[0].startswith("-"):
         read_ahead()
-    from pykbroker.cli.command_line import read_command_line  # noqa: PLC0415  # after its files
+    from pykbroker.cli.run import run_command  # noqa: PLC0415  # as above
 
-    options = read_command_line(given)
-    try:
-        exit_code = run(options)
-        sys.stdout.flush()
-    except CommandFailed as failure:
-        complain(options, failure)
-        return failure.exit_code
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        forget_stdout()
-        return EXIT_BROKEN_PIPE
-    return exit_code
-
-
-def run(options: Namespace) -> int:
-    """Import the one module that the command needs, and call its function."""
-    module, _, function = options.run.partition(":")
-    gc.disable()  # what is imported stays: to search it for garbage is a tenth of a broker's start
-    try:
-        imported = import_module(f"pykbroker.cli.{module}")
-    finally:
-        gc.enable()
-    exit_code: int | None = getattr(imported, function)(options)
-    return exit_code or 0
-
-
-def complain(options: Namespace, failure: CommandFailed) -> None:
-    """`topics create trucks: TOPIC_ALREADY_EXISTS: ...`, a line for each thing refused."""
-    what = " ".join((options.words, *(getattr(options, name) for name in options.subject)))
-    if isinstance(failure, RefusedEach):
-        for refusal in failure.refusals:
-            print(f"{what} {refusal}", file=sys.stderr)
-    else:
-        print(f"{what}: {failure}", file=sys.stderr)
-
-
-def forget_stdout() -> None:
-    """Whoever read our output is gone; without this the interpreter complains at its exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return run_command(given)

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES
-from typing import TYPE_CHECKING, Final
 
+TYPE_CHECKING = False  # this module is here first, and `typing` comes from the disk, too
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-START_FILES: Final = "start_files.txt"
+START_FILES = "start_files.txt"
 
 
 def read_ahead() -> None:
     """A start goes on without it, whatever is in the way."""
     if not hasattr(os, "posix_fadvise"):
         return
-    with suppress(OSError):
+    try:
         for path in paths_of(known_modules()):
             ask_for(path)
+    except OSError:
+        pass
 
 
 def ask_for(path: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.fetch_sessions import NO_SESSION, FetchSession, WantedPartition, by_topic
 from pykbroker.partitions.isolation import Isolation, Reader
-from pykbroker.partitions.partition import Fetched
+from pykbroker.partitions.partition import BYTES_MAX, Fetched
 from pykbroker.partitions.waiting import until_bytes
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.fetch import (
@@ -82,7 +82,16 @@ def asked_for(
 class OneFetch:
     """One fetch from its request to its answer, with at most one wait between."""
 
-    __slots__ = ("asked", "bytes_max", "call", "isolation", "reader", "request", "session")
+    __slots__ = (
+        "asked",
+        "bytes_least",
+        "bytes_max",
+        "call",
+        "isolation",
+        "reader",
+        "request",
+        "session",
+    )
 
     def __init__(
         self,
@@ -96,6 +105,7 @@ class OneFetch:
         self.session = session
         self.asked = asked
         self.bytes_max = max(0, min(request.max_bytes, call.node.settings.fetch_max_bytes))
+        self.bytes_least = min(request.min_bytes, self.bytes_max)
         self.isolation = Isolation(request.isolation_level & 1)
         replica_id = max(request.replica_id, request.replica_state.replica_id, key=abs)
         self.reader = Reader.FOLLOWER if replica_id == DEBUGGING_REPLICA else Reader.CONSUMER
@@ -162,16 +172,30 @@ class OneFetch:
             return True
         if not all(isinstance(it.outcome, Fetched) for it in found):
             return True
-        if self.bytes_in(found) >= self.request.min_bytes:
+        bytes_found = self.bytes_in(found)
+        if bytes_found >= self.bytes_least:
             return True
-        return self.session is not None and any(self.has_news(it) for it in found)
+        return bytes_found > 0 and self.bytes_in_reach(found) >= self.bytes_least
 
     def bytes_in(self, found: list[Found]) -> int:
         return sum(len(it.outcome.records) for it in found if isinstance(it.outcome, Fetched))
 
+    def bytes_in_reach(self, found: list[Found]) -> int:
+        """What lies before the reader, whole batch or not: it is not kept waiting for that.
+
+        A partition counts up to its own limit, but as more than anybody waits for where it goes
+        on in another segment, for one answer holds records of one.
+        """
+        total = 0
+        for it, (_, asked) in zip(found, self.asked, strict=True):
+            assert it.partition is not None, "only what was read is counted"
+            in_reach = it.partition.bytes_ahead(asked.fetch_offset, self.isolation, self.reader)
+            total += in_reach if in_reach == BYTES_MAX else min(in_reach, asked.partition_max_bytes)
+        return total
+
     async def wait_and_answer(self, found: list[Found]) -> FetchResponse:
         partitions = [it.partition for it in found if it.partition is not None]
-        missing = self.request.min_bytes - self.bytes_in(found)
+        missing = self.bytes_least - self.bytes_in_reach(found)
         del found  # its views pin segments that may be deleted meanwhile
         await until_bytes(
             partitions, missing, self.request.max_wait_ms / 1000, isolation=self.isolation

@@ -302,13 +302,7 @@ class Partition:
         """Whole batches from an offset on, as far as this reader may see."""
         log = self.log
         stable = self.last_stable_offset
-        end_offset = readable_end(
-            reader,
-            isolation,
-            last_stable_offset=stable,
-            high_watermark=self.high_watermark,
-            log_end_offset=log.log_end_offset,
-        )
+        end_offset = self.end_for(reader, isolation, stable)
         try:
             found = log.read(
                 offset,
@@ -329,6 +323,19 @@ class Partition:
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
         records = NO_BYTES if found is None else found.view
         return Fetched(records, self.high_watermark, stable, log.log_start_offset, aborted)
+
+    def end_for(self, reader: Reader, isolation: Isolation, last_stable_offset: int) -> int:
+        return readable_end(
+            reader,
+            isolation,
+            last_stable_offset=last_stable_offset,
+            high_watermark=self.high_watermark,
+            log_end_offset=self.log.log_end_offset,
+        )
+
+    def bytes_ahead(self, offset: int, isolation: Isolation, reader: Reader) -> int:
+        """How much this reader could read from an offset on; BYTES_MAX beyond one segment."""
+        return self.bytes_between(offset, self.end_for(reader, isolation, self.last_stable_offset))
 
     @property
     def last_stable_offset(self) -> int:

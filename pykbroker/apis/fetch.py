@@ -62,9 +62,8 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
     asked = asked_for(request, session)
     fetch = OneFetch(request, call, session, asked)
     found = fetch.look()
-    if fetch.is_enough(found):
-        return fetch.answer(found)
-    return fetch.wait_and_answer(found)
+    missing = fetch.bytes_missing(found)
+    return fetch.wait_and_answer(found, missing) if missing > 0 else fetch.answer(found)
 
 
 def asked_for(
@@ -167,15 +166,16 @@ class OneFetch:
 
     # --- waiting
 
-    def is_enough(self, found: list[Found]) -> bool:
+    def bytes_missing(self, found: list[Found]) -> int:
+        """So many are worth waiting for; none if there is enough, or the reader will not wait."""
         if self.request.max_wait_ms <= 0 or not self.asked:
-            return True
+            return 0
         if not all(isinstance(it.outcome, Fetched) for it in found):
-            return True
-        bytes_found = self.bytes_in(found)
-        if bytes_found >= self.bytes_least:
-            return True
-        return bytes_found > 0 and self.bytes_in_reach(found) >= self.bytes_least
+            return 0
+        missing = self.bytes_least - self.bytes_in(found)
+        if missing <= 0 or missing == self.bytes_least:
+            return missing
+        return min(missing, self.bytes_least - self.bytes_in_reach(found))
 
     def bytes_in(self, found: list[Found]) -> int:
         return sum(len(it.outcome.records) for it in found if isinstance(it.outcome, Fetched))
@@ -190,12 +190,12 @@ class OneFetch:
         for it, (_, asked) in zip(found, self.asked, strict=True):
             assert it.partition is not None, "only what was read is counted"
             in_reach = it.partition.bytes_ahead(asked.fetch_offset, self.isolation, self.reader)
-            total += in_reach if in_reach == BYTES_MAX else min(in_reach, asked.partition_max_bytes)
+            limit = BYTES_MAX if in_reach == BYTES_MAX else max(0, asked.partition_max_bytes)
+            total += min(in_reach, limit)
         return total
 
-    async def wait_and_answer(self, found: list[Found]) -> FetchResponse:
+    async def wait_and_answer(self, found: list[Found], missing: int) -> FetchResponse:
         partitions = [it.partition for it in found if it.partition is not None]
-        missing = self.bytes_least - self.bytes_in_reach(found)
         del found  # its views pin segments that may be deleted meanwhile
         await until_bytes(
             partitions, missing, self.request.max_wait_ms / 1000, isolation=self.isolation

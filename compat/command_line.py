@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from compat.probe.comparison import compare, read_allowed, told_lines
 from compat.sabotage.faults import FAULTS
+from compat.sabotage.judging import Sabotaged
 from compat.suite import junit, markdown, page, terminal
 from compat.suite.brokers import addresses_in, apache_kafka, broker_at, pykbroker
 from compat.suite.kept import PAGE, keep, read_kept
@@ -25,7 +27,7 @@ from compat.suite.kept import page as kept_page
 from compat.suite.manifest import stock_clients
 from compat.suite.pool import Pool
 from compat.suite.relay import Relays
-from compat.suite.results import Outcome, Results
+from compat.suite.results import Results
 from compat.suite.runner import Runner
 from compat.suite.scenario import all_scenarios
 from compat.wire import Closed, Wire
@@ -33,6 +35,7 @@ from compat.wire import Closed, Wire
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from compat.sabotage.faults import Fault
     from compat.suite.brokers import Broker
     from compat.suite.manifest import StockClient
     from compat.suite.results import Cell
@@ -128,35 +131,27 @@ def write_reports(results: Results, directory: Path) -> None:
 
 def sabotage(options: argparse.Namespace) -> int:
     """Give a broker one fault after the other, and see that the suite finds each."""
-    clients = _chosen_clients(options.clients)
-    scenarios = {it.name: it for it in all_scenarios()}
-    missed = 0
+    clients, faults = _chosen_clients(options.clients), _chosen_faults(options.faults)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="compat-")))
-        broker = stack.enter_context(pykbroker(directory))
-        pool = stack.enter_context(Pool(directory / "programs"))
-        relays = stack.enter_context(Relays())
-        for it in FAULTS:
-            runner = Runner(
-                pool=pool,
-                relays=relays,
-                at_once=options.at_once,
-                told=_say_nothing,
-                tamperings=it.tamperings,
-            )
-            cells = runner.run([scenarios[name] for name in it.caught_by], clients, [broker])
-            tried = [cell for cell in cells if cell.outcome in (Outcome.TRUE, Outcome.FALSE)]
-            found = [cell for cell in tried if cell.outcome == Outcome.FALSE]
-            missed += len(found) < len(tried) or not tried
-            print(f"{len(found)}/{len(tried)} {it.name}: {it.sentence}", flush=True)
-            for cell in found:
-                print(f"        {cell.client}: {' '.join(cell.reason.split())[:160]}", flush=True)
-    print(f"\n{len(FAULTS)} faults, {missed} not found")
+        sabotaged = Sabotaged(
+            broker=stack.enter_context(pykbroker(directory)),
+            clients=clients,
+            pool=stack.enter_context(Pool(directory / "programs")),
+            relays=stack.enter_context(Relays()),
+        )
+        doubtful = sabotaged.false_without(faults)
+        for cell in doubtful:
+            print(f"false without any fault: {cell.scenario} with {cell.client}: {cell.reason}")
+        missed = 0
+        with ThreadPoolExecutor(options.at_once) as threads:  # most faults are found by waiting
+            for verdict in threads.map(sabotaged.verdict_on, () if doubtful else faults):
+                missed += not verdict.is_found
+                print("\n".join(verdict.lines()), flush=True)
+    if doubtful:
+        return SOME_FALSE
+    print(f"\n{len(faults)} faults, {missed} not found")
     return SOME_FALSE if missed else ALL_TRUE
-
-
-def _say_nothing(_: Cell) -> None:
-    """Cells are to be false here; what counts is told for each fault."""
 
 
 def write_page(_: argparse.Namespace) -> int:
@@ -221,6 +216,14 @@ def _chosen_scenarios(wanted: str | None, *, quick: bool) -> list[Scenario]:
     return [it for it in scenarios if any(fnmatchcase(it.name, one) for one in patterns)]
 
 
+def _chosen_faults(wanted: str | None) -> list[Fault]:
+    patterns = ("*",) if wanted is None else wanted.split(",")
+    for pattern in patterns:
+        if not any(fnmatchcase(it.name, pattern) for it in FAULTS):
+            raise UsageError(f"there is no fault {pattern}")
+    return [it for it in FAULTS if any(fnmatchcase(it.name, one) for one in patterns)]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pykbroker-compat", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -240,7 +243,8 @@ def _parser() -> argparse.ArgumentParser:
     faults = commands.add_parser("sabotage", help="see whether the suite finds known faults")
     faults.set_defaults(command=sabotage)
     faults.add_argument("--clients", metavar="NAME[=VERSION],…", default="kafka-python=3.0.12")
-    faults.add_argument("--at-once", type=int, default=2, metavar="N", help="cells")
+    faults.add_argument("--faults", metavar="PATTERN,…", help="these alone, as in `lost-*`")
+    faults.add_argument("--at-once", type=int, default=4, metavar="N", help="faults")
     diffs = commands.add_parser("diff", help="ask two brokers the same and compare")
     diffs.set_defaults(command=diff)
     diffs.add_argument("--left", required=True, metavar="HOST:PORT")

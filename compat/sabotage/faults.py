@@ -296,6 +296,6 @@ FAULTS = (
         "deaf",
         "Who waits for records is not woken when there are some.",
         "long-poll-wakes",
-        requests(ApiKey.FETCH, min_bytes=lambda _: 1 << 20, max_wait_ms=lambda _: 8_000),
+        requests(ApiKey.FETCH, min_bytes=lambda _: 1 << 20, max_wait_ms=lambda _: 18_000),
     ),
 )

@@ -1,0 +1,77 @@
+"""Whether the scenarios find a fault: they are true without it, and false with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from compat.suite.results import Outcome
+from compat.suite.runner import Runner
+from compat.suite.scenario import all_scenarios
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from compat.sabotage.faults import Fault
+    from compat.sabotage.tampering import Tampering
+    from compat.suite.brokers import Broker
+    from compat.suite.manifest import StockClient
+    from compat.suite.pool import Pool
+    from compat.suite.relay import Relays
+    from compat.suite.results import Cell
+
+_TRIED = (Outcome.TRUE, Outcome.FALSE)
+_REASON_LENGTH_MAX = 160
+CELLS_AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of the cells that should be false under a fault."""
+
+    fault: Fault
+    tried: list[Cell]
+
+    @property
+    def found_by(self) -> list[Cell]:
+        return [it for it in self.tried if it.outcome == Outcome.FALSE]
+
+    @property
+    def is_found(self) -> bool:
+        return 0 < len(self.tried) == len(self.found_by)
+
+    def lines(self) -> Iterator[str]:
+        found = f"{len(self.found_by)}/{len(self.tried)}"
+        yield f"{found} {self.fault.name}: {self.fault.sentence}"
+        for cell in self.found_by:
+            yield f"        {cell.client}: {' '.join(cell.reason.split())[:_REASON_LENGTH_MAX]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sabotaged:
+    """A broker whose frames can be changed on their way."""
+
+    broker: Broker
+    clients: Sequence[StockClient]
+    pool: Pool
+    relays: Relays
+
+    def verdict_on(self, fault: Fault) -> Verdict:
+        cells = self._played(fault.caught_by, fault.tamperings)
+        return Verdict(fault=fault, tried=[it for it in cells if it.outcome in _TRIED])
+
+    def false_without(self, faults: Iterable[Fault]) -> list[Cell]:
+        """What fails by itself proves nothing about a fault."""
+        names = dict.fromkeys(name for it in faults for name in it.caught_by)
+        return [it for it in self._played(names, ()) if it.outcome == Outcome.FALSE]
+
+    def _played(self, names: Iterable[str], tamperings: tuple[Tampering, ...]) -> list[Cell]:
+        runner = Runner(
+            pool=self.pool,
+            relays=self.relays,
+            at_once=CELLS_AT_ONCE,
+            told=lambda _: None,
+            tamperings=tamperings,
+        )
+        scenarios = {it.name: it for it in all_scenarios()}
+        return runner.run([scenarios[it] for it in names], self.clients, [self.broker])

@@ -1,0 +1,21 @@
+"""The suite is of no use unless it finds a broker that does wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from compat.command_line import main
+from compat.sabotage.faults import FAULTS
+
+
+@pytest.mark.slow
+def test_every_fault_of_a_broker_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["sabotage"])
+    told = capsys.readouterr().out
+    assert code == 0, told
+    assert f"{len(FAULTS)} faults, 0 not found" in told
+
+
+def test_a_fault_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sabotage", "--faults", "none-such"]) == 2
+    assert "there is no fault none-such" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 The runtime carries an outcome out in this order: it appends the records as one batch, replays them
 into the state, sets the timers at once, and releases the replies when the records are committed.
+What may go in parts it appends as several batches, each replayed before the next.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class Outcome:
     timers: tuple[SetTimer | CancelTimer, ...] = ()
     reasons: tuple[str, ...] = ()
     """Sentences for the operator: who joined, why a group rebalances, who was fenced."""
+    in_parts: bool = False
+    """Whether the log may end between any two of the writes: then no number of them is too many."""
 
 
 def joined(outcomes: Iterable[Outcome]) -> Outcome:

@@ -18,7 +18,7 @@ from pykbroker.coordinators.records import UnknownRecord, decode_record, encode_
 from pykbroker.coordinators.timers import Name, Timers
 from pykbroker.partitions.waiting import until_committed
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
+from pykbroker_protocol.records.batch import HEADER_BYTES, RecordBatch, iterate_batches
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_storage.batch_scan import CorruptLog
 
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
     from pykbroker.clock import Clock
-    from pykbroker.coordination.outcome import Outcome, Reply, Ticket
+    from pykbroker.coordination.outcome import Outcome, Reply, Ticket, Write
     from pykbroker.coordinators.records import RecordType
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
-    from pykbroker_storage.log import Written
     from pykbroker_storage.segment import LogSlice
 
     Decision = Callable[[Ticket], Outcome]
@@ -47,6 +46,8 @@ READ_AGAIN_SECONDS = 1.0
 RETRY_MS = 1_000
 """So long after a failed write, whatever a timer has begun is tried again."""
 
+FRAME_BYTES_MAX = HEADER_BYTES + 32
+"""What a batch and its last record need besides keys, values and the records before."""
 COMMIT_SECONDS_MAX = 30.0
 """A coordinator's own writes wait this long for the in-sync replicas (offsets.commit.timeout)."""
 
@@ -246,19 +247,13 @@ class CoordinatedLog(Generic[AnyState]):
 
     def _carry_out(self, outcome: Outcome) -> bool:
         """Whether what it writes was written; if not, the timers that it would end go on."""
-        for reason in outcome.reasons:
-            logger.info("%s: %s", self.partition, reason)
-            if self.witness is not None:
-                self.witness(reason)
-        written = self._append(outcome) if outcome.writes else None
-        if isinstance(written, Refusal):
+        refusal = self._write(outcome)
+        if refusal is not None:
             self._timers.apply(it for it in outcome.timers if isinstance(it, SetTimer))
-            self._refuse(outcome.replies, written)
+            self._refuse(outcome.replies, refusal)
             return False
+        self._tell(outcome.reasons)
         self._timers.apply(outcome.timers)
-        if written is not None:
-            self._last_written = written.last_offset
-            self._replay_outcome(outcome)
         if self.partition.high_watermark > self._last_written:
             self._committed(outcome)
         elif outcome.replies or self._consequence is not None:
@@ -277,18 +272,49 @@ class CoordinatedLog(Generic[AnyState]):
         if self._consequence is not None:
             self._consequence(outcome)
 
-    def _replay_outcome(self, outcome: Outcome) -> None:
-        for write in outcome.writes:
-            self.state.replay(write.key, write.value)
+    def _tell(self, reasons: Sequence[str]) -> None:
+        for reason in reasons:
+            logger.info("%s: %s", self.partition, reason)
+            if self.witness is not None:
+                self.witness(reason)
 
-    def _append(self, outcome: Outcome) -> Written | Refusal:
+    def _write(self, outcome: Outcome) -> Refusal | None:
+        """Each batch is replayed as soon as it is in the log, so that the state is what that says.
+
+        Where a later one is refused, the decision is made again of what is left.
+        """
         now_ms = self._clock.now_ms()
-        builder = self._new_batch(outcome)
-        for write in outcome.writes:
+        for builder, writes in self._batches(outcome, now_ms):
+            batch = RecordBatch.parse(memoryview(bytearray(builder.build())))
+            written = self._refusal_of(batch) or self.partition.write(batch, now_ms)
+            if isinstance(written, Refusal):
+                return written
+            self._last_written = written.last_offset
+            self._replay_writes(outcome, writes)
+        return None
+
+    def _batches(
+        self, outcome: Outcome, now_ms: int
+    ) -> Iterator[tuple[BatchBuilder, Sequence[Write]]]:
+        """One batch, or as many as it takes where the writes may go in parts."""
+        builder, first = self._new_batch(outcome), 0
+        for index, write in enumerate(outcome.writes):
             key, value = encode_write(write)
+            if outcome.in_parts and index > first and not self._has_room(builder, key, value):
+                yield builder, outcome.writes[first:index]
+                builder, first = self._new_batch(outcome), index
             builder.append(timestamp=now_ms, key=key, value=value)
-        batch = RecordBatch.parse(memoryview(bytearray(builder.build())))
-        return self._refusal_of(batch) or self.partition.write(batch, now_ms)
+        if outcome.writes:
+            yield builder, outcome.writes[first:]
+
+    def _has_room(self, builder: BatchBuilder, key: bytes, value: bytes | None) -> bool:
+        settings = self.partition.settings
+        size_bytes = builder.payload_bytes + len(key) + len(value or b"") + FRAME_BYTES_MAX
+        return size_bytes <= min(settings.max_message_bytes, settings.segment_bytes)
+
+    def _replay_writes(self, outcome: Outcome, writes: Iterable[Write]) -> None:  # noqa: ARG002 - others look at it
+        for write in writes:
+            self.state.replay(write.key, write.value)
 
     def _new_batch(self, outcome: Outcome) -> BatchBuilder:  # noqa: ARG002 - others look at it
         return BatchBuilder()

@@ -14,10 +14,12 @@ from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.control import decode_marker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pykbroker.clock import Clock
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.settings import GroupSettings
-    from pykbroker.coordination.outcome import Outcome
+    from pykbroker.coordination.outcome import Outcome, Write
     from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.records.batch import RecordBatch
@@ -47,11 +49,11 @@ class GroupLog(CoordinatedLog[Groups]):
             if marker is not None:
                 self.state.transaction_ended(batch.producer_id, committed=marker.is_commit)
 
-    def _replay_outcome(self, outcome: Outcome) -> None:
+    def _replay_writes(self, outcome: Outcome, writes: Iterable[Write]) -> None:
         if not isinstance(outcome, OutcomeInTransaction):
-            super()._replay_outcome(outcome)
+            super()._replay_writes(outcome, writes)
             return
-        for write in outcome.writes:
+        for write in writes:
             self.state.replay_of_transaction(outcome.producer_id, write.key, write.value)
 
     def _new_batch(self, outcome: Outcome) -> BatchBuilder:

@@ -138,10 +138,9 @@ class Diary:
 
 
 @contextmanager
-def group_log(folder: Path) -> Iterator[Diary]:
-    with open_partition(
-        folder, was_clean=False, cleanup_policy="compact", segment_bytes="1048576"
-    ) as partition:
+def group_log(folder: Path, **overrides: str) -> Iterator[Diary]:
+    settings = {"cleanup_policy": "compact", "segment_bytes": "1048576", **overrides}
+    with open_partition(folder, was_clean=False, **settings) as partition:
         state = Groups(GroupSettings(), ConsumerGroupSettings(), NO_TOPICS)
         log = GroupLog(partition, state, GROUP_RECORDS, SystemClock())
         try:
@@ -151,8 +150,8 @@ def group_log(folder: Path) -> Iterator[Diary]:
 
 
 @asynccontextmanager
-async def diary_in(folder: Path) -> AsyncIterator[Diary]:
-    with group_log(folder) as diary:
+async def diary_in(folder: Path, **overrides: str) -> AsyncIterator[Diary]:
+    with group_log(folder, **overrides) as diary:
         await diary.log.load()
         assert diary.log.status is Status.ACTIVE
         yield diary

@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 
 
 class Draft:
-    """Lives as long as one decision, which happens at one moment."""
+    """Lives as long as one decision, which happens at one moment.
 
-    __slots__ = ("now_ms", "reasons", "replies", "timers", "writes")
+    One that only forgets, however much that may be, is written `in_parts`.
+    """
 
-    def __init__(self, now_ms: int) -> None:
+    __slots__ = ("in_parts", "now_ms", "reasons", "replies", "timers", "writes")
+
+    def __init__(self, now_ms: int, *, in_parts: bool = False) -> None:
         self.now_ms = now_ms
         self.writes: list[Write] = []
         self.replies: list[Reply] = []
         self.timers: dict[tuple[str, ...], SetTimer | CancelTimer] = {}
         self.reasons: list[str] = []
+        self.in_parts = in_parts
 
     def write(self, writes: Iterable[Write]) -> None:
         self.writes.extend(writes)
@@ -48,4 +52,5 @@ class Draft:
             replies=tuple(self.replies),
             timers=tuple(self.timers.values()),
             reasons=tuple(self.reasons),
+            in_parts=self.in_parts,
         )

@@ -296,7 +296,7 @@ class Groups:
     def offset_delete(
         self, request: OffsetDeleteRequest, *, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        draft = Draft(now_ms)
+        draft = Draft(now_ms, in_parts=True)
         group = self.groups.get(request.group_id)
         code = admission.refusal_of_offset_deletion(request.group_id, group)
         if group is None or code is not ErrorCode.NONE:
@@ -307,14 +307,14 @@ class Groups:
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> Outcome:
         """What was read of a topic that is gone says nothing of one that gets its name."""
-        draft = Draft(now_ms)
+        draft = Draft(now_ms, in_parts=True)
         draft.write(offsets.forget(self.offsets.places_of_topics(frozenset(names))))
         return draft.outcome()
 
     # --- for operators
 
     def delete_groups(self, group_ids: Iterable[str], *, ticket: Ticket, now_ms: int) -> Outcome:
-        draft = Draft(now_ms)
+        draft = Draft(now_ms, in_parts=True)
         results = [
             DeletableGroupResult(
                 group_id=it, error_code=delete_group(self.groups.get(it), self.offsets, draft)
@@ -381,11 +381,10 @@ class Groups:
         )
         if of_consumers is not None:
             return self._let_go(of_consumers)
-        draft = Draft(now_ms)
         if name == (EXPIRY_TIMER,):
-            self._expire(draft)
-        else:
-            self._timer_of_group(name, draft)
+            return self._expire(now_ms)
+        draft = Draft(now_ms)
+        self._timer_of_group(name, draft)
         return self._outcome(draft)
 
     def _timer_of_group(self, name: tuple[str, ...], draft: Draft) -> None:
@@ -400,10 +399,12 @@ class Groups:
             case (kind, _) if kind == SYNC_TIMER:
                 sync_time_is_over(group, draft, self.settings)
 
-    def _expire(self, draft: Draft) -> None:
+    def _expire(self, now_ms: int) -> Outcome:
+        draft = Draft(now_ms, in_parts=True)
         for group in self.groups.values():
             expire(group, self.offsets, draft, self.settings.offsets_retention_ms)
         draft.wake(EXPIRY_TIMER, after_ms=self.settings.offsets_retention_check_interval_ms)
+        return draft.outcome()
 
     def forget_requests(self, tickets: Iterable[Ticket]) -> None:
         for ticket in tickets:

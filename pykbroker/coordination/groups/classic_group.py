@@ -46,6 +46,7 @@ class ClassicGroup:
         self.protocol_type = ""
         self.protocol: str | None = None
         self.leader: str | None = None
+        """None as long as there are no members, or they were of another protocol until now."""
         self.state_since_ms = -1
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}

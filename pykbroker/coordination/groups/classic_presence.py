@@ -115,5 +115,9 @@ def loaded(group: ClassicGroup, draft: Draft, settings: GroupSettings) -> None:
     """The members in the log may be alive: their sessions begin anew."""
     for member in group.members.values():
         expect_heartbeat(group, member, draft)
-    if len(group.members) > settings.members_max and group.state is GroupState.STABLE:
+    if group.state is not GroupState.STABLE:
+        return
+    if group.leader is None:
+        rebalance(group, draft, settings, "it has not done so since it is classic again")
+    elif len(group.members) > settings.members_max:
         rebalance(group, draft, settings, "it is larger than groups may be")

@@ -166,10 +166,15 @@ def is_due_for_downgrade(
 
 
 def downgrade(decision: Decision, leaving: Collection[str], *, rebalances: bool) -> None:
-    """Turn the group into a classic one of the members that stay."""
+    """Turn the group into a classic one of the members that stay.
+
+    What others had is nobody's until they have rebalanced. The record says so, for whoever reads
+    it after a crash: a classic group without a leader has yet to agree on who reads what.
+    """
     state, group_id = decision.state, decision.group_id
     staying = [it for it in state.members.values() if it.member_id not in leaving]
-    classic_group = as_classic_group(state, staying, decision)
+    leader = None if rebalances else staying[0].member_id
+    classic_group = as_classic_group(state, staying, leader, decision)
     decision.draft.write(records.without_group(group_id, list(state.members), state.regexes))
     decision.draft.write([classic_group])
     for member_id in state.members:
@@ -184,14 +189,17 @@ def downgrade(decision: Decision, leaving: Collection[str], *, rebalances: bool)
 
 
 def as_classic_group(
-    state: ConsumerGroupState, members: list[ConsumerMember], decision: Decision
+    state: ConsumerGroupState,
+    members: list[ConsumerMember],
+    leader: str | None,
+    decision: Decision,
 ) -> Write:
     protocol = shared_protocol(members)
     value = GroupMetadataValue(
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=state.epoch,
         protocol=protocol,
-        leader=members[0].member_id,
+        leader=leader,
         current_state_timestamp=decision.now_ms,
         members=[as_classic_member(it, protocol, state, decision.topics) for it in members],
     )

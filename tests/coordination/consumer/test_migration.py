@@ -313,3 +313,13 @@ def test_the_members_of_a_described_group_tell_which_protocol_they_speak() -> No
     assert {it.member_id: it.member_type for it in described[0].members} == {"anna": 1, "olga": 0}
     assert all(it.assignment == it.target_assignment for it in described[0].members)
     assert described[1].error_message == "Group nope not found."
+
+
+def test_a_crash_while_a_group_becomes_classic_again_leaves_no_partition_without_a_reader() -> None:
+    world, olga = mixed(MigrationPolicy.BIDIRECTIONAL)
+    Consumer(world, "anna", ["orders"]).leave()
+    assert world.find() is None
+    world.restart()
+    assert olga.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    olga.beat()
+    assert len(olga.owned) == 4

@@ -46,6 +46,10 @@ READ_AGAIN_SECONDS = 1.0
 RETRY_MS = 1_000
 """So long after a failed write, whatever a timer has begun is tried again."""
 
+NOT_LOADED = (
+    "%s: cannot be loaded, so whoever needs what lives here is told NOT_COORDINATOR until it is "
+    "mended and the broker starts again: %s"
+)
 FRAME_BYTES_MAX = HEADER_BYTES + 32
 """What a batch and its last record need besides keys, values and the records before."""
 COMMIT_SECONDS_MAX = 30.0
@@ -64,6 +68,8 @@ class State(Protocol):
 class Status(Enum):
     LOADING = auto()
     ACTIVE = auto()
+    FAILED = auto()
+    """It could not be loaded: it needs an operator, or another leader."""
     GIVEN_UP = auto()
 
 
@@ -117,10 +123,14 @@ class CoordinatedLog(Generic[AnyState]):
         try:
             await self._replay_all()
         except CorruptLog as damage:
-            logger.error("%s: what lives here is not served: %s", self.partition, damage)  # noqa: TRY400 - no trace of a bug
+            self.status = Status.FAILED
+            logger.error(NOT_LOADED, self.partition, damage)  # noqa: TRY400 - no trace of a bug
             return
         except Exception:
-            logger.exception("%s: what lives here is not served: a fault of ours", self.partition)
+            self.status = Status.FAILED
+            logger.exception(NOT_LOADED, self.partition, "a fault of ours")
+            return
+        if self.status is Status.GIVEN_UP:
             return
         self.begin()
         seconds = self._clock.monotonic() - started
@@ -211,7 +221,7 @@ class CoordinatedLog(Generic[AnyState]):
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             case Status.ACTIVE:
                 return None
-            case Status.GIVEN_UP:
+            case Status.FAILED | Status.GIVEN_UP:
                 return ErrorCode.NOT_COORDINATOR
 
     def decide(self, decision: Decision, refused: Refused) -> Message | asyncio.Future[Message]:

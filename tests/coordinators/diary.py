@@ -138,9 +138,9 @@ class Diary:
 
 
 @contextmanager
-def group_log(folder: Path, **overrides: str) -> Iterator[Diary]:
+def group_log(folder: Path, *, was_clean: bool = False, **overrides: str) -> Iterator[Diary]:
     settings = {"cleanup_policy": "compact", "segment_bytes": "1048576", **overrides}
-    with open_partition(folder, was_clean=False, **settings) as partition:
+    with open_partition(folder, was_clean=was_clean, **settings) as partition:
         state = Groups(GroupSettings(), ConsumerGroupSettings(), NO_TOPICS)
         log = GroupLog(partition, state, GROUP_RECORDS, SystemClock())
         try:

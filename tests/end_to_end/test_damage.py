@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from pykbroker_protocol.messages.list_groups import ListGroupsRequest
+from pykbroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from pykbroker_protocol.records.batch import iterate_batches
 from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
 from tests.apis.wire import Wire
 from tests.end_to_end.load import create_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from compat.broker_process import BrokerProcess
+    from pykbroker_protocol.message import Message
     from tests.end_to_end.conftest import StartBroker
 
 BATCHES = 20
+PATIENCE_SECONDS = 30.0
+PASSING = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def write(broker: BrokerProcess, value: bytes) -> Any:
@@ -101,6 +113,59 @@ def test_after_a_clean_stop_readers_get_all_but_the_damaged_batch(
     assert f"t-0: offset {number} is not served to readers" in broker.log()
     assert write(broker, b"after").base_offset == BATCHES
     assert records_of(broker, from_offset=number + 1) == ([*written[number + 1 :], b"after"], 0)
+
+
+def test_a_damaged_partition_of_offsets_hides_no_group_of_another(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker(settings={"offsets.topic.num.partitions": 2})
+    create_topic(broker, "t", 1)
+    groups = ("a", "b")  # one in each partition
+    with Wire(broker.port) as wire:
+        for group in groups:
+            settled(wire, FindCoordinatorRequest(key=group, key_type=0), 3)
+            settled(wire, commit_of(group), 8, of_first_partition)
+        assert listed(wire) == {*groups}
+    broker.stop()
+    flip(broker.data_dir / "__consumer_offsets-0" / f"{0:020}.log", 65)
+    broker.start()
+    with Wire(broker.port) as wire:
+        assert listed(wire) == {"a"}
+        told = wire.ask(commit_of("b"), 8)
+        assert of_first_partition(told) == ErrorCode.NOT_COORDINATOR
+        assert of_first_partition(wire.ask(commit_of("a"), 8)) == ErrorCode.NONE
+    assert "__consumer_offsets-0: cannot be loaded" in broker.log()
+
+
+def commit_of(group: str) -> OffsetCommitRequest:
+    place = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata=""
+    )
+    topic = OffsetCommitRequestTopic(name="t", partitions=[place])
+    return OffsetCommitRequest(group_id=group, member_id="", topics=[topic])
+
+
+def of_first_partition(answer: Any) -> int:
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
+
+
+def listed(wire: Wire) -> set[str]:
+    return {it.group_id for it in settled(wire, ListGroupsRequest(), 5).groups}
+
+
+def settled(
+    wire: Wire,
+    request: Message,
+    version: int,
+    code_of: Callable[[Any], int] = lambda answer: answer.error_code,  # type: ignore[no-any-return]
+) -> Any:
+    """The answer of a coordinator that is there, and has loaded."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while code_of(answer := wire.ask(request, version)) in PASSING:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return answer
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])

@@ -1,0 +1,48 @@
+"""A coordinator's partition that cannot be loaded, or need not be any longer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from pykbroker.coordinators.coordinated_log import Status
+from pykbroker_protocol.errors import ErrorCode
+from tests.coordinators.diary import diary_in, group_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+async def test_groups_in_a_damaged_partition_have_no_coordinator(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with diary_in(tmp_path) as diary:
+        diary.commit(5)
+    flip_last_byte(tmp_path / f"{0:020}.log")
+    with caplog.at_level(logging.ERROR), group_log(tmp_path, was_clean=True) as diary:
+        await diary.log.load()
+        assert diary.log.status is Status.FAILED
+        assert diary.commit(6) == [ErrorCode.NOT_COORDINATOR]
+    (told,) = caplog.messages
+    assert told.startswith("t-0: cannot be loaded, so whoever needs what lives here is told")
+    assert told.endswith("the batch at position 0 is damaged")
+
+
+def flip_last_byte(file: Path) -> None:
+    stored = bytearray(file.read_bytes())
+    stored[-1] ^= 0x10
+    file.write_bytes(stored)
+
+
+async def test_what_is_given_up_while_it_loads_is_not_taken_up_again(tmp_path: Path) -> None:
+    async with diary_in(tmp_path) as diary:
+        diary.commit(5)
+    with group_log(tmp_path) as diary:
+        loading = asyncio.create_task(diary.log.load())
+        await asyncio.sleep(0)
+        diary.log.give_up()
+        await loading
+        assert diary.log.status is Status.GIVEN_UP

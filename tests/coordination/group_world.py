@@ -8,6 +8,7 @@ from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSetting
 from pykbroker.coordination.groups.outcome import OutcomeInTransaction
 from pykbroker.coordination.groups.registry import Groups
 from pykbroker.coordination.outcome import Outcome, SetTimer, Write
+from pykbroker.coordinators.coordinated_log import RETRY_MS
 from pykbroker.coordinators.group_log import GROUP_RECORDS
 from pykbroker.coordinators.records import decode_record, encode_write
 
@@ -66,7 +67,10 @@ class Marker(NamedTuple):
 
 
 class World:
-    """Carries outcomes out as the runtime does: append, replay, set timers, reply."""
+    """Carries outcomes out as the runtime does: append, replay, set timers, reply.
+
+    On a full disk nothing is appended: who asked is refused, and timers ring again later.
+    """
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
@@ -77,6 +81,7 @@ class World:
         self.told: list[Reply] = []
         self.written: list[Write] = []
         self.reasons: list[str] = []
+        self.disk_is_full = False
         self._tickets = 0
         self.groups = Groups(settings, ConsumerGroupSettings(), NO_TOPICS)
         self.carry_out(self.groups.loaded(self.now_ms))
@@ -87,7 +92,13 @@ class World:
         self.carry_out(decide(self._tickets))
         return self._tickets
 
-    def carry_out(self, outcome: Outcome) -> None:
+    def carry_out(self, outcome: Outcome) -> bool:
+        if outcome.writes and self.disk_is_full:
+            self.timers.update(
+                {it.name: it.at_ms for it in outcome.timers if isinstance(it, SetTimer)}
+            )
+            self.waiting.difference_update(it.ticket for it in outcome.replies)
+            return False
         producer_id = NO_PRODUCER
         if isinstance(outcome, OutcomeInTransaction):
             producer_id = outcome.producer_id
@@ -103,6 +114,7 @@ class World:
         self.told += outcome.replies
         self.written += outcome.writes
         self.reasons += outcome.reasons
+        return True
 
     def append(self, entry: Logged | Marker) -> None:
         self.log.append(entry)
@@ -115,7 +127,8 @@ class World:
             at_ms, name = min(due)
             self.now_ms = max(self.now_ms, at_ms)
             del self.timers[name]
-            self.carry_out(self.groups.timer(name, self.now_ms))
+            if not self.carry_out(self.groups.timer(name, self.now_ms)):
+                self.timers.setdefault(name, self.now_ms + RETRY_MS)
         self.now_ms = end_ms
 
     def cut_off(self, ticket: Ticket) -> None:

@@ -23,6 +23,7 @@ from pykbroker_protocol.messages.join_group import (
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
+from pykbroker_protocol.messages.leave_group import LeaveGroupRequest
 from pykbroker_protocol.messages.list_groups import ListGroupsRequest
 from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.coordination.group_world import World
@@ -51,6 +52,15 @@ def join(
             client_host="/127.0.0.1",
             new_member_id=member_id_for(request, name, "1"),
             now_ms=world.now_ms,
+        )
+    )
+
+
+def leave(world: World, member_id: str) -> None:
+    request = LeaveGroupRequest(group_id="fleet", member_id=member_id)
+    world.ask(
+        lambda ticket: world.groups.leave_group(
+            request, version=2, ticket=ticket, now_ms=world.now_ms
         )
     )
 
@@ -128,6 +138,24 @@ def test_a_newcomer_that_waits_too_long_is_told_to_start_again() -> None:
     (reply,) = world.told
     assert isinstance(reply.response, JoinGroupResponse)
     assert reply.response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("by_its_own_word", [True, False])
+def test_a_group_whose_last_member_went_while_the_disk_was_full_is_empty_afterwards(
+    *, by_its_own_word: bool
+) -> None:
+    world = World(GroupSettings(initial_rebalance_delay_ms=0))
+    join(world, "anna")
+    world.disk_is_full = True
+    if by_its_own_word:
+        leave(world, "anna-1")
+    world.pass_time(20_000)
+    assert not fleet(world).members
+    assert fleet(world).state is GroupState.PREPARING_REBALANCE
+    world.disk_is_full = False
+    world.pass_time(20_000)
+    assert fleet(world).state is GroupState.EMPTY
+    assert world.replayed().groups["fleet"].is_empty
 
 
 # --- requests that say too little

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.settings import GroupSettings
 
 SESSION_TIMER, JOIN_TIMER, SYNC_TIMER = "session", "join", "sync"
+WRITE_AGAIN_MS = 1_000
 
 
 def rebalance(group: ClassicGroup, draft: Draft, settings: GroupSettings, reason: str) -> None:
@@ -107,8 +108,13 @@ def drop_absent_members(group: ClassicGroup, draft: Draft) -> None:
 
 
 def write_empty_generation(group: ClassicGroup, draft: Draft) -> None:
-    """The group becomes empty when this record is replayed."""
+    """The group becomes empty when this record is replayed; if it cannot be written, it is later.
+
+    Nobody is left whose request or session would lead here again. A timer that rings after the
+    record was written finds the group empty.
+    """
     generation = group.generation + 1
+    draft.wake(JOIN_TIMER, group.group_id, after_ms=WRITE_AGAIN_MS)
     draft.write([group.as_write(draft.now_ms, generation=generation, assignments={})])
     draft.because(f"group {group.group_id} is empty at generation {generation}")
 

@@ -69,8 +69,7 @@ def grow(decision: Decision, memory: Memory, *, because_of_members: bool) -> Non
     state = decision.state
     metadata_hash = memory.fingerprint(state.topic_names(), decision.topics)
     if because_of_members or metadata_hash != state.metadata_hash:
-        decision.write(records.group_epoch(state.group_id, state.epoch + 1, metadata_hash))
+        epoch = state.epoch + 1
+        decision.write(records.group_epoch(state.group_id, epoch, metadata_hash))
         why = "subscriptions" if because_of_members else "topics"
-        decision.draft.because(
-            f"group {state.group_id}: epoch {state.epoch + 1}, its {why} changed"
-        )
+        decision.draft.because(f"group {state.group_id}: epoch {epoch}, its {why} changed")

@@ -83,6 +83,15 @@ def test_the_operator_decides_whether_groups_with_members_are_carried_over(
     assert knock(world).error_code == code
 
 
+def test_an_upgrade_is_told_with_the_epoch_it_begins() -> None:
+    world = world_with_orders()
+    ClassicConsumer(world, "", ["orders"]).beat()
+    knock(world)
+    assert world.state.epoch == 2
+    told = [it for it in world.reasons if "changed" in it]
+    assert told == ["group fleet: epoch 2, its subscriptions changed"]
+
+
 @pytest.mark.parametrize("policy", MigrationPolicy)
 def test_a_group_without_members_may_change_its_protocol_at_any_time(
     policy: MigrationPolicy,

@@ -87,6 +87,7 @@ class World:
         self.timers: dict[tuple[str, ...], int] = {}
         self.written: list[Write] = []
         """Since the last step began."""
+        self.reasons: list[str] = []
         self.answers: dict[int, Message] = {}
         self.tickets = 0
         self.start()
@@ -119,6 +120,7 @@ class World:
                 self.timers.pop(timer.name, None)
         for reply in outcome.replies:
             self.answers[reply.ticket] = reply.response
+        self.reasons += outcome.reasons
 
     def append(self, write: Write) -> None:
         key = decode(type(write.key), 0, encode(write.key, 0))

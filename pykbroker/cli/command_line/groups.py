@@ -161,7 +161,7 @@ def declare_remove_member(groups: Commands) -> None:
         "remove-member",
         run="groups.removal:remove_member",
         subject=("group",),
-        brief="make members leave a classic group, so that others take over",
+        brief="make members of either protocol leave, so that others take over",
         examples=("pykbroker groups remove-member depot --instance truck-17 --reason broken",),
     )
     add_group(command)

@@ -1,5 +1,6 @@
 """Transactions, looked at and ended, on a real Apache Kafka and on our own broker alike."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -131,6 +132,12 @@ def test_a_transaction_that_hangs_is_found_and_aborted(ask: Run, topic: str, han
     find = ("transactions", "find-hanging", topic, "--longer-than", "0.001s", "--json")
     (found,) = ask(*find).json
     assert (found["partition"], found["producer_id"]) == (1, hanging)
+    beside_another = ask(*find, "no-such-topic")
+    assert beside_another.exit_code == 1
+    assert json.loads(beside_another.out) == [found]
+    assert beside_another.err.startswith(
+        "transactions find-hanging no-such-topic: UNKNOWN_TOPIC_OR_PARTITION"
+    )
     place = ("transactions", "abort", f"{topic}:1", "--start-offset")
     refused = ask(*place, "77")
     assert refused.exit_code == 1

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from pykbroker.cli.asking import asks_the_cluster
 from pykbroker.cli.command_line.values import TopicChoice
-from pykbroker.cli.failure import Refused
+from pykbroker.cli.failure import Refused, RefusedEach
 from pykbroker.cli.transactions.describing import described
 from pykbroker.cli.transactions.listing import listed_transactions
-from pykbroker.cli.transactions.producers import active_producers, print_producers
+from pykbroker.cli.transactions.producers import (
+    asked_producers,
+    in_order,
+    partitions_by_leader,
+    print_producers,
+)
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
 
@@ -25,16 +30,42 @@ if TYPE_CHECKING:
 
 @asks_the_cluster
 async def find_hanging(options: Namespace, client: Client) -> None:
-    choices = options.topics or await all_topics(client)
+    producers, refusals = await reachable_producers(client, options.topics)
     latest_ms = time.time() * 1000 - options.duration_ms
     old = [
         it
-        for it in await active_producers(client, choices)
+        for it in producers
         if it["start_offset"] is not None and (it["last_timestamp"] or 0) < latest_ms
     ]
     touched = await partitions_by_producer(client, {it["producer_id"] for it in old})
     hanging = [it for it in old if place(it) not in touched.get(it["producer_id"], ())]
     print_producers(hanging, as_json=options.json)
+    if refusals:
+        raise RefusedEach(refusals)
+
+
+async def reachable_producers(
+    client: Client, choices: list[TopicChoice]
+) -> tuple[list[Document], list[str]]:
+    """What is known of producers, and why it is not of those of some partitions.
+
+    A topic that goes meanwhile, or a partition without a leader, does not end the search.
+    """
+    found: list[Document] = []
+    refusals: list[str] = []
+    for choice in choices or await all_topics(client):
+        try:
+            by_leader = await partitions_by_leader(client, choice)
+        except Refused as refused:
+            refusals.append(f"{choice.name}: {refused}")
+            continue
+        for leader, indexes in by_leader.items():
+            try:
+                found += await asked_producers(client, choice.name, indexes, leader)
+            except Refused as refused:
+                places = ",".join(map(str, indexes))
+                refusals.append(f"{choice.name}:{places}: {refused}")
+    return in_order(found), refusals
 
 
 def place(producer: Document) -> tuple[str, int]:

@@ -62,15 +62,23 @@ async def active_producers(client: Client, choices: Iterable[TopicChoice]) -> li
     """What the leaders of these partitions remember, partition by partition."""
     found: list[Document] = []
     for choice in choices:
-        topic = await find_topic(client, choice.name)
-        wanted = chosen_partitions(choice.partitions, topic)
-        by_leader = defaultdict(list)
-        for partition in topic.partitions:
-            if partition.partition_index in wanted:
-                by_leader[partition.leader_id].append(partition.partition_index)
-        for leader, indexes in by_leader.items():
+        for leader, indexes in (await partitions_by_leader(client, choice)).items():
             found += await asked_producers(client, choice.name, indexes, leader)
-    return sorted(found, key=lambda it: (it["topic"], it["partition"], it["producer_id"]))
+    return in_order(found)
+
+
+def in_order(producers: Iterable[Document]) -> list[Document]:
+    return sorted(producers, key=lambda it: (it["topic"], it["partition"], it["producer_id"]))
+
+
+async def partitions_by_leader(client: Client, choice: TopicChoice) -> dict[int, list[int]]:
+    topic = await find_topic(client, choice.name)
+    wanted = chosen_partitions(choice.partitions, topic)
+    by_leader = defaultdict(list)
+    for partition in topic.partitions:
+        if partition.partition_index in wanted:
+            by_leader[partition.leader_id].append(partition.partition_index)
+    return by_leader
 
 
 async def asked_producers(

@@ -113,6 +113,7 @@ class CoordinatedLog(Generic[AnyState]):
         self._tickets = count(1)
         self._parked: dict[Ticket, Parked] = {}
         self._last_written = -1
+        self._once_loaded: list[Callable[[], Outcome]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- loading and letting go
@@ -183,6 +184,9 @@ class CoordinatedLog(Generic[AnyState]):
         self.status = Status.ACTIVE
         self._last_written = self.partition.log.log_end_offset - 1
         self._carry_out(self.state.loaded(self._clock.now_ms()))
+        for decide in self._once_loaded:
+            self._carry_out(decide())
+        self._once_loaded.clear()
 
     def _replay_batch(self, batch: RecordBatch) -> None:
         if not batch.is_control:
@@ -238,8 +242,15 @@ class CoordinatedLog(Generic[AnyState]):
         parked.future.add_done_callback(lambda it: self._when_answered(ticket, it))
         return parked.future
 
+    def decide_once_loaded(self, decide: Callable[[], Outcome]) -> None:
+        """Something happened that nobody will tell again, a topic was deleted for instance."""
+        if self.status is Status.LOADING:
+            self._once_loaded.append(decide)
+        else:
+            self.carry_out(decide())
+
     def carry_out(self, outcome: Outcome) -> None:
-        """Something other than a request was decided, a deleted topic for instance."""
+        """Something other than a request was decided, that all markers are written for instance."""
         if self.status is Status.ACTIVE:
             self._carry_out(outcome)
 

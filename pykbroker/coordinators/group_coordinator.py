@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pykbroker.coordinators.coordinated_topic import CoordinatedTopic
@@ -68,8 +69,9 @@ class GroupCoordinator:
 
     def topics_deleted(self, names: Sequence[str]) -> None:
         """What groups have committed for topics that are gone is forgotten."""
-        for log in self.active():
-            log.carry_out(log.state.topics_deleted(names, self._clock.now_ms()))
+        now_ms = self._clock.now_ms()
+        for log in self._topic:
+            log.decide_once_loaded(partial(log.state.topics_deleted, names, now_ms))
 
     def transaction_ended(self, partition_index: int, producer_id: int, *, committed: bool) -> None:
         """A marker has just been written; a log that is loading will come upon it by itself."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from pykbroker.coordinators.coordinated_log import Status
 from pykbroker_protocol.errors import ErrorCode
-from tests.coordinators.diary import diary_in, group_log
+from tests.coordinators.diary import TOPIC, diary_in, group_log
+from tests.storage.batches import NOW
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,3 +47,19 @@ async def test_what_is_given_up_while_it_loads_is_not_taken_up_again(tmp_path: P
         diary.log.give_up()
         await loading
         assert diary.log.status is Status.GIVEN_UP
+
+
+async def test_a_topic_that_is_deleted_while_a_coordinator_loads_takes_its_offsets_along(
+    tmp_path: Path,
+) -> None:
+    async with diary_in(tmp_path) as diary:
+        diary.commit(5)
+    with group_log(tmp_path) as diary:
+        loading = asyncio.create_task(diary.log.load())
+        await asyncio.sleep(0)
+        assert diary.log.status is Status.LOADING
+        diary.log.decide_once_loaded(lambda: diary.log.state.topics_deleted([TOPIC], NOW))
+        await loading
+        assert diary.offsets == {}
+    async with diary_in(tmp_path) as diary:
+        assert diary.offsets == {}

@@ -21,7 +21,13 @@ from compat.probe.comparison import compare, read_allowed, told_lines
 from compat.sabotage.faults import FAULTS
 from compat.sabotage.judging import Sabotaged
 from compat.suite import junit, markdown, page, terminal
-from compat.suite.brokers import addresses_in, apache_kafka, broker_at, pykbroker
+from compat.suite.brokers import (
+    addresses_in,
+    apache_kafka,
+    broker_at,
+    must_speak_kafka,
+    pykbroker,
+)
 from compat.suite.kept import PAGE, keep, read_kept
 from compat.suite.kept import page as kept_page
 from compat.suite.manifest import stock_clients
@@ -30,7 +36,7 @@ from compat.suite.relay import Relays
 from compat.suite.results import Results
 from compat.suite.runner import Runner
 from compat.suite.scenario import all_scenarios
-from compat.wire import Closed, Wire
+from compat.wire import Closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"pykbroker-compat: {error}", file=sys.stderr)
         return WRONG_USE
+    except BrokenPipeError:  # as in `list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SOME_FALSE
 
 
 class UsageError(ValueError):
@@ -68,6 +77,9 @@ def run(options: argparse.Namespace) -> int:
     if options.keep:
         keep(results)
         write_page(options)
+    if not results.was_tried():
+        print("\npykbroker-compat: nothing was tried", file=sys.stderr)
+        return SOME_FALSE
     return SOME_FALSE if results.failures() else ALL_TRUE
 
 
@@ -105,7 +117,7 @@ def _brokers(options: argparse.Namespace, stack: ExitStack, directory: Path) -> 
     if options.bootstrap:
         try:
             for host, port in addresses_in(options.bootstrap):
-                Wire(port, host=host).close()
+                must_speak_kafka(host, port)
         except (ValueError, Closed) as error:
             raise UsageError(f"{options.bootstrap}: {error}") from error
         brokers.append(broker_at(options.bootstrap))
@@ -224,6 +236,12 @@ def _chosen_faults(wanted: str | None) -> list[Fault]:
     return [it for it in FAULTS if any(fnmatchcase(it.name, one) for one in patterns)]
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pykbroker-compat", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -237,14 +255,14 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--only-oracle", action="store_true", help="Apache Kafka instead of it")
     runs.add_argument("--quick", action="store_true", help="the core scenarios alone")
     runs.add_argument(
-        "--at-once", type=int, default=max(2, os.cpu_count() or 2), metavar="N", help="cells"
+        "--at-once", type=_count, default=max(2, os.cpu_count() or 2), metavar="N", help="cells"
     )
     runs.add_argument("--keep", action="store_true", help="keep the results for the documentation")
     faults = commands.add_parser("sabotage", help="see whether the suite finds known faults")
     faults.set_defaults(command=sabotage)
     faults.add_argument("--clients", metavar="NAME[=VERSION],…", default="kafka-python=3.0.12")
     faults.add_argument("--faults", metavar="PATTERN,…", help="these alone, as in `lost-*`")
-    faults.add_argument("--at-once", type=int, default=4, metavar="N", help="faults")
+    faults.add_argument("--at-once", type=_count, default=4, metavar="N", help="faults")
     diffs = commands.add_parser("diff", help="ask two brokers the same and compare")
     diffs.set_defaults(command=diff)
     diffs.add_argument("--left", required=True, metavar="HOST:PORT")

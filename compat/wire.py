@@ -30,10 +30,11 @@ class Wire:
         host: str = "127.0.0.1",
         client_id: str = "test",
         receive_buffer: int = 0,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self.client_id = client_id
-        self.socket = socket.socket()
-        self.socket.settimeout(PATIENCE_SECONDS)
+        self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self.socket.settimeout(patience_seconds)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

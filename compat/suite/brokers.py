@@ -11,13 +11,19 @@ from compat.apache import ApacheKafka
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.apache.installation import KAFKA_VERSION
 from compat.broker_process import BrokerProcess
+from compat.suite.patience import patient
 from compat.suite.witness import Witness
+from compat.wire import Closed, Wire
+from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 Address = tuple[str, int]
+PORT_MAX = 65_535
+GREETING_SECONDS_MAX = 10.0
 PYKBROKER = "PyKBroker"
 APACHE = "Apache Kafka"
 
@@ -75,6 +81,15 @@ def until_coordinating(bootstrap: str) -> None:
     witness.close()
 
 
+def must_speak_kafka(host: str, port: int) -> None:
+    """A cell would wait long for what never answers, or answers in another protocol."""
+    try:
+        with Wire(port, host=host, patience_seconds=patient(GREETING_SECONDS_MAX)) as wire:
+            wire.ask(ApiVersionsRequest(), 0)
+    except (TimeoutError, MalformedMessage, AssertionError) as error:
+        raise Closed(f"what listens there does not answer as a Kafka broker: {error}") from error
+
+
 def broker_at(bootstrap: str) -> Broker:
     """A broker of the user's."""
     return Broker(name=bootstrap, version="", addresses=addresses_in(bootstrap))
@@ -84,7 +99,7 @@ def addresses_in(bootstrap: str) -> list[Address]:
     addresses = []
     for one in bootstrap.split(","):
         host, _, port = one.strip().rpartition(":")
-        if not host or not port.isdecimal():
+        if not host or not port.isdecimal() or int(port) > PORT_MAX:
             raise ValueError(f"{one!r} is not host:port")
         addresses.append((host.strip("[]"), int(port)))
     return addresses

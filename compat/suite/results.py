@@ -83,6 +83,10 @@ class Results:
     def count(self, outcome: Outcome, broker: str | None = None) -> int:
         return sum(it.outcome == outcome and broker in (None, it.broker) for it in self.cells)
 
+    def was_tried(self) -> bool:
+        played = (Outcome.TRUE, Outcome.FALSE, Outcome.NOT_SERVED)
+        return any(it.outcome in played for it in self.cells)
+
     def failures(self) -> list[Cell]:
         return [it for it in self.cells if it.outcome == Outcome.FALSE]
 

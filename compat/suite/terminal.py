@@ -25,14 +25,14 @@ _PLAIN = "\x1b[0m"
 def progress(cell: Cell) -> str:
     """One line for one cell."""
     line = f"{coloured(cell.outcome)} {cell.scenario} · {cell.client} · {cell.broker}"
-    if cell.outcome == Outcome.FALSE:
-        reason = "\n    ".join(cell.reason.splitlines())
-        return f"{line} ({cell.seconds:.1f} s)\n    {reason}"
-    return f"{line} ({cell.seconds:.1f} s)"
+    if not cell.reason:
+        return f"{line} ({cell.seconds:.1f} s)"
+    reason = "\n    ".join(cell.reason.splitlines())
+    return f"{line} ({cell.seconds:.1f} s)\n    {reason}"
 
 
 def table(results: Results) -> str:
-    """One column for each client and broker, numbered below."""
+    """One column for each client and broker, numbered below, where the signs are told, too."""
     columns = [(client, broker) for client in results.clients for broker in results.brokers]
     width = max([len(name) for name, _, _ in results.scenarios], default=0)
     lines = [_numbers(width, len(columns))]
@@ -43,7 +43,8 @@ def table(results: Results) -> str:
             signs = (cells.get((name, *column)) for column in columns)
             row = " ".join(f" {coloured(it.outcome)}" if it else "  " for it in signs)
             lines.append(f"{name:<{width}} {row}")
-    lines += ["", *_legend(columns), "", *summary(results)]
+    signs = ", ".join(f"{coloured(it)} {it}" for it in Outcome)
+    lines += ["", *_legend(columns), "", signs, "", *summary(results)]
     return "\n".join(lines)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import socket
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +17,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from compat.broker_process import BrokerProcess
-from compat.suite import junit, markdown, page
+from compat.suite import junit, markdown, page, terminal
 from compat.suite.actor import Actor, CannotError
 from compat.suite.commands import COMMANDS, asked_for
 from compat.suite.kept import PAGE, keep, read_kept
@@ -33,7 +36,8 @@ from pykbroker_protocol.messages.metadata import MetadataRequest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-README = Path(__file__).parents[2].joinpath("compat/README.md").read_text()
+CHECKOUT = Path(__file__).parents[2]
+README = CHECKOUT.joinpath("compat/README.md").read_text()
 MANIFEST = """
 name = "fake"
 language = "Python"
@@ -275,3 +279,26 @@ def test_a_later_run_takes_the_place_of_an_earlier_one_in_its_own_cells(tmp_path
 def test_the_page_of_the_documentation_is_up_to_date() -> None:
     written = kept_page(read_kept(), all_scenarios(), stock_clients())
     assert PAGE.read_text() == written, "run `make docs`"
+
+
+def test_a_run_without_any_client_has_tried_nothing() -> None:
+    untried = [cell(it, Outcome.NOT_TRIED, reason="no such tool") for it in ("fake 1", "other 2")]
+    assert not replace(results(), cells=tuple(untried)).was_tried()
+    assert results().was_tried()
+    assert "no such tool" in terminal.progress(untried[0])
+
+
+def test_what_pip_installs_says_where_the_suite_is(tmp_path: Path) -> None:
+    packages = os.pathsep.join(str(CHECKOUT / it) for it in ("protocol", "storage"))
+    shutil.copytree(CHECKOUT / "pykbroker", tmp_path / "pykbroker")  # and no `compat` beside it
+    asked = "import sys; from pykbroker.cli.compat_suite import main; sys.exit(main())"
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", asked],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": packages},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert "is part of a checkout" in ran.stderr

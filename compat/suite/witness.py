@@ -14,6 +14,7 @@ from pykbroker_protocol.messages import (
     add_offsets_to_txn,
     api_versions,
     create_topics,
+    describe_configs,
     end_txn,
     fetch,
     find_coordinator,
@@ -41,6 +42,7 @@ GROUPS_TRIED = 16
 """Names enough to meet every partition of an internal topic of four."""
 TRANSACTION_TIMEOUT_MS = 60_000
 LATEST, EARLIEST = -1, -2
+TOPIC_RESOURCE = 2
 _FETCH_BYTES = 64 << 20
 
 
@@ -103,6 +105,15 @@ class Witness:
             topics=[metadata.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
         )
         return bytes(self._ask(asked, 12).topics[0].topic_id)
+
+    def configured(self, topic: str, name: str) -> str | None:
+        """The value of a property that a topic has, or would have."""
+        asked = describe_configs.DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]
+        )
+        answer = self._ask(describe_configs.DescribeConfigsRequest(resources=[asked]), 1)
+        (found,) = answer.results[0].configs
+        return None if found.value is None else str(found.value)
 
     def node_ids(self) -> list[int]:
         return [it.node_id for it in self._metadata().brokers]

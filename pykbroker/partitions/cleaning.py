@@ -176,6 +176,8 @@ class Cleaner:
         """Compacts one log; an error is told once, and the log left alone from then on."""
         # So that whoever flushes meanwhile has nothing to do with the segments that go.
         await asyncio.to_thread(partition.log.flush, cleanable.end_offset)
+        if partition.log.is_closed:
+            return False  # deleted meanwhile
         try:
             compaction = Compaction.begin(
                 partition.log, cleanable, now_ms=self.clock.now_ms(), bounds=self.bounds()
@@ -238,6 +240,8 @@ class Cleaner:
             await asyncio.to_thread(log.filesystem.sync_directory, log.directory)
         except FileNotFoundError:
             return  # the log was deleted meanwhile
+        if log.is_closed:
+            return  # likewise, and a topic of the same name made
         name = (partition.topic, partition.index)
         directory.note_first_dirty_offset(name, report.end_offset)
         async with self.writing_down:

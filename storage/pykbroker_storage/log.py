@@ -199,6 +199,7 @@ class Log:
 
     def roll(self, now_ms: int) -> None:
         """Seals the active segment, if it has records, and begins a new one after it."""
+        self._refuse_if_closed()
         if self._segments.active.size_bytes:
             self._begin_segment(self.log_end_offset, now_ms)
 
@@ -304,6 +305,7 @@ class Log:
 
     def advance_log_start(self, offset: int, now_ms: int) -> None:
         """Nobody may read before `offset` any longer; whole segments below it are deleted."""
+        self._refuse_if_closed()
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
@@ -317,7 +319,7 @@ class Log:
         An active segment that is too old is sealed first.
         """
         configuration = self.configuration
-        if CleanupPolicy.DELETE not in configuration.cleanup_policy:
+        if self._closed or CleanupPolicy.DELETE not in configuration.cleanup_policy:
             return 0
         limit = self.log_end_offset if high_watermark is None else high_watermark
         ages = [age for age in self._segments.ages() if age.next_offset <= limit]
@@ -334,6 +336,7 @@ class Log:
 
         Checkpoint the directory afterwards: the recovery point written down is too far.
         """
+        self._refuse_if_closed()
         if offset >= self.log_end_offset:
             return
         if offset <= self._segments.base_offset:
@@ -344,6 +347,7 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Forgets all records: the log begins anew, empty, at `offset`."""
+        self._refuse_if_closed()
         self._segments.begin_anew(offset, due_ms=self._due_ms(now_ms), now_ms=now_ms)
         self._names_flushed = False
         self.log_start_offset = offset
@@ -406,6 +410,15 @@ class Log:
             sync_file(self._filesystem, path)
 
     # --- the end
+
+    @property
+    def is_closed(self) -> bool:
+        """Then its files may be gone, or those of that name be another log's."""
+        return self._closed
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise LogClosed(self.directory)
 
     @property
     def is_changed(self) -> bool:

@@ -13,12 +13,12 @@ import pytest
 
 from pykbroker.clock import SystemClock
 from pykbroker.partitions.board import log_configuration
-from pykbroker.partitions.cleaning import Cleaner
+from pykbroker.partitions.cleaning import Cleaner, Report
 from pykbroker.partitions.isolation import Isolation
 from pykbroker.partitions.partition import Fetched, Leadership, Partition
 from pykbroker.settings import Settings, load_settings, resolve_topic
 from pykbroker_protocol.records.batch import iterate_batches
-from pykbroker_storage.compaction import CompactionProcess
+from pykbroker_storage.compaction import CompactionProcess, Tally
 from pykbroker_storage.log_directory import LogDirectory
 from tests.storage.batches import NOW
 from tests.storage.compacting import append_keyed, keyed_records
@@ -193,6 +193,25 @@ async def test_a_topic_deleted_in_the_middle_ends_its_round(
     board.directory.delete_log(("gone", 0), now_ms=NOW)
     board.found.clear()
     assert not await cleaning
+
+
+async def test_a_topic_made_anew_is_dirty_whatever_was_compacted_of_its_namesake(
+    board: Board,
+) -> None:
+    old = board.add("again")
+    board.directory.delete_log(("again", 0), now_ms=NOW)
+    board.found.clear()
+    board.add("again")
+    report = Report(
+        first_dirty_offset=0,
+        end_offset=100,
+        is_table_full=False,
+        bytes_before=1000,
+        seconds=0.1,
+        tally=Tally(1000, 100, 100, 5, 0),
+    )
+    await Cleaner(board).note(old, report)
+    assert dirty_from(board, "again") == 0
 
 
 @pytest.mark.parametrize("after_seconds", [0, 0.005, 0.3])

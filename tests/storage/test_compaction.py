@@ -12,6 +12,7 @@ from pykbroker_storage.compaction import (
     Compaction,
     Overtaken,
     Rewriting,
+    Rewritten,
     find_cleanable,
 )
 from pykbroker_storage.compaction.pace import UNLIMITED, Pace
@@ -251,6 +252,18 @@ def test_times_are_found_after_compaction(tmp_path: Path) -> None:
 
 def test_segments_deleted_meanwhile_end_the_round_and_nothing_is_left_over(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
+    round_, rewritten = half_a_round(log)
+    log.advance_log_start(30, NOW)
+    assert round_.is_overtaken()
+    with pytest.raises(Overtaken):
+        round_.swap_in(rewritten)
+    round_.abandon()
+    assert list((tmp_path / "log").glob("*.cleaned")) == []
+    assert [it[0] for it in keyed_records(log, 30)] == list(range(30, 40))
+
+
+def half_a_round(log: Log) -> tuple[Compaction, Rewritten]:
+    """Over 40 records: the first new segment is written and not yet in its place."""
     for number in range(40):
         append_keyed(log, [(b"k%d" % (number % 5), b"v")])
     cleanable = find_cleanable(
@@ -268,13 +281,20 @@ def test_segments_deleted_meanwhile_end_the_round_and_nothing_is_left_over(tmp_p
     rewriting.note_keys()
     rewritten = rewriting.write_next()
     assert rewritten is not None
-    log.advance_log_start(30, NOW)
-    assert round_.is_overtaken()
+    return round_, rewritten
+
+
+def test_a_round_over_a_deleted_log_leaves_the_one_of_its_name_alone(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", COMPACTED)
+    round_, rewritten = half_a_round(log)
+    log.abandon()
+    (tmp_path / "log").rename(tmp_path / "doomed")
+    half_a_round(open_log(tmp_path / "log", COMPACTED))
+    names = sorted(path.name for path in (tmp_path / "log").iterdir())
     with pytest.raises(Overtaken):
         round_.swap_in(rewritten)
     round_.abandon()
-    assert list((tmp_path / "log").glob("*.cleaned")) == []
-    assert [it[0] for it in keyed_records(log, 30)] == list(range(30, 40))
+    assert sorted(path.name for path in (tmp_path / "log").iterdir()) == names
 
 
 def test_what_is_compacted_in_time_must_be_sealed_in_time(tmp_path: Path) -> None:

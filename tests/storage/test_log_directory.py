@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from pykbroker_storage.checkpoint import decode_offsets
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
+from pykbroker_storage.log import Log, LogClosed
 from pykbroker_storage.log_directory import (
     ForeignLogDirectory,
     LogDirectory,
@@ -214,6 +216,35 @@ def test_a_deleted_log_leaves_at_once_and_its_bytes_after_the_delay(tmp_path: Pa
     assert directory.sweep(NOW + 60_000) == 1
     assert not doomed.exists()
     assert directory.log(("a", 0), now_ms=NOW).log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda it: it.roll(NOW),
+        lambda it: it.advance_log_start(10, NOW),
+        lambda it: it.truncate_to(5, NOW),
+        lambda it: it.truncate_fully_and_start_at(0, NOW),
+    ],
+    ids=["roll", "advance", "truncate", "begin anew"],
+)
+def test_whoever_still_holds_a_deleted_log_cannot_touch_the_one_made_anew(
+    tmp_path: Path, work: Callable[[Log], None]
+) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    old = directory.log(("a", 0), now_ms=NOW)
+    old.configuration = LogConfiguration(retention_ms=1, segment_bytes=1000)
+    for _ in range(10):
+        append(old, bytes(300))
+    directory.delete_log(("a", 0), now_ms=NOW)
+    create(directory, "a")
+    append(directory.log(("a", 0), now_ms=NOW), b"x")
+    before = sorted(path.name for path in (tmp_path / "a-0").iterdir())
+    assert old.enforce_retention(NOW + 1000) == 0
+    with pytest.raises(LogClosed):
+        work(old)
+    assert sorted(path.name for path in (tmp_path / "a-0").iterdir()) == before
 
 
 def test_a_log_deleted_before_a_crash_does_not_come_back(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ class Compaction:
 
     def abandon(self) -> None:
         """Removes what nobody will swap in, once nobody writes to it any longer."""
+        if self._log.is_closed:
+            return  # its directory is on its way out, and another may have the name
         filesystem, directory = self._log.filesystem, self.job.directory
         with suppress(FileNotFoundError):  # the log may be gone
             for name in filesystem.list_directory(directory):

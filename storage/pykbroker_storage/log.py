@@ -316,7 +316,8 @@ class Log:
     def enforce_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
         """Deletes segments too old or too many, below the high watermark; returns how many.
 
-        An active segment that is too old is sealed first.
+        An active segment that is too old is sealed first, for which a full disk may have no room:
+        then it stays, and the next round finds what the others have left.
         """
         configuration = self.configuration
         if self._closed or CleanupPolicy.DELETE not in configuration.cleanup_policy:
@@ -326,9 +327,15 @@ class Log:
         count = count_expired(
             ages, configuration, log_start_offset=self.log_start_offset, now_ms=now_ms
         )
-        if count == len(self._segments):
+        sealed = len(self._segments) - 1
+        self._delete_oldest(min(count, sealed), now_ms)
+        if count <= sealed:
+            return count
+        try:
             self.roll(now_ms)
-        self._delete_oldest(count, now_ms)
+        except DiskFull:
+            return sealed
+        self._delete_oldest(1, now_ms)
         return count
 
     def truncate_to(self, offset: int, now_ms: int) -> None:

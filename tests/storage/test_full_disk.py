@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.filesystem import DiskFull
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.disks import FailingDisk, SmallDisk
@@ -104,3 +105,18 @@ def test_records_can_be_deleted_from_a_full_disk(tmp_path: Path) -> None:
     log.advance_log_start(15, NOW)
     assert log.segment_count < 4
     assert log.leader_epochs.entries()[0] == (15, 15)
+
+
+def test_on_a_full_disk_retention_takes_all_that_needs_no_room(tmp_path: Path) -> None:
+    disk = SmallDisk(100_000)
+    log = open_log(tmp_path, LogConfiguration(segment_bytes=1000, retention_ms=1000), disk=disk)
+    for _ in range(20):
+        append(log, bytes(250))
+    sealed = log.segment_count - 1
+    disk.room_bytes = 0
+    assert log.enforce_retention(NOW + 1001) == sealed
+    assert log.enforce_retention(NOW + 1001) == 0
+    assert records_from(log, log.log_start_offset)
+    disk.room_bytes = 10_000
+    assert log.enforce_retention(NOW + 1001) == 1
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (20, 20, 0)

@@ -49,8 +49,12 @@ class PendingDeletions:
         self._doomed.append(_Doomed(due_ms, path, is_directory=True))
 
     def sweep(self, now_ms: int) -> int:
-        """Unlinks what is due; returns how many files or directories that were."""
+        """Unlinks what is due; returns how many files or directories that were.
+
+        What cannot be unlinked waits for the next time, and is raised when all else is done.
+        """
         swept = 0
+        refusal: OSError | None = None
         for _ in range(len(self._doomed)):
             doomed = self._doomed.popleft()
             if doomed.due_ms > now_ms:
@@ -58,12 +62,14 @@ class PendingDeletions:
                 continue
             try:
                 self._remove(doomed)
-            except PermissionError:
-                if not IS_WINDOWS:
-                    raise
+            except OSError as error:
                 self._doomed.append(doomed)
+                if not (IS_WINDOWS and isinstance(error, PermissionError)):
+                    refusal = error
             else:
                 swept += 1
+        if refusal is not None:
+            raise refusal
         return swept
 
     def _remove(self, doomed: _Doomed) -> None:

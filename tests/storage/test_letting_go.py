@@ -177,6 +177,20 @@ def test_deleted_segments_leave_the_disk_after_the_delay(tmp_path: Path) -> None
     assert len(list(tmp_path.glob("*.log"))) == log.segment_count
 
 
+def test_a_file_that_cannot_be_unlinked_keeps_no_other_and_is_tried_again(tmp_path: Path) -> None:
+    log, pending = log_of_ten_segments(tmp_path, retention_bytes=1000, file_delete_delay_ms=0)
+    log.enforce_retention(NOW)
+    stubborn = next(tmp_path.glob("*.log.deleted"))
+    stubborn.unlink()
+    stubborn.mkdir()
+    with pytest.raises(OSError, match="deleted"):
+        pending.sweep(NOW)
+    assert list(tmp_path.glob("*.deleted")) == [stubborn]
+    stubborn.rmdir()
+    stubborn.touch()
+    assert pending.sweep(NOW) == 1
+
+
 def test_a_segment_deleted_under_a_reader_stays_readable_for_it(tmp_path: Path) -> None:
     log, pending = log_of_ten_segments(tmp_path, retention_ms=1, file_delete_delay_ms=0)
     found = log.read(0, bytes_max=10**6, end_offset=10)

@@ -7,7 +7,9 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from pykbroker.partitions.troubles import Troubles
 from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.compaction import (
     Bounds,
     Cleanable,
@@ -78,6 +80,7 @@ class Cleaner:
         self.partitions = partitions
         self.new_process = new_process or CompactionProcess
         self.clock = partitions.clock
+        self.troubles = Troubles()
         # By topic id: a topic of the same name, made anew, deserves another try.
         self.uncleanable: set[tuple[bytes, int]] = set()
         self.in_work: set[tuple[bytes, int]] = set()
@@ -102,11 +105,9 @@ class Cleaner:
         await self.clock.sleep(0)  # from here on, whoever moves the clock waits for it
         try:
             while lane < self.settings.log_cleaner_threads:
-                try:
+                has_cleaned = False
+                with self.troubles.borne("compaction", self.partitions.directory.path):
                     has_cleaned = await self.clean_dirtiest(process)
-                except OSError:
-                    logger.exception("compaction cannot look at the logs and tries again later")
-                    has_cleaned = False
                 if not has_cleaned:
                     await asyncio.to_thread(process.end)
                     await self.rest()
@@ -154,11 +155,20 @@ class Cleaner:
         return found
 
     def cleanable(self, partition: Partition) -> Cleanable | None:
-        """What compaction may work on in a log; None if that is not worthwhile."""
+        """What compaction may work on in a log; None if that is not worthwhile or not readable."""
+        try:
+            cleanable = self.look_at(partition)
+        except (OSError, CorruptLog) as error:
+            self.give_up(partition, error)
+            return None
+        least = partition.log.configuration.min_cleanable_dirty_ratio
+        return cleanable if cleanable and cleanable.is_worthwhile(least) else None
+
+    def look_at(self, partition: Partition) -> Cleanable | None:
         log = partition.log
         if not log.configuration.is_compacted:
             return None
-        cleanable = find_cleanable(
+        return find_cleanable(
             log.segments()[:-1],
             log.configuration,
             first_dirty_offset=self.partitions.directory.first_dirty_offset(
@@ -169,8 +179,6 @@ class Cleaner:
             last_stable_offset=partition.last_stable_offset,
             now_ms=self.clock.now_ms(),
         )
-        worthwhile = cleanable.is_worthwhile(log.configuration.min_cleanable_dirty_ratio)
-        return cleanable if worthwhile else None
 
     async def clean(self, partition: Partition, cleanable: Cleanable, process: Rewriter) -> bool:
         """Compacts one log; an error is told once, and the log left alone from then on."""
@@ -193,15 +201,16 @@ class Cleaner:
             return False
         except (OSError, CorruptBatch) as error:
             if not compaction.is_overtaken():
-                self.uncleanable.add(name_of(partition))
-                logger.warning(
-                    "%s: cannot be compacted, so it will grow until the next start: %s",
-                    partition,
-                    error,
-                )
+                self.give_up(partition, error)
             return False
         await self.note(partition, report)
         return True
+
+    def give_up(self, partition: Partition, error: Exception) -> None:
+        self.uncleanable.add(name_of(partition))
+        logger.warning(
+            "%s: cannot be compacted, so it will grow until the next start: %s", partition, error
+        )
 
     def bounds(self) -> Bounds:
         """What all may take together, in equal shares."""

@@ -1,7 +1,7 @@
 """What a log needs from time to time: retention, flushing, checkpoints, and old files swept away.
 
 Each round is short work on the event loop, partition by partition with a breath between; what
-waits for a disk is done on another thread.
+waits for a disk is done on another thread. What fails at one partition is done at all others.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING
+
+from pykbroker.partitions.troubles import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,14 @@ FLUSH_LOOK_MS_MAX = 1_000
 LOOK_MS_MAX = 1_000
 PARTITIONS_PER_BREATH = 100
 
+# As the operator is told of it.
+RETENTION = "retention"
+CHECKPOINT = "writing the checkpoints"
+FLUSH = "flushing"
+SWEEP = "removing deleted files"
+TRY_AGAIN = "opening the logs that are missing"
+EXPIRY = "forgetting silent producers"
+
 
 class Upkeep:
     """The periodic work of a node, each kind in a task of its own."""
@@ -37,6 +47,7 @@ class Upkeep:
         self.partitions = partitions
         self.new_process = new_process
         self.clock = partitions.clock
+        self.troubles = Troubles()
 
     @property
     def settings(self) -> Settings:
@@ -44,15 +55,16 @@ class Upkeep:
         return self.partitions.settings
 
     def start(self) -> list[asyncio.Task[None]]:
-        rounds: list[tuple[Callable[[], object], int]] = [
-            (self.enforce_retention, self.settings.log_retention_check_interval_ms),
-            (self.checkpoint, self.settings.replica_high_watermark_checkpoint_interval_ms),
-            (self.flush, FLUSH_LOOK_MS_MAX),
-            (self.sweep, SWEEP_MS),
-            (self.partitions.try_again, TRY_AGAIN_MS),
-            (self.expire_producers, self.settings.producer_id_expiration_check_interval_ms),
+        settings = self.settings
+        rounds: list[tuple[str, Callable[[], object], int]] = [
+            (RETENTION, self.enforce_retention, settings.log_retention_check_interval_ms),
+            (CHECKPOINT, self.checkpoint, settings.replica_high_watermark_checkpoint_interval_ms),
+            (FLUSH, self.flush, FLUSH_LOOK_MS_MAX),
+            (SWEEP, self.sweep, SWEEP_MS),
+            (TRY_AGAIN, self.partitions.try_again, TRY_AGAIN_MS),
+            (EXPIRY, self.expire_producers, settings.producer_id_expiration_check_interval_ms),
         ]
-        tasks = [asyncio.create_task(self.repeat(work, each_ms)) for work, each_ms in rounds]
+        tasks = [asyncio.create_task(self.repeat(*it)) for it in rounds]
         if self.settings.log_cleaner_enable:
             tasks.append(asyncio.create_task(self.compact()))
         return tasks
@@ -65,36 +77,36 @@ class Upkeep:
 
         await Cleaner(self.partitions, self.new_process).run()
 
-    async def repeat(self, work: Callable[[], object], each_ms: int) -> None:
+    async def repeat(self, name: str, work: Callable[[], object], each_ms: int) -> None:
         while True:
             await self.clock.sleep(each_ms / 1000)
-            try:
+            with self.troubles.borne(name, self.partitions.directory.path):
                 outcome = work()
                 if asyncio.iscoroutine(outcome):
                     await outcome
-            except OSError:
-                logger.exception("upkeep failed and is tried again later")
 
-    async def each(self, work: Callable[[Partition], object]) -> None:
+    async def each(self, name: str, work: Callable[[Partition], object]) -> None:
         """Do something at every partition, and let requests in between."""
         for count, partition in enumerate(self.partitions):
-            work(partition)
+            with self.troubles.borne(name, partition):
+                work(partition)
             if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
                 await asyncio.sleep(0)
 
     async def enforce_retention(self) -> None:
         now_ms = self.clock.now_ms()
-        await self.each(lambda it: let_go_of_the_old(it, now_ms))
+        await self.each(RETENTION, lambda it: let_go_of_the_old(it, now_ms))
 
     async def expire_producers(self) -> None:
         now_ms, age_ms = self.clock.now_ms(), self.settings.producer_id_expiration_ms
-        await self.each(lambda it: it.forget_silent_producers(now_ms, age_ms))
+        await self.each(EXPIRY, lambda it: it.forget_silent_producers(now_ms, age_ms))
 
     async def flush(self) -> None:
         for partition in self.partitions:
-            upto = partition.log.flush_due(self.clock.now_ms())
-            if upto is not None:
-                await asyncio.to_thread(partition.log.flush, upto)
+            with self.troubles.borne(FLUSH, partition):
+                upto = partition.log.flush_due(self.clock.now_ms())
+                if upto is not None:
+                    await asyncio.to_thread(partition.log.flush, upto)
 
     def checkpoint(self) -> None:
         self.partitions.directory.checkpoint(self.partitions.high_watermarks())

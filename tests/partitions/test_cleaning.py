@@ -6,86 +6,19 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
-from pykbroker.clock import SystemClock
 from pykbroker.partitions.board import log_configuration
 from pykbroker.partitions.cleaning import Cleaner, Report
 from pykbroker.partitions.isolation import Isolation
-from pykbroker.partitions.partition import Fetched, Leadership, Partition
-from pykbroker.settings import Settings, load_settings, resolve_topic
+from pykbroker.partitions.partition import Fetched, Partition
+from pykbroker.settings import load_settings
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_storage.compaction import CompactionProcess, Tally
-from pykbroker_storage.log_directory import LogDirectory
+from tests.partitions.boards import Board, damage
 from tests.storage.batches import NOW
 from tests.storage.compacting import append_keyed, keyed_records
-
-TOPIC_ID = bytes(15) + b"t"
-LEADERSHIP = Leadership(leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), in_sync=(1,))
-
-
-@dataclass
-class Clock(SystemClock):
-    now: int = NOW
-
-    def now_ms(self) -> int:
-        return self.now
-
-    def monotonic(self) -> float:
-        return self.now / 1000
-
-
-@dataclass
-class Board:
-    """A node's partitions, without a controller to say which there are."""
-
-    path: Path
-    settings: Settings = field(default_factory=load_settings)
-    clock: Clock = field(default_factory=Clock)
-    found: list[Partition] = field(default_factory=list)
-    directory: LogDirectory = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.directory = LogDirectory.open(
-            str(self.path),
-            cluster_id="c",
-            node_id=1,
-            new_directory_id=bytes(16),
-            configuration=log_configuration(self.settings.topic_defaults),
-        )
-
-    def __iter__(self) -> Iterator[Partition]:
-        return iter(self.found)
-
-    def add(self, topic: str, **overrides: str) -> Partition:
-        texts = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
-        texts |= {name.replace("_", "."): value for name, value in overrides.items()}
-        settings = resolve_topic(self.settings, texts)
-        log = self.directory.create_log(
-            (topic, 0), topic_id=TOPIC_ID, configuration=log_configuration(settings), now_ms=NOW
-        )
-        partition = Partition(
-            topic=topic,
-            index=0,
-            topic_id=topic.encode(),
-            node_id=1,
-            log=log,
-            leadership=LEADERSHIP,
-            settings=settings,
-            high_watermark=0,
-        )
-        self.found.append(partition)
-        return partition
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[Board]:
-    board = Board(tmp_path)
-    yield board
-    board.directory.abandon()
 
 
 @pytest.fixture
@@ -167,6 +100,21 @@ async def test_a_damaged_log_is_told_of_once_and_left_alone(
     assert message.startswith("damaged-0: cannot be compacted")
     assert path.read_bytes() == content
     assert list(path.parent.glob("*.cleaned")) == []
+
+
+async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_being_compacted(
+    board: Board, process: CompactionProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    unreadable, sound = board.add("unreadable", min_compaction_lag_ms="1"), board.add("sound")
+    for partition in (unreadable, sound):
+        fill(partition, 100)
+    damage(unreadable)
+    cleaner = Cleaner(board)
+    assert await cleaner.clean_dirtiest(process)
+    assert not await cleaner.clean_dirtiest(process)
+    assert dirty_from(board, "sound") == 100
+    (told,) = [it for it in caplog.messages if "cannot be compacted" in it]
+    assert told.startswith("unreadable-0")
 
 
 async def test_up_to_where_it_is_clean_survives_a_restart_in_kafkas_file(

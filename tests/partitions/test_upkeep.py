@@ -1,0 +1,105 @@
+"""What a node does from time to time goes on, whatever is wrong with one of its partitions."""
+
+import asyncio
+import errno
+import logging
+
+import pytest
+
+from pykbroker.partitions.partition import Partition
+from pykbroker.partitions.troubles import TOLD_MAX, Troubles
+from pykbroker.partitions.upkeep import Upkeep
+from pykbroker_storage.filesystem import LOCAL_DISK
+from tests.partitions.boards import Board, damage
+from tests.storage.batches import NOW, append
+
+DAY_MS = 86_400_000
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def add_filled(board: Board, topic: str) -> Partition:
+    """Three segments, of which two are sealed and a day old."""
+    partition = board.add(topic, cleanup_policy="delete", retention_ms=str(DAY_MS))
+    for _ in range(3):
+        append(partition.log, b"x", timestamp=NOW - DAY_MS)
+        partition.log.roll(NOW)
+    append(partition.log, b"young", timestamp=NOW)
+    partition.commit()
+    return partition
+
+
+async def test_a_damaged_partition_keeps_none_behind_it_from_its_retention(
+    board: Board, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged, sound = add_filled(board, "damaged"), add_filled(board, "sound")
+    damage(damaged)
+    board.clock.now += 1
+    await Upkeep(board).enforce_retention()
+    assert (damaged.log.segment_count, sound.log.segment_count) == (4, 1)
+    (told,) = [it for it in caplog.records if it.name.endswith("troubles")]
+    assert told.getMessage().startswith("damaged-0: retention fails")
+    assert told.exc_info is None
+
+
+async def test_a_flush_that_fails_keeps_no_other_partition_from_it(board: Board) -> None:
+    broken, sound = add_filled(board, "broken"), add_filled(board, "sound")
+    LOCAL_DISK.unlink(broken.log.segments()[0].path(".log"))
+    await Upkeep(board).flush()
+    assert (broken.log.recovery_point, sound.log.recovery_point) == (0, 3)
+
+
+async def test_a_round_that_fails_is_followed_by_the_next(
+    board: Board, caplog: pytest.LogCaptureFixture
+) -> None:
+    rounds, third = [], asyncio.Event()
+
+    def work() -> None:
+        rounds.append(len(rounds))
+        if len(rounds) == 3:
+            third.set()
+        raise RuntimeError("a bug")
+
+    repeating = asyncio.create_task(Upkeep(board).repeat("work", work, 0))
+    async with asyncio.timeout(10):
+        await third.wait()
+    repeating.cancel()
+    await asyncio.gather(repeating, return_exceptions=True)
+    (told,) = caplog.records
+    assert told.exc_info, "a bug shows its trace"
+
+
+def bear(troubles: Troubles, *errors: Exception | None) -> None:
+    for error in errors:
+        with troubles.borne("retention", "a-0"):
+            if error is not None:
+                raise error
+
+
+@pytest.mark.parametrize(
+    ("rounds", "told"),
+    [
+        ([FULL] * 5, ["fails"]),
+        ([None, None], []),
+        ([FULL, None, None], ["fails", "works again"]),
+        ([FULL, None, FULL], ["fails", "works again", "fails"]),
+        ([FULL, RuntimeError(), RuntimeError(), FULL], ["fails"] * 3),
+    ],
+    ids=["lasting", "none", "over", "again", "another"],
+)
+def test_a_trouble_is_told_when_it_begins_changes_and_ends(
+    rounds: list[Exception | None], told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        bear(Troubles(), *rounds)
+    assert len(caplog.messages) == len(told)
+    for message, words in zip(caplog.messages, told, strict=True):
+        assert message.startswith(f"a-0: retention {words}")
+
+
+def test_no_more_is_remembered_of_troubles_than_the_bound(caplog: pytest.LogCaptureFixture) -> None:
+    troubles = Troubles()
+    for number in range(TOLD_MAX + 1):
+        with troubles.borne("retention", f"a-{number}"):
+            raise FULL
+    bear(troubles, FULL)
+    assert len(caplog.messages) == TOLD_MAX + 2

@@ -108,8 +108,10 @@ class Upkeep:
                 if upto is not None:
                     await asyncio.to_thread(partition.log.flush, upto)
 
-    def checkpoint(self) -> None:
-        self.partitions.directory.checkpoint(self.partitions.high_watermarks())
+    async def checkpoint(self) -> None:
+        directory = self.partitions.directory
+        known = directory.known_offsets(self.partitions.high_watermarks())
+        await asyncio.to_thread(directory.save_offsets, known)
 
     async def sweep(self) -> None:
         await asyncio.to_thread(self.partitions.directory.sweep, self.clock.now_ms())

@@ -104,7 +104,7 @@ class MetaProperties:
 
 def encode_lines(lines: Iterable[str]) -> bytes:
     entries = list(lines)
-    return "".join(f"{line}\n" for line in (CHECKPOINT_VERSION, len(entries), *entries)).encode()
+    return "\n".join((str(CHECKPOINT_VERSION), str(len(entries)), *entries, "")).encode()
 
 
 def decode_lines(data: bytes) -> Sequence[tuple[int, str]]:

@@ -21,6 +21,8 @@ from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.directory_files import (
     UNKNOWN_BROKER_EPOCH,
+    KnownOffsets,
+    OffsetFiles,
     mark_clean_shutdown,
     read_checkpoint,
     take_clean_shutdown,
@@ -135,6 +137,8 @@ class LogDirectory:
         self._high_watermarks = read_checkpoint(self._filesystem, f"{path}/{HIGH_WATERMARK_FILE}")
         self._first_dirty = read_checkpoint(self._filesystem, f"{path}/{FIRST_DIRTY_FILE}")
         self._logs: dict[TopicPartition, Log | None] = dict.fromkeys(self._find_partitions())
+        self._offset_files = OffsetFiles(self._filesystem, path)
+        self._turn = 0
         # Last, for until here nothing has changed: the next stop must be clean anew.
         self.was_clean, self.previous_broker_epoch = take_clean_shutdown(self._filesystem, path)
 
@@ -231,6 +235,9 @@ class LogDirectory:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes down, durably, what a start after a crash should know."""
+        self.save_offsets(self.known_offsets(high_watermarks))
+
+    def known_offsets(self, high_watermarks: Mapping[TopicPartition, int]) -> KnownOffsets:
         self._high_watermarks.update(
             (partition, offset)
             for partition, offset in high_watermarks.items()
@@ -240,12 +247,19 @@ class LogDirectory:
             self._recovery_points[partition] = log.recovery_point
             if log.log_start_offset:
                 self._log_starts[partition] = log.log_start_offset
-        for name, offsets in (
-            (RECOVERY_POINT_FILE, self._recovery_points),
-            (LOG_START_FILE, self._log_starts),
-            (HIGH_WATERMARK_FILE, self._high_watermarks),
-        ):
-            write_checkpoint(self._filesystem, f"{self.path}/{name}", offsets)
+        self._turn += 1
+        return KnownOffsets(
+            self._turn,
+            {
+                RECOVERY_POINT_FILE: self._recovery_points.copy(),
+                LOG_START_FILE: self._log_starts.copy(),
+                HIGH_WATERMARK_FILE: self._high_watermarks.copy(),
+            },
+        )
+
+    def save_offsets(self, known: KnownOffsets) -> None:
+        """Writes them down, durably, unless newer ones are; may run on another thread."""
+        self._offset_files.write(known)
 
     def first_dirty_offset(self, partition: TopicPartition) -> int:
         """Up to where compaction has come; 0 if it has never worked on the log."""
@@ -280,6 +294,7 @@ class LogDirectory:
         except OSError as problem:
             logger.warning("%s: is checked on the next start: %s", self.path, problem)
         finally:
+            self._offset_files.end()
             self._lock.release()
 
     def _open_all(self, now_ms: int) -> bool:
@@ -314,6 +329,7 @@ class LogDirectory:
         """Lets go of everything and writes nothing, as a crash would."""
         for _, log in self._opened():
             log.abandon()
+        self._offset_files.end()
         self._lock.release()
 
     # --- how

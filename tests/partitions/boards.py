@@ -8,6 +8,7 @@ from pykbroker.clock import SystemClock
 from pykbroker.partitions.board import log_configuration
 from pykbroker.partitions.partition import Leadership, Partition
 from pykbroker.settings import Settings, load_settings, resolve_topic
+from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
 from pykbroker_storage.log_directory import LogDirectory
 from tests.storage.batches import NOW
 
@@ -34,6 +35,7 @@ class Board:
     settings: Settings = field(default_factory=load_settings)
     clock: Clock = field(default_factory=Clock)
     found: list[Partition] = field(default_factory=list)
+    disk: FileSystem = LOCAL_DISK
     directory: LogDirectory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,7 +45,11 @@ class Board:
             node_id=1,
             new_directory_id=bytes(16),
             configuration=log_configuration(self.settings.topic_defaults),
+            filesystem=self.disk,
         )
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        return {(it.topic, it.index): it.high_watermark for it in self.found}
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.found)

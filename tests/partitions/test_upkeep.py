@@ -3,13 +3,16 @@
 import asyncio
 import errno
 import logging
+import os
+import threading
+from pathlib import Path
 
 import pytest
 
 from pykbroker.partitions.partition import Partition
 from pykbroker.partitions.troubles import TOLD_MAX, Troubles
 from pykbroker.partitions.upkeep import Upkeep
-from pykbroker_storage.filesystem import LOCAL_DISK
+from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
 from tests.partitions.boards import Board, damage
 from tests.storage.batches import NOW, append
 
@@ -46,6 +49,35 @@ async def test_a_flush_that_fails_keeps_no_other_partition_from_it(board: Board)
     LOCAL_DISK.unlink(broken.log.segments()[0].path(".log"))
     await Upkeep(board).flush()
     assert (broken.log.recovery_point, sound.log.recovery_point) == (0, 3)
+
+
+class WatchedDisk(FileSystem):
+    """Knows which threads have waited for it."""
+
+    def __init__(self) -> None:
+        self.waited: set[int] = set()
+
+        def fdatasync(descriptor: int) -> None:
+            self.waited.add(threading.get_ident())
+            os.fdatasync(descriptor)
+
+        self.fdatasync = fdatasync
+
+    def sync_directory(self, path: str) -> None:
+        self.waited.add(threading.get_ident())
+        super().sync_directory(path)
+
+
+async def test_nobody_on_the_event_loop_waits_for_a_checkpoint(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    board = Board(tmp_path, disk=disk)
+    partition = add_filled(board, "a")
+    disk.waited.clear()
+    await Upkeep(board).checkpoint()
+    assert disk.waited
+    assert threading.get_ident() not in disk.waited
+    board.directory.abandon()
+    assert Board(tmp_path).directory.high_watermark(("a", 0)) == partition.high_watermark == 4
 
 
 async def test_a_round_that_fails_is_followed_by_the_next(

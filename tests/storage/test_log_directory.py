@@ -203,6 +203,62 @@ def test_checkpoints_tell_what_is_durable_and_what_was_deleted(tmp_path: Path) -
     assert (again.log_start_offset, again.recovery_point) == (5, 10)
 
 
+def high_watermarks_in(path: Path) -> dict[tuple[str, int], int]:
+    return decode_offsets((path / "replication-offset-checkpoint").read_bytes())
+
+
+def test_older_offsets_never_take_the_place_of_newer_ones(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    late = directory.known_offsets({("a", 0): 1})
+    directory.checkpoint({("a", 0): 2})
+    directory.save_offsets(late)
+    assert high_watermarks_in(tmp_path) == {("a", 0): 2}
+
+
+@pytest.mark.parametrize("ends_cleanly", [True, False])
+def test_a_thread_that_comes_too_late_writes_nothing(
+    tmp_path: Path,
+    ends_cleanly: bool,  # noqa: FBT001 - by name
+) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    directory.checkpoint({("a", 0): 1})
+    late = directory.known_offsets({("a", 0): 2})
+    if ends_cleanly:
+        directory.close({("a", 0): 3}, now_ms=NOW)
+    else:
+        directory.abandon()
+    directory.save_offsets(late)
+    assert high_watermarks_in(tmp_path) == {("a", 0): 3 if ends_cleanly else 1}
+
+
+def test_what_lies_in_a_checkpoint_already_is_not_written_again(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    directory = open_directory(tmp_path, disk=disk)
+    create(directory, "a")
+    directory.checkpoint({("a", 0): 1})
+    disk.calls.clear()
+    directory.checkpoint({("a", 0): 1})
+    assert disk.calls["fdatasync"] == 0
+    directory.checkpoint({("a", 0): 2})
+    assert disk.calls["fdatasync"] == 1
+
+
+def test_a_checkpoint_that_could_not_be_written_is_written_the_next_time(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directory = open_directory(tmp_path, disk=disk)
+    create(directory, "a")
+    directory.checkpoint({("a", 0): 1})
+    disk.broken = {"fdatasync"}
+    with pytest.raises(OSError, match="error"):
+        directory.checkpoint({("a", 0): 2})
+    disk.broken.clear()
+    directory.checkpoint({("a", 0): 1})
+    directory.checkpoint({("a", 0): 2})
+    assert high_watermarks_in(tmp_path) == {("a", 0): 2}
+
+
 def test_a_deleted_log_leaves_at_once_and_its_bytes_after_the_delay(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     create(directory, "a")

@@ -37,6 +37,7 @@ class OffsetFiles:
         self._latest_turn = 0
         self._is_over = False
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
+        self.written_turn = 0  # nothing from before it is in the files any longer
 
     def write(self, known: KnownOffsets) -> None:
         """Durably, if it is news; what lies in a file already is not written again."""
@@ -49,6 +50,7 @@ class OffsetFiles:
                     self._written.pop(name, None)  # or who knows what a failure leaves there
                     write_checkpoint(self._filesystem, f"{self._directory}/{name}", offsets)
                     self._written[name] = offsets
+            self.written_turn = known.turn
 
     def end(self) -> None:
         """A thread that comes too late writes nothing: the directory may be another's by then."""

@@ -139,6 +139,10 @@ class LogDirectory:
         self._logs: dict[TopicPartition, Log | None] = dict.fromkeys(self._find_partitions())
         self._offset_files = OffsetFiles(self._filesystem, path)
         self._turn = 0
+        # Logs that are gone, and the last turn that may have written down their offsets.
+        self._gone: dict[TopicPartition, int] = {}
+        for partition in [it for it in self._all_noted() if it not in self._logs]:
+            self._forget(partition)  # deleted just before a crash
         # Last, for until here nothing has changed: the next stop must be clean anew.
         self.was_clean, self.previous_broker_epoch = take_clean_shutdown(self._filesystem, path)
 
@@ -185,6 +189,8 @@ class LogDirectory:
     ) -> Log:
         """A new, empty log."""
         assert partition not in self._logs, f"{partition} is here already"
+        if self._gone.get(partition, -1) >= self._offset_files.written_turn:
+            self.checkpoint({})  # or a crash leaves the new log with the offsets of the old one
         folder = self._folder(partition)
         self._filesystem.make_directory(folder)  # or an earlier attempt did, on a full disk
         metadata = PartitionMetadata(topic_id=topic_id).encode()
@@ -204,13 +210,7 @@ class LogDirectory:
         doomed = f"{self.path}/{topic[: NAME_LETTERS_MAX - len(suffix)]}{suffix}"
         self._filesystem.rename(self._folder(partition), doomed)
         self._pending_deletions.doom_directory(doomed, now_ms + delay_ms)
-        for known in (
-            self._recovery_points,
-            self._log_starts,
-            self._high_watermarks,
-            self._first_dirty,
-        ):
-            known.pop(partition, None)
+        self._forget(partition)
         self._topic_ids.pop(partition, None)
 
     def sweep(self, now_ms: int) -> int:
@@ -248,6 +248,8 @@ class LogDirectory:
             if log.log_start_offset:
                 self._log_starts[partition] = log.log_start_offset
         self._turn += 1
+        written_turn = self._offset_files.written_turn
+        self._gone = {it: turn for it, turn in self._gone.items() if turn >= written_turn}
         return KnownOffsets(
             self._turn,
             {
@@ -333,6 +335,17 @@ class LogDirectory:
         self._lock.release()
 
     # --- how
+
+    def _noted(self) -> tuple[dict[TopicPartition, int], ...]:
+        return self._recovery_points, self._log_starts, self._high_watermarks, self._first_dirty
+
+    def _all_noted(self) -> set[TopicPartition]:
+        return set().union(*self._noted())
+
+    def _forget(self, partition: TopicPartition) -> None:
+        for offsets in self._noted():
+            offsets.pop(partition, None)
+        self._gone[partition] = self._turn
 
     def _opened(self) -> Iterator[tuple[TopicPartition, Log]]:
         return ((partition, log) for partition, log in self._logs.items() if log is not None)

@@ -259,6 +259,35 @@ def test_a_checkpoint_that_could_not_be_written_is_written_the_next_time(tmp_pat
     assert high_watermarks_in(tmp_path) == {("a", 0): 2}
 
 
+@pytest.mark.parametrize("crashes_between", [True, False])
+def test_a_log_made_anew_loses_nothing_by_what_is_written_down_of_its_namesake(
+    tmp_path: Path,
+    crashes_between: bool,  # noqa: FBT001 - by name
+) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    old = directory.log(("a", 0), now_ms=NOW)
+    for _ in range(10):
+        append(old, bytes(300))
+    old.flush()
+    old.advance_log_start(8, NOW)
+    directory.checkpoint({("a", 0): 10})
+    before, late = directory, directory.known_offsets({("a", 0): 10})
+    directory.delete_log(("a", 0), now_ms=NOW)
+    if crashes_between:
+        directory.abandon()
+        directory = open_directory(tmp_path)
+    create(directory, "a")
+    before.save_offsets(late)
+    append(directory.log(("a", 0), now_ms=NOW), b"x")
+    directory.abandon()
+    again = open_directory(tmp_path)
+    assert again.high_watermark(("a", 0)) == 0
+    log = again.log(("a", 0), now_ms=NOW)
+    assert log.recovery_point == 0
+    assert records_from(log, 0) == [(0, b"x")]
+
+
 def test_a_deleted_log_leaves_at_once_and_its_bytes_after_the_delay(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     create(directory, "a")

@@ -3,6 +3,7 @@
 The header of a batch is checked whole, its checksum too. Uncompressed records are walked from
 length to length, so that a batch which consumers could not read is refused. What is inside a
 compressed batch is opened only where a topic's settings demand it: those bytes are the producer's.
+What the header says of them is believed, as far as it can be true.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ ZSTD_SINCE_VERSION = 7
 NO_TIMESTAMP = -1
 UNLIMITED_MS = 2**63 - 1
 LONG_AGO_MS = -(2**63)
+RECORD_BYTES_MIN = 7
+"""Its length, attributes, three deltas' and lengths' single bytes, and the count of no headers."""
+INFLATION_MAX = (1, 1032, 22, 255, 32768)
+"""To so many bytes can a codec turn one, at the very best: Deflate 258 of 2 bits, Snappy 64 of 3
+bytes, LZ4 255 of each further byte of a length, Zstandard a block of 128 KiB of 4 bytes."""
 
 
 class Malformed(Refusal):
@@ -132,7 +138,7 @@ def is_consistent(batch: RecordBatch) -> bool:
 
 def refusal_of_time(
     batch: RecordBatch, settings: TopicSettings, now_ms: int
-) -> RecordsRefused | None:
+) -> Refusal | RecordsRefused | None:
     """Records from too far in the future or the past; LogAppendTime replaces their time anyway."""
     if settings.message_timestamp_type != "CreateTime":
         return None
@@ -142,14 +148,21 @@ def refusal_of_time(
         return None  # the header tells the greatest time, so most batches need no look inside
     oldest_ms = now_ms - bounded_ms if bounded_ms < UNLIMITED_MS else LONG_AGO_MS
     outside = records_outside(batch, oldest_ms, newest_ms)
-    if not outside:
-        return None
-    return RecordsRefused(
-        ErrorCode.INVALID_TIMESTAMP,
-        f"Records of the batch are not of a time that the topic allows, which is "
-        f"{oldest_ms} to {newest_ms} ms since 1970.",
-        outside,
-    )
+    if outside:
+        return RecordsRefused(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"Records of the batch are not of a time that the topic allows, which is "
+            f"{oldest_ms} to {newest_ms} ms since 1970.",
+            outside,
+        )
+    claimed_ms = batch.max_timestamp
+    if claimed_ms != NO_TIMESTAMP and not oldest_ms <= claimed_ms <= newest_ms:
+        return Refusal(  # retention goes by the header
+            ErrorCode.INVALID_TIMESTAMP,
+            f"The greatest timestamp in the batch's header, {claimed_ms}, is of no record in it, "
+            f"and the topic allows {oldest_ms} to {newest_ms} ms since 1970.",
+        )
+    return None
 
 
 def records_outside(batch: RecordBatch, oldest_ms: int, newest_ms: int) -> list[int]:
@@ -168,9 +181,14 @@ def refusal_of_contents(
 ) -> Refusal | RecordsRefused | None:
     if "compact" in settings.cleanup_policy:
         return refusal_of_keys(batch)
-    if codec == NO_COMPRESSION and not records_tile(batch):
-        return Refusal(ErrorCode.INVALID_RECORD)
-    return None
+    fits = records_tile(batch) if codec == NO_COMPRESSION else has_room(batch, codec)
+    return None if fits else Refusal(ErrorCode.INVALID_RECORD)
+
+
+def has_room(batch: RecordBatch, codec: int) -> bool:
+    """Whether compressed bytes can hold so many records: offsets do not leap for a lie."""
+    inflated_bytes_max = (batch.size_bytes - HEADER_BYTES) * INFLATION_MAX[codec]
+    return batch.record_count * RECORD_BYTES_MIN <= inflated_bytes_max
 
 
 def refusal_of_keys(batch: RecordBatch) -> Refusal | RecordsRefused | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import pack_into
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,9 +11,16 @@ from pykbroker.partitions.admission import admit
 from pykbroker.partitions.tiling import records_tile
 from pykbroker.settings import load_settings, resolve_topic
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.records.batch import RecordBatch
+from pykbroker_protocol.records.batch import (
+    CHECKED_FROM,
+    CRC_AT,
+    LENGTH_AT,
+    PREFIX_BYTES,
+    RecordBatch,
+)
 from pykbroker_protocol.records.builder import BatchBuilder
-from pykbroker_protocol.records.compression import Compression
+from pykbroker_protocol.records.compression import Compression, compress
+from pykbroker_protocol.records.crc32c import checksum
 
 if TYPE_CHECKING:
     from pykbroker.settings import TopicSettings
@@ -101,6 +109,56 @@ def test_a_record_from_the_future_is_refused() -> None:
     hour_ms = 3_600_000
     assert verdict(batch_of(timestamp_ms=NOW_MS + hour_ms)) == ErrorCode.NONE
     assert verdict(batch_of(timestamp_ms=NOW_MS + hour_ms + 1)) == ErrorCode.INVALID_TIMESTAMP
+
+
+def with_header(records: bytearray, layout: str, position: int, value: int) -> bytearray:
+    """One number in the header of a batch changed, and the checksum made to fit."""
+    pack_into(layout, records, position, value)
+    pack_into(">I", records, CRC_AT, checksum(memoryview(records)[CHECKED_FROM:]))
+    return records
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize(
+    ("greatest_ms", "code"),
+    [
+        (NOW_MS + 3_600_000, ErrorCode.NONE),
+        (NOW_MS + 3_600_001, ErrorCode.INVALID_TIMESTAMP),
+        (2**62, ErrorCode.INVALID_TIMESTAMP),
+        (NOW_MS - 1000, ErrorCode.NONE),
+        (NOW_MS - 1001, ErrorCode.INVALID_TIMESTAMP),
+        (-1, ErrorCode.NONE),
+    ],
+)
+def test_a_header_that_claims_a_time_out_of_bounds_is_refused_whatever_its_records_say(
+    greatest_ms: int, code: ErrorCode, compression: Compression
+) -> None:
+    settings = DEFAULTS.replaced(message_timestamp_before_max_ms=1000)
+    lying = with_header(batch_of(compression=compression), ">q", 35, greatest_ms)
+    assert verdict(lying, settings) == code
+
+
+def claiming(records: bytearray, count: int) -> bytearray:
+    pack_into(">i", records, 23, count - 1)
+    return with_header(records, ">i", 57, count)
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_more_records_than_a_batch_can_hold_are_refused_unopened(compression: Compression) -> None:
+    assert verdict(claiming(batch_of(compression=compression), 2**31 - 1)) == (
+        ErrorCode.INVALID_RECORD
+    )
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_the_smallest_records_have_room_however_well_they_are_packed(
+    compression: Compression,
+) -> None:
+    packed = compress(compression, bytes([12, 0, 0, 0, 1, 1, 0]) * 1_000_000)
+    records = batch_of(compression=compression)[:61] + packed
+    pack_into(">i", records, LENGTH_AT, len(records) - PREFIX_BYTES)
+    settings = DEFAULTS.replaced(max_message_bytes=10_000_000)
+    assert verdict(claiming(records, 1_000_000), settings) == ErrorCode.NONE
 
 
 def test_a_record_from_too_far_in_the_past_is_refused_where_the_topic_says_so() -> None:

@@ -204,6 +204,25 @@ def a_greatest_timestamp_that_is_not_the_greatest(broker: Interview) -> None:
         send(broker, topic, lie, note=str(greatest_ms - broker.now_ms))
     with broker.known_difference("The greatest timestamp of a batch is what its header says"):
         read_back(broker, topic)
+        in_ages = changed(sound, 35, struct.pack(">q", 2**62))
+        send(broker, topic, in_ages, note="out of bounds")
+
+
+@conversation
+def a_compressed_batch_that_lies_about_its_number_of_records(broker: Interview) -> None:
+    topic = broker.topic()
+    for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
+        sound = batch(b"a", b"b", now_ms=broker.now_ms, codec=codec)
+        send(broker, topic, counting(sound, 2**31 - 1), note=f"{codec.name} of 2^31 - 1")
+    zipped = batch(b"a", b"b", now_ms=broker.now_ms, codec=Compression.GZIP)
+    with broker.known_difference("Compressed batches are not opened"):
+        for count in (1, 3):
+            send(broker, topic, counting(zipped, count), note=f"2 records said to be {count}")
+
+
+def counting(records: bytes, count: int) -> bytes:
+    said = changed(records, 23, struct.pack(">i", count - 1))
+    return changed(said, 57, struct.pack(">i", count))
 
 
 @conversation

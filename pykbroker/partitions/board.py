@@ -78,18 +78,21 @@ class Partitions:
     def follow_partition(
         self, topic: FollowedTopic, image: FollowedPartition, settings: TopicSettings
     ) -> None:
-        known = self._partitions.get((topic.name, image.index))
+        name = (topic.name, image.index)
+        known = self._partitions.get(name)
         if known is not None and known.topic_id == topic.id:
             known.lead_or_follow(leadership_of(image))
             return
         try:
             log = self.open_log(topic, image.index, settings)
         except OSError as problem:
-            self._without_log[topic.name, image.index] = WithoutLog(topic, image, settings)
-            logger.warning("%s-%d waits for its log: %s", topic.name, image.index, problem)
+            if name not in self._without_log:  # or it would be told each second
+                logger.warning("%s-%d waits for its log: %s", *name, problem)
+            self._without_log[name] = WithoutLog(topic, image, settings)
             return
-        self._without_log.pop((topic.name, image.index), None)
-        self._partitions[topic.name, image.index] = Partition(
+        if self._without_log.pop(name, None) is not None:
+            logger.info("%s-%d has its log", *name)
+        self._partitions[name] = Partition(
             topic=topic.name,
             index=image.index,
             topic_id=topic.id,
@@ -97,7 +100,7 @@ class Partitions:
             log=log,
             leadership=leadership_of(image),
             settings=settings,
-            high_watermark=self.directory.high_watermark((topic.name, image.index)),
+            high_watermark=self.directory.high_watermark(name),
         )
 
     def try_again(self) -> None:

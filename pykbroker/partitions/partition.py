@@ -72,6 +72,7 @@ class Partition:
     __slots__ = (
         "bytes_awaited",
         "commits_awaited",
+        "disk_refuses",
         "high_watermark",
         "index",
         "joining",
@@ -106,6 +107,7 @@ class Partition:
         self.bytes_awaited: dict[BytesAwaited, None] = {}
         self.commits_awaited: list[CommitAwaited] = []
         self.joining = JoiningProducers()
+        self.disk_refuses = False
         log.producers.pass_high_watermark(self.high_watermark)
         if self.leads:
             self.commit()
@@ -219,10 +221,15 @@ class Partition:
         try:
             written = log.append(batch.view, (batch,), self.leadership.leader_epoch, now_ms)
         except OSError as error:
-            logger.warning(
-                "%s: cannot append, whoever writes is told to try again: %s", self, error
-            )
+            if not self.disk_refuses:  # each try would be told, and there are many
+                logger.warning(
+                    "%s: cannot append, whoever writes is told to try again: %s", self, error
+                )
+            self.disk_refuses = True
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self.disk_refuses:
+            self.disk_refuses = False
+            logger.info("%s: can append again", self)
         self.commit()
         return written
 

@@ -208,6 +208,9 @@ class Log:
         if self._segments.active.size_bytes:
             self._segments.active.finish()
             self._save_producers()
+        self._begin_empty_segment(base_offset, now_ms)
+
+    def _begin_empty_segment(self, base_offset: int, now_ms: int) -> None:
         self._segments.begin(base_offset, now_ms)
         self._names_flushed = False
 
@@ -316,8 +319,8 @@ class Log:
     def enforce_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
         """Deletes segments too old or too many, below the high watermark; returns how many.
 
-        An active segment that is too old is sealed first, for which a full disk may have no room:
-        then it stays, and the next round finds what the others have left.
+        An active segment that is too old goes last, and another takes its place. All of this works
+        on a full disk.
         """
         configuration = self.configuration
         if self._closed or CleanupPolicy.DELETE not in configuration.cleanup_policy:
@@ -329,14 +332,22 @@ class Log:
         )
         sealed = len(self._segments) - 1
         self._delete_oldest(min(count, sealed), now_ms)
-        if count <= sealed:
-            return count
-        try:
-            self.roll(now_ms)
-        except DiskFull:
-            return sealed
-        self._delete_oldest(1, now_ms)
+        if count > sealed:
+            self._begin_after_expired(now_ms)
+            self._delete_oldest(1, now_ms)
         return count
+
+    def _begin_after_expired(self, now_ms: int) -> None:
+        """A new active segment, behind one that goes and needs no index any longer.
+
+        Without room for the snapshot a crash forgets producers who have no record left here, as
+        their age would do some time.
+        """
+        self._changed = True
+        with suppress(DiskFull):
+            self._segments.active.finish()
+            self._save_producers()
+        self._begin_empty_segment(self.log_end_offset, now_ms)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Removes every batch that reaches to `offset` or beyond: whoever was leader had others.

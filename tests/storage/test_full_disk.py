@@ -107,16 +107,22 @@ def test_records_can_be_deleted_from_a_full_disk(tmp_path: Path) -> None:
     assert log.leader_epochs.entries()[0] == (15, 15)
 
 
-def test_on_a_full_disk_retention_takes_all_that_needs_no_room(tmp_path: Path) -> None:
+@pytest.mark.parametrize("room_bytes", [0, 10, 50, 10_000])
+@pytest.mark.parametrize("batches", [1, 3, 20])
+def test_on_a_full_disk_retention_deletes_all_that_is_too_old(
+    tmp_path: Path, batches: int, room_bytes: int
+) -> None:
     disk = SmallDisk(100_000)
     log = open_log(tmp_path, LogConfiguration(segment_bytes=1000, retention_ms=1000), disk=disk)
-    for _ in range(20):
-        append(log, bytes(250))
-    sealed = log.segment_count - 1
-    disk.room_bytes = 0
-    assert log.enforce_retention(NOW + 1001) == sealed
-    assert log.enforce_retention(NOW + 1001) == 0
-    assert records_from(log, log.log_start_offset)
+    for number in range(batches):
+        append(log, bytes(250), producer_id=7, base_sequence=number)
+    segments = log.segment_count
+    disk.room_bytes = room_bytes
+    assert log.enforce_retention(NOW + 1001) == segments
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (batches, batches, 0)
     disk.room_bytes = 10_000
-    assert log.enforce_retention(NOW + 1001) == 1
-    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (20, 20, 0)
+    append(log, b"x", producer_id=7, base_sequence=batches)
+    log.abandon()
+    again = open_log(tmp_path, log_start_offset=batches)
+    assert records_from(again, batches) == [(batches, b"x")]
+    assert [state.last_sequence for state in again.producers.active()] == [batches]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pykbroker.cli.command_line.values import Anchor
 from pykbroker.cli.failure import Refused
 from pykbroker.cli.log_offsets import log_offsets
+from pykbroker.cli.topic_lookup import no_partition
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -52,6 +53,5 @@ def chosen_partitions(wanted: Sequence[int] | None, topic: MetadataResponseTopic
     there = {partition.partition_index for partition in topic.partitions}
     for partition in wanted or ():
         if partition not in there:
-            text = f"There is no partition {partition}, there are {len(there)}."
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+            raise no_partition(partition, len(there))
     return set(wanted) if wanted else there

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pykbroker.cli.client import Disconnected
 from pykbroker.cli.failure import CommandFailed, Refused
 from pykbroker.cli.refusals import error_of
-from pykbroker.cli.topic_lookup import BACKOFF_S, find_topic
+from pykbroker.cli.topic_lookup import BACKOFF_S, find_topic, no_partition
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.message import ZERO_UUID
@@ -122,9 +122,8 @@ class Producer:
         groups: dict[int, list[NewRecord]] = defaultdict(list)
         for record in records:
             if record.partition is not None:
-                if record.partition >= count:
-                    text = f"There is no partition {record.partition}, there are {count}."
-                    raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+                if not 0 <= record.partition < count:
+                    raise no_partition(record.partition, count)
                 groups[record.partition].append(record)
             elif record.key is not None:
                 groups[partition_of_key(record.key, count)].append(record)
@@ -172,10 +171,12 @@ class Producer:
 
     async def _deliver_round(self) -> CommandFailed | None:
         """Send the next batch of every partition; what can be tried again comes back."""
+        leaders = {it.partition_index: it.leader_id for it in self._topic.partitions}
         by_leader = defaultdict(list)
-        for partition in self._topic.partitions:
-            if self._waiting[partition.partition_index]:
-                by_leader[partition.leader_id].append(partition.partition_index)
+        for partition in sorted(it for it, batches in self._waiting.items() if batches):
+            if partition not in leaders:  # somebody made the topic anew, with fewer of them
+                raise no_partition(partition, len(leaders))
+            by_leader[leaders[partition]].append(partition)
         troubles = await asyncio.gather(
             *(self._send(leader, partitions) for leader, partitions in by_leader.items())
         )

@@ -34,3 +34,8 @@ async def find_topic(
         if not error.retriable or not may_appear or time.monotonic() > deadline:
             raise Refused(error)
         await asyncio.sleep(BACKOFF_S)
+
+
+def no_partition(partition: int, count: int) -> Refused:
+    text = f"There is no partition {partition}, there are {count}."
+    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)

@@ -9,14 +9,17 @@ SIZE: Final = Struct(">i")
 SCRATCH_BYTES: Final = 64 * 1024
 """One read takes at most this much, unless a larger frame is under way."""
 
-ALLOCATE_AT_ONCE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""A peer that announces more gets the memory as its bytes come in, not for the announcement."""
-
+BEGIN_BYTES: Final = 64 * 1024
+GROWTH: Final = 4
+"""A peer gets the memory as its bytes come in, not for what it announces: so much to begin with,
+then so many times what it has sent. To double would copy a large frame thrice as often."""
 
 SPARE_BYTES_MIN: Final = 64 * 1024
 SPARE_BYTES_MAX: Final = 2 * 1024 * 1024
 SPARES_MAX: Final = 4
-"""Large frames come one after the other: their memory is used again, up to 8 MiB of it."""
+"""Large frames come one after the other: their memory is used again, up to 8 MiB of it.
+
+Fresh memory costs a page fault for each page, which is as much as receiving it."""
 
 PAGE_BYTES: Final = 4096
 START_IN_PAGE: Final = 1024
@@ -39,19 +42,36 @@ class Scratch:
         self.view = memoryview(self.memory)
         self._spares: list[Spare] = []
 
-    def memory_for(self, size: int) -> memoryview:
-        """Room for a frame, with whatever bytes are in it.
+    def memory_for(self, size: int, received: int) -> memoryview:
+        """Room for a frame of which so much has come, with whatever bytes are in it.
 
-        Fresh memory costs a page fault for each page, which is as much as receiving it.
+        For all of it in memory that is there anyway, else for what its bytes so far vouch for.
         """
-        if not SPARE_BYTES_MIN <= size <= SPARE_BYTES_MAX:
-            return memoryview(bytearray(size))
-        for spare in self._spares:
-            if spare.size >= size and spare.is_free:
-                return spare.room(size)
-        fresh = Spare(-(-size // SPARE_BYTES_MIN) * SPARE_BYTES_MIN)
-        self._spares = [*self._spares[1 - SPARES_MAX :], fresh]
-        return fresh.room(size)
+        if SPARE_BYTES_MIN <= size <= SPARE_BYTES_MAX:
+            for spare in self._spares:
+                if spare.size >= size and spare.is_free:
+                    return spare.room(size)
+        room = min(size, max(BEGIN_BYTES, GROWTH * received))
+        if not SPARE_BYTES_MIN <= room <= SPARE_BYTES_MAX:
+            return memoryview(bytearray(room))
+        fresh = Spare(-(-room // SPARE_BYTES_MIN) * SPARE_BYTES_MIN)
+        if room == size:
+            self._keep(fresh)
+        return fresh.room(room)
+
+    def _keep(self, fresh: "Spare") -> None:
+        """For frames to come, in the place of one that is free and was too small, if need be.
+
+        Those that are held stay: else each whole frame would make one more that a peer can be
+        lent for an announcement alone.
+        """
+        if len(self._spares) < SPARES_MAX:
+            self._spares.append(fresh)
+            return
+        for place, spare in enumerate(self._spares):
+            if spare.is_free:
+                self._spares[place] = fresh
+                return
 
 
 class Spare:
@@ -152,7 +172,7 @@ class FrameReader:
 
     def _begin(self, size: int, first: bytearray) -> None:
         self._head = b""
-        self._frame = self._scratch.memory_for(min(size, ALLOCATE_AT_ONCE_BYTES_MAX))
+        self._frame = self._scratch.memory_for(size, len(first))
         self._frame[: len(first)] = first
         self._filled = len(first)
         self._size = size
@@ -167,7 +187,7 @@ class FrameReader:
         return [frame]
 
     def _grown(self, frame: memoryview) -> memoryview:
-        larger = self._scratch.memory_for(min(self._size, 2 * len(frame)))
+        larger = self._scratch.memory_for(self._size, len(frame))
         larger[: len(frame)] = frame
         return larger
 

@@ -2,6 +2,9 @@
 
 import itertools
 import struct
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -55,15 +58,67 @@ def test_frames_before_a_violation_count_and_nothing_after_it(cuts: list[int], b
     assert str(bad) in violation
 
 
-def test_an_announced_size_alone_takes_no_memory() -> None:
-    reader = FrameReader(Scratch(), 100 << 20)
-    reader.buffer()[:4] = struct.pack(">i", 100 << 20)
-    assert reader.received(4) == []
-    assert len(reader.buffer()) == frames.ALLOCATE_AT_ONCE_BYTES_MAX
+@pytest.mark.parametrize("size", [100 << 20, frames.SPARE_BYTES_MAX, 100_000])
+def test_an_announced_size_alone_takes_little_memory(size: int) -> None:
+    with traced_bytes() as taken:
+        readers = [reader_that_heard(Scratch(), size) for _ in range(20)]
+        assert taken() < len(readers) * (frames.SCRATCH_BYTES + 2 * frames.BEGIN_BYTES)
+
+
+def test_whole_frames_leave_no_more_behind_for_those_who_announce_than_the_spares() -> None:
+    scratch, size = Scratch(), frames.SPARE_BYTES_MAX
+    with traced_bytes() as taken:
+        readers = []
+        for _ in range(20):
+            readers.append(reader_that_heard(scratch, size))
+            assert read_whole(scratch, size) == [size]
+        lent = frames.SPARES_MAX * (frames.SPARE_BYTES_MAX + frames.PAGE_BYTES)
+        assert taken() < lent + len(readers) * 2 * frames.BEGIN_BYTES
+
+
+@given(sizes=st.lists(st.integers(1, 50_000), max_size=30))
+def test_the_memory_of_a_frame_keeps_to_what_has_come(sizes: list[int]) -> None:
+    reader = reader_that_heard(Scratch(), 100 << 20)
+    received = 1
+    for size in sizes:
+        count = min(size, len(reader.buffer()))
+        assert received + len(reader.buffer()) <= max(frames.BEGIN_BYTES, frames.GROWTH * received)
+        reader.received(count)
+        received += count
+
+
+@contextmanager
+def traced_bytes() -> Iterator[Callable[[], int]]:
+    """Tells how much more memory is held than at the beginning."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        yield lambda: tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+def reader_that_heard(scratch: Scratch, size: int) -> FrameReader:
+    """A size was announced, and one byte has come."""
+    reader = FrameReader(scratch, 100 << 20)
+    reader.buffer()[:5] = struct.pack(">ix", size)
+    assert reader.received(5) == []
+    return reader
+
+
+def read_whole(scratch: Scratch, size: int) -> list[int]:
+    """The lengths of the frames that one frame of this size comes out as."""
+    reader = reader_that_heard(scratch, size)
+    missing, lengths = size - 1, []
+    while missing:
+        count = min(missing, len(reader.buffer()))
+        lengths += [len(frame) for frame in reader.received(count)]
+        missing -= count
+    return lengths
 
 
 def test_a_large_frame_grows_as_its_bytes_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "ALLOCATE_AT_ONCE_BYTES_MAX", 16)
+    monkeypatch.setattr(frames, "BEGIN_BYTES", 16)
     body = bytes(range(256)) * 3
     got = read_in_chunks(framed(body), [4, 5, 100], scratch_bytes=8, bytes_max=1000)
     assert got == ([body], None)
@@ -92,21 +147,21 @@ def test_a_frame_can_be_written_to_and_kept() -> None:
 
 def test_memory_of_a_large_frame_serves_again_when_nobody_holds_it() -> None:
     scratch = Scratch()
-    first = scratch.memory_for(100_000)
-    held = scratch.memory_for(100_000)
+    first = scratch.memory_for(100_000, 100_000)
+    held = scratch.memory_for(100_000, 100_000)
     assert held.obj is not first.obj
     once = id(first.obj)
     first.release()
-    again = scratch.memory_for(70_000)
+    again = scratch.memory_for(70_000, 0)
     assert id(again.obj) == once
     assert len(again) == 70_000
     part = held[10:20]
     held.release()
-    assert scratch.memory_for(100_000).obj is not part.obj
+    assert scratch.memory_for(100_000, 100_000).obj is not part.obj
 
 
 def test_large_memory_that_is_all_held_is_not_kept_without_bound() -> None:
     scratch = Scratch()
-    held = [scratch.memory_for(100_000) for _ in range(20)]
+    held = [scratch.memory_for(100_000, 100_000) for _ in range(20)]
     assert len({id(view.obj) for view in held}) == 20
     assert len(scratch._spares) == frames.SPARES_MAX

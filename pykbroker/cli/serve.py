@@ -128,12 +128,15 @@ def ready_line(broker: Broker | ServedBroker) -> str:
 
 
 def write_port_file(name: str, broker: Broker | ServedBroker) -> None:
-    """Who waits for the file finds it whole."""
+    """Who waits for the file finds it whole; a pipe or a device stays what it is."""
     from pathlib import Path  # noqa: PLC0415  # 3 ms, and seldom asked for
 
     path = Path(name)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(f"{broker.bound_port}\n")
+            return
         unfinished.write_text(f"{broker.bound_port}\n")
         unfinished.replace(path)
     except OSError as reason:

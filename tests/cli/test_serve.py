@@ -1,5 +1,6 @@
 """The command that is the broker: its options, its one line, its end."""
 
+import os
 import re
 import signal
 import socket
@@ -9,12 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from compat.broker_process import BrokerProcess
 from pykbroker.cli.command_line import read_command_line
+from pykbroker.cli.serve import write_port_file
 from pykbroker.cli.serve_settings import given_properties
 
 Run = Callable[..., Any]
@@ -210,3 +213,15 @@ def test_a_second_signal_ends_it_at_once() -> None:
         running.send_signal(signal.SIGINT)
         assert running.wait(30) == 128 + signal.SIGINT
         assert time.monotonic() - started < 10
+
+
+def test_a_port_file_that_is_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_port_file(str(pipe), SimpleNamespace(bound_port=9092))  # type: ignore[arg-type]
+        assert os.read(reader, 100) == b"9092\n"
+        assert pipe.is_fifo()
+    finally:
+        os.close(reader)

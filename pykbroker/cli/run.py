@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from importlib import import_module
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 def run_command(arguments: Sequence[str]) -> int:
     """Whatever goes wrong is one line on stderr, never a traceback."""
     options = read_command_line(arguments)
+    escape_what_cannot_be_shown()
     try:
         exit_code = run(options)
         sys.stdout.flush()
@@ -48,6 +50,13 @@ def run(options: Namespace) -> int:
         gc.enable()
     exit_code: int | None = getattr(imported, function)(options)
     return exit_code or 0
+
+
+def escape_what_cannot_be_shown() -> None:
+    """Else printing fails on a file whose name is no text, and where a terminal lacks a sign."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def complain(options: Namespace, failure: CommandFailed) -> None:

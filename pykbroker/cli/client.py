@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from pykbroker.cli.command_line.values import Address
+from pykbroker.cli.command_line.values import Address, shown
 from pykbroker.cli.failure import CannotBegin, CommandFailed, Refused
 from pykbroker.cli.refusals import raise_if_refused
 from pykbroker.transport.client import Connection, ConnectionFailed
@@ -227,6 +227,8 @@ class Broker:
         except UnsupportedField as reason:
             text = f"{self.address} is too old for this: {reason}"
             raise Refused(ErrorCode.UNSUPPORTED_VERSION, text) from reason
+        except UnicodeEncodeError as reason:
+            raise CannotBegin(f"{shown(reason.object)} is no text") from reason
 
     async def _exchange(
         self, request: Message, version: int, timeout_s: float | None = None

@@ -6,6 +6,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.command_line.values import INT32_MAX, is_between
 from pykbroker.cli.failure import CannotBegin, RefusedEach
 from pykbroker.cli.output import print_json, table
 from pykbroker.cli.refusals import raise_if_refused, refusal
@@ -93,7 +94,7 @@ def resource_of(options: Namespace) -> Resource:
         return Resource(ResourceType.GROUP, options.name)
     if options.name == ALL_BROKERS:
         return Resource(ResourceType.BROKER, "")
-    if not options.name.isdecimal():
+    if not is_between(options.name, 0, INT32_MAX):
         raise CannotBegin(f"a broker has a number for a name, or is {ALL_BROKERS!r}")
     return Resource(ResourceType.BROKER, options.name)
 

@@ -8,7 +8,7 @@ from pykbroker.cli.asking import asks_the_cluster
 from pykbroker.cli.failure import CannotBegin
 from pykbroker.cli.output import Progress, counted, print_json
 from pykbroker.cli.producer import ACKS_ALL, ACKS_NONE, NOT_WRITTEN, Delivery, Producer
-from pykbroker.cli.record_lines import BadLine, line_reader
+from pykbroker.cli.record_lines import BadLine, line_reader, typed_bytes
 from pykbroker.cli.standard_input import line_groups
 from pykbroker_protocol.records.compression import Compression
 
@@ -58,7 +58,7 @@ def delivery_of(options: Namespace) -> Delivery:
 async def lines_of(options: Namespace) -> AsyncIterator[list[bytes]]:
     """The values of the command line, or standard input if there are none."""
     if options.values:
-        yield [value.encode(errors="surrogateescape") for value in options.values]
+        yield [typed_bytes(value) for value in options.values]
         return
     async for lines in line_groups():
         yield lines

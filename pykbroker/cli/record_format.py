@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import string
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.cli.failure import CannotBegin
+from pykbroker.cli.record_lines import typed_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     Format = Callable[[int, Record], bytes]
 
+SPEC: Final = r"(.?[<>=^])?[-+ ]?0?\d{0,4},?(\.\d{1,4})?[sdxX]?"
+"""The part of Python's format language that says how wide something is."""
 FIELDS: Final = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
 
 
@@ -31,15 +35,14 @@ def record_format(options: Namespace) -> Format:
 
 
 def text_format(options: Namespace) -> Format:
-    null: bytes = options.null.encode()
-    separator: bytes = options.separator.encode()
+    null, separator = typed_bytes(options.null), typed_bytes(options.separator)
 
     def line(_: int, record: Record) -> bytes:
         parts = [null if record.value is None else record.value]
         if options.keys:
             parts.insert(0, null if record.key is None else record.key)
         if options.headers:
-            parts.insert(0, headers_text(record, options.null).encode())
+            parts.insert(0, typed_bytes(headers_text(record, options.null)))
         return separator.join(parts) + b"\n"
 
     return line
@@ -85,7 +88,7 @@ def template_format(template: str, topic: str, null: str) -> Format:
             value=text_of(record.value, null),
             headers=headers_text(record, null),
         )
-        return text.encode() + b"\n"
+        return typed_bytes(text) + b"\n"
 
     return line
 
@@ -93,13 +96,15 @@ def template_format(template: str, topic: str, null: str) -> Format:
 def check_template(template: str) -> None:
     """A template names known fields, and says at most how wide they are."""
     try:
-        names = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
-        if not names:
+        fields = [it[1:3] for it in string.Formatter().parse(template) if it[1] is not None]
+        if not fields:
             raise CannotBegin(f"--format: {template!r} is neither text, json nor a template")
-        for name in names:
+        for name, spec in fields:
             if name not in FIELDS:
                 known = ", ".join(FIELDS)
                 raise CannotBegin(f"--format: there is no {{{name}}}, but {known}")
+            if spec and not re.fullmatch(SPEC, spec):
+                raise CannotBegin(f"--format: {{{name}:{spec}}} is no width from 0 to 9999")
         template.format(**(dict.fromkeys(FIELDS, "") | dict.fromkeys(FIELDS[1:4], 0)))
     except ValueError as reason:
         raise CannotBegin(f"--format: {template!r}: {reason}") from None

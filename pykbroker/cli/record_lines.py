@@ -6,15 +6,20 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from pykbroker.cli.command_line.values import INT32_MAX, INT64_MAX, shown
 from pykbroker.cli.failure import CannotBegin, CommandFailed
+from pykbroker_protocol.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
 Headers = tuple[tuple[str, bytes | None], ...]
+
+PARTITIONS: Final = range(INT32_MAX + 1)
+TIMESTAMPS: Final = range(NO_TIMESTAMP, INT64_MAX + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +39,19 @@ class BadLine(CommandFailed):
 
 def line_reader(options: Namespace) -> Callable[[bytes], NewRecord]:
     """How this command line wants its lines to be read."""
-    null = options.null.encode() if options.null is not None else None
-    headers = tuple((name, value.encode()) for name, value in options.headers)
+    null = typed_bytes(options.null) if options.null is not None else None
+    headers = tuple(typed_header(*header) for header in options.headers)
     if options.json_lines:
         return json_reader(headers, options)
     if options.key_separator is not None:
-        return separated_reader(options.key_separator.encode(), null, headers, options)
+        return separated_reader(typed_bytes(options.key_separator), null, headers, options)
     return value_reader(null, headers, options)
 
 
 def value_reader(
     null: bytes | None, headers: Headers, options: Namespace
 ) -> Callable[[bytes], NewRecord]:
-    key = nullable(options.key.encode(), null) if options.key is not None else None
+    key = nullable(typed_bytes(options.key), null) if options.key is not None else None
 
     def read(line: bytes) -> NewRecord:
         return NewRecord(
@@ -69,7 +74,7 @@ def separated_reader(
     def read(line: bytes) -> NewRecord:
         key, found, value = line.partition(separator)
         if not found:
-            raise BadLine(f"a line without {separator.decode()!r}: {shortened(line)}")
+            raise BadLine(f"a line without {shortened(separator)!r}: {shortened(line)}")
         return NewRecord(
             key=nullable(key, null),
             value=nullable(value, null),
@@ -91,21 +96,26 @@ def json_reader(headers: Headers, options: Namespace) -> Callable[[bytes], NewRe
                 key=field_bytes(document, "key"),
                 value=field_bytes(document, "value"),
                 headers=headers + json_headers(document.get("headers") or ()),
-                partition=chosen(options.partition, document.get("partition")),
-                timestamp=chosen(options.timestamp, document.get("timestamp")),
+                partition=chosen(options.partition, document.get("partition"), PARTITIONS),
+                timestamp=chosen(options.timestamp, document.get("timestamp"), TIMESTAMPS),
             )
         except (ValueError, TypeError, KeyError, binascii.Error) as reason:
             raise BadLine(f"a line that is no record ({reason}): {shortened(line)}") from reason
+        except RecursionError:
+            text = f"a line that is no record (too deep): {shortened(line)}"
+            raise BadLine(text) from None
 
     return read
 
 
-def chosen(option: int | None, in_line: Any) -> int | None:
+def chosen(option: int | None, in_line: Any, possible: range) -> int | None:
     """What the command line says counts for every line."""
     if option is not None or in_line is None:
         return option
     if isinstance(in_line, bool) or not isinstance(in_line, int):
-        raise TypeError(f"{in_line!r} is not a whole number")
+        raise TypeError(f"{shown(str(in_line))} is not a whole number")
+    if in_line not in possible:
+        raise ValueError(f"{in_line} is not between {possible[0]} and {possible[-1]}")
     return in_line
 
 
@@ -128,8 +138,27 @@ def text_bytes(value: Any) -> bytes | None:
 def json_headers(headers: Any) -> Headers:
     """An object, or a list of {"name": …, "value": …} where a name comes twice."""
     if isinstance(headers, dict):
-        return tuple((name, text_bytes(value)) for name, value in headers.items())
-    return tuple((header["name"], field_bytes(header, "value")) for header in headers)
+        return tuple((header_name(name), text_bytes(value)) for name, value in headers.items())
+    return tuple((header_name(header["name"]), field_bytes(header, "value")) for header in headers)
+
+
+def header_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{shown(str(name))} is no name")
+    name.encode()  # half of a surrogate pair can be written in JSON, but not in UTF-8
+    return name
+
+
+def typed_header(name: str, value: str) -> tuple[str, bytes]:
+    try:
+        return header_name(name), typed_bytes(value)
+    except UnicodeEncodeError:
+        raise CannotBegin(f"--header: the name {name!r} is no text") from None
+
+
+def typed_bytes(text: str) -> bytes:
+    """What somebody typed, byte for byte, even where it is not UTF-8."""
+    return text.encode(errors="surrogateescape")
 
 
 def nullable(text: bytes, null: bytes | None) -> bytes | None:

@@ -83,6 +83,14 @@ def test_a_json_object_is_a_record(document: dict[str, Any], record: NewRecord) 
         (b'{"value_base64": "!"}', ("--json-lines",)),
         (b'{"headers": [{}]}', ("--json-lines",)),
         (b"\xff", ("--json-lines",)),
+        (b"[" * 100_000, ("--json-lines",)),
+        (b'{"value": ' + b"[" * 100_000, ("--json-lines",)),
+        (b'{"partition": -1}', ("--json-lines",)),
+        (b'{"partition": 2147483648}', ("--json-lines",)),
+        (b'{"timestamp": 100000000000000000000}', ("--json-lines",)),
+        (b'{"timestamp": -2}', ("--json-lines",)),
+        (b'{"headers": [{"name": 5}]}', ("--json-lines",)),
+        (b'{"headers": {"\\ud800": "1"}}', ("--json-lines",)),
     ],
 )
 def test_a_line_that_is_no_record_is_refused(line: bytes, arguments: tuple[str, ...]) -> None:
@@ -129,7 +137,19 @@ def test_bytes_that_are_no_text_pass_through_as_text_and_are_escaped_in_a_templa
     assert written(record, "--format", "{value}") == "\\xff\n"
 
 
-@pytest.mark.parametrize("template", ["{", "{speed}", "plain", "{key.__class__}", "{key:d}", "{}"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{",
+        "{speed}",
+        "plain",
+        "{key.__class__}",
+        "{key:d}",
+        "{}",
+        "{offset:>10000}",
+        "{key:{value}}",
+    ],
+)
 def test_a_template_that_cannot_work_is_refused_before_anything_is_read(template: str) -> None:
     with pytest.raises(CannotBegin, match="--format"):
         record_format(read_command_line(["consume", "trucks", "--format", template]))

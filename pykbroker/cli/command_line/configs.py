@@ -28,7 +28,9 @@ def declare_describe(configs: Commands) -> None:
         examples=("pykbroker configs describe topic trucks --all",),
     )
     add_resource(describe)
-    describe.add_argument("keys", metavar="KEY", nargs="*", help="these properties alone")
+    describe.add_argument(
+        "keys", metavar="KEY", nargs="*", default=[], help="these properties alone"
+    )
     describe.add_argument("--all", action="store_true", help="those at their default too")
     describe.add_argument("--explain", action="store_true", help="say what each property means")
     add_connection_options(describe)

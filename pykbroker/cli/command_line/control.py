@@ -55,6 +55,7 @@ def declare_faults(faults: Commands) -> None:
         "arguments",
         metavar="API|NAME=VALUE",
         nargs="*",
+        default=[],
         type=api_or_argument,
         help="the requests it is meant for, and what else it takes",
     )
@@ -77,7 +78,9 @@ def declare_removing(faults: Commands) -> None:
         brief="end faults, and tell how often they struck",
         examples=("pykbroker control faults remove 1", "pykbroker control faults remove --all"),
     )
-    remove.add_argument("numbers", metavar="ID", nargs="*", type=positive, help="which of them")
+    remove.add_argument(
+        "numbers", metavar="ID", nargs="*", default=[], type=positive, help="which of them"
+    )
     remove.add_argument("--all", action="store_true", help="all of them")
     add_options(remove)
 

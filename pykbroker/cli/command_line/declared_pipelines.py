@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.cli.command_line.values import seconds
+
 if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import CommandParser, Commands
 
@@ -49,7 +51,7 @@ def declare_status(pipeline: Commands) -> None:
     status.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=float,
+        type=seconds,
         default=30.0,
         dest="timeout_s",
         help="how long to wait for any answer (default: 30)",

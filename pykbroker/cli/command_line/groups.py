@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.cli.command_line.parser import add_connection_options
-from pykbroker.cli.command_line.values import duration_ms, place, seconds, topic_choice, whole
+from pykbroker.cli.command_line.values import duration_ms, place, seconds, shift, topic_choice
 
 if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import CommandParser, Commands
@@ -78,7 +78,9 @@ def declare_lag(groups: Commands) -> None:
         brief="show how far groups are behind, by partition, member or client",
         examples=("pykbroker groups lag depot --by member", "pykbroker groups lag --follow"),
     )
-    lag.add_argument("names", metavar="GROUP", nargs="*", help="these alone (default: all groups)")
+    lag.add_argument(
+        "names", metavar="GROUP", nargs="*", default=[], help="these alone (default: all groups)"
+    )
     lag.add_argument(
         "--by",
         choices=("partition", "member", "client"),
@@ -124,7 +126,7 @@ def declare_reset(groups: Commands) -> None:
     where.add_argument(
         "--shift",
         metavar="N",
-        type=whole,
+        type=shift,
         help="so many from where the group is, backward if negative",
     )
     reset.add_argument("--dry-run", action="store_true", help="show, but change nothing")

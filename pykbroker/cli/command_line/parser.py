@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pykbroker.cli.command_line.values import bootstrap_default
+from pykbroker.cli.command_line.values import bootstrap_default, seconds
 from pykbroker.cli.failure import EXIT_CANNOT_START
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def add_connection_options(command: CommandParser, *, json: bool = True) -> None
     group.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=float,
+        type=seconds,
         default=30.0,
         dest="timeout_s",
         help="how long to wait for any answer (default: 30)",

@@ -54,7 +54,7 @@ def declare_produce(commands: Commands) -> None:
         ),
     )
     produce.add_argument("topic", metavar="TOPIC")
-    produce.add_argument("values", metavar="VALUE", nargs="*", help="values to write")
+    produce.add_argument("values", metavar="VALUE", nargs="*", default=[], help="values to write")
     add_record_options(produce)
     add_delivery_options(produce)
     add_connection_options(produce)

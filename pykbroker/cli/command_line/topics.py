@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.cli.command_line.parser import add_connection_options
-from pykbroker.cli.command_line.values import assignment, positive
+from pykbroker.cli.command_line.values import assignment, positive, replica_count
 
 if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import CommandParser, Commands
@@ -32,7 +32,11 @@ def declare_create(topics: Commands) -> None:
         "--partitions", metavar="N", type=positive, default=-1, help="how many (default: broker's)"
     )
     create.add_argument(
-        "--replicas", metavar="N", type=positive, default=-1, help="of each (default: broker's)"
+        "--replicas",
+        metavar="N",
+        type=replica_count,
+        default=-1,
+        help="of each (default: broker's)",
     )
     add_settings(create, "a property of the topic; may be repeated")
     create.add_argument("--if-not-exists", action="store_true", help="an existing topic is fine")

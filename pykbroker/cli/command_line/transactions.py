@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pykbroker.cli.command_line.parser import add_connection_options
 from pykbroker.cli.command_line.values import (
     duration_ms,
-    natural,
+    offset,
     partition_choice,
     topic_choice,
 )
@@ -72,7 +72,7 @@ def declare_list(transactions: Commands) -> None:
     command.add_argument(
         "--producer",
         metavar="ID",
-        type=natural,
+        type=offset,
         action="append",
         default=[],
         dest="producer_ids",
@@ -138,6 +138,7 @@ def declare_find_hanging(transactions: Commands) -> None:
         metavar="TOPIC[:PARTITION,...]",
         type=topic_choice,
         nargs="*",
+        default=[],
         help="a topic, or some of its partitions (default: everything)",
     )
     command.add_argument(
@@ -163,7 +164,7 @@ def declare_abort(transactions: Commands) -> None:
     command.add_argument(
         "--start-offset",
         metavar="N",
-        type=natural,
+        type=offset,
         required=True,
         help="where the transaction begins, as find-hanging tells",
     )

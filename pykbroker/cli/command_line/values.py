@@ -15,7 +15,13 @@ BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE: Final = "PYKBROKER_BOOTSTRAP"
 PORT_MAX: Final = 65535
 SECONDS_MAX: Final = 86_400.0
-
+INT16_MAX: Final = 2**15 - 1
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+DIGITS_MAX: Final = 20
+"""More need not be looked at; the interpreter refuses to, from a few thousand on."""
+SHOWN_MAX: Final = 40
+HOST_PART_MAX: Final = 63
 
 KAFKAS_WORDS: Final = {"earliest": "beginning", "latest": "end"}
 DURATION: Final = (
@@ -68,11 +74,25 @@ def bootstrap_default() -> str:
 def address(text: str) -> Address:
     """`HOST:PORT`, with brackets around an IPv6 host."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > PORT_MAX:
+    if not colon or not is_between(port, 0, PORT_MAX):
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write [{host}]:{port}")
-    return Address(host.strip("[]") or "127.0.0.1", int(port))
+    host = host.strip("[]") or "127.0.0.1"
+    if not can_be_looked_up(host):
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not HOST:PORT")
+    return Address(host, int(port))
+
+
+def can_be_looked_up(host: str) -> bool:
+    """Whether each part of the name is neither empty nor too long, nor no text at all."""
+    if host.isascii():
+        parts = host.removesuffix(".").split(".")
+        return "\0" not in host and all(0 < len(part) <= HOST_PART_MAX for part in parts)
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def name_list(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
@@ -121,7 +141,8 @@ def topic_wish(text: str) -> TopicWish:
     name, *numbers = text.split(":")
     if not name or len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME[:PARTITIONS[:REPLICAS]]")
-    partitions, replicas = [int(number) for number in numbers] + [-1] * (2 - len(numbers))
+    readers = zip(numbers, (natural, whole_number(0, INT16_MAX)), strict=False)
+    partitions, replicas = [read(it) for it, read in readers] + [-1] * (2 - len(numbers))
     return TopicWish(name, partitions, replicas)
 
 
@@ -131,31 +152,37 @@ def place(text: str) -> Place:
     if text in {"beginning", "end"}:
         return Place(Anchor(text))
     if re.fullmatch(r"\d+", text):
-        return Place(Anchor.OFFSET, int(text))
+        return Place(Anchor.OFFSET, offset(text))
     if re.fullmatch(r"-\d+", text):
-        return Place(Anchor.END, -int(text))
+        return Place(Anchor.END, offset(text[1:]))
     return Place(Anchor.TIMESTAMP, timestamp_ms(text))
 
 
 def timestamp_ms(text: str) -> int:
-    """`@MILLISECONDS` since 1970, or a date and time, local unless it names a zone."""
-    if re.fullmatch(r"@-?\d+", text):
-        return int(text[1:])
+    """`@MILLISECONDS` since 1970, or a date and time, local unless it names a zone.
+
+    Not before 1970: there Kafka's own questions begin, such as -1 for the end of a log.
+    """
+    if text.startswith("@"):
+        return whole_number(0, INT64_MAX)(text[1:])
     from datetime import datetime  # noqa: PLC0415  # a start needs no calendar
 
     try:
-        return round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except ValueError:
+        moment_ms = round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no time: write 2026-11-18T12:30 or @1795000000000"
         ) from None
+    if moment_ms < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is before 1970")
+    return moment_ms
 
 
 def topic_choice(text: str) -> TopicChoice:
     """`TOPIC[:PARTITION,...]`."""
     name, colon, numbers = text.partition(":")
     partitions = numbers.split(",") if colon else []
-    if not name or not all(number.isdecimal() for number in partitions):
+    if not name or not all(is_between(number, 0, INT32_MAX) for number in partitions):
         raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC[:PARTITION,...]")
     return TopicChoice(name, tuple(sorted({int(number) for number in partitions})))
 
@@ -174,16 +201,13 @@ def duration_ms(text: str) -> int:
 
     found = re.fullmatch(DURATION, text, re.IGNORECASE)
     given = {name: float(amount) for name, amount in found.groupdict("0").items()} if found else {}
-    length = timedelta(**given)
+    try:
+        length = timedelta(**given)
+    except OverflowError:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long a duration") from None
     if not length:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 2h30m, 7d or PT2H30M")
     return round(length.total_seconds() * 1000)
-
-
-def whole(text: str) -> int:
-    if not re.fullmatch(r"[+-]?\d+", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
 
 
 def seconds(text: str) -> float:
@@ -196,16 +220,34 @@ def seconds(text: str) -> float:
     return amount
 
 
-def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
+def whole_number(first: int, last: int) -> Callable[[str], int]:
+    """A reader of the whole numbers from the first to the last: of those that fit the wire."""
+
+    def read(text: str) -> int:
+        if not is_between(text, first, last):
+            raise argparse.ArgumentTypeError(
+                f"{shown(text)} is not a whole number from {first} to {last}"
+            )
+        return int(text)
+
+    return read
 
 
-def natural(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
-    return int(text)
+def is_between(text: str, first: int, last: int) -> bool:
+    """Whether it is a whole number, and not outside of these."""
+    is_number = len(text) <= DIGITS_MAX and re.fullmatch(r"[+-]?\d+", text)
+    return bool(is_number) and first <= int(text) <= last
+
+
+def shown(text: str) -> str:
+    return repr(text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…")
+
+
+positive: Final = whole_number(1, INT32_MAX)
+natural: Final = whole_number(0, INT32_MAX)
+offset: Final = whole_number(0, INT64_MAX)
+replica_count: Final = whole_number(1, INT16_MAX)
+shift: Final = whole_number(-INT64_MAX, INT64_MAX)
 
 
 def separator(text: str) -> str:

@@ -118,7 +118,7 @@ def wish_of(options: Namespace, *, now_ms: int) -> Wish:
     if options.shift is not None:
         return Shift(options.shift)
     if options.back_ms is not None:
-        return Target(Anchor.TIMESTAMP, now_ms - options.back_ms)
+        return Target(Anchor.TIMESTAMP, max(now_ms - options.back_ms, 0))
     wanted: Target = options.to
     return wanted
 

@@ -7,7 +7,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from pykbroker.cli.command_line.values import Address
+from pykbroker.cli.command_line.values import Address, shown
 from pykbroker.cli.failure import CannotBegin, CommandFailed
 from pykbroker.cli.output import print_json, table
 
@@ -35,11 +35,11 @@ def add_fault(options: Namespace) -> None:
 
 
 def list_faults(options: Namespace) -> None:
-    show_faults(options, ask(options, "GET", "/faults"))
+    show_faults(options, ask(options, "GET", "/faults", kind=list))
 
 
 def list_kinds(options: Namespace) -> None:
-    kinds = ask(options, "GET", "/faults/kinds")
+    kinds = ask(options, "GET", "/faults/kinds", kind=list)
     if options.json:
         print_json(kinds)
     else:
@@ -51,7 +51,7 @@ def remove_faults(options: Namespace) -> None:
     if options.all == bool(options.numbers):
         raise CannotBegin("say which faults: their IDs, or --all")
     if options.all:
-        show_faults(options, ask(options, "DELETE", "/faults"))
+        show_faults(options, ask(options, "DELETE", "/faults", kind=list))
     else:
         ended = [ask(options, "DELETE", f"/faults/{it}") for it in options.numbers]
         show_faults(options, ended)
@@ -63,7 +63,7 @@ def wait_for_fault(options: Namespace) -> None:
 
 
 def check_faults(options: Namespace) -> None:
-    show_faults(options, ask(options, "GET", "/faults/check"))
+    show_faults(options, ask(options, "GET", "/faults/check", kind=list))
 
 
 def show_faults(options: Namespace, faults: list[dict[str, Any]]) -> None:
@@ -111,13 +111,13 @@ def show_time(options: Namespace, clock: dict[str, Any]) -> None:
 
 def show_state(options: Namespace) -> None:
     state = ask(options, "GET", "/")
-    del state["paths"]
+    state.pop("paths", None)
     show_whether_up(options, state)
 
 
 def reset(options: Namespace) -> None:
     asked = {"topics": {it.name: max(it.partitions, 1) for it in options.topics}}
-    topics = ask(options, "POST", "/reset", asked if options.topics else None)
+    topics = ask(options, "POST", "/reset", asked if options.topics else None, kind=list)
     if options.json:
         print_json(topics)
     else:
@@ -154,7 +154,7 @@ def show_whether_up(options: Namespace, state: dict[str, Any]) -> None:
 
 def wait_for_records(options: Namespace) -> None:
     """They are printed as `consume --format json` prints them."""
-    path = f"/topics/{quote(options.topic, safe='')}/records"
+    path = f"/topics/{quote(options.topic, safe='', errors='surrogateescape')}/records"
     found = ask(options, "GET", f"{path}?{waiting(options, count=options.count)}")
     for record in found["records"]:
         print(json.dumps(record, ensure_ascii=False))
@@ -174,8 +174,10 @@ def waiting(options: Namespace, **wanted: int) -> str:
     return urlencode({**wanted, "timeout_s": options.timeout_s})
 
 
-def ask(options: Namespace, method: str, path: str, document: Any = None) -> Any:
-    """What the broker answers; raises for anything but a yes."""
+def ask(
+    options: Namespace, method: str, path: str, document: Any = None, *, kind: type = dict
+) -> Any:
+    """What the broker answers, a document or a list of some; raises for anything but a yes."""
     host, port = options.control
     address = Address(host, port)
     connection = HTTPConnection(host, port, timeout=options.timeout_s + SPARE_SECONDS)
@@ -183,14 +185,32 @@ def ask(options: Namespace, method: str, path: str, document: Any = None) -> Any
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        found = json.loads(answer.read(ANSWER_BYTES_MAX))
+        found = json.loads(answer.read(ANSWER_BYTES_MAX), object_hook=Document)
     except ConnectionRefusedError:
         raise CannotBegin(f"nobody listens at {address}") from None
-    except (OSError, HTTPException, ValueError) as reason:
+    except HTTPException as reason:
+        text = f"{address} is no control port: it answered {shown(str(reason))}"
+        raise CommandFailed(text) from reason
+    except (OSError, ValueError, RecursionError) as reason:
         raise CommandFailed(f"{address} is no control port: {reason}") from reason
     finally:
         connection.close()
     if answer.status >= WRONG_USAGE:
         wrong = CannotBegin if answer.status == WRONG_USAGE else ControlRefused
-        raise wrong(found.get("error", f"HTTP status {answer.status}"))
+        said = found.get("error") if isinstance(found, dict) else None
+        raise wrong(said or f"HTTP status {answer.status}")
+    if not is_of_kind(found, kind):
+        raise CommandFailed(f"{address} is no control port: it answered something else")
     return found
+
+
+def is_of_kind(found: Any, kind: type) -> bool:
+    documents = found if kind is list else [found]
+    return isinstance(found, kind) and all(isinstance(it, dict) for it in documents)
+
+
+class Document(dict[str, Any]):
+    """What another server than ours answers lacks what a command looks for."""
+
+    def __missing__(self, name: str) -> Any:
+        raise CommandFailed(f"this is no control port: its answer has no {name!r}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pykbroker.cli.command_line.values import Address, address
 from pykbroker.cli.failure import CommandFailed, Refused
 from pykbroker.cli.refusals import error_of
-from pykbroker_protocol.compiler import MalformedMessage, decode
+from pykbroker_protocol.compiler import MalformedMessage, UnsupportedField, decode
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.frame import read_response_header, write_request
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -42,7 +42,7 @@ def check(options: Namespace) -> None:
         raise CommandFailed(f"nobody listens at {asked}") from None
     except TimeoutError:
         raise CommandFailed(f"{asked} did not answer in {options.timeout_s:g} s") from None
-    except (OSError, MalformedMessage) as reason:
+    except (OSError, MalformedMessage, UnsupportedField) as reason:
         raise CommandFailed(f"{asked}: {reason}") from None
     print(verdict(metadata, node_in(metadata, asked, options.node_id)))
 

@@ -11,7 +11,7 @@ from pykbroker.cli.output import bytes_text
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pykbroker.cli.log_dump.finding import Finding
@@ -19,23 +19,22 @@ if TYPE_CHECKING:
 
 def dump(options: Namespace) -> int:
     damaged = 0
-    for path in files_of(options.files):
+    for path in options.files:
         try:
-            damaged += dump_file(path, options)
+            damaged += sum(dump_file(it, options) for it in files_of(path))
         except OSError as reason:
-            raise CannotBegin(f"{path}: {reason.strerror}") from reason
+            raise CannotBegin(f"{reason.filename}: {reason.strerror}") from reason
     if damaged:
         raise CommandFailed(f"{damaged} damaged" if damaged > 1 else "the file is damaged")
     return 0
 
 
-def files_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files themselves, and those within the directories."""
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(it for it in path.rglob("*") if it.is_file())
-        else:
-            yield path
+def files_of(path: Path) -> Iterator[Path]:
+    """The file itself, or those within the directory."""
+    if path.is_dir():
+        yield from sorted(it for it in path.rglob("*") if it.is_file())
+    else:
+        yield path
 
 
 def dump_file(path: Path, options: Namespace) -> bool:

@@ -35,6 +35,8 @@ def replay(options: Namespace) -> int:
         count = replay_archive(what, progress=progress.show)
     except (CannotReadArchive, CannotReplay, CannotPublish) as failure:
         raise CommandFailed(str(failure)) from failure
+    except OSError as failure:
+        raise CommandFailed(f"{failure.filename}: {failure.strerror}") from failure
     except KafkaException as failure:
         raise CommandFailed(failure.args[0].str()) from failure
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.cli.failure import EXIT_REFUSED, CannotBegin, CommandFailed
@@ -50,10 +51,12 @@ def verify(options: Namespace) -> int:
 def places_of(options: Namespace) -> tuple[list[Path], str | None]:
     """The directories, and the broker to ask."""
     path = Path(options.path)
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except OSError as failure:
+        raise CannotBegin("there is no such archive, and no such pipeline") from failure
+    if S_ISDIR(mode):
         return [path], options.bootstrap
-    if not path.is_file():
-        raise CannotBegin("there is no such archive, and no such pipeline")
     options.file = options.path
     pipeline = declared_pipeline(options)
     places = Places(directory=base_directory(options))

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Headers = tuple[tuple[str, bytes | None], ...]
 
 PARTITIONS: Final = range(INT32_MAX + 1)
-TIMESTAMPS: Final = range(NO_TIMESTAMP, INT64_MAX + 1)
+TIMESTAMPS: Final = range(NO_TIMESTAMP, INT64_MAX)
+"""A batch has the distances between them, which must fit 64 bits with their sign, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

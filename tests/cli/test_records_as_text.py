@@ -89,6 +89,7 @@ def test_a_json_object_is_a_record(document: dict[str, Any], record: NewRecord) 
         (b'{"partition": 2147483648}', ("--json-lines",)),
         (b'{"timestamp": 100000000000000000000}', ("--json-lines",)),
         (b'{"timestamp": -2}', ("--json-lines",)),
+        (b'{"timestamp": 9223372036854775807}', ("--json-lines",)),
         (b'{"headers": [{"name": 5}]}', ("--json-lines",)),
         (b'{"headers": {"\\ud800": "1"}}', ("--json-lines",)),
     ],

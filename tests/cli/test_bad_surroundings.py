@@ -108,3 +108,11 @@ def test_a_file_that_cannot_be_read_is_one_line(
         arguments = command.replace("FILE", str(tmp_path / name)).split()
         assert main(arguments) == 2, name
         assert capsys.readouterr().err.count("\n") == 1, name
+
+
+def test_a_property_that_the_client_does_not_know_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--bootstrap", "127.0.0.1:1", "--property", "nonsense=1")
+    assert main(["pipeline", "verify", str(tmp_path), *words]) == 1
+    assert capsys.readouterr().err.count("\n") == 1

@@ -8,6 +8,8 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, Final
 
+from confluent_kafka import KafkaException
+
 from pykbroker.cli.failure import EXIT_REFUSED, CannotBegin, CommandFailed
 from pykbroker.cli.output import counted, print_json, table
 from pykbroker.cli.pipeline.declared import base_directory, declared_pipeline
@@ -67,12 +69,14 @@ def places_of(options: Namespace) -> tuple[list[Path], str | None]:
 
 
 def verified(archive: Path, bootstrap: str | None, options: Namespace) -> Report:
-    asked = cluster(bootstrap, dict(options.properties)) if bootstrap else nullcontext()
     try:
+        asked = cluster(bootstrap, dict(options.properties)) if bootstrap else nullcontext()
         with asked as topics:
             return verify_archive(archive, topics, from_first_archived=options.from_first_archived)
     except (CannotReadArchive, BrokerSilent) as failure:
         raise CommandFailed(str(failure)) from failure
+    except KafkaException as failure:
+        raise CommandFailed(failure.args[0].str()) from failure
 
 
 def text_of(archive: Path, report: Report) -> str:

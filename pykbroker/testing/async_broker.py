@@ -169,9 +169,9 @@ class AsyncBroker(WithoutClient):
         """
         if topics is not None:
             self._topics = wanted_topics(topics)
+        self.faults.clear()  # first: on a disk that fails nothing can be taken away
         missing = await resetting.clear(self._running, self._topics)
         self.clock.return_to_the_present()
-        self.faults.clear()
         await self._create(missing)
         self.timeline.clear()
 

@@ -122,11 +122,14 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """A fault that met nothing it was meant for fails the test that asked for it."""
-    yield
-    broker = item.stash.get(ASKED_BY, None)
-    if broker is not None:
-        broker.faults.check()
+    """Faults end with the test; one that met nothing it was meant for fails it."""
+    try:
+        yield
+        if ASKED_BY in item.stash:
+            item.stash[ASKED_BY].faults.check()
+    finally:
+        if ASKED_BY in item.stash:
+            item.stash[ASKED_BY].faults.clear()
 
 
 def kept_data(item: pytest.Item, broker: Broker) -> str:

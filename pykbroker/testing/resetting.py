@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pykbroker.controller.configurations import ConfigurationReplacement
 from pykbroker.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from pykbroker.internal_topics import is_internal
+from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pykbroker.broker import Broker
     from pykbroker.controller.image import TopicImage
     from pykbroker.controller.topics import NewTopic
+
+
+GONE_ALREADY: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class NotClean(Exception):
+    """Something is left of what was done before, and the broker says why."""
 
 
 async def clear(broker: Broker, wanted: Sequence[NewTopic]) -> list[NewTopic]:
@@ -31,7 +39,7 @@ async def clear(broker: Broker, wanted: Sequence[NewTopic]) -> list[NewTopic]:
         if name not in as_wanted or is_used(broker, topic, as_wanted[name])
     ]
     if used:
-        await broker.controller.delete_topics(used)
+        insist(used, await broker.controller.delete_topics(used))
     return [it for it in wanted if it.name not in topics]
 
 
@@ -43,7 +51,15 @@ async def restore_configurations(broker: Broker) -> None:
         if kind == BROKER_RESOURCE and values
     ]
     if changed:
-        await broker.controller.replace_configurations(changed)
+        names = [f"broker {it.name or 'default'}" for it in changed]
+        insist(names, await broker.controller.replace_configurations(changed))
+
+
+def insist(names: Iterable[str], outcomes: Iterable[object]) -> None:
+    """What a client has deleted meanwhile is gone, too; any other refusal is raised."""
+    for name, outcome in zip(names, outcomes, strict=True):
+        if isinstance(outcome, Refusal) and outcome.code is not GONE_ALREADY:
+            raise NotClean(f"{name} cannot be reset: {outcome.message or outcome.code.sentence}")
 
 
 def is_used(broker: Broker, topic: TopicImage, wanted: NewTopic) -> bool:

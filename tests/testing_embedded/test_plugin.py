@@ -236,3 +236,22 @@ def test_a_fault_that_met_nothing_fails_the_test_that_asked_for_it(run: Run) -> 
     result.stdout.fnmatch_lines(
         ["E *this fault met nothing that it was meant for: answer NOT_LEADER_OR_FOLLOWER (PRODUCE)"]
     )
+
+
+def test_a_fault_ends_with_the_test_that_asked_for_it(run: Run) -> None:
+    run(
+        """
+        import pytest
+
+        @pytest.fixture
+        def program(kafka):
+            yield
+            assert kafka.produce("t", ["its last words"]) == 1
+
+        @pytest.mark.kafka(["t"])
+        def test_it(kafka, program):
+            kafka.faults.disk_full()
+            with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
+                kafka.produce("t", ["a"])
+        """
+    ).assert_outcomes(passed=1)

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from pykbroker import Broker, Topic
+from pykbroker import AsyncBroker, Broker, Topic
 from pykbroker.controller.image import ClusterImage
+from pykbroker.testing import resetting
+from pykbroker.testing.looking import UnknownTopic
+from pykbroker.testing.resetting import NotClean
 
 RESET_SECONDS_MAX = 0.005  # of processor time: the machine may have other work
 RESTORED = {"topics", "topics_by_id", "unified_names", "configurations"}
@@ -106,6 +109,24 @@ def test_a_producer_that_stays_connected_writes_to_the_new_topic(kafka: Broker) 
     producer.send("trucks", b"after").get(10)
     assert [it.text for it in kafka.wait_for("trucks", count=1)] == ["after"]
     producer.close()
+
+
+@pytest.mark.parametrize("fault", ["disk_full", "disk_error"])
+def test_nothing_is_left_on_a_disk_that_fails(kafka: Broker, fault: str) -> None:
+    kafka.create_topics(["new"])
+    kafka.produce("trucks", ["before"])
+    getattr(kafka.faults, fault)()
+    kafka.reset()
+    assert kafka.records("trucks") == []
+    with pytest.raises(UnknownTopic):
+        kafka.records("new")
+
+
+async def test_what_cannot_be_taken_away_is_told() -> None:
+    async with AsyncBroker(topics=["trucks"]) as kafka:
+        with kafka.faults.disk_full(), pytest.raises(NotClean, match="trucks cannot be reset: "):
+            await resetting.clear(kafka._running, [])
+        await resetting.clear(kafka._running, [])
 
 
 def test_the_timeline_begins_anew(kafka: Broker) -> None:

@@ -13,6 +13,7 @@ from pykbroker.testing.control.fault_desk import FaultDesk
 from pykbroker.testing.control.fault_words import as_count, as_seconds, read_argument
 from pykbroker.testing.control.http import HttpRefusal
 from pykbroker.testing.looking import NotReadable, TooFewRecords, UnknownTopic
+from pykbroker.testing.resetting import NotClean
 from pykbroker.testing.seeding import NotWritten
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ ANY: Final = "*"
 
 REFUSALS: Final = (
     (404, (UnknownTopic, FaultMatchedNothing)),
-    (409, (NotRunning, TopicRefused, NotWritten, NotReadable, TooFewRecords, CannotStart)),
+    (409, (NotRunning, CannotStart, NotClean)),
+    (409, (TopicRefused, NotWritten, NotReadable, TooFewRecords)),
     (400, (TypeError, ValueError, KeyError, OverflowError)),
 )
 """What the broker says no with, and how HTTP has it."""

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pykbroker.broker import CannotStart
 from pykbroker.settings import InvalidSetting
 from pykbroker.testing import looking, resetting
-from pykbroker.testing.copying import copy_data, make_directory_beside, replace_content
+from pykbroker.testing.copying import copy_beside, copy_data, copy_within
 from pykbroker.testing.extras import missing_extra
 from pykbroker.testing.faults import Faults
-from pykbroker.testing.own_directory import make_directory, remove_directory
+from pykbroker.testing.going_back import replace_content
+from pykbroker.testing.own_directory import Unclaimed, make_directory, remove_directory
 from pykbroker.testing.profiles.offers import UnknownVersion, offer_as
 from pykbroker.testing.time_travel import MovableClock
 from pykbroker.testing.timeline import Timeline, offsets_at_the_end
@@ -74,8 +75,9 @@ class AsyncBroker(WithoutClient):
         """The release of Apache Kafka that clients shall take it for."""
         self._topics = wanted_topics(topics)
         self._config = dict(config or {})
-        self._data = None if data is None else Path(data)
-        self._prepared: Path | None = None
+        # Now, whatever becomes of the working directory.
+        self._data = None if data is None else Path(data).resolve()
+        self._prepared: Unclaimed | None = None
         """A copy of another broker's data, which the first start takes."""
         self._directory: Path | None = None
         self._serving: WatchedBroker | None = None
@@ -99,8 +101,7 @@ class AsyncBroker(WithoutClient):
             self._bootstrap, self._port = await self._replay.open()
             return
         self._loop = asyncio.get_running_loop()
-        self._directory = self._data or self._prepared or make_directory()
-        self._prepared = None
+        self._directory = self._data or self._directory_of_its_own()
         self.timeline.clear()
         try:
             self._serving = await self._serve(self._directory)
@@ -112,6 +113,10 @@ class AsyncBroker(WithoutClient):
         except BaseException:
             await self.stop()
             raise
+
+    def _directory_of_its_own(self) -> Path:
+        prepared, self._prepared = self._prepared, None
+        return make_directory() if prepared is None else prepared.take()
 
     async def _serve(self, directory: Path, *, port: int = 0) -> WatchedBroker:
         try:
@@ -147,7 +152,7 @@ class AsyncBroker(WithoutClient):
         if self._directory is not None and self._data is None:
             remove_directory(self._directory)
         if self._prepared is not None:
-            remove_directory(self._prepared)
+            self._prepared.remove()
         self._directory = self._prepared = None
 
     async def __aenter__(self) -> Self:
@@ -229,9 +234,7 @@ class AsyncBroker(WithoutClient):
 
     def keep(self) -> Path:
         """What `go_back_to` returns to: a directory that shares the bytes of sealed segments."""
-        kept = make_directory_beside(self.directory)
-        copy_data(self._running, kept)
-        return kept
+        return copy_within(self._running)
 
     async def go_back_to(self, kept: Path) -> None:
         """Takes the directory over, at the same address."""
@@ -243,7 +246,8 @@ class AsyncBroker(WithoutClient):
         """Another broker, not yet started, that begins with all that this one holds now."""
         other = type(self)(config=self._config, as_version=self._as_version)
         other._topics = self._topics  # noqa: SLF001  # one of our own
-        other._prepared = self.keep()  # noqa: SLF001  # likewise
+        prepared = Unclaimed(other, copy_beside(self._running))
+        other._prepared = prepared  # noqa: SLF001  # likewise
         other.clock.run_beside(self.clock)
         return other
 

@@ -12,18 +12,44 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH, mark_clean_shutdown
+from pykbroker.testing.own_directory import make_directory, remove_directory
+from pykbroker_storage.checkpoint import (
+    FIRST_DIRTY_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    META_PROPERTIES_FILE,
+    RECOVERY_POINT_FILE,
+)
+from pykbroker_storage.directory_files import (
+    CLEAN_SHUTDOWN_FILE,
+    UNKNOWN_BROKER_EPOCH,
+    mark_clean_shutdown,
+)
 from pykbroker_storage.filesystem import FLEETING_DISK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pykbroker.broker import Broker
 
+FILES: Final = (
+    META_PROPERTIES_FILE,
+    RECOVERY_POINT_FILE,
+    LOG_START_FILE,
+    HIGH_WATERMARK_FILE,
+    FIRST_DIRTY_FILE,
+    CLEAN_SHUTDOWN_FILE,
+)
+"""What a broker writes into its directory, beside the folders of partitions."""
+ASIDE: Final = ".aside"
+"""No topic, no file of a broker ends so."""
 NOT_COPIED: Final = (".tmp", ".cleaned", ".swap", ".deleted", ".lock")
 SEGMENT: Final = ".log"
 
 
 def copy_data(broker: Broker, target: Path) -> None:
     """Fills an empty directory. Segments in the making are sealed, in the original too."""
+    target.mkdir(parents=True, exist_ok=True)
     seal(broker)
     directory = broker.directory
     source = Path(directory.path)
@@ -31,7 +57,9 @@ def copy_data(broker: Broker, target: Path) -> None:
         folder = f"{topic}-{index}"
         (target / folder).mkdir()
         copy_files(source / folder, target / folder)
-    copy_files(source, target)
+    for name in FILES:
+        if (source / name).exists():
+            shutil.copy2(source / name, target / name)
     mark_clean_shutdown(FLEETING_DISK, str(target), UNKNOWN_BROKER_EPOCH)
 
 
@@ -46,9 +74,11 @@ def seal(broker: Broker) -> None:
 
 def copy_files(source: Path, target: Path) -> None:
     for entry in os.scandir(source):
-        if not entry.is_file() or entry.name.endswith(NOT_COPIED):
+        if entry.is_dir():  # not a broker's, and none the less the caller's
+            shutil.copytree(entry.path, target / entry.name, symlinks=True)
+        elif entry.name.endswith(NOT_COPIED):
             continue
-        if entry.name.endswith(SEGMENT) and entry.stat().st_size:
+        elif entry.name.endswith(SEGMENT) and entry.stat().st_size:
             share(entry.path, target / entry.name)
         else:
             shutil.copy2(entry.path, target / entry.name)
@@ -62,18 +92,36 @@ def share(source: str, target: Path) -> None:
         shutil.copy2(source, target)
 
 
+# --- where a copy lies
+
+
+def copy_within(broker: Broker) -> Path:
+    """Where a broker goes back to it: on the same disk, wherever that is mounted."""
+    return copied(broker, make_directory_within)
+
+
+def copy_beside(broker: Broker) -> Path:
+    """Where it outlives the directory: on the same disk, if one may write there."""
+    return copied(broker, make_directory_beside)
+
+
+def copied(broker: Broker, make: Callable[[Path], Path]) -> Path:
+    """Nothing is left of a copy that fails."""
+    target = make(Path(broker.directory.path))
+    try:
+        copy_data(broker, target)
+    except BaseException:
+        remove_directory(target)
+        raise
+    return target
+
+
+def make_directory_within(directory: Path) -> Path:
+    return Path(tempfile.mkdtemp(suffix=ASIDE, dir=directory))
+
+
 def make_directory_beside(directory: Path) -> Path:
-    """On the same disk, so that files can be shared."""
-    return Path(tempfile.mkdtemp(prefix=f"{directory.name}-", dir=directory.parent))
-
-
-def replace_content(directory: Path, by: Path) -> None:
-    """The directory keeps its name and gets what another holds, which is gone afterwards."""
-    for entry in directory.iterdir():
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-    for entry in by.iterdir():
-        entry.rename(directory / entry.name)
-    by.rmdir()
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"{directory.name}-", dir=directory.parent))
+    except OSError:
+        return make_directory()

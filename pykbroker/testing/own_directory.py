@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import weakref
 from pathlib import Path
 
 MEMORY = "/dev/shm"  # noqa: S108  # the name within it is made by mkdtemp
@@ -24,6 +25,27 @@ def has_room(path: str) -> bool:
     except (OSError, AttributeError):
         return False
     return os.access(path, os.W_OK) and found.f_bavail * found.f_frsize >= ROOM_BYTES_MIN
+
+
+class Unclaimed:
+    """A directory for an owner who may take it, and with whom it goes until then."""
+
+    def __init__(self, owner: object, path: Path) -> None:
+        self._path = path
+        self._end = weakref.finalize(owner, remove_in_process, os.getpid(), path)
+
+    def take(self) -> Path:
+        self._end.detach()
+        return self._path
+
+    def remove(self) -> None:
+        self._end()
+
+
+def remove_in_process(process_id: int, path: Path) -> None:
+    """A copy of the process, made by `os.fork`, has its own end and not its own directory."""
+    if os.getpid() == process_id:
+        remove_directory(path)
 
 
 def remove_directory(path: Path) -> None:

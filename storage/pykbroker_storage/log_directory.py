@@ -377,9 +377,9 @@ class LogDirectory:
     def _find_partitions(self) -> list[TopicPartition]:
         partitions = []
         for name in self._filesystem.list_directory(self.path):
-            topic, dash, number = name.rpartition("-")
-            if dash and topic and number.isdecimal():
-                partitions.append((topic, int(number)))
+            partition = partition_named(name)
+            if partition is not None:
+                partitions.append(partition)
             elif name.endswith(DELETED_SUFFIX):
                 self._pending_deletions.doom_directory(f"{self.path}/{name}", due_ms=0)
         return sorted(partitions)
@@ -393,6 +393,12 @@ class LogDirectory:
         except MalformedCheckpoint as problem:
             logger.warning("%s: %s", path, problem)
             return None
+
+
+def partition_named(folder: str) -> TopicPartition | None:
+    """Whose folder it is by its name, `topic-number`."""
+    topic, _, number = folder.rpartition("-")
+    return (topic, int(number)) if topic and number.isdecimal() else None
 
 
 def _claim(filesystem: FileSystem, path: str, own: MetaProperties) -> bytes:

@@ -1,5 +1,6 @@
 """A broker goes back to what it was, or goes on twice, and neither sees what the other does."""
 
+import gc
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,9 @@ import pytest
 
 from pykbroker import AsyncBroker, Broker
 from pykbroker.testing.async_broker import NotRunning
+from pykbroker.testing.copying import ASIDE
+from pykbroker.testing.going_back import replace_content
+from pykbroker.testing.own_directory import make_directory, remove_directory
 
 MANY = 100_000
 COPY_SECONDS_MAX = 0.1  # of processor time: the machine may have other work
@@ -22,8 +26,12 @@ def kafka() -> Iterator[Broker]:
     with Broker(topics={"trucks": 2}) as broker:
         broker.produce("trucks", ["seed"])
         yield broker
-        siblings = broker.directory.parent.glob(f"{broker.directory.name}-*")
-        assert list(siblings) == []
+        assert left_of_copies(broker.directory) == []
+
+
+def left_of_copies(directory: Path) -> list[Path]:
+    beside = directory.parent.glob(f"{directory.name}-*")
+    return [*beside, *directory.glob(f"*{ASIDE}")]
 
 
 def test_what_happens_in_a_snapshot_is_undone(kafka: Broker) -> None:
@@ -128,7 +136,24 @@ def test_a_fork_that_never_starts_is_let_go_by_stopping_it(kafka: Broker) -> Non
     other = kafka.fork()
     with pytest.raises(NotRunning):
         _ = other.bootstrap
+    assert left_of_copies(kafka.directory)
     other.stop()
+
+
+def test_a_fork_that_never_starts_is_let_go_by_forgetting_it(kafka: Broker) -> None:
+    kafka.fork()
+    gc.collect()
+    assert left_of_copies(kafka.directory) == []
+
+
+def test_a_copy_that_fails_leaves_nothing(kafka: Broker) -> None:
+    with kafka.faults.disk_full():
+        with pytest.raises(OSError, match="No space left"):
+            kafka.fork()
+        with pytest.raises(OSError, match="No space left"), kafka.snapshot():
+            pass
+    assert left_of_copies(kafka.directory) == []
+    assert texts(kafka) == ["seed"]
 
 
 def test_a_fork_knows_what_producers_have_sent(kafka: Broker) -> None:
@@ -167,9 +192,62 @@ def test_data_in_a_directory_of_the_callers_goes_back_too(tmp_path: Path) -> Non
     assert [it.name for it in tmp_path.iterdir()] == ["data"]
 
 
+def test_the_callers_own_files_beside_the_data_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "chapter-1" / "figures").mkdir(parents=True)
+    (tmp_path / "sources").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Broker(topics=["trucks"], data=".") as kafka:
+        with kafka.snapshot():
+            kafka.produce("trucks", ["inside"])
+            (tmp_path / "notes").write_text("written inside")
+        assert texts(kafka) == []
+    assert (tmp_path / "notes").read_text() == "written inside"
+    assert (tmp_path / "sources").exists()
+    assert (tmp_path / "chapter-1" / "figures").exists()
+    assert left_of_copies(tmp_path) == []
+
+
+def test_a_directory_may_be_a_link_to_another_disk(tmp_path: Path) -> None:
+    elsewhere = make_directory()  # in memory
+    link = tmp_path / "link"
+    link.symlink_to(elsewhere)
+    with Broker(topics=["trucks"], data=link) as kafka:
+        kafka.produce("trucks", ["before"])
+        with kafka.snapshot():
+            kafka.produce("trucks", ["inside"])
+        assert texts(kafka) == ["before"]
+    assert link.is_symlink()
+    remove_directory(elsewhere)
+
+
+def test_a_directory_is_meant_as_seen_from_where_it_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Broker(topics=["trucks"], data="data") as kafka:
+        kafka.produce("trucks", ["kept"])
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir("elsewhere")
+        kafka.restart()
+        assert texts(kafka) == ["kept"]
+
+
+def test_what_cannot_be_replaced_is_as_it_was(tmp_path: Path) -> None:
+    copied = {"copy/trucks-0/copied", "copy/ships-0/copied", "copy/notes/copied"}
+    held = {"trucks-0/held", "trucks-1/held", "notes/in the way"}
+    for name in held | copied:
+        (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(OSError, match="notes"):
+        replace_content(tmp_path, tmp_path / "copy")
+    innermost = (it for it in tmp_path.rglob("*") if not list(it.iterdir()))
+    assert {str(it.relative_to(tmp_path)) for it in innermost} == held | copied
+
+
 def test_data_is_saved_for_any_broker_to_start_on(kafka: Broker, tmp_path: Path) -> None:
-    kafka.save(tmp_path)
-    with Broker(data=tmp_path) as other:
+    kafka.save(tmp_path / "new" / "directory")
+    with Broker(data=tmp_path / "new" / "directory") as other:
         assert texts(other) == ["seed"]
 
 

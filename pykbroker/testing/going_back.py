@@ -1,0 +1,43 @@
+"""Takes a broker's directory back to what a copy holds; what is not a broker's stays untouched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.testing.copying import FILES, make_directory_within
+from pykbroker.testing.own_directory import remove_directory
+from pykbroker_storage.log_directory import DELETED_SUFFIX, partition_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+
+def replace_content(directory: Path, by: Path) -> None:
+    """The directory gets what a copy on the same disk holds; the copy is gone afterwards.
+
+    Nothing is deleted before all that comes has come.
+    """
+    outgoing = make_directory_within(directory)
+    try:
+        move(entries_of_broker(directory), outgoing)
+        move(by.iterdir(), directory)
+    except BaseException:
+        move(entries_of_broker(directory), by)
+        move(outgoing.iterdir(), directory)
+        outgoing.rmdir()
+        raise
+    remove_directory(outgoing)
+    by.rmdir()
+
+
+def entries_of_broker(directory: Path) -> Iterator[Path]:
+    for entry in directory.iterdir():
+        is_folder = partition_named(entry.name) or entry.name.endswith(DELETED_SUFFIX)
+        if entry.name in FILES or (is_folder and entry.is_dir()):
+            yield entry
+
+
+def move(entries: Iterable[Path], target: Path) -> None:
+    for entry in list(entries):
+        entry.rename(target / entry.name)

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.controller.topics import NewTopic
-from pykbroker.settings import load_settings
+from pykbroker.settings import InvalidSetting, load_settings
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -60,10 +60,18 @@ def new_topic(name: str, topic: Topic) -> NewTopic:
 
 def wanted_settings(config: Config, data: str, *, port: int = 0) -> Settings:
     """Raises InvalidSetting for what the broker does not know or cannot be."""
+    refuse_directory(config)
     given = DEFAULTS | {"log.dirs": data} | texts(config)
     if port:
         given["listeners"] = with_port(given["listeners"], port)
     return load_settings(given)
+
+
+def refuse_directory(config: Config) -> None:
+    """Who goes back and forks has to know where the data lies."""
+    for name in ("log.dirs", "log.dir"):
+        if name in config:
+            raise InvalidSetting(f"{name} is not a property here: name the directory as data=…")
 
 
 def with_port(listeners: str, port: int) -> str:

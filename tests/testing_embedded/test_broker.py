@@ -147,6 +147,8 @@ def test_a_start_is_a_matter_of_milliseconds() -> None:
         (lambda: Broker(topics={"t": 0}), "topic t: "),
         (lambda: Broker(topics={"t": Topic(config={"retention.ms": "soon"})}), "topic t: "),
         (lambda: Broker(data="/proc/nowhere"), "/proc/nowhere cannot be used"),
+        (lambda: Broker(config={"log.dirs": "data"}), "name the directory as data="),
+        (lambda: Broker(config={"log.dir": "data"}), "name the directory as data="),
     ],
 )
 def test_what_cannot_start_says_why_in_one_line(kafka: Callable[[], Broker], reason: str) -> None:

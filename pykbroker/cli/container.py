@@ -46,8 +46,6 @@ NO_PROPERTIES: Final = frozenset(
 )
 """Variables of Kafka's start scripts and other images, with names as the properties have."""
 NO_PROPERTY_PREFIXES: Final = ("log4j.", "jmx.", "port.", "service.")
-PLAIN: Final = "PLAINTEXT"
-SECURED: Final = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 
 
 def main(
@@ -83,7 +81,6 @@ def options_of(environment: Mapping[str, str], given: Iterable[str]) -> list[str
         for name in STRONGER[word]:
             properties.pop(name, None)
     properties = without_controllers(properties)
-    refuse_secured(properties)
     options = [word for name, value in properties.items() for word in ("--set", f"{name}={value}")]
     if {"--data", "--ephemeral"} & words:
         return options
@@ -149,17 +146,6 @@ def without_controllers(properties: dict[str, str]) -> dict[str, str]:
             each = [it.strip() for it in kept[name].split(",")]
             kept[name] = ",".join(it for it in each if listener_name(it) not in theirs)
     return kept
-
-
-def refuse_secured(properties: Mapping[str, str]) -> None:
-    """Nothing is served in the clear that was meant to be encrypted."""
-    pairs = properties.get("listener.security.protocol.map", "").split(",")
-    protocols = dict(it.strip().upper().split(":", 1) for it in pairs if ":" in it)
-    for listener in properties.get("listeners", "").split(","):
-        name = listener_name(listener.strip())
-        protocol = protocols.get(name, name if name in SECURED else PLAIN)
-        if protocol != PLAIN:
-            raise CannotBegin(f"listener {name}: {protocol} is not spoken here, only {PLAIN}")
 
 
 def listener_name(listener: str) -> str:

@@ -35,6 +35,12 @@ def connections_by_host(text: str) -> dict[str, int]:
     return connections
 
 
+def security_protocols(text: str) -> dict[str, str]:
+    """What `NAME:PROTOCOL` pairs between commas say, by the listener's name."""
+    pairs = (it.strip().upper().partition(":") for it in text.split(","))
+    return {name: protocol for name, _, protocol in pairs}
+
+
 def check_listeners(name: str, value: Value) -> str | None:
     """Each element is a listener, and no two have one name."""
     assert isinstance(value, tuple)

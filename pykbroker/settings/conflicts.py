@@ -1,10 +1,14 @@
-"""Properties that are each good and do not go together, told in Apache Kafka's words."""
+"""Properties that are each good and do not go together, in Kafka's words where it has any."""
 
+from pykbroker.settings.addresses import parse_listener, security_protocols
 from pykbroker.settings.property import InvalidSetting
 from pykbroker.settings.values import Settings
 
 ASSIGNORS = ("uniform", "range")
 """The ways in which partitions are assigned that this broker has."""
+
+PLAIN = "PLAINTEXT"
+SECURED = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 # Each value and what it must not be below; checked in Apache's order, for the first is told.
 _BOUNDS = tuple(
@@ -30,6 +34,7 @@ def refuse_conflicts(settings: Settings) -> None:
             "group.consumer.session.timeout.ms"
         )
     refuse_assignors(settings.group_consumer_assignors)
+    refuse_secured(settings)
 
 
 def value(settings: Settings, name: str) -> int:
@@ -54,3 +59,13 @@ def refuse_assignors(assignors: tuple[str, ...]) -> None:
         if name not in ASSIGNORS:
             known = ", ".join(ASSIGNORS)
             raise InvalidSetting(f"group.consumer.assignors: {name} is none of {known}")
+
+
+def refuse_secured(settings: Settings) -> None:
+    """Nothing is served in the clear that was meant to be encrypted."""
+    protocols = security_protocols(settings.listener_security_protocol_map)
+    for listener in settings.listeners:
+        name = parse_listener(listener).name
+        protocol = protocols.get(name, name if name in SECURED else PLAIN)
+        if protocol != PLAIN:
+            raise InvalidSetting(f"listener {name}: {protocol} is not spoken here, only {PLAIN}")

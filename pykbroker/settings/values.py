@@ -95,6 +95,7 @@ class Settings(Given):
 
     listeners: tuple[str, ...]
     advertised_listeners: tuple[str, ...] | None
+    listener_security_protocol_map: str
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str

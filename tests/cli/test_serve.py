@@ -162,6 +162,7 @@ def test_an_ephemeral_broker_leaves_nothing_behind(
     [
         (("--set", "log.segment.byts=1"), "serve: unknown property log.segment.byts; did you mean"),
         (("--set", "log.segment.bytes=x"), "serve: Invalid value x for configuration log.segment."),
+        (("--set", "listeners=SSL://127.0.0.1:0"), "serve: listener SSL: SSL is not spoken here"),
         (("--config", "nowhere"), "serve: --config nowhere: No such file or directory"),
         (("--topic", "a/b"), "serve: topic a/b: "),
         (("--port-file", "nowhere/port"), "serve: --port-file nowhere/port: No such file or dir"),

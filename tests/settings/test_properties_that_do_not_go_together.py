@@ -67,3 +67,28 @@ def test_a_migration_policy_may_be_written_in_any_case(policy: str) -> None:
 
 def test_every_assignor_may_be_named() -> None:
     assert set(ASSIGNORS) == set(KNOWN)
+
+
+NAMED = "listener.security.protocol.map"
+
+
+@pytest.mark.parametrize(
+    ("given", "protocol"),
+    [
+        ({"listeners": "SSL://:9092"}, "SSL"),
+        ({"listeners": "PLAINTEXT://:9092,sasl_ssl://:9093"}, "SASL_SSL"),
+        ({"listeners": "SASL_PLAINTEXT://:9092", NAMED: "OTHER:PLAINTEXT"}, "SASL_PLAINTEXT"),
+        ({"listeners": "A://:9092", NAMED: "PLAINTEXT:PLAINTEXT, a:ssl"}, "SSL"),
+        ({NAMED: "PLAINTEXT:SSL"}, "SSL"),
+    ],
+)
+def test_a_listener_that_shall_be_encrypted_is_not_opened(
+    given: dict[str, str], protocol: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=f": {protocol} is not spoken here, only PLAINTEXT"):
+        load_settings(given)
+
+
+def test_a_protocol_that_no_listener_speaks_matters_to_nobody() -> None:
+    load_settings({"listeners": "A://:9092", NAMED: "A:PLAINTEXT,SSL:SSL"})
+    load_settings({"listeners": "SSL://:9092", NAMED: "SSL:PLAINTEXT"})

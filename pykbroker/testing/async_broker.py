@@ -42,6 +42,7 @@ Found = TypeVar("Found")
 WAIT_SECONDS = 10.0
 ALREADY_RUNNING = "this broker is running already"
 NOT_RUNNING = "the broker is not running: use it in a with statement, or start it"
+DOWN = "the broker is down: there is an outage, or it could not start again; restart() starts it"
 
 
 class NotRunning(RuntimeError):
@@ -181,7 +182,7 @@ class AsyncBroker(WithoutClient):
         self.timeline.clear()
 
     async def restart(self) -> None:
-        """Stops cleanly and starts again: the same address, the same data."""
+        """Stops cleanly, unless it is down, and starts again: the same address, the same data."""
         await self._end(in_peace=True)
         await self._begin_again()
 
@@ -200,10 +201,12 @@ class AsyncBroker(WithoutClient):
         try:
             yield
         finally:
-            if self._directory is not None:  # else it was stopped for good
+            if self._is_down:  # else it was stopped for good, or started before the end
                 await self._begin_again()
 
     async def _end(self, *, in_peace: bool) -> None:
+        if self._is_down:
+            return
         serving, self._serving = self._running, None
         if in_peace:
             await serving.stop()
@@ -227,14 +230,14 @@ class AsyncBroker(WithoutClient):
         try:
             yield self
         finally:
-            if self._serving is None:
+            if self._directory is None:
                 remove_directory(kept)
             else:
                 await self.go_back_to(kept)
 
     def keep(self) -> Path:
         """What `go_back_to` returns to: a directory that shares the bytes of sealed segments."""
-        return copy_within(self._running)
+        return (copy_beside if self._data is None else copy_within)(self._running)
 
     async def go_back_to(self, kept: Path) -> None:
         """Takes the directory over, at the same address."""
@@ -341,8 +344,13 @@ class AsyncBroker(WithoutClient):
         if self._replay is not None:
             raise NotRunning("this broker replays a recording, and has no records of its own")
         if self._serving is None:
-            raise NotRunning(NOT_RUNNING)
+            raise NotRunning(DOWN if self._is_down else NOT_RUNNING)
         return self._serving
+
+    @property
+    def _is_down(self) -> bool:
+        """Whether it was started, was not stopped, and does not serve."""
+        return self._serving is None and self._directory is not None
 
 
 def replay_of(file: str | os.PathLike[str]) -> Replay:

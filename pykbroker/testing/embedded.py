@@ -103,7 +103,7 @@ class Broker:
         self._loop.run(self._broker.reset(topics))
 
     def restart(self) -> None:
-        """Stops cleanly and starts again: the same address, the same data."""
+        """Stops cleanly, unless it is down, and starts again: the same address, the same data."""
         self._loop.run(self._broker.restart())
 
     def crash(self) -> None:

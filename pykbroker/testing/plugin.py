@@ -77,7 +77,7 @@ def kafka(request: pytest.FixtureRequest, kafka_config: dict[str, Any]) -> Itera
     topics, config, as_version = wishes_of(request.node)
     if not config and as_version is None:
         shared: Broker = request.getfixturevalue("kafka_broker")
-        shared.reset(topics)
+        clean(shared, topics)
         request.node.stash[ASKED_BY] = shared
         yield shared
         return
@@ -86,6 +86,18 @@ def kafka(request: pytest.FixtureRequest, kafka_config: dict[str, Any]) -> Itera
     with Broker(topics, {**kafka_config, **config}, as_version=as_version) as own:
         request.node.stash[ASKED_BY] = own
         yield own
+
+
+def clean(shared: Broker, topics: Mapping[str, Any]) -> None:
+    """A test may have stopped it, or left it unable to start."""
+    from pykbroker.testing.async_broker import NotRunning  # noqa: PLC0415  # only who asks pays
+
+    try:
+        shared.reset(topics)
+    except NotRunning:
+        shared.stop()
+        shared.start()
+        shared.reset(topics)
 
 
 def wishes_of(item: pytest.Item) -> Wishes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -241,3 +242,41 @@ def test_a_loop_that_cannot_be_made_is_told() -> None:
     with pytest.raises(OSError, match="too many open files"):
         kafka.start()
     kafka.stop()
+
+
+@pytest.mark.parametrize("life", ["restart", "crash"])
+def test_a_broker_that_could_not_start_again_starts_when_it_can(life: str) -> None:
+    with Broker(["t"]) as kafka:
+        kafka.produce("t", ["kept"])
+        address = kafka.bootstrap
+        with kafka.faults.disk_full(), pytest.raises(CannotStart, match="No space left"):
+            kafka.crash()
+        with pytest.raises(NotRunning, match="the broker is down"):
+            kafka.records("t")
+        getattr(kafka, life)()
+        assert kafka.bootstrap == address
+        assert [it.text for it in kafka.records("t")] == ["kept"]
+
+
+def test_a_port_that_was_taken_in_an_outage_is_waited_for() -> None:
+    with Broker(["t"]) as kafka:
+        with pytest.raises(CannotStart, match="in use"):
+            take_port_in_an_outage(kafka)
+        kafka.restart()
+        assert kafka.produce("t", ["a"]) == 1
+
+
+def take_port_in_an_outage(kafka: Broker) -> None:
+    address = ("127.0.0.1", kafka.port)
+    with socket.socket() as other, kafka.outage():
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(address)
+        other.listen()
+
+
+def test_a_broker_that_starts_before_the_end_of_its_outage_goes_on() -> None:
+    with Broker(["t"]) as kafka:
+        with kafka.outage():
+            kafka.restart()
+            kafka.produce("t", ["a"])
+        assert len(kafka.records("t")) == 1

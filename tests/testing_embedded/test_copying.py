@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykbroker import AsyncBroker, Broker
+from pykbroker import AsyncBroker, Broker, CannotStart
 from pykbroker.testing.async_broker import NotRunning
 from pykbroker.testing.copying import ASIDE
 from pykbroker.testing.going_back import replace_content
@@ -116,6 +116,24 @@ def test_a_broker_that_is_stopped_in_a_snapshot_leaves_nothing() -> None:
     with kafka.snapshot():
         kafka.stop()
     assert list(directory.parent.glob(f"{directory.name}*")) == []
+
+
+def test_what_was_before_a_snapshot_outlives_a_stop_in_it() -> None:
+    with Broker(topics=["trucks"]) as kafka:
+        kafka.produce("trucks", ["seed"])
+        with kafka.snapshot():
+            kafka.stop()
+            kafka.start()
+            assert texts(kafka) == []
+        assert texts(kafka) == ["seed"]
+
+
+def test_a_broker_that_could_not_start_in_a_snapshot_goes_back(kafka: Broker) -> None:
+    with kafka.snapshot():
+        kafka.produce("trucks", ["inside"])
+        with kafka.faults.disk_full(), pytest.raises(CannotStart):
+            kafka.crash()
+    assert texts(kafka) == ["seed"]
 
 
 def test_a_fork_and_its_origin_go_on_without_each_other(kafka: Broker) -> None:

@@ -255,3 +255,28 @@ def test_a_fault_ends_with_the_test_that_asked_for_it(run: Run) -> None:
                 kafka.produce("t", ["a"])
         """
     ).assert_outcomes(passed=1)
+
+
+def test_a_broker_that_a_test_has_ended_is_there_for_the_next(run: Run) -> None:
+    run(
+        """
+        import pytest
+        from pykbroker import CannotStart
+
+        pytestmark = pytest.mark.kafka(["t"])
+
+        def test_that_stops_it(kafka):
+            kafka.produce("t", ["a"])
+            kafka.stop()
+
+        def test_that_breaks_it(kafka):
+            assert kafka.records("t") == []
+            kafka.faults.disk_full()
+            with pytest.raises(CannotStart):
+                kafka.restart()
+
+        def test_that_needs_it(kafka, kafka_broker):
+            assert kafka is kafka_broker
+            kafka.produce("t", ["a"])
+        """
+    ).assert_outcomes(passed=3)

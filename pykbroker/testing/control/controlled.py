@@ -47,6 +47,8 @@ class ControlledBroker(AsyncBroker):
 
     async def begin_outage(self) -> None:
         """From now on connections are refused."""
+        if not self.is_up:
+            raise NotRunning("there is an outage already")
         await self._end(in_peace=False)
 
     async def end_outage(self) -> None:

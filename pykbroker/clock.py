@@ -3,7 +3,14 @@
 import os
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+Callback: TypeAlias = Callable[..., object]
+MayWait: TypeAlias = Callable[[], bool]
+
+
+def never() -> bool:
+    return False
 
 
 class Alarm(Protocol):
@@ -23,8 +30,13 @@ class Clock(Protocol):
         """Seconds since some moment, never running back; for measuring and for timeouts."""
         ...
 
-    def call_later(self, seconds: float, callback: Callable[..., object], *given: object) -> Alarm:
-        """Calls back on the running event loop when so much time has passed."""
+    def call_later(
+        self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
+    ) -> Alarm:
+        """Calls back on the running event loop when so much time has passed.
+
+        `may_wait` tells whether it is a round that does as much when it comes late.
+        """
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -55,7 +67,10 @@ class SystemClock:
     def monotonic(self) -> float:
         return time.monotonic()
 
-    def call_later(self, seconds: float, callback: Callable[..., object], *given: object) -> Alarm:
+    def call_later(
+        self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
+    ) -> Alarm:
+        del may_wait  # nobody moves the machine's time
         import asyncio  # noqa: PLC0415 - whoever only asks the time need not load it
 
         return asyncio.get_running_loop().call_later(seconds, callback, *given)

@@ -62,6 +62,7 @@ class State(Protocol):
     def replay(self, key: Message, value: Message | None) -> None: ...
     def loaded(self, now_ms: int) -> Outcome: ...
     def timer(self, name: Name, now_ms: int) -> Outcome: ...
+    def may_wait(self, name: Name) -> bool: ...
     def forget_requests(self, tickets: Iterable[Ticket]) -> None: ...
 
 
@@ -109,7 +110,7 @@ class CoordinatedLog(Generic[AnyState]):
         """What else follows from an outcome, as soon as its records are committed."""
         self.witness: Witness | None = None
         """Who else hears the reasons that the operator is told."""
-        self._timers = Timers(clock, self._fire)
+        self._timers = Timers(clock, self._fire, state.may_wait)
         self._tickets = count(1)
         self._parked: dict[Ticket, Parked] = {}
         self._last_written = -1

@@ -24,9 +24,15 @@ class Timers:
     do that all the time.
     """
 
-    def __init__(self, clock: Clock, fire: Callable[[Name], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        fire: Callable[[Name], None],
+        may_wait: Callable[[Name], bool] = lambda _: False,
+    ) -> None:
         self._clock = clock
         self._fire = fire
+        self._may_wait = may_wait
         self._due_seconds: dict[Name, float] = {}
         self._handles: dict[Name, Alarm] = {}
 
@@ -54,7 +60,9 @@ class Timers:
         if name in self._handles:
             self._handles[name].cancel()
         left_seconds = max(0.0, due_seconds - self._clock.monotonic())
-        self._handles[name] = self._clock.call_later(left_seconds, self._look, name)
+        self._handles[name] = self._clock.call_later(
+            left_seconds, self._look, name, may_wait=lambda: self._may_wait(name)
+        )
 
     def _look(self, name: Name) -> None:
         due_seconds = self._due_seconds[name]

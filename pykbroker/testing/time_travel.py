@@ -7,9 +7,12 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from pykbroker.clock import never
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pykbroker.clock import Callback, MayWait
     from pykbroker.testing.own_loop import OwnLoop
 
 TURNS_TO_SETTLE = 10
@@ -30,8 +33,8 @@ class MovableClock:
     """Runs with the machine's clock, so far ahead of it as a test has moved it.
 
     It keeps two kinds of waiting apart. A deadline is a moment (a session is over), and the clock
-    stops at each one on its way. A round is work done again and again (retention): however far
-    the clock is moved, one round at the end does what all of them would have done.
+    stops at each one on its way. A round is work done again and again (retention) and may wait:
+    however far the clock is moved, one round at the end does what all of them would have done.
     """
 
     def __init__(self) -> None:
@@ -52,8 +55,11 @@ class MovableClock:
         machine_ms = time.time_ns() // 1_000_000 if self._standing is None else self._standing[1]
         return machine_ms + round(self._ahead_seconds * 1000) + self._wall_wrong_ms
 
-    def call_later(self, seconds: float, callback: Callable[..., object], *given: object) -> Alarm:
-        return self._set(Alarm(self, self.monotonic() + seconds, lambda: callback(*given)))
+    def call_later(
+        self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
+    ) -> Alarm:
+        due = self.monotonic() + seconds
+        return self._set(Alarm(self, due, lambda: callback(*given), may_wait=may_wait))
 
     async def sleep(self, seconds: float) -> None:
         task = asyncio.current_task()
@@ -61,7 +67,7 @@ class MovableClock:
         self._rests(task)
         woken = asyncio.get_running_loop().create_future()
         due = self.monotonic() + seconds
-        alarm = self._set(Alarm(self, due, lambda: wake(woken), is_round=True))
+        alarm = self._set(Alarm(self, due, lambda: wake(woken), may_wait=always))
         try:
             await woken
         finally:
@@ -108,7 +114,7 @@ class MovableClock:
         self._arm_all()
 
     def _first(self, *, until: float, rounds: bool) -> Alarm | None:
-        due = (it for it in self._waiting if it.is_round is rounds and it.due <= until)
+        due = (it for it in self._waiting if it.due <= until and it.may_wait() is rounds)
         return min(due, key=lambda it: it.due, default=None)
 
     def _stand_at(self, moment: float) -> None:
@@ -176,10 +182,10 @@ class Alarm:
         due: float,
         callback: Callable[[], object],
         *,
-        is_round: bool = False,
+        may_wait: MayWait,
     ) -> None:
         self.due = due
-        self.is_round = is_round
+        self.may_wait = may_wait
         self._clock = clock
         self._callback = callback
         self._handle: asyncio.TimerHandle | None = None
@@ -238,6 +244,10 @@ class BlockingClock:
         which is right.
         """
         self._loop.call(lambda: self._clock.skew(**span))
+
+
+def always() -> bool:
+    return True
 
 
 def wake(sleeper: asyncio.Future[None]) -> None:

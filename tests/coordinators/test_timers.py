@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pykbroker.clock import Callback, MayWait, never
 from pykbroker.coordinators.timers import Timers
 
 
@@ -29,7 +30,10 @@ class WrongClock:
     def now_ms(self) -> int:
         return round(self.seconds * 1000) + self.wrong_ms
 
-    def call_later(self, seconds: float, callback: Callable[..., object], *given: object) -> Alarm:
+    def call_later(
+        self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
+    ) -> Alarm:
+        del may_wait
         alarm = Alarm(self.seconds + seconds, lambda: callback(*given))
         self._alarms.append(alarm)
         return alarm

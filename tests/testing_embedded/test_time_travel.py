@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker import AsyncBroker, Broker, Row, Topic
-from pykbroker.testing.time_travel import MovableClock
+from pykbroker.testing.time_travel import MovableClock, always
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -111,6 +111,49 @@ def test_a_transaction_that_nobody_ends_is_aborted(kafka: Broker) -> None:
     assert len(kafka.records("trucks", committed_only=False)) == 2
     kafka.clock.advance(minutes=2)
     assert [it.text for it in kafka.wait_for("trucks", count=1)] == ["behind it"]
+
+
+async def test_a_round_is_done_once_however_far_the_clock_is_moved() -> None:
+    clock, done = MovableClock(), list[float]()
+
+    def do_round() -> None:
+        done.append(clock.monotonic())
+        clock.call_later(1, do_round, may_wait=always)
+
+    do_round()
+    await clock.advance(seconds=1000)
+    assert done == [done[0], pytest.approx(done[0] + 1000, abs=0.5)]
+
+
+async def test_a_round_that_may_not_wait_any_longer_is_done_at_its_moment() -> None:
+    clock, waiting, done = MovableClock(), [False], list[float]()
+    began = clock.monotonic()
+    clock.call_later(20, lambda: done.append(clock.monotonic()), may_wait=lambda: not waiting[0])
+    clock.call_later(10, lambda: waiting.__setitem__(0, True))
+    await clock.advance(seconds=1000)
+    assert done == [pytest.approx(began + 20, abs=0.5)]
+
+
+def test_a_coordinator_with_nothing_to_do_is_passed_over(
+    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka import Consumer, Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "payments"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("trucks", b"a")
+    producer.commit_transaction(10)
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "readers"})
+    consumer.subscribe(["trucks"])
+    consumer.poll(5)
+    consumer.close()
+    moments, stand_at = [], MovableClock._stand_at
+    monkeypatch.setattr(
+        MovableClock, "_stand_at", lambda self, it: (moments.append(it), stand_at(self, it))
+    )
+    kafka.clock.advance(days=1)
+    assert len(moments) < 10
 
 
 def test_a_clock_that_stands_lets_nothing_become_due(kafka: Broker) -> None:

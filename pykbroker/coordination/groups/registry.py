@@ -387,6 +387,10 @@ class Groups:
         self._timer_of_group(name, draft)
         return self._outcome(draft)
 
+    def may_wait(self, name: tuple[str, ...]) -> bool:
+        """Whether nothing is lost if the timer fires late."""
+        return name == (EXPIRY_TIMER,)
+
     def _timer_of_group(self, name: tuple[str, ...], draft: Draft) -> None:
         group = self.classic(name[1])
         if group is None:

@@ -225,6 +225,10 @@ class Transactions:
         assert name == EXPIRY_TIMER, name
         return self._forget_the_silent(now_ms)
 
+    def may_wait(self, name: tuple[str, ...]) -> bool:
+        """Whether nothing is lost if the timer fires late: no transaction is on its way."""
+        return name == EXPIRY_TIMER or not (self._ongoing or self._marked)
+
     def _abort_what_is_over_due(self, now_ms: int) -> TransactionOutcome:
         becomes: list[Transaction] = []
         over_due = [

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pykbroker.clock import never
 from pykbroker.testing.simulation.surroundings import BEGIN_MS, UPTIME_SECONDS
 
 if TYPE_CHECKING:
     import asyncio
     import random
-    from collections.abc import Callable
 
-    from pykbroker.clock import Alarm
+    from pykbroker.clock import Alarm, Callback, MayWait
     from pykbroker.testing.simulation.virtual_loop import VirtualLoop
 
 QUIET_SECONDS_MAX: Final = 300.0
@@ -41,7 +41,10 @@ class VirtualClock:
     def monotonic(self) -> float:
         return UPTIME_SECONDS + self._loop.seconds
 
-    def call_later(self, seconds: float, callback: Callable[..., object], *given: object) -> Alarm:
+    def call_later(
+        self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
+    ) -> Alarm:
+        del may_wait  # here time passes in order
         return self._loop.call_later(seconds, callback, *given)
 
     async def sleep(self, seconds: float) -> None:

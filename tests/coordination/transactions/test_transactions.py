@@ -11,6 +11,7 @@ from pykbroker.coordination.transactions import joining
 from pykbroker.coordination.transactions.outcome import Place, TransactionOutcome
 from pykbroker.coordination.transactions.records import transaction_of, write_of
 from pykbroker.coordination.transactions.registry import (
+    EXPIRY_TIMER,
     PARTITIONS_PER_SWEEP_MAX,
     TIMEOUT_TIMER,
     TOMBSTONES_PER_SWEEP_MAX,
@@ -65,6 +66,12 @@ def states_written(world: World) -> list[tuple[str, TransactionState]]:
         and isinstance(it.key, TransactionLogKey)
         and isinstance(it.value, TransactionLogValue)
     ]
+
+
+def test_sweeps_may_wait_while_no_transaction_is_on_its_way() -> None:
+    assert world_with(EMPTY).transactions.may_wait(TIMEOUT_TIMER)
+    assert not world_with(ONGOING).transactions.may_wait(TIMEOUT_TIMER)
+    assert world_with(ONGOING).transactions.may_wait(EXPIRY_TIMER)
 
 
 # --- records

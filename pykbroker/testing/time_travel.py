@@ -161,7 +161,8 @@ class MovableClock:
         self._arm_all()
 
     def run_beside(self, other: MovableClock) -> None:
-        """As far ahead as another clock, and as wrong."""
+        """As far ahead as another clock, as wrong, and standing where that one stands."""
+        self._standing = other._standing
         self._ahead_seconds = other._ahead_seconds
         self._wall_wrong_ms = other._wall_wrong_ms
 

@@ -184,6 +184,17 @@ def test_a_fork_is_as_far_ahead(kafka: Broker) -> None:
         assert other.clock.now_ms() - kafka.clock.now_ms() < DAY_MS
 
 
+def test_a_fork_stands_where_its_origin_stands(kafka: Broker) -> None:
+    kafka.clock.freeze()
+    kafka.clock.skew(hours=1)
+    with kafka.fork() as other:
+        assert other.clock.now_ms() == kafka.clock.now_ms()
+        kafka.clock.run()
+        assert other.clock.now_ms() == other.clock.now_ms()
+        other.produce("trucks", ["there"])
+        assert other.records("trucks")[0].timestamp_ms == other.clock.now_ms()
+
+
 async def test_an_asynchronous_broker_travels_too() -> None:
     async with AsyncBroker(["trucks"]) as kafka:
         kafka.produce("trucks", ["old"])

@@ -55,7 +55,7 @@ class Located(NamedTuple):
 def table(broker: Broker, topic: str, *, partition: int | None, committed_only: bool) -> pa.Table:
     """What a consumer from the beginning would get, in one chunk for each partition."""
     isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
-    chosen = [it for it in partitions_of(broker, topic) if partition in (None, it.index)]
+    chosen = partitions_of(broker, topic, only=partition)
     batches = [columns_of(it, isolation) for it in chosen]
     return pa.Table.from_batches(batches, schema=SCHEMA)
 

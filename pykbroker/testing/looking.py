@@ -10,6 +10,7 @@ from pykbroker.partitions.waiting import until_bytes
 from pykbroker.testing.rows import Record
 from pykbroker_protocol.errors import Refusal
 from pykbroker_protocol.records.batch import iterate_batches
+from pykbroker_storage.log import LogClosed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,23 +25,26 @@ SHOWN_MAX = 20
 
 
 class UnknownTopic(LookupError):
-    """The broker has no topic of that name."""
+    """The broker has no topic of that name, or the topic no such partition."""
 
 
 class NotReadable(Exception):
-    """The broker does not serve these records to readers: they are damaged, or the disk is."""
+    """The broker does not serve these records to readers: damaged, or taken away meanwhile."""
 
 
 class TooFewRecords(AssertionError):
     """The records that were waited for did not come."""
 
 
-def partitions_of(broker: Broker, topic: str) -> Sequence[Partition]:
+def partitions_of(broker: Broker, topic: str, *, only: int | None = None) -> Sequence[Partition]:
     image = broker.controller.image.topics.get(topic)
     if image is None:
         there = ", ".join(sorted(broker.controller.image.topics)) or "none"
         raise UnknownTopic(f"there is no topic {topic!r}; topics: {there}")
-    found = [broker.partitions.get(topic, it.index) for it in image.partitions]
+    indexes = [it.index for it in image.partitions if only in (None, it.index)]
+    if not indexes:
+        raise UnknownTopic(f"topic {topic!r} has no partition {only}")
+    found = [broker.partitions.get(topic, it) for it in indexes]
     return [it for it in found if it is not None]
 
 
@@ -51,8 +55,7 @@ def records(
     isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
     return [
         record
-        for it in partitions_of(broker, topic)
-        if partition is None or it.index == partition
+        for it in partitions_of(broker, topic, only=partition)
         for record in records_of(it, it.log.log_start_offset, isolation)
     ]
 
@@ -119,7 +122,11 @@ async def wait_for(
         if left_seconds <= 0:
             raise TooFewRecords(too_few(topic, growing.found, count, timeout_seconds))
         await until_bytes(growing.partitions, 1, left_seconds)
-        growing.look()
+        try:
+            growing.look()
+        except LogClosed:
+            reason = f"topic {topic!r} was deleted or reset, or the broker ended, meanwhile"
+            raise NotReadable(reason) from None
     return sorted(growing.found, key=lambda it: (it.partition, it.offset))
 
 

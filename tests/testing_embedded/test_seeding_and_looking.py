@@ -1,5 +1,6 @@
 """Rows go in and records come out without a client, as a client would have it."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -7,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pykbroker import Broker, Row
-from pykbroker.testing.looking import TooFewRecords, UnknownTopic
+from pykbroker import AsyncBroker, Broker, Row
+from pykbroker.testing.looking import NotReadable, TooFewRecords, UnknownTopic
 from pykbroker.testing.rows import Value
 from pykbroker.testing.seeding import NotWritten
 
@@ -43,6 +44,25 @@ def test_rows_without_a_key_go_round_the_partitions(kafka: Broker) -> None:
     found = [(it.partition, it.offset, it.text) for it in kafka.records("wide")]
     assert found == [(0, 0, "a"), (0, 1, "d"), (1, 0, "b"), (2, 0, "c")]
     assert [it.text for it in kafka.records("wide", partition=0)] == ["a", "d"]
+
+
+@pytest.mark.parametrize("partition", [3, -1])
+def test_a_partition_that_is_not_there_is_not_an_empty_one(kafka: Broker, partition: int) -> None:
+    with pytest.raises(UnknownTopic, match=f"topic 'wide' has no partition {partition}"):
+        kafka.records("wide", partition=partition)
+    with pytest.raises(UnknownTopic, match=f"topic 'wide' has no partition {partition}"):
+        kafka.arrow("wide", partition=partition)
+
+
+@pytest.mark.parametrize("end", ["reset", "restart", "crash", "stop"])
+async def test_who_waits_is_told_that_the_records_are_taken_away(end: str) -> None:
+    async with AsyncBroker(topics=["trucks"]) as kafka:
+        kafka.produce("trucks", ["before"])
+        waiting = asyncio.create_task(kafka.wait_for("trucks", count=2))
+        await asyncio.sleep(0)
+        await getattr(kafka, end)()
+        with pytest.raises(NotReadable, match="deleted or reset, or the broker ended"):
+            await waiting
 
 
 def test_keys_go_where_a_producer_puts_them(kafka: Broker) -> None:

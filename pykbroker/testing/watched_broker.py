@@ -44,7 +44,12 @@ class WatchedBroker(Broker):
 
     def open_directory(self, filesystem: FileSystem) -> None:
         del filesystem  # ours is as fleeting, and can be made to fail
+        self._ending.callback(self.wake_who_waits)  # last: they shall find the logs closed
         super().open_directory(self.disk)
+
+    def wake_who_waits(self) -> None:
+        for partition in getattr(self, "partitions", ()):  # none, if it has not come as far
+            partition.wake_all()
 
     async def crash(self) -> None:
         """Ends as if the process were killed: nobody is answered, nothing is written down."""

@@ -72,7 +72,12 @@ class Broker:
             raise
 
     def stop(self) -> None:
-        """Answers what is under way and lets go of everything; a second stop does nothing."""
+        """Answers what is under way and lets go of everything; a second stop does nothing.
+
+        Nor does one in a copy of the process: what `os.fork` has copied is not the broker.
+        """
+        if self._running_loop is not None and not self._running_loop.is_here:
+            return
         loop, self._running_loop = self._running_loop, None
         if loop is None:
             self._broker.discard_data()
@@ -247,4 +252,6 @@ class Broker:
     def _loop(self) -> OwnLoop:
         if self._running_loop is None:
             raise NotRunning(NOT_RUNNING)
+        if not self._running_loop.is_here:
+            raise NotRunning("the broker runs in the process that this one is a copy of")
         return self._running_loop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,6 +26,12 @@ class OwnLoop:
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
+        self._process_id = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its thread is: a copy of the process that `os.fork` makes has none of it."""
+        return os.getpid() == self._process_id
 
     def start(self) -> None:
         self._thread.start()

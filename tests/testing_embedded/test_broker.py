@@ -118,6 +118,7 @@ def test_a_broker_that_is_never_stopped_does_not_keep_its_process(tmp_path: Path
         "import pykbroker\n"
         "kafka = pykbroker.Broker(topics=['t'])\n"
         "kafka.start()\n"
+        "other = kafka.fork()\n"
         "print(kafka.directory)\n"
     )
 
@@ -125,7 +126,39 @@ def test_a_broker_that_is_never_stopped_does_not_keep_its_process(tmp_path: Path
         [sys.executable, script], capture_output=True, text=True, timeout=20, check=True
     )
     assert ended.stderr == ""
-    assert not Path(ended.stdout.strip()).exists()
+    directory = Path(ended.stdout.strip())
+    assert list(directory.parent.glob(f"{directory.name}*")) == []
+
+
+COPIED_PROCESS = """
+import os, sys
+from pykbroker import Broker
+from pykbroker.testing.async_broker import NotRunning
+
+with Broker(topics=["t"]) as kafka:
+    other = kafka.fork()
+    process_id = os.fork()
+    if not process_id:
+        try:
+            kafka.records("t")
+        except NotRunning as reason:
+            print(reason)
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 7
+    kafka.produce("t", ["a"])
+    with other:
+        other.produce("t", ["a"])
+    print("served on")
+"""
+
+
+def test_a_copy_of_the_process_ends_and_takes_nothing_with_it() -> None:
+    command = [sys.executable, "-c", COPIED_PROCESS]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stderr == ""
+    assert ended.stdout == (
+        "the broker runs in the process that this one is a copy of\nserved on\n"
+    )
 
 
 def test_a_start_is_a_matter_of_milliseconds() -> None:

@@ -125,11 +125,21 @@ def read_marker(
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The first that fails tells the story: a test, or the fixtures before and after it."""
     report = yield
     broker = item.stash.get(ASKED_BY, None)
-    if broker is not None and report.failed and report.when == "call":
-        report.sections.append(("what the broker saw", broker.story() + kept_data(item, broker)))
+    if broker is not None and report.failed:
+        del item.stash[ASKED_BY]
+        report.sections.append(("what the broker saw", story_of(broker) + kept_data(item, broker)))
     return report
+
+
+def story_of(broker: Broker) -> str:
+    """All of it, or its timeline if the broker is gone: stopped by the test, or not up again."""
+    try:
+        return broker.story()
+    except Exception as reason:  # noqa: BLE001  # a report that fails ends all of pytest
+        return f"{broker.timeline}\n(where topics and groups stand cannot be told: {reason})"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -150,9 +160,12 @@ def kept_data(item: pytest.Item, broker: Broker) -> str:
     if not asked:
         return ""
     name = re.sub(r"[^\w.-]+", "-", item.nodeid.rpartition("/")[2]).strip("-")[:NAME_LETTERS_MAX]
-    Path(asked).mkdir(parents=True, exist_ok=True)
-    target = tempfile.mkdtemp(prefix=f"{name}-", dir=Path(asked).absolute())
-    broker.save(target)
+    try:
+        Path(asked).mkdir(parents=True, exist_ok=True)
+        target = tempfile.mkdtemp(prefix=f"{name}-", dir=Path(asked).absolute())
+        broker.save(target)
+    except Exception as reason:  # noqa: BLE001  # likewise
+        return f"\nits data could not be kept: {reason}"
     return f"\nits data is kept: pykbroker serve --data {target}"
 
 

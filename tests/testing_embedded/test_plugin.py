@@ -280,3 +280,70 @@ def test_a_broker_that_a_test_has_ended_is_there_for_the_next(run: Run) -> None:
             kafka.produce("t", ["a"])
         """
     ).assert_outcomes(passed=3)
+
+
+BROKERS_THAT_CANNOT_TELL = """
+    import pytest
+
+    pytestmark = pytest.mark.kafka(["t"])
+
+    @pytest.mark.kafka(config={"message.max.bytes": 1000})
+    def test_stops_its_broker(kafka):
+        kafka.stop()
+        assert False
+
+    @pytest.mark.kafka(config={"message.max.bytes": 1000})
+    def test_takes_its_broker_down(kafka):
+        with kafka.faults.disk_full():
+            kafka.crash()
+
+    @pytest.mark.kafka(config={"message.max.bytes": 1000})
+    def test_has_no_room_to_keep_anything(kafka):
+        kafka.produce("t", ["a"])
+        kafka.faults.disk_full()
+        kafka.produce("t", ["b"])
+
+    @pytest.mark.kafka(config={"message.max.bytes": 1000})
+    def test_another(kafka):
+        assert kafka.records("t") == []
+"""
+
+
+def test_a_broker_that_cannot_tell_its_story_ends_no_other_test(run: Run) -> None:
+    result = run(BROKERS_THAT_CANNOT_TELL, "--kafka-keep-data=kept")
+    result.assert_outcomes(failed=3, passed=1)
+    result.stdout.fnmatch_lines(
+        ["(where topics and groups stand cannot be told: the broker is not running*"]
+    )
+    result.stdout.fnmatch_lines(["its data could not be kept: *No space left on device*"])
+
+
+def test_fixtures_that_fail_show_what_the_broker_saw(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.kafka(topics=["t"])
+
+        @pytest.fixture
+        def begins_badly(kafka):
+            kafka.produce("t", ["before"])
+            assert False
+
+        @pytest.fixture
+        def ends_badly(kafka):
+            yield
+            kafka.produce("t", ["after"])
+            assert False
+
+        def test_it_begins_badly(begins_badly): ...
+
+        @pytest.mark.kafka(config={"message.max.bytes": 1000})
+        def test_it_ends_badly(ends_badly): ...
+
+        def test_it_is_told_once(ends_badly):
+            assert False
+        """
+    )
+    result.assert_outcomes(errors=3, failed=1, passed=1)
+    assert str(result.stdout).count("what the broker saw") == 3

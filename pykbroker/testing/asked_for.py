@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Self
 
 
@@ -13,6 +14,8 @@ class AskedFor:
     """In a `with` statement it ends with the block, and must have struck in it."""
 
     def __init__(self, times: int | None) -> None:
+        if times is not None and times < 1:
+            raise ValueError(f"a fault strikes at least once, not {times} times")
         self.hits = 0
         """How often it has struck."""
         self.is_over = False
@@ -38,3 +41,10 @@ class AskedFor:
         self.end()
         if kind is None:
             self.check()
+
+
+def lasting(seconds: float) -> float:
+    """The seconds, if something can take so long."""
+    if not 0 <= seconds < inf:
+        raise ValueError(f"nothing takes {seconds:g} s")
+    return seconds

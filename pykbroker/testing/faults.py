@@ -78,11 +78,14 @@ class Fault(AskedFor):
     def finds_its_topic(self, api: Api, request: Message, call: Call) -> bool:
         if self.sieve(call).sift(request)[0] is not None:
             return True
-        return self.is_asked_for_all(api, request) or self.is_in_session(api, request, call)
+        return self.is_in_all(api, request, call) or self.is_in_session(api, request, call)
 
-    def is_asked_for_all(self, api: Api, request: Any) -> bool:
-        """Without a topic, Metadata is about all of them."""
-        return api.key is ApiKey.METADATA and not request.topics
+    def is_in_all(self, api: Api, request: Any, call: Call) -> bool:
+        """Metadata may ask for all topics that there are: with null, in version 0 with no names."""
+        if api.key is not ApiKey.METADATA or not asks_for_all(request, call.version):
+            return False
+        topics = call.node.image.topics.values()
+        return any(self.concerns(it.name, each.index) for it in topics for each in it.partitions)
 
     def is_in_session(self, api: Api, request: Any, call: Call) -> bool:
         """Within a fetch session a request does not repeat what it asks for."""
@@ -117,6 +120,10 @@ class Fault(AskedFor):
             held = asyncio.get_running_loop().create_future()
             self._held.append(held)
             await held
+
+
+def asks_for_all(request: Any, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
 
 
 def release(held: asyncio.Future[None]) -> None:
@@ -164,6 +171,7 @@ class Faults(FaultsOfTheDisk):
         return self._add(DoTwice(), api, meant)
 
     def _add(self, mischief: Mischief, api: AnyApi, meant: Meant) -> Fault:
+        refuse_strangers(meant)
         fault = Fault(mischief, named_api(api), meant)
         self._faults.append(fault)
         return fault
@@ -190,6 +198,14 @@ class Faults(FaultsOfTheDisk):
             fault.end()
         self._faults.clear()
         self._of_the_disk.clear()
+
+
+def refuse_strangers(meant: Iterable[str]) -> None:
+    """A word that nobody reads would leave the fault as wide as if it were not there."""
+    known = Meant.__annotations__
+    if strangers := [name for name in meant if name not in known]:
+        by = f"by {', '.join(known)}, not by {', '.join(strangers)}"
+        raise TypeError(f"faults of requests are narrowed down {by}")
 
 
 def named_api(name: AnyApi) -> ApiKey | None:

@@ -7,6 +7,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from pykbroker.apis.answers import ProtocolViolation
+from pykbroker.testing.asked_for import lasting
 from pykbroker.testing.refusing import READ_AND_CHANGED, changed, joined, refusal
 from pykbroker_protocol.frame import write_response
 from pykbroker_protocol.message import Message
@@ -104,7 +105,7 @@ class Delay:
     """It is done at once, and answered late."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+        self.seconds = lasting(seconds)
 
     def __str__(self) -> str:
         return f"answer {self.seconds:g} s late"

@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from pykbroker.testing.asked_for import AskedFor
+from pykbroker.testing.asked_for import AskedFor, lasting
 from pykbroker_storage.filesystem import FleetingDisk
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def disk_error(*, topic: str | None, times: int | None) -> DiskFault:
 
 
 def slow_disk(seconds: float, *, topic: str | None, times: int | None) -> DiskFault:
-    text = f"each write takes {seconds:g} s"
+    text = f"each write takes {lasting(seconds):g} s"
     return DiskFault(text, lambda: time.sleep(seconds), topic=topic, times=times)
 
 

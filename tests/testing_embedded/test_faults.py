@@ -49,6 +49,14 @@ def librdkafka(kafka: Broker, **settings: Any) -> Any:
     )
 
 
+def ask(kafka: Broker, frame: bytes) -> bytes:
+    """All that comes back to a request that no client library makes."""
+    with socket.create_connection(("127.0.0.1", kafka.port), timeout=10) as peer:
+        peer.sendall(frame)
+        peer.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: peer.recv(65536), b""))
+
+
 def test_an_error_that_passes_is_tried_again(kafka: Broker) -> None:
     producer = kafka_python(kafka)
     with kafka.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER", topic="trucks", times=2) as fault:
@@ -124,6 +132,25 @@ def test_metadata_is_refused_for_one_topic(kafka: Broker) -> None:
     assert found["ships"].error is None
 
 
+@pytest.mark.parametrize("narrowed", [{"topic": "no-such"}, {"topic": "ships", "partition": 1}])
+def test_metadata_of_all_topics_does_not_concern_one_that_is_not_there(
+    kafka: Broker, narrowed: Any
+) -> None:
+    with pytest.raises(FaultMatchedNothing), kafka.faults.drop("METADATA", **narrowed):
+        assert librdkafka(kafka).list_topics(timeout=10).topics
+
+
+def test_metadata_of_no_topics_concerns_none(kafka: Broker) -> None:
+    """What a client asks first: who is there, and nothing of topics (since version 1)."""
+    with pytest.raises(FaultMatchedNothing), kafka.faults.drop("METADATA", topic="ships"):
+        assert ask(kafka, bytes.fromhex("0000000f 0003 0001 00000007 0001 63 00000000"))
+
+
+def test_metadata_of_all_topics_concerns_each(kafka: Broker) -> None:
+    with kafka.faults.lose_answer("METADATA", topic="ships", times=1):
+        assert librdkafka(kafka).list_topics(timeout=10).topics
+
+
 def test_a_group_meets_a_coordinator_that_moves(kafka: Broker) -> None:
     from kafka import KafkaConsumer
 
@@ -169,16 +196,9 @@ def test_half_an_answer_is_no_answer(kafka: Broker) -> None:
 
 def test_half_an_answer_is_half_of_its_bytes(kafka: Broker) -> None:
     api_versions_v0 = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
-
-    def ask() -> bytes:
-        with socket.create_connection(("127.0.0.1", kafka.port), timeout=10) as peer:
-            peer.sendall(api_versions_v0)
-            peer.shutdown(socket.SHUT_WR)
-            return b"".join(iter(lambda: peer.recv(65536), b""))
-
-    whole = ask()
+    whole = ask(kafka, api_versions_v0)
     with kafka.faults.cut_answer("ApiVersions"):
-        half = ask()
+        half = ask(kafka, api_versions_v0)
     assert len(half) == len(whole) // 2
     assert half[:4] == whole[:4]
 
@@ -271,11 +291,32 @@ def ask_in_vain(bootstrap: str) -> None:
     [
         (lambda it: it.drop("PRODUCES"), "there is no API 'PRODUCES'; there are PRODUCE, FETCH"),
         (lambda it: it.refuse("PRODUCE", "OOPS"), "there is no error 'OOPS'; there are UNKNOWN_"),
+        (lambda it: it.delay("PRODUCE", -1), "nothing takes -1 s"),
+        (lambda it: it.delay("PRODUCE", float("nan")), "nothing takes nan s"),
+        (lambda it: it.slow_disk(-1), "nothing takes -1 s"),
+        (lambda it: it.slow_disk(float("inf")), "nothing takes inf s"),
+        (lambda it: it.drop("PRODUCE", times=0), "a fault strikes at least once, not 0 times"),
+        (lambda it: it.disk_full(times=-1), "a fault strikes at least once, not -1 times"),
     ],
 )
-def test_a_mistyped_name_is_told(kafka: Broker, ask: Callable[[Any], AskedFor], said: str) -> None:
+def test_what_cannot_be_is_told_at_once(
+    kafka: Broker, ask: Callable[[Any], AskedFor], said: str
+) -> None:
     with pytest.raises(ValueError, match=said):
         ask(kafka.faults)
+
+
+@pytest.mark.parametrize("word", ["topics", "group", "Topic"])
+def test_a_fault_that_is_narrowed_by_an_unknown_word_strikes_nobody(
+    kafka: Broker, word: str
+) -> None:
+    strange: Any = {word: "u"}
+    with pytest.raises(TypeError) as refusal:
+        kafka.faults.drop("PRODUCE", **strange)
+    assert str(refusal.value) == (
+        f"faults of requests are narrowed down by topic, partition, client, times, not by {word}"
+    )
+    assert list(kafka.faults) == []
 
 
 async def test_an_asynchronous_broker_fails_as_well() -> None:

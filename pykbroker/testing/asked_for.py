@@ -19,6 +19,7 @@ class AskedFor:
         self.hits = 0
         """How often it has struck."""
         self.is_over = False
+        self._is_told = False
         self._times = times
 
     @property
@@ -31,7 +32,9 @@ class AskedFor:
         self.is_over = True
 
     def check(self) -> None:
-        if not self.hits:
+        """Raises FaultMatchedNothing if it has not struck, the first time that it is checked."""
+        if not self.hits and not self._is_told:
+            self._is_told = True
             raise FaultMatchedNothing(f"this fault met nothing that it was meant for: {self}")
 
     def __enter__(self) -> Self:

@@ -163,7 +163,11 @@ class AsyncBroker(WithoutClient):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, *_: object
     ) -> None:
-        await self.stop()
+        try:
+            if error is None:
+                self.faults.check()
+        finally:
+            await self.stop()
         if self._replay is not None:
             self._replay.conclude(error)
 
@@ -171,8 +175,10 @@ class AsyncBroker(WithoutClient):
         """Begins anew without stopping: empty topics, those of the start or others, nothing else.
 
         Whoever is connected stays so. A client that lives on meets topics with other ids and
-        groups that know it no longer.
+        groups that know it no longer. Raises FaultMatchedNothing, and does nothing, if a fault
+        has not struck of which nobody was told.
         """
+        self.faults.check()
         if topics is not None:
             self._topics = wanted_topics(topics)
         self.faults.clear()  # first: on a disk that fails nothing can be taken away

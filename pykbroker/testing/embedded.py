@@ -95,7 +95,11 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, *_: object
     ) -> None:
-        self.stop()
+        try:
+            if error is None:
+                self.faults.check()
+        finally:
+            self.stop()
         if self._broker.is_replaying:
             self.replay.conclude(error)
 
@@ -103,7 +107,8 @@ class Broker:
         """Begins anew without stopping: empty topics, those of the start or others, nothing else.
 
         Whoever is connected stays so. A client that lives on meets topics with other ids and
-        groups that know it no longer.
+        groups that know it no longer. Raises FaultMatchedNothing, and does nothing, if a fault
+        has not struck of which nobody was told.
         """
         self._loop.run(self._broker.reset(topics))
 

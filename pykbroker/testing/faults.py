@@ -188,7 +188,7 @@ class Faults(FaultsOfTheDisk):
         return None
 
     def check(self) -> None:
-        """Raises FaultMatchedNothing for the first that has not struck."""
+        """Raises FaultMatchedNothing for the first that has not struck, once for each."""
         for fault in self:
             fault.check()
 

@@ -69,6 +69,7 @@ def kafka_broker(kafka_config: dict[str, Any]) -> Iterator[Broker]:
 
     with Broker(config=kafka_config) as broker:
         yield broker
+        broker.faults.clear()  # the tests that asked for them have been told
 
 
 @pytest.fixture
@@ -80,12 +81,14 @@ def kafka(request: pytest.FixtureRequest, kafka_config: dict[str, Any]) -> Itera
         clean(shared, topics)
         request.node.stash[ASKED_BY] = shared
         yield shared
+        shared.faults.clear()  # they are no concern of the next test
         return
     from pykbroker.testing.embedded import Broker  # noqa: PLC0415  # only who asks pays
 
     with Broker(topics, {**kafka_config, **config}, as_version=as_version) as own:
         request.node.stash[ASKED_BY] = own
         yield own
+        own.faults.clear()  # likewise
 
 
 def clean(shared: Broker, topics: Mapping[str, Any]) -> None:
@@ -147,8 +150,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Faults end with the test; one that met nothing it was meant for fails it."""
     try:
         yield
-        if ASKED_BY in item.stash:
-            item.stash[ASKED_BY].faults.check()
+        fixtures = getattr(item, "funcargs", {})
+        for broker in (item.stash.get(ASKED_BY, None), fixtures.get("kafka_broker")):
+            if broker is not None:
+                broker.faults.check()
     finally:
         if ASKED_BY in item.stash:
             item.stash[ASKED_BY].faults.clear()

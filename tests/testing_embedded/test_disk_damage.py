@@ -339,6 +339,6 @@ def test_a_reader_is_told_that_its_place_is_gone(kafka: Broker) -> None:
 
 def test_a_clean_stop_loses_nothing(kafka: Broker) -> None:
     write(kafka, "trucks", "a")
-    kafka.faults.lose_unflushed(topic="trucks")
-    kafka.restart()
+    with pytest.raises(FaultMatchedNothing), kafka.faults.lose_unflushed(topic="trucks"):
+        kafka.restart()
     assert texts(kafka) == ["a"]

@@ -256,14 +256,32 @@ def test_a_fault_that_meets_nothing_fails_its_test(kafka: Broker) -> None:
     )
 
 
-def test_what_fails_in_the_block_is_not_hidden_by_the_fault(kafka: Broker) -> None:
-    with pytest.raises(ZeroDivisionError), kafka.faults.drop("PRODUCE"):
+def test_what_fails_in_the_block_is_not_hidden_by_the_fault() -> None:
+    with pytest.raises(ZeroDivisionError), Broker() as kafka, kafka.faults.drop("PRODUCE"):
         _ = 1 / 0
 
 
+def test_a_fault_that_has_met_nothing_when_its_broker_ends_is_told(kafka: Broker) -> None:
+    with pytest.raises(FaultMatchedNothing), kafka.fork() as other:
+        other.faults.drop("PRODUCE")
+    with pytest.raises(NotRunning):
+        other.records("trucks")
+
+
+async def test_so_it_is_in_the_callers_loop() -> None:
+    with pytest.raises(FaultMatchedNothing):
+        async with AsyncBroker() as kafka:
+            kafka.faults.drop("PRODUCE")
+    with pytest.raises(NotRunning):
+        kafka.records("trucks")
+
+
 def test_a_reset_ends_all_faults(kafka: Broker) -> None:
-    kafka.faults.drop(None)
+    fault = kafka.faults.drop(None)
+    with pytest.raises(FaultMatchedNothing):
+        kafka.reset()
     kafka.reset()
+    assert fault.is_over
     assert librdkafka(kafka).list_topics(timeout=10).topics
 
 

@@ -225,17 +225,41 @@ def test_a_fault_that_met_nothing_fails_the_test_that_asked_for_it(run: Run) -> 
         """
         import pytest
 
-        @pytest.mark.kafka(["t"])
+        pytestmark = pytest.mark.kafka(["t"])
+
+        def ask(broker):
+            broker.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER")
+
         def test_it(kafka):
-            kafka.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER")
+            ask(kafka)
 
         def test_the_next_is_not_concerned(kafka): ...
+
+        @pytest.mark.kafka(config={"message.max.bytes": 1000})
+        def test_with_a_broker_of_its_own(kafka):
+            ask(kafka)
+
+        def test_before_a_reset(kafka):
+            ask(kafka)
+            kafka.reset()
+
+        def test_with_the_broker_of_the_session(kafka_broker):
+            ask(kafka_broker)
+
+        def test_the_next_with_that_is_not_concerned(kafka_broker): ...
+
+        @pytest.mark.kafka(config={"message.max.bytes": 1000})
+        @pytest.mark.parametrize("of_its_own", [True, False])
+        def test_that_fails_is_told_no_more(kafka, kafka_broker, of_its_own):
+            ask(kafka if of_its_own else kafka_broker)
+            assert False, "by itself"
         """
     )
-    result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(
-        ["E *this fault met nothing that it was meant for: answer NOT_LEADER_OR_FOLLOWER (PRODUCE)"]
+    result.assert_outcomes(failed=6, passed=2)
+    told = (
+        "E *this fault met nothing that it was meant for: answer NOT_LEADER_OR_FOLLOWER (PRODUCE)"
     )
+    result.stdout.fnmatch_lines([told] * 4)
 
 
 def test_a_fault_ends_with_the_test_that_asked_for_it(run: Run) -> None:

@@ -167,6 +167,7 @@ def state(desk: Desk) -> dict[str, Any]:
 
 async def reset(desk: Desk, request: HttpRequest) -> Any:
     asked = object_in(request, "topics").get("topics")
+    desk.broker.faults.clear()  # who wants to know whether they have struck asks for it
     await desk.broker.reset(None if asked is None else views.wanted(asked))
     desk.faults.forget()
     return await show_topics(desk, request)

@@ -15,7 +15,13 @@ from pykbroker import AsyncBroker, Broker, CannotStart
 from pykbroker.testing.async_broker import NotRunning
 from pykbroker.testing.own_loop import OwnLoop
 from pykbroker.testing.recording.proxy import Recorder
-from pykbroker.testing.replaying.difference import ReplayDiffers, differing_fields
+from pykbroker.testing.replaying.difference import (
+    DIFFERENCES_MAX,
+    Difference,
+    Differences,
+    ReplayDiffers,
+    differing_fields,
+)
 from pykbroker.testing.replaying.likeness import likeness
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 from pykbroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -260,6 +266,7 @@ def test_another_record_is_shown_beside_the_recorded_one(
     with pytest.raises(ReplayDiffers) as told:
         drive_too_fast()
     text = str(told.value)
+    assert text.count(" differs from line ") == 1
     assert "recorded key=b'truck-0' value=b'speed 0'" in text
     assert "now      key=b'truck-0' value=b'too fast'" in text
 
@@ -339,6 +346,24 @@ def test_a_difference_is_told_field_by_field(
     one: Any, other: Any, version: int, told: tuple[str, ...]
 ) -> None:
     assert differing_fields(likeness(one, version), likeness(other, version)) == told
+
+
+def test_a_difference_that_comes_again_is_told_once_with_how_often() -> None:
+    often = Difference(what="Metadata differs from line 3:", fields=("topics: now 't'",))
+    found = Differences([often, Difference(what="a frame that is no request"), often, often])
+    assert str(ReplayDiffers("session.jsonl", found)) == (
+        "what clients did is not what session.jsonl has recorded:\n"
+        "Metadata differs from line 3:\n"
+        "    topics: now 't'\n"
+        "    (3 times)\n"
+        "a frame that is no request"
+    )
+
+
+def test_differences_are_counted_and_not_all_kept() -> None:
+    found = Differences(Difference(what=f"number {it}") for it in range(DIFFERENCES_MAX + 1))
+    assert len(found) == DIFFERENCES_MAX
+    assert str(found).splitlines()[-2:] == ["number 9", f"… and {DIFFERENCES_MAX - 10} more"]
 
 
 def test_a_row_more_or_less_is_told() -> None:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FIELDS_SHOWN_MAX: Final = 20
 LETTERS_MAX: Final = 120
 DIFFERENCES_SHOWN_MAX: Final = 10
+DIFFERENCES_MAX: Final = 1_000
+"""That are remembered: a client that differs for good has a new one each time that it asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +26,44 @@ class Difference:
         return "\n".join((self.what, *(f"    {it}" for it in self.fields)))
 
 
+class Differences:
+    """Each once, with how often it came: what has failed is tried again."""
+
+    def __init__(self, found: Iterable[Difference] = ()) -> None:
+        self._times: dict[Difference, int] = {}
+        for it in found:
+            self.add(it)
+
+    def add(self, difference: Difference) -> None:
+        if difference in self._times:
+            self._times[difference] += 1
+        elif len(self._times) < DIFFERENCES_MAX:
+            self._times[difference] = 1
+
+    def together_with(self, others: Iterable[Difference]) -> Differences:
+        both = Differences(others)
+        both._times = self._times | both._times
+        return both
+
+    def __iter__(self) -> Iterator[Difference]:
+        return iter(self._times)
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __str__(self) -> str:
+        shown = list(self._times.items())[:DIFFERENCES_SHOWN_MAX]
+        lines = [str(it) if times == 1 else f"{it}\n    ({times} times)" for it, times in shown]
+        if len(self) > len(shown):
+            lines.append(f"… and {len(self) - len(shown)} more")
+        return "\n".join(lines)
+
+
 class ReplayDiffers(AssertionError):
     """Clients asked for something else than was recorded."""
 
-    def __init__(self, file: str, differences: list[Difference]) -> None:
-        shown = differences[:DIFFERENCES_SHOWN_MAX]
-        lines = [f"what clients did is not what {file} has recorded:", *map(str, shown)]
-        if len(differences) > len(shown):
-            lines.append(f"… and {len(differences) - len(shown)} more")
-        super().__init__("\n".join(lines))
+    def __init__(self, file: str, differences: Differences) -> None:
+        super().__init__(f"what clients did is not what {file} has recorded:\n{differences}")
 
 
 class Unrecorded(Exception):

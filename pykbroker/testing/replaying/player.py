@@ -62,7 +62,7 @@ class Replay:
 
     @property
     def differences(self) -> list[Difference]:
-        """What clients have asked that was not recorded; each has closed a connection."""
+        """What clients have asked that was not recorded, each once; it has closed connections."""
         return [] if self._script is None else list(self._script.differences)
 
     def check(self) -> None:
@@ -74,8 +74,8 @@ class Replay:
         """At the end: an error that came of differences is told of them."""
         if error is None:
             self.check()
-        elif self.differences:
-            error.add_note(str(ReplayDiffers(self._file.name, self.differences)))
+        elif self._script is not None and self._script.differences:
+            error.add_note(str(ReplayDiffers(self._file.name, self._script.differences)))
 
     # --- for the broker
 
@@ -144,15 +144,15 @@ class Replay:
             frame = await read_frame(reader)
             header = header_of(frame)
             if header is None:
-                self._script.differences.append(Difference(what="a frame that is no request"))
+                self._script.differences.add(Difference(what="a frame that is no request"))
                 return
             try:
                 reply = self._script.reply(header, frame)
             except Unrecorded as unrecorded:
-                self._script.differences.append(unrecorded.difference)
+                self._script.differences.add(unrecorded.difference)
                 return
             except (MalformedMessage, CorruptBatch) as reason:
-                self._script.differences.append(Difference(what=f"a malformed request: {reason}"))
+                self._script.differences.add(Difference(what=f"a malformed request: {reason}"))
                 return
             await heard.put(Heard(header, frame, reply))
 

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykbroker.testing.recording.session import api_name
 from pykbroker.testing.replaying.commits import Commits
-from pykbroker.testing.replaying.difference import Difference, ReplayDiffers, Unrecorded
+from pykbroker.testing.replaying.difference import (
+    Difference,
+    Differences,
+    ReplayDiffers,
+    Unrecorded,
+)
 from pykbroker.testing.replaying.exchanges import Exchanges, Recorded
 from pykbroker.testing.replaying.fetched import Fetched
 from pykbroker.testing.replaying.likeness import likeness
@@ -58,7 +63,7 @@ class Script:
 
     def __init__(self, session: Session, file: str) -> None:
         self.file = file
-        self.differences: list[Difference] = []
+        self.differences = Differences()
         self.names = TopicNames()
         self.exchanges = Exchanges()
         self.parts = Parts()
@@ -157,8 +162,8 @@ class Script:
 
     def check(self) -> None:
         """Raises ReplayDiffers if anything was asked that was not recorded, or not done."""
-        found = [*self.differences, *self.exchanges.not_done(), *self.written.not_done()]
-        if found:
+        not_done = (*self.exchanges.not_done(), *self.written.not_done())
+        if found := self.differences.together_with(not_done):
             raise ReplayDiffers(self.file, found)
 
 

@@ -252,20 +252,27 @@ async def test_it_plays_in_the_callers_loop(
 def test_another_record_is_shown_beside_the_recorded_one(
     recorded: Callable[..., list[bytes]], studio: Studio
 ) -> None:
-    from confluent_kafka import Producer
+    from confluent_kafka import KafkaError, Producer
+
+    refused = []
 
     def drive_too_fast() -> None:
+        """It is refused for good: nobody tries until the delivery timeout of five minutes."""
         with Broker(replay=studio.file) as kafka:
-            producer = Producer(
-                {"bootstrap.servers": kafka.bootstrap, "message.timeout.ms": 3000, "log_level": 0}
+            producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+            producer.produce(
+                "trucks",
+                key=b"truck-0",
+                value=b"too fast",
+                on_delivery=lambda error, _: refused.append(error.code()),
             )
-            producer.produce("trucks", key=b"truck-0", value=b"too fast")
-            producer.flush(SECONDS)
+            assert producer.flush(SECONDS) == 0
 
     recorded(librdkafka)
     with pytest.raises(ReplayDiffers) as told:
         drive_too_fast()
     text = str(told.value)
+    assert refused == [KafkaError.INVALID_RECORD]
     assert text.count(" differs from line ") == 1
     assert "recorded key=b'truck-0' value=b'speed 0'" in text
     assert "now      key=b'truck-0' value=b'too fast'" in text

@@ -62,7 +62,7 @@ class Replay:
 
     @property
     def differences(self) -> list[Difference]:
-        """What clients have asked that was not recorded, each once; it has closed connections."""
+        """What clients have asked that was not recorded, each once."""
         return [] if self._script is None else list(self._script.differences)
 
     def check(self) -> None:

@@ -67,7 +67,7 @@ class Script:
         self.names = TopicNames()
         self.exchanges = Exchanges()
         self.parts = Parts()
-        self.written = Written(self.names)
+        self.written = Written(self.names, self.differences)
         self.fetched = Fetched(self.names, self.written)
         self.commits = Commits(self.names, self.fetched)
         self._versions: dict[int, set[int]] = {}

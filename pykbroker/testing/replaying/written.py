@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykbroker.testing.recording.session import api_name
 from pykbroker.testing.replaying.difference import Difference, Unrecorded, shown
+from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
@@ -18,6 +19,7 @@ from pykbroker_protocol.records.batch import NO_PRODUCER_ID, iterate_batches
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pykbroker.testing.replaying.difference import Differences
     from pykbroker.testing.replaying.exchanges import Recorded
     from pykbroker.testing.replaying.topic_names import TopicNames
     from pykbroker_protocol.frame import RequestHeader
@@ -50,8 +52,9 @@ class WrittenRow(NamedTuple):
 class Written:
     """For each partition and client, the records still to come, in their order."""
 
-    def __init__(self, names: TopicNames) -> None:
+    def __init__(self, names: TopicNames, differences: Differences) -> None:
         self._names = names
+        self._differences = differences
         self._streams: dict[Place, dict[str | None, deque[WrittenRow]]] = {}
         self._recorded_lines: dict[Place, list[int]] = {}
         self._batches: set[tuple[Place, int, int, int]] = set()
@@ -88,14 +91,11 @@ class Written:
         return sum(1 for it in self._recorded_lines.get(place, ()) if it < line)
 
     def answer(self, header: RequestHeader, request: Any) -> ProduceResponse | None:
-        """None if nobody waits for it (acks=0); raises Unrecorded."""
-        answers: dict[Place, PartitionProduceResponse] = {}
-        for place, partition in self._partitions(request):
-            rows = [row for batch in batches_in(partition) for row in rows_of(batch)]
-            found = self._take(place, header, rows)
-            answers[place] = found[0].answer.replace(index=place[1], base_offset=found[0].offset)
-            for it in found:  # where it was in the recording, for there it is read
-                self.counts[it.place] = self.counts.get(it.place, 0) + 1
+        """None if nobody waits for it (acks=0)."""
+        answers = {
+            place: self._answer(place, header, partition)
+            for place, partition in self._partitions(request)
+        }
         if request.acks == 0:
             return None
         return ProduceResponse(
@@ -111,6 +111,25 @@ class Written:
                 for topic in request.topic_data
             ]
         )
+
+    def _answer(
+        self, place: Place, header: RequestHeader, partition: Any
+    ) -> PartitionProduceResponse:
+        """As then; what was not recorded is refused for good, lest it be tried for minutes."""
+        rows = [row for batch in batches_in(partition) for row in rows_of(batch)]
+        try:
+            found = self._take(place, header, rows)
+        except Unrecorded as unrecorded:
+            self._differences.add(unrecorded.difference)
+            return PartitionProduceResponse(
+                index=place[1],
+                error_code=ErrorCode.INVALID_RECORD,
+                base_offset=-1,
+                error_message=str(unrecorded),
+            )
+        for it in found:  # where it was in the recording, for there it is read
+            self.counts[it.place] = self.counts.get(it.place, 0) + 1
+        return found[0].answer.replace(index=place[1], base_offset=found[0].offset)
 
     def _take(self, place: Place, header: RequestHeader, rows: list[Row]) -> list[WrittenRow]:
         for stream in self._candidates(place, header.client_id, rows):

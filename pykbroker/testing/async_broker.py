@@ -83,14 +83,14 @@ class AsyncBroker(WithoutClient):
         self._directory: Path | None = None
         self._serving: WatchedBroker | None = None
         self._bootstrap, self._port = "", 0
-        self.clock = MovableClock()
+        self.timeline = Timeline(time.monotonic)
+        """What the test did, who came, what groups decided and why, which errors were answered."""
+        self.clock = MovableClock(self.timeline.note)
         """The time as the broker has it; it can be moved ahead."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._disk = TroubledDisk()
         self.faults = Faults(self._disk, self._at_the_broker)
         """What the broker does wrong because a test asked for it."""
-        self.timeline = Timeline(time.monotonic)
-        """Who came, what groups decided and why, which errors were answered."""
 
     # --- starting and stopping
 
@@ -214,6 +214,7 @@ class AsyncBroker(WithoutClient):
         if self._is_down:
             return
         serving, self._serving = self._running, None
+        self.timeline.note("the test stops the broker" if in_peace else "the test kills the broker")
         if in_peace:
             await serving.stop()
         else:
@@ -222,6 +223,7 @@ class AsyncBroker(WithoutClient):
 
     async def _begin_again(self) -> None:
         self._serving = await self._serve(self.directory, port=self.port)
+        self.timeline.note("the broker serves again")
 
     # --- going back, and going two ways
 

@@ -246,7 +246,7 @@ class Broker:
 
     @property
     def timeline(self) -> Timeline:
-        """Who came, what groups decided and why, which errors were answered."""
+        """What the test did, who came, what groups decided and why, which errors were answered."""
         return self._broker.timeline
 
     def story(self) -> str:

@@ -37,7 +37,9 @@ class MovableClock:
     however far the clock is moved, one round at the end does what all of them would have done.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str], None] = lambda _: None) -> None:
+        self._note = note
+        """Hears what the test does to it."""
         self._ahead_seconds = 0.0
         self._wall_wrong_ms = 0
         self._standing: tuple[float, int] | None = None
@@ -100,6 +102,7 @@ class MovableClock:
         ahead_seconds = timedelta(**span).total_seconds()
         if ahead_seconds < 0:
             raise ValueError("a broker's clock is moved ahead, never back")
+        self._note(f"the test moves the clock ahead by {text_of(ahead_seconds)}")
         await self._move_to(self.monotonic() + ahead_seconds)
 
     async def _move_to(self, target: float) -> None:
@@ -131,12 +134,14 @@ class MovableClock:
     def freeze(self) -> None:
         """The clock stands: nothing becomes due until it is advanced, or runs again."""
         if self._standing is None:
+            self._note("the test stops the clock")
             self._standing = time.monotonic(), time.time_ns() // 1_000_000
             self._arm_all()
 
     def run(self) -> None:
         """The clock runs on from where it stood."""
         if self._standing is not None:
+            self._note("the test lets the clock run on")
             stood_seconds = time.monotonic() - self._standing[0]
             self._standing = None
             self._ahead_seconds -= stood_seconds
@@ -148,7 +153,9 @@ class MovableClock:
         Nothing becomes due by it: how long something has lasted is measured by another clock,
         which is right.
         """
-        self._wall_wrong_ms = round(timedelta(**span).total_seconds() * 1000)
+        wrong_seconds = timedelta(**span).total_seconds()
+        self._wall_wrong_ms = round(wrong_seconds * 1000)
+        self._note(f"the test sets the wall clock wrong by {text_of(wrong_seconds)}")
 
     def return_to_the_present(self) -> None:
         """The machine's time again; whoever waits has as long to wait as before."""
@@ -249,6 +256,12 @@ class BlockingClock:
 
 def always() -> bool:
     return True
+
+
+def text_of(seconds: float) -> str:
+    """`8 days, 0:00:00`; a timedelta says `-1 day, 23:00:00` of an hour back."""
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}{timedelta(seconds=abs(seconds))}"
 
 
 def wake(sleeper: asyncio.Future[None]) -> None:

@@ -1,0 +1,67 @@
+"""The timeline tells what a test did to its broker, before what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pykbroker import AsyncBroker, Broker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture
+def kafka() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+def stop_and_run(kafka: Broker) -> None:
+    kafka.clock.freeze()
+    kafka.clock.run()
+    kafka.clock.run()
+
+
+def be_away(kafka: Broker) -> None:
+    with kafka.outage():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("do", "told"),
+    [
+        (
+            lambda it: it.clock.advance(days=8, minutes=1),
+            ["the test moves the clock ahead by 8 days, 0:01:00"],
+        ),
+        (
+            lambda it: it.clock.skew(hours=-1),
+            ["the test sets the wall clock wrong by -1:00:00"],
+        ),
+        (lambda it: it.clock.skew(), ["the test sets the wall clock wrong by 0:00:00"]),
+        (stop_and_run, ["the test stops the clock", "the test lets the clock run on"]),
+        (Broker.restart, ["the test stops the broker", "the broker serves again"]),
+        (Broker.crash, ["the test kills the broker", "the broker serves again"]),
+        (be_away, ["the test kills the broker", "the broker serves again"]),
+    ],
+)
+def test_what_a_test_does_is_told(
+    kafka: Broker, do: Callable[[Broker], None], told: list[str]
+) -> None:
+    do(kafka)
+    assert [it.text for it in kafka.timeline] == told
+
+
+async def test_a_session_that_ended_has_its_reason_before_it() -> None:
+    from aiokafka import AIOKafkaConsumer
+
+    async with AsyncBroker(["trucks"]) as kafka:
+        consumer = AIOKafkaConsumer("trucks", bootstrap_servers=kafka.bootstrap, group_id="g")
+        async with consumer:
+            await kafka.clock.advance(minutes=1)
+            told = [it.text for it in kafka.timeline]
+    moved = told.index("the test moves the clock ahead by 0:01:00")
+    assert "no heartbeat came from" not in "".join(told[:moved])
+    assert "no heartbeat came from" in "".join(told[moved:])

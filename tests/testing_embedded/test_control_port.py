@@ -199,7 +199,9 @@ def test_connections_are_refused_in_an_outage(served: Served) -> None:
     assert served.ask("POST", "/outage")[1]["is_up"] is False
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
-    assert served.ask("GET", "/topics")[0] == 409
+    status, refusal = served.ask("GET", "/topics")
+    assert status == 409
+    assert "away until its outage ends: DELETE /outage" in refusal["error"]
     assert served.ask("POST", "/outage")[0] == 409
     assert served.ask("DELETE", "/outage")[1]["is_up"] is True
     assert served.ask("DELETE", "/outage")[0] == 409
@@ -269,6 +271,41 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     found, refusal = served.ask(method, path, document)
     assert (found, list(refusal)) == (status, ["error"])
+
+
+RECORDS = "/topics/trucks/records"
+NO_COUNT = "this is no whole number from 0 to 2147483647"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "document", "said"),
+    [
+        ("POST", RECORDS, {"records": [{"partition": "x"}]}, f"partition: {NO_COUNT}"),
+        ("POST", RECORDS, {"records": [{"timestamp": "x"}]}, "timestamp: this is no whole number"),
+        ("POST", RECORDS, {"records": [{"timestamp": 10**23}]}, "timestamp: this is no whole"),
+        ("POST", RECORDS, {"records": [{"headers": [5]}]}, "header: this is no object"),
+        ("POST", RECORDS, {"records": [{"headers": 5}]}, "headers: this is no list"),
+        ("POST", RECORDS, {"records": [{"headers": [{}]}]}, "name: this is no short text"),
+        ("POST", RECORDS, {"records": [{"key_base64": 5}]}, "key_base64: this is no base64"),
+        ("POST", RECORDS, {"records": "abc"}, "records: this is no list"),
+        ("POST", RECORDS, {"rows": "abc"}, "rows: this is no list"),
+        ("POST", RECORDS, {"rows": 5}, "rows: this is no list"),
+        ("GET", f"{RECORDS}?partition=x", None, f"partition: {NO_COUNT}"),
+        ("POST", "/clock/advance", {"days": [8]}, "days: this is no number"),
+        ("POST", "/clock/advance", {"days": None}, "days: this is no number"),
+        ("POST", "/clock/advance", {"days": "many"}, "days: this is no number"),
+        ("POST", "/topics", {"a": {"partitions": "x"}}, f"partitions: {NO_COUNT}"),
+        ("POST", "/topics", {"a": {"config": 5}}, "config: this is no object"),
+        ("POST", "/topics", {"a": {"config": {"retention.ms": [5]}}}, "retention.ms: this is no "),
+        ("POST", "/topics", [5], "topic: this is no short text"),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    served: Served, method: str, path: str, document: Any, said: str
+) -> None:
+    status, refusal = served.ask(method, path, document)
+    assert (status, refusal["error"][: len(said)]) == (400, said)
+    assert served.ask("GET", RECORDS)[1]["count"] == 0
 
 
 # --- hostile input

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pykbroker.testing.watched_broker import WatchedBroker
 
 
+AWAY = "the broker is away until its outage ends: DELETE /outage, or `control outage end`"
+
+
 class ControlledBroker(AsyncBroker):
     """The data lies where the settings say, and stays there."""
 
@@ -60,6 +63,12 @@ class ControlledBroker(AsyncBroker):
     @property
     def is_up(self) -> bool:
         return self._serving is not None
+
+    @property
+    def _running(self) -> WatchedBroker:
+        if not self.is_up:
+            raise NotRunning(AWAY)
+        return super()._running
 
     @property
     def serving(self) -> WatchedBroker:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from inspect import Parameter, getdoc, signature
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
+from pykbroker.testing.control.arguments import as_count, as_seconds, as_text, read_argument
 from pykbroker.testing.control.http import HttpRefusal
 from pykbroker.testing.faults import Faults, Meant
 
@@ -15,12 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pykbroker.testing.asked_for import AskedFor
+    from pykbroker.testing.control.arguments import Read
 
-Read: TypeAlias = Callable[[Any], Any]
-
-SECONDS_MAX: Final = 86_400.0
-COUNT_MAX: Final = 2**31 - 1
-TEXT_LENGTH_MAX: Final = 1_000
 WHAT: Final = "fault"
 """The key that names the fault; the others are its arguments."""
 
@@ -91,34 +86,3 @@ def reader_for(annotation: Any) -> Read:
     if "float" in text:
         return as_seconds
     return as_count if "int" in text else as_text
-
-
-def read_argument(name: str, read: Read, value: Any) -> Any:
-    try:
-        return read(value)
-    except (TypeError, ValueError) as reason:
-        raise HttpRefusal(400, f"{name}: {reason}") from None
-
-
-def as_text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
-        raise TypeError("this is no short text")
-    return value
-
-
-def as_count(value: Any) -> int:
-    """The command line knows only text."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal():
-        value = int(value[: len(str(COUNT_MAX)) + 1])
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= COUNT_MAX:
-        raise ValueError(f"this is no whole number from 0 to {COUNT_MAX}")
-    return value
-
-
-def as_seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise TypeError("this is no number")
-    found = float(value)
-    if not isfinite(found) or not 0 <= found <= SECONDS_MAX:
-        raise ValueError(f"this is no number of seconds up to {SECONDS_MAX:g}")
-    return found

@@ -9,8 +9,15 @@ from pykbroker.broker import CannotStart
 from pykbroker.testing.asked_for import FaultMatchedNothing
 from pykbroker.testing.async_broker import NotRunning, TopicRefused
 from pykbroker.testing.control import fault_words, views
+from pykbroker.testing.control.arguments import (
+    as_count,
+    as_list,
+    as_number,
+    as_seconds,
+    read_argument,
+    read_given,
+)
 from pykbroker.testing.control.fault_desk import FaultDesk
-from pykbroker.testing.control.fault_words import as_count, as_seconds, read_argument
 from pykbroker.testing.control.http import HttpRefusal
 from pykbroker.testing.looking import NotReadable, TooFewRecords, UnknownTopic
 from pykbroker.testing.resetting import NotClean
@@ -212,10 +219,9 @@ async def show_records(desk: Desk, request: HttpRequest, topic: str) -> Any:
         count = read_argument("count", as_count, query["count"])
         found = await desk.broker.wait_for(topic, count=count, timeout_seconds=timeout_of(request))
     else:
-        partition = query.get("partition")
         found = desk.broker.records(
             topic,
-            partition=None if partition is None else int(partition),
+            partition=read_given(query, "partition", as_count),
             committed_only=query.get("committed_only", "true") != "false",
         )
     shown_max = read_argument("max", as_count, query.get("max", RECORDS_DEFAULT))
@@ -225,8 +231,8 @@ async def show_records(desk: Desk, request: HttpRequest, topic: str) -> Any:
 async def write_records(desk: Desk, request: HttpRequest, topic: str) -> Any:
     """`records` are objects, `rows` bare values."""
     asked = object_in(request, "records", "rows")
-    rows = [*map(views.row, asked.get("records", [])), *asked.get("rows", [])]
-    return {"written": desk.broker.produce(topic, rows)}
+    records, rows = (read_given(asked, name, as_list) or [] for name in ("records", "rows"))
+    return {"written": desk.broker.produce(topic, [*map(views.row, records), *rows])}
 
 
 async def show_offsets(desk: Desk, _: HttpRequest, group: str) -> Any:
@@ -256,17 +262,14 @@ def object_in(request: HttpRequest, *known: str) -> dict[str, Any]:
 
 def span_in(request: HttpRequest) -> dict[str, float]:
     asked = object_in(request, *SPANS)
-    span = {name: float(value) for name, value in asked.items()}
+    span = {name: read_argument(name, as_number, value) for name, value in asked.items()}
     if not all(abs(it) <= SPAN_DAYS_MAX * 86_400_000 for it in span.values()):
         raise HttpRefusal(400, f"a clock is moved by at most {SPAN_DAYS_MAX} days")
     return span
 
 
 def timeout_of(request: HttpRequest) -> float:
-    found: float = read_argument(
-        "timeout_s", as_seconds, request.query.get("timeout_s", WAIT_SECONDS)
-    )
-    return found
+    return read_argument("timeout_s", as_seconds, request.query.get("timeout_s", WAIT_SECONDS))
 
 
 ROWS: Final = (

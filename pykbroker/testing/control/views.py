@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import TYPE_CHECKING, Any
 
+from pykbroker.testing.control.arguments import (
+    as_count,
+    as_decoded,
+    as_list,
+    as_object,
+    as_property,
+    as_text,
+    as_timestamp,
+    read_argument,
+    read_given,
+)
 from pykbroker.testing.control.http import HttpRefusal
 from pykbroker.testing.rows import Row, as_bytes
 from pykbroker.testing.wanted import Topic
@@ -82,37 +92,37 @@ def row(document: Any) -> Row:
     """A record in the same words; what is left out is chosen by the broker."""
     if not isinstance(document, dict):
         raise HttpRefusal(400, "a record is an object with key, value, headers")
-    try:
-        return Row(
-            value_of(document, "value"),
-            key=value_of(document, "key"),
-            partition=document.get("partition"),
-            headers=headers_of(document.get("headers") or []),
-            timestamp_ms=document.get("timestamp"),
-        )
-    except (TypeError, KeyError, binascii.Error) as reason:
-        raise HttpRefusal(400, f"this is no record: {reason}") from None
+    return Row(
+        value_of(document, "value"),
+        key=value_of(document, "key"),
+        partition=read_given(document, "partition", as_count),
+        headers=headers_of(document.get("headers") or []),
+        timestamp_ms=read_given(document, "timestamp", as_timestamp),
+    )
 
 
 def headers_of(document: Any) -> dict[str, bytes | None]:
     """An object, or a list of objects with name and value."""
     if isinstance(document, dict):
         return {name: as_bytes(value) for name, value in document.items()}
-    return {it["name"]: as_bytes(value_of(it, "value")) for it in document}
+    return dict(header(it) for it in read_argument("headers", as_list, document))
+
+
+def header(document: Any) -> tuple[str, bytes | None]:
+    found = read_argument("header", as_object, document)
+    return read_argument("name", as_text, found.get("name")), as_bytes(value_of(found, "value"))
 
 
 def value_of(document: Mapping[str, Any], name: str) -> Value:
-    encoded = document.get(f"{name}_base64")
-    if encoded is not None:
-        return base64.b64decode(encoded, validate=True)
+    encoded = read_given(document, f"{name}_base64", as_decoded)
     value: Value = document.get(name)
-    return value
+    return value if encoded is None else encoded
 
 
 def wanted(document: Any) -> dict[str, int | Topic]:
     """Topics: names alone, or each with its number of partitions or an object."""
     if isinstance(document, list):
-        document = dict.fromkeys(map(str, document), 1)
+        document = {read_argument("topic", as_text, it): 1 for it in document}
     if not isinstance(document, dict):
         raise HttpRefusal(400, 'topics are a list of names or {"name": partitions}')
     return {name: wanted_topic(name, it) for name, it in document.items()}
@@ -123,4 +133,9 @@ def wanted_topic(name: str, document: Any) -> int | Topic:
         return document
     if not isinstance(document, dict) or set(document) - {"partitions", "config"}:
         raise HttpRefusal(400, f"topic {name} has partitions and config")
-    return Topic(document.get("partitions", 1), config=document.get("config", {}))
+    partitions = read_given(document, "partitions", as_count)
+    config = read_given(document, "config", as_object) or {}
+    return Topic(
+        1 if partitions is None else partitions,
+        config={each: read_argument(each, as_property, it) for each, it in config.items()},
+    )

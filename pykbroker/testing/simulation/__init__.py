@@ -5,6 +5,7 @@ from pykbroker.testing.simulation.link import Link
 from pykbroker.testing.simulation.node import SimulatedNode
 from pykbroker.testing.simulation.seeds import seeds
 from pykbroker.testing.simulation.trace import Happened, Trace
+from pykbroker.testing.simulation.virtual_loop import NeverEnds
 from pykbroker.testing.simulation.world import Simulation
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Happened",
     "Kind",
     "Link",
+    "NeverEnds",
     "SimulatedNode",
     "Simulation",
     "Trace",

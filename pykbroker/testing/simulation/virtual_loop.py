@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import math
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pykbroker.testing.simulation.hosts import HERE, THIS_HOST
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from pykbroker.testing.simulation.network import Network
 
 T = TypeVar("T")
+
+DAY_SECONDS: Final = 24 * 3600
 
 TURN_SECONDS: Final = 10e-6
 """What each turn of the loop takes, so that whoever asks again and again sees time go by."""
@@ -38,12 +42,18 @@ class NeverRests(RuntimeError):
     """Something is ready at every turn of the loop, and has been for very long."""
 
 
+class NeverEnds(RuntimeError):
+    """A story waits for something that does not come, and brokers and clients live on."""
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Knows no sockets, threads or signals; connections are those of a simulated network."""
 
     def __init__(self, chance: random.Random, network: Network) -> None:
         super().__init__()
         self.seconds = 0.0
+        self.seconds_max = math.inf
+        """When somebody is told that what he waits for does not come."""
         self._selector = _Jump(self)
         self._chance = chance
         self._network = network
@@ -53,6 +63,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         return self.seconds
+
+    @contextmanager
+    def ending_within(self, days: float) -> Iterator[None]:
+        """NeverEnds is raised by what runs inside when it lasts longer."""
+        self.seconds_max = self.seconds + days * DAY_SECONDS
+        try:
+            yield
+        finally:
+            self.seconds_max = math.inf
 
     def next_serial(self) -> int:
         return next(self._serials)
@@ -161,6 +180,8 @@ class _Jump:
         self._turns_without_rest = 0 if timeout > 0 else self._turns_without_rest + 1
         if self._turns_without_rest > TURNS_WITHOUT_REST_MAX:
             raise NeverRests(NeverRests.__doc__)
+        if self._loop.seconds > self._loop.seconds_max:
+            raise NeverEnds(NeverEnds.__doc__)
         if self._turns % TURNS_BETWEEN_COLLECTIONS == 0:
             gc.collect()
         return []

@@ -21,7 +21,7 @@ from pykbroker.testing.simulation.seeds import how_to_repeat, new_seed
 from pykbroker.testing.simulation.simulated_broker import Surroundings
 from pykbroker.testing.simulation.surroundings import surroundings
 from pykbroker.testing.simulation.trace import Trace
-from pykbroker.testing.simulation.virtual_loop import VirtualLoop
+from pykbroker.testing.simulation.virtual_loop import NeverEnds, VirtualLoop
 from pykbroker.testing.wanted import wanted_topics
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from pykbroker.testing.wanted import Config, Topics
 
 T = TypeVar("T")
+
+DAYS_MAX = 31.0
+"""Of virtual time: as long as a story goes on unless it says that it needs more."""
 
 
 class Simulation:
@@ -76,16 +79,25 @@ class Simulation:
         if error is not None:
             self._tell(error)
 
-    def run(self, story: Coroutine[Any, Any, T]) -> T:
+    def run(self, story: Coroutine[Any, Any, T], *, days_max: float = DAYS_MAX) -> T:
         """Until the story ends; what it has started goes on in the next one.
 
-        An assertion that failed in a program of a host fails the story, too.
+        An assertion that failed in a program of a host fails the story, too. A story that lasts
+        longer than so many virtual days waits for something that does not come: NeverEnds.
         """
-        with self._told():
-            ended = self._loop.run_until_complete(story)
-            for failure in self._failures:
-                raise failure
+        with self._told(), self._loop.ending_within(days_max):
+            try:
+                ended = self._loop.run_until_complete(story)
+            except NeverEnds as never:
+                never.add_note(f"it began {days_max:g} days ago: run(story, days_max=…) gives more")
+                self._raise_failures()  # they may be what it waits for
+                raise
+            self._raise_failures()
             return ended
+
+    def _raise_failures(self) -> None:
+        for failure in self._failures:
+            raise failure
 
     # --- who is there
 

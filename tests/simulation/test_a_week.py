@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -59,6 +60,31 @@ def test_a_group_that_nobody_uses_loses_its_offsets_after_a_week() -> None:
             assert kafka.offsets("readers") == {}
 
         world.run(story())
+
+
+def test_a_reader_that_stays_open_for_half_an_hour_keeps_its_place() -> None:
+    with Simulation(1) as world:
+        kafka = world.broker(topics=["trucks"])
+
+        async def story() -> list[str]:
+            async with AIOKafkaConsumer(
+                "trucks",
+                bootstrap_servers=kafka.bootstrap,
+                group_id="readers",
+                auto_offset_reset="earliest",
+                fetch_max_wait_ms=30_000,
+            ) as consumer:
+                found = []
+                for number in range(2):
+                    await send(kafka, f"report {number}")
+                    found.append((await consumer.getone()).value.decode())
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(consumer.getone(), 15 * 60)
+                return found
+
+        assert world.run(story()) == [f"report {number}" for number in range(2)]
+        assert kafka.offsets("readers") == {("trucks", 0): 2}
+        assert sum("forms generation" in it.text for it in world.trace) == 1
 
 
 def test_a_transaction_that_nobody_ends_is_in_nobodys_way_for_long() -> None:

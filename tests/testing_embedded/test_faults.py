@@ -236,6 +236,24 @@ def test_a_stalled_answer_comes_when_the_fault_ends(kafka: Broker) -> None:
     producer.close()
 
 
+def test_a_reader_stalls_until_the_fault_ends(kafka: Broker) -> None:
+    from kafka import KafkaConsumer
+
+    kafka.produce("ships", ["a"])
+    consumer = KafkaConsumer(
+        "ships",
+        bootstrap_servers=kafka.bootstrap,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=10_000,
+    )
+    with kafka.faults.stall("FETCH", topic="ships") as fault:
+        while not fault.hits:
+            assert consumer.poll(50) == {}
+        assert consumer.poll(50) == {}
+    assert next(consumer).value == b"a"
+    consumer.close()
+
+
 def test_a_request_that_is_done_twice_is_seen_twice(kafka: Broker) -> None:
     producer = librdkafka(kafka, **{"enable.idempotence": False})
     with kafka.faults.do_twice("PRODUCE"):

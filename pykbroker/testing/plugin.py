@@ -88,7 +88,7 @@ def kafka(request: pytest.FixtureRequest, kafka_config: dict[str, Any]) -> Itera
     with Broker(topics, {**kafka_config, **config}, as_version=as_version) as own:
         request.node.stash[ASKED_BY] = own
         yield own
-        own.faults.clear()  # likewise
+        own.faults.clear()  # who asked for them has been told
 
 
 def clean(shared: Broker, topics: Mapping[str, Any]) -> None:
@@ -125,6 +125,17 @@ def read_marker(
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Who takes the broker of the session as it is has asked for it, too."""
+    try:
+        yield
+    finally:
+        broker = getattr(item, "funcargs", {}).get("kafka_broker")
+        if broker is not None:
+            item.stash.setdefault(ASKED_BY, broker)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -150,10 +161,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Faults end with the test; one that met nothing it was meant for fails it."""
     try:
         yield
-        fixtures = getattr(item, "funcargs", {})
-        for broker in (item.stash.get(ASKED_BY, None), fixtures.get("kafka_broker")):
-            if broker is not None:
-                broker.faults.check()
+        if ASKED_BY in item.stash:
+            item.stash[ASKED_BY].faults.check()
     finally:
         if ASKED_BY in item.stash:
             item.stash[ASKED_BY].faults.clear()

@@ -258,13 +258,13 @@ def always() -> bool:
     return True
 
 
-def text_of(seconds: float) -> str:
-    """`8 days, 0:00:00`; a timedelta says `-1 day, 23:00:00` of an hour back."""
-    sign = "-" if seconds < 0 else ""
-    return f"{sign}{timedelta(seconds=abs(seconds))}"
-
-
 def wake(sleeper: asyncio.Future[None]) -> None:
     """Unless it has been cancelled and only has not noticed yet."""
     if not sleeper.done():
         sleeper.set_result(None)
+
+
+def text_of(seconds: float) -> str:
+    """`8 days, 0:00:00`; a timedelta says `-1 day, 23:00:00` of an hour back."""
+    sign = "-" if seconds < 0 else ""
+    return f"{sign}{timedelta(seconds=abs(seconds))}"

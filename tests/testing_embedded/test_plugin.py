@@ -196,6 +196,114 @@ def test_a_comparison_that_fails_shows_the_records_that_differ(run: Run) -> None
     result.stdout.fnmatch_lines(["E *- missing     a_record('c')", "E *+ unexpected  t-0@0: 'a'"])
 
 
+BROKERS_THAT_CANNOT_TELL = """
+    import pytest
+
+    pytestmark = pytest.mark.kafka(["t"])
+
+    @pytest.mark.kafka(config={"message.max.bytes": 1000})
+    def test_stops_its_broker(kafka):
+        kafka.stop()
+        assert False
+
+    @pytest.mark.kafka(config={"message.max.bytes": 1000})
+    def test_takes_its_broker_down(kafka):
+        with kafka.faults.disk_full():
+            kafka.crash()
+
+    def test_fails_by_itself(kafka):
+        assert False
+
+    @pytest.mark.kafka(config={"message.max.bytes": 1000})
+    def test_another(kafka):
+        assert kafka.records("t") == []
+"""
+
+
+def test_a_broker_that_cannot_tell_its_story_ends_no_other_test(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    no_directory = pytester.makefile(".txt", "")
+    result = run(BROKERS_THAT_CANNOT_TELL, f"--kafka-keep-data={no_directory}")
+    result.assert_outcomes(failed=3, passed=1)
+    result.stdout.fnmatch_lines(
+        ["(where topics and groups stand cannot be told: the broker is not running*"]
+    )
+    result.stdout.fnmatch_lines(["its data could not be kept: *File exists*"])
+
+
+def test_fixtures_that_fail_show_what_the_broker_saw(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.kafka(topics=["t"])
+
+        @pytest.fixture
+        def begins_badly(kafka):
+            kafka.produce("t", ["before"])
+            assert False
+
+        @pytest.fixture
+        def ends_badly(kafka):
+            yield
+            kafka.produce("t", ["after"])
+            assert False
+
+        def test_it_begins_badly(begins_badly): ...
+
+        @pytest.mark.kafka(config={"message.max.bytes": 1000})
+        def test_it_ends_badly(ends_badly): ...
+
+        def test_it_is_told_once(ends_badly):
+            assert False
+        """
+    )
+    result.assert_outcomes(errors=3, failed=1, passed=1)
+    assert str(result.stdout).count("what the broker saw") == 3
+
+
+def test_so_does_one_of_any_broker_that_a_fixture_gives(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.kafka(["t"])
+
+        def ask(broker):
+            broker.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER")
+
+        @pytest.mark.kafka(config={"message.max.bytes": 1000})
+        def test_with_a_broker_of_its_own(kafka):
+            ask(kafka)
+
+        def test_before_a_reset(kafka):
+            ask(kafka)
+            kafka.reset()
+
+        def test_with_the_broker_of_the_session(kafka_broker):
+            ask(kafka_broker)
+
+        def test_the_next_with_that_is_not_concerned(kafka_broker): ...
+
+        @pytest.mark.kafka(config={"message.max.bytes": 1000})
+        def test_that_fails_is_told_no_more(kafka):
+            ask(kafka)
+            assert False, "by itself"
+
+        def test_nor_is_one_with_the_broker_of_the_session(kafka_broker):
+            ask(kafka_broker)
+            assert False, "by itself"
+        """
+    )
+    result.assert_outcomes(failed=5, passed=1)
+    assert str(result.stdout).count("what the broker saw") == 5
+    told = (
+        "E *this fault met nothing that it was meant for: answer NOT_LEADER_OR_FOLLOWER (PRODUCE)"
+    )
+    result.stdout.fnmatch_lines([told] * 3)
+
+
 def test_the_data_of_a_failed_test_is_kept_where_one_asks_for_it(
     run: Run, pytester: pytest.Pytester
 ) -> None:
@@ -225,45 +333,17 @@ def test_a_fault_that_met_nothing_fails_the_test_that_asked_for_it(run: Run) -> 
         """
         import pytest
 
-        pytestmark = pytest.mark.kafka(["t"])
-
-        def ask(broker):
-            broker.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER")
-
+        @pytest.mark.kafka(["t"])
         def test_it(kafka):
-            ask(kafka)
+            kafka.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER")
 
         def test_the_next_is_not_concerned(kafka): ...
-
-        @pytest.mark.kafka(config={"message.max.bytes": 1000})
-        def test_with_a_broker_of_its_own(kafka):
-            ask(kafka)
-
-        def test_before_a_reset(kafka):
-            ask(kafka)
-            kafka.reset()
-
-        def test_with_the_broker_of_the_session(kafka_broker):
-            ask(kafka_broker)
-
-        def test_the_next_with_that_is_not_concerned(kafka_broker): ...
-
-        @pytest.mark.kafka(config={"message.max.bytes": 1000})
-        def test_that_fails_is_told_no_more(kafka):
-            ask(kafka)
-            assert False, "by itself"
-
-        def test_nor_is_one_with_the_broker_of_the_session(kafka_broker):
-            ask(kafka_broker)
-            assert False, "by itself"
         """
     )
-    result.assert_outcomes(failed=6, passed=2)
-    assert str(result.stdout).count("what the broker saw") == 6
-    told = (
-        "E *this fault met nothing that it was meant for: answer NOT_LEADER_OR_FOLLOWER (PRODUCE)"
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["E *this fault met nothing that it was meant for: answer NOT_LEADER_OR_FOLLOWER (PRODUCE)"]
     )
-    result.stdout.fnmatch_lines([told] * 4)
 
 
 def test_a_fault_ends_with_the_test_that_asked_for_it(run: Run) -> None:
@@ -308,70 +388,3 @@ def test_a_broker_that_a_test_has_ended_is_there_for_the_next(run: Run) -> None:
             kafka.produce("t", ["a"])
         """
     ).assert_outcomes(passed=3)
-
-
-BROKERS_THAT_CANNOT_TELL = """
-    import pytest
-
-    pytestmark = pytest.mark.kafka(["t"])
-
-    @pytest.mark.kafka(config={"message.max.bytes": 1000})
-    def test_stops_its_broker(kafka):
-        kafka.stop()
-        assert False
-
-    @pytest.mark.kafka(config={"message.max.bytes": 1000})
-    def test_takes_its_broker_down(kafka):
-        with kafka.faults.disk_full():
-            kafka.crash()
-
-    @pytest.mark.kafka(config={"message.max.bytes": 1000})
-    def test_has_no_room_to_keep_anything(kafka):
-        kafka.produce("t", ["a"])
-        kafka.faults.disk_full()
-        kafka.produce("t", ["b"])
-
-    @pytest.mark.kafka(config={"message.max.bytes": 1000})
-    def test_another(kafka):
-        assert kafka.records("t") == []
-"""
-
-
-def test_a_broker_that_cannot_tell_its_story_ends_no_other_test(run: Run) -> None:
-    result = run(BROKERS_THAT_CANNOT_TELL, "--kafka-keep-data=kept")
-    result.assert_outcomes(failed=3, passed=1)
-    result.stdout.fnmatch_lines(
-        ["(where topics and groups stand cannot be told: the broker is not running*"]
-    )
-    result.stdout.fnmatch_lines(["its data could not be kept: *No space left on device*"])
-
-
-def test_fixtures_that_fail_show_what_the_broker_saw(run: Run) -> None:
-    result = run(
-        """
-        import pytest
-
-        pytestmark = pytest.mark.kafka(topics=["t"])
-
-        @pytest.fixture
-        def begins_badly(kafka):
-            kafka.produce("t", ["before"])
-            assert False
-
-        @pytest.fixture
-        def ends_badly(kafka):
-            yield
-            kafka.produce("t", ["after"])
-            assert False
-
-        def test_it_begins_badly(begins_badly): ...
-
-        @pytest.mark.kafka(config={"message.max.bytes": 1000})
-        def test_it_ends_badly(ends_badly): ...
-
-        def test_it_is_told_once(ends_badly):
-            assert False
-        """
-    )
-    result.assert_outcomes(errors=3, failed=1, passed=1)
-    assert str(result.stdout).count("what the broker saw") == 3

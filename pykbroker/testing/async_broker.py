@@ -88,7 +88,7 @@ class AsyncBroker(WithoutClient):
         self.clock = MovableClock(self.timeline.note)
         """The time as the broker has it; it can be moved ahead."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._disk = TroubledDisk()
+        self._disk = TroubledDisk(self.timeline.note)
         self.faults = Faults(self._disk, self._at_the_broker)
         """What the broker does wrong because a test asked for it."""
 

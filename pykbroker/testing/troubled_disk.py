@@ -29,9 +29,11 @@ class DiskFault(AskedFor):
     def __str__(self) -> str:
         return self._text if self._topic is None else f"{self._text} (topic {self._topic})"
 
-    def strike(self, path: str) -> None:
+    def strike(self, path: str, note: Callable[[str], None]) -> None:
         if self.is_due and self._topic in (None, topic_of(path)):
             self.hits += 1
+            if self.hits == 1:  # every write of a broker may follow
+                note(f"fault: {self} strikes {folder_of(path)} first")
             self._befall()
 
 
@@ -59,14 +61,19 @@ def refuse(number: int) -> None:
 
 def topic_of(path: str) -> str:
     """Of `…/trucks-3/00000000000000000000.log`."""
-    folder = path.rpartition("/")[0].rpartition("/")[2]
-    return folder.rpartition("-")[0]
+    return folder_of(path).rpartition("-")[0]
+
+
+def folder_of(path: str) -> str:
+    return path.rpartition("/")[0].rpartition("/")[2]
 
 
 class TroubledDisk(FleetingDisk):
     """As quick as any while nothing is asked for: the bare calls of `os` are put back."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        """Hears when a fault begins to strike."""
         self._paths: dict[int, str] = {}
         self._faults: list[DiskFault] = []
         self._faults_of_reading: list[DiskFault] = []
@@ -82,7 +89,7 @@ class TroubledDisk(FleetingDisk):
         if not self._faults:
             self.pwrite = FleetingDisk.pwrite
         for fault in self._faults:
-            fault.strike(self._paths.get(descriptor, ""))
+            fault.strike(self._paths.get(descriptor, ""), self._note)
         return FleetingDisk.pwrite(descriptor, data, position)
 
     def trouble_reading(self, fault: DiskFault) -> None:
@@ -104,7 +111,7 @@ class TroubledDisk(FleetingDisk):
             if not self._faults_of_reading:
                 self.pread = FleetingDisk.pread
         for fault in self._faults_of_reading:
-            fault.strike(self._paths.get(descriptor, ""))
+            fault.strike(self._paths.get(descriptor, ""), self._note)
 
     def open(self, path: str) -> int:
         return self._known(super().open(path), path)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pykbroker import AsyncBroker, Broker
+from pykbroker.testing.seeding import NotWritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +53,17 @@ def test_what_a_test_does_is_told(
 ) -> None:
     do(kafka)
     assert [it.text for it in kafka.timeline] == told
+
+
+def test_a_disk_that_fails_is_told_once(kafka: Broker) -> None:
+    kafka.create_topics(["trucks"])
+    with kafka.faults.disk_full(topic="trucks") as fault:
+        for _ in range(2):
+            with pytest.raises(NotWritten):
+                kafka.produce("trucks", ["a"])
+    assert fault.hits == 2
+    told = [it.text for it in kafka.timeline]
+    assert told == ["fault: the disk is full (topic trucks) strikes trucks-0 first"]
 
 
 async def test_a_session_that_ended_has_its_reason_before_it() -> None:

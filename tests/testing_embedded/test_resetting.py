@@ -12,6 +12,7 @@ from pykbroker.controller.image import ClusterImage
 from pykbroker.testing import resetting
 from pykbroker.testing.looking import UnknownTopic
 from pykbroker.testing.resetting import NotClean
+from pykbroker.testing.seeding import NotWritten
 
 RESET_SECONDS_MAX = 0.005  # of processor time: the machine may have other work
 RESTORED = {"topics", "topics_by_id", "unified_names", "configurations"}
@@ -116,6 +117,8 @@ def test_nothing_is_left_on_a_disk_that_fails(kafka: Broker, fault: str) -> None
     kafka.create_topics(["new"])
     kafka.produce("trucks", ["before"])
     getattr(kafka.faults, fault)()
+    with pytest.raises(NotWritten):
+        kafka.produce("trucks", ["refused"])
     kafka.reset()
     assert kafka.records("trucks") == []
     with pytest.raises(UnknownTopic):

@@ -4,6 +4,9 @@ A batch that belongs to a transaction comes in only while the coordinator knows 
 takes part. Once the first is written, the log tells so; before it, somebody has to ask. While the
 answer is under way the transaction may end: what was asked about is over then, and the answer is
 worth nothing (Kafka calls this verification, and the question a verification guard).
+
+Whoever has heard that its transaction ends may ask about the next one before the end has come here.
+So what is over is told by the epoch.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_storage.producer_state import STRICT_EPOCHS_SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,11 +93,16 @@ class JoiningProducers:
             if epochs.get(joining.producer_epoch) is joining:
                 del epochs[joining.producer_epoch]  # strangers cannot fill the memory
             if not epochs:
-                self.forget(producer_id)
+                self._by_id.pop(producer_id, None)
 
-    def forget(self, producer_id: int) -> None:
-        """Its transaction has begun here, or has ended."""
-        self._by_id.pop(producer_id, None)
+    def forget(self, producer_id: int, last_epoch: int) -> None:
+        """The transaction of this epoch has begun here, or has ended, and so have all before it."""
+        epochs = self._by_id.get(producer_id, NOBODY)
+        later = {epoch: it for epoch, it in epochs.items() if epoch > last_epoch}
+        if later:
+            self._by_id[producer_id] = later
+        else:
+            self._by_id.pop(producer_id, None)
 
     def expire(self, now_ms: int, producer_id_expiration_ms: int) -> None:
         for producer_id, epochs in tuple(self._by_id.items()):
@@ -115,8 +124,13 @@ class JoiningProducers:
         first_sequence = 0 if joining.begins_at_zero else joining.least_sequence
         if not is_known and batch.base_sequence > first_sequence:
             return out_of_order(batch)
-        self.forget(batch.producer_id)  # from here on the log tells
+        self.forget(batch.producer_id, batch.producer_epoch)  # from here on the log tells
         return None
+
+
+def last_epoch_ended(marker_epoch: int, transaction_version: int) -> int:
+    """Since version 2 a marker has the epoch that the producer goes on with (KIP-890)."""
+    return marker_epoch - 1 if transaction_version >= STRICT_EPOCHS_SINCE else marker_epoch
 
 
 def not_joined(batch: RecordBatch) -> Refusal:

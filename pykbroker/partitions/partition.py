@@ -9,7 +9,7 @@ from pykbroker.partitions.admission import RecordsRefused, admit, too_large
 from pykbroker.partitions.codec import AS_PRODUCED, in_codec
 from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
 from pykbroker.partitions.isolation import Isolation, Reader, last_stable_offset, readable_end
-from pykbroker.partitions.joining import JoiningProducers
+from pykbroker.partitions.joining import JoiningProducers, last_epoch_ended
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import (
@@ -210,7 +210,7 @@ class Partition:
         )
         if refusal is not None:
             return refusal
-        self.joining.forget(producer_id)
+        self.joining.forget(producer_id, last_epoch_ended(producer_epoch, transaction_version))
         data = marker_batch(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms
         )

@@ -200,6 +200,15 @@ async def test_the_end_of_the_transaction_before_is_waited_for(broker: Broker) -
     assert broker.clock.seconds == pytest.approx(0.06)
 
 
+async def test_it_may_come_while_it_is_waited_for(broker: Broker) -> None:
+    assert broker.code() is ErrorCode.NONE
+    broker.transactions.answers = [ErrorCode.CONCURRENT_TRANSACTIONS]
+    response = broker.produce(producer_epoch=1)
+    end(broker.partitions.partition, committed=True, producer_epoch=1, transaction_version=2)
+    assert await code_later(response) is ErrorCode.NONE
+    assert end_offset(broker) == 3
+
+
 async def test_but_not_for_long(broker: Broker) -> None:
     broker.transactions.answers = [ErrorCode.CONCURRENT_TRANSACTIONS] * 100
     assert await code_later(broker.produce()) is ErrorCode.CONCURRENT_TRANSACTIONS

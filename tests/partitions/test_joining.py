@@ -102,6 +102,61 @@ def test_batches_outside_of_transactions_ask_nobody(partition: Partition) -> Non
     assert code(partition.write_once(batch, NOW)) is ErrorCode.NONE
 
 
+@pytest.mark.parametrize(
+    ("marker_epoch", "transaction_version", "still_asking"),
+    [
+        pytest.param(5, 0, [6, 7], id="version 0, whose transactions share an epoch"),
+        pytest.param(5, 1, [6, 7], id="version 1, likewise"),
+        pytest.param(6, 1, [7], id="version 1, aborted in another epoch since its time was up"),
+        pytest.param(6, 2, [6, 7], id="version 2, whose next transaction has the marker's epoch"),
+        pytest.param(7, 2, [7], id="version 2, one later"),
+        pytest.param(5, 2, [5, 6, 7], id="version 2, come again long after"),
+        pytest.param(2**15 - 1, 2, [], id="version 2, the last epoch there is"),
+    ],
+)
+def test_the_end_of_a_transaction_leaves_those_who_ask_about_the_next_ones(
+    partition: Partition, marker_epoch: int, transaction_version: int, still_asking: list[int]
+) -> None:
+    asked = {
+        epoch: partition.joining.ask(PRODUCER, epoch, 0, begins_at_zero=True, now_ms=NOW)
+        for epoch in (5, 6, 7)
+    }
+    end(
+        partition,
+        committed=True,
+        producer_epoch=marker_epoch,
+        transaction_version=transaction_version,
+    )
+    for joining in asked.values():
+        partition.joining.answered(PRODUCER, joining, has_joined=True)
+    assert [epoch for epoch in asked if has_joined(partition, epoch)] == still_asking
+
+
+def has_joined(partition: Partition, epoch: int) -> bool:
+    batch = transactional_batch(b"x", producer_epoch=epoch)
+    return partition.joining.verdict_on_first(batch, None, is_known=False) is None
+
+
+def test_an_end_that_is_written_twice_does_not_stop_the_transaction_after_it(
+    partition: Partition,
+) -> None:
+    write(partition, b"x")
+    end(partition, committed=True, producer_epoch=1, transaction_version=2)
+    join(partition, producer_epoch=1)
+    end(partition, committed=True, producer_epoch=1, transaction_version=2)
+    assert first_batch(partition, epoch=1) is ErrorCode.NONE
+
+
+def test_a_late_first_batch_leaves_those_who_ask_about_the_next_transaction(
+    partition: Partition,
+) -> None:
+    join(partition)
+    join(partition, producer_epoch=1)
+    assert first_batch(partition) is ErrorCode.NONE
+    end(partition, committed=True, producer_epoch=1, transaction_version=2)
+    assert first_batch(partition, epoch=1) is ErrorCode.NONE
+
+
 # --- in which order
 
 

@@ -1,0 +1,61 @@
+"""A producer that goes straight on after a transaction of very many partitions."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from compat.apache.apache_kafka import SINGLE_NODE
+from pykbroker.coordinators.transaction_markers import MARKERS_PER_BREATH
+from pykbroker_protocol.errors import ErrorCode
+from tests.apis.asked import produced
+from tests.apis.transactions.interview import Producer, TransactionInterview
+from tests.end_to_end.transactions.reading import committed_values
+
+if TYPE_CHECKING:
+    from pykbroker_protocol.messages.produce import ProduceRequest
+    from tests.apis.interview import Topic
+    from tests.end_to_end.conftest import StartBroker
+
+PARTITIONS = range(4 * MARKERS_PER_BREATH)
+VERSION_2_OF_END, VERSION_2_OF_PRODUCE = 5, 12
+ENDS = (True, False, True, True)
+
+
+def test_the_next_transaction_begins_while_the_one_before_is_still_ending(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker(settings=SINGLE_NODE)
+    client = TransactionInterview(broker.port, "wide", time.time_ns() // 1_000_000)
+    topic = client.topic(partitions=len(PARTITIONS))
+    producer = client.producer(version=VERSION_2_OF_END)
+    for number, committed in enumerate(ENDS):
+        write_everywhere(producer, topic, b"%d" % number)
+        answer = client.quietly(producer.ending(committed=committed), VERSION_2_OF_END)
+        assert not answer.error_code, answer
+        producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
+    producer.until_complete()
+    for partition in (PARTITIONS[0], PARTITIONS[-1]):
+        assert committed_values(client.wire, topic.name, partition) == [b"0", b"2", b"3"]
+    client.close()
+
+
+def write_everywhere(producer: Producer, topic: Topic, value: bytes) -> None:
+    """The last first: their markers come last. Who is told to come again does so, as clients do."""
+    left = list(reversed(PARTITIONS))
+    while left:
+        asked = to_partitions(producer, topic, left, value)
+        answer = producer.broker.quietly(asked, VERSION_2_OF_PRODUCE)
+        told = {it.index: it.error_code for it in answer.responses[0].partition_responses}
+        assert set(told.values()) <= {ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
+        left = [it for it in left if told[it]]
+
+
+def to_partitions(
+    producer: Producer, topic: Topic, partitions: list[int], value: bytes
+) -> ProduceRequest:
+    """One batch to each partition, in one request."""
+    requests = [producer.writing(topic, partition=it, value=value) for it in partitions]
+    data = [it.topic_data[0].partition_data[0] for it in requests]
+    together = produced(requests[0].topic_data[0].replace(partition_data=data))
+    return together.replace(transactional_id=producer.transactional_id)

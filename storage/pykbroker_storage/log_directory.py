@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Self
 
 from pykbroker_storage.checkpoint import (
@@ -17,7 +16,7 @@ from pykbroker_storage.checkpoint import (
     PartitionMetadata,
     TopicPartition,
 )
-from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
+from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.directory_files import (
     UNKNOWN_BROKER_EPOCH,
@@ -165,18 +164,12 @@ class LogDirectory:
         now_ms: int,
         configuration: LogConfiguration | None = None,
     ) -> Log:
-        """The log of a partition that is here; opened, or even recovered, when first asked for.
-
-        Give the topic's configuration: in a log that is never compacted, recovery takes a gap
-        between segments for a loss and cuts there.
-        """
+        """The log of a partition that is here; opened, or even recovered, when first asked for."""
         log = self._logs[partition]
         if log is None:
-            careful = replace(self._configuration, cleanup_policy=frozenset(CleanupPolicy))
             log = self._open_log(
-                partition, configuration or careful, now_ms, was_clean=self.was_clean
+                partition, configuration or self._configuration, now_ms, was_clean=self.was_clean
             )
-            log.configuration = configuration or self._configuration
         return log
 
     def create_log(

@@ -2,12 +2,13 @@
 
 import logging
 from itertools import pairwise
+from typing import NamedTuple
 
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.batch_scan import CorruptLog
-from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
+from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.leader_epochs import LeaderEpochs
 from pykbroker_storage.leftovers import tidy
 from pykbroker_storage.mapped_file import OpenFiles
@@ -22,6 +23,13 @@ from pykbroker_storage.segment_origins import create_segment, open_segment
 from pykbroker_storage.verification import Damage, walk
 
 logger = logging.getLogger(__name__)
+
+
+class Gap(NamedTuple):
+    """Offsets without a batch, from the end of a segment to where the next one begins."""
+
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +60,7 @@ def load(
     is_intact = was_clean and bool(segments) and _find_end(segments[-1])
     aborted_from = None
     if segments and not is_intact:
-        aborted_from = _check_segments(segments, recovery_point, epochs, configuration)
+        aborted_from = _check_segments(directory, segments, recovery_point, epochs, configuration)
     if segments and segments[-1].next_offset < log_start_offset:
         _forget_all(segments, log_start_offset)
     if not segments:
@@ -94,6 +102,7 @@ def _find_end(active: Segment) -> bool:
 
 
 def _check_segments(
+    directory: str,
     segments: list[Segment],
     recovery_point: int,
     epochs: LeaderEpochs,
@@ -101,10 +110,12 @@ def _check_segments(
 ) -> int | None:
     """Checks what was not known to be durable; what follows the first bad batch is cut.
 
-    Returns from where on the aborted transactions are to be noted anew; None if nowhere.
+    Offsets that are missing are no damage: compaction leaves such gaps, and the log may have been
+    compacted at any time before. Returns from where on the aborted transactions are to be noted
+    anew; None if nowhere.
     """
     aborted_from = None
-    has_gaps = CleanupPolicy.COMPACT in configuration.cleanup_policy
+    gaps: list[Gap] = []
     for number, segment in enumerate(segments):
         following = segments[number + 1] if segment.is_sealed else None
         if following and following.base_offset <= recovery_point:
@@ -115,20 +126,25 @@ def _check_segments(
         if following:
             segment.finish()
             segment.seal()
-            if damage is None and not has_gaps:
-                damage = _missing_end(segment, following.base_offset)
         if damage is not None:
             _cut(segments, number, damage)
             break
+        if following and segment.next_offset < following.base_offset:
+            gaps.append(Gap(segment.next_offset, following.base_offset))
+    if gaps and not configuration.is_compacted:
+        _tell_gaps(directory, gaps)
     return aborted_from
 
 
-def _missing_end(segment: Segment, expected_offset: int) -> Damage | None:
+def _tell_gaps(directory: str, gaps: list[Gap]) -> None:
     """A power cut may keep a later segment and lose the end of the one before."""
-    if segment.next_offset == expected_offset:
-        return None
-    reason = f"offsets {segment.next_offset} to {expected_offset - 1} are missing"
-    return Damage(position=segment.size_bytes, reason=reason)
+    logger.warning(
+        "%s: %d offsets are missing at the ends of segments, the first is %d; nothing is cut. "
+        "Compaction leaves such gaps; in a log that was never compacted a power cut has taken them",
+        directory,
+        sum(gap.end - gap.start for gap in gaps),
+        gaps[0].start,
+    )
 
 
 def check_and_index(

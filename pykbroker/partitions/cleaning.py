@@ -40,6 +40,8 @@ T = TypeVar("T")
 PARTITIONS_PER_BREATH = 100
 # Settings that change meanwhile are seen so soon.
 LOOK_SECONDS_MAX = 1.0
+FORESEEN = (OSError, CorruptBatch, CorruptLog)
+"""These say by themselves what is wrong."""
 # Whoever asks for no rest at all would have nothing but looking.
 REST_MS_MIN = 1
 
@@ -146,7 +148,11 @@ class Cleaner:
         known = set()
         for count, partition in enumerate(self.partitions, 1):
             known.add(name_of(partition))
-            cleanable = self.cleanable(partition) if self.is_free(partition) else None
+            try:
+                cleanable = self.cleanable(partition) if self.is_free(partition) else None
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other logs go on
+                self.set_aside(partition, error)
+                continue
             if cleanable is not None:
                 found.append(Candidate(partition, cleanable))
             if not count % PARTITIONS_PER_BREATH:
@@ -155,20 +161,11 @@ class Cleaner:
         return found
 
     def cleanable(self, partition: Partition) -> Cleanable | None:
-        """What compaction may work on in a log; None if that is not worthwhile or not readable."""
-        try:
-            cleanable = self.look_at(partition)
-        except (OSError, CorruptLog) as error:
-            self.give_up(partition, error)
-            return None
-        least = partition.log.configuration.min_cleanable_dirty_ratio
-        return cleanable if cleanable and cleanable.is_worthwhile(least) else None
-
-    def look_at(self, partition: Partition) -> Cleanable | None:
+        """What compaction may work on in a log; None if that is not worthwhile."""
         log = partition.log
         if not log.configuration.is_compacted:
             return None
-        return find_cleanable(
+        cleanable = find_cleanable(
             log.segments()[:-1],
             log.configuration,
             first_dirty_offset=self.partitions.directory.first_dirty_offset(
@@ -179,37 +176,39 @@ class Cleaner:
             last_stable_offset=partition.last_stable_offset,
             now_ms=self.clock.now_ms(),
         )
+        worthwhile = cleanable.is_worthwhile(log.configuration.min_cleanable_dirty_ratio)
+        return cleanable if worthwhile else None
 
     async def clean(self, partition: Partition, cleanable: Cleanable, process: Rewriter) -> bool:
         """Compacts one log; an error is told once, and the log left alone from then on."""
-        # So that whoever flushes meanwhile has nothing to do with the segments that go.
-        await asyncio.to_thread(partition.log.flush, cleanable.end_offset)
-        if partition.log.is_closed:
-            return False  # deleted meanwhile
+        compaction = None
         try:
+            # So that whoever flushes meanwhile has nothing to do with the segments that go.
+            await asyncio.to_thread(partition.log.flush, cleanable.end_offset)
+            if partition.log.is_closed:
+                return False  # deleted meanwhile
             compaction = Compaction.begin(
                 partition.log, cleanable, now_ms=self.clock.now_ms(), bounds=self.bounds()
             )
-        except FileNotFoundError:
-            return False  # the log was deleted meanwhile
-        try:
             report = await self.work_through(compaction, process)
         except Overtaken:
             return False
         except (DiskFull, ProcessEnded) as error:
             logger.warning("%s: is not compacted for now, but later: %s", partition, error)
             return False
-        except (OSError, CorruptBatch) as error:
-            if not compaction.is_overtaken():
-                self.give_up(partition, error)
+        except Exception as error:  # noqa: BLE001 - a fault of ours, too, is one log's alone
+            if not was_deleted(compaction, error):
+                self.set_aside(partition, error)
             return False
         await self.note(partition, report)
         return True
 
-    def give_up(self, partition: Partition, error: Exception) -> None:
+    def set_aside(self, partition: Partition, error: Exception) -> None:
+        """It would fail again each time, and keep the others waiting."""
         self.uncleanable.add(name_of(partition))
+        reason = str(error) if isinstance(error, FORESEEN) else repr(error)
         logger.warning(
-            "%s: cannot be compacted, so it will grow until the next start: %s", partition, error
+            "%s: cannot be compacted, so it will grow until the next start: %s", partition, reason
         )
 
     def bounds(self) -> Bounds:
@@ -289,6 +288,13 @@ def tell(partition: Partition, report: Report) -> None:
         )
     if tally.keyless_records:
         logger.warning("%s: %d records without a key went", partition, tally.keyless_records)
+
+
+def was_deleted(compaction: Compaction | None, error: Exception) -> bool:
+    """Whether the error is no wonder: the log, or what was read of it, is not there any longer."""
+    if compaction is None:
+        return isinstance(error, FileNotFoundError)
+    return compaction.is_overtaken()
 
 
 def name_of(partition: Partition) -> tuple[bytes, int]:

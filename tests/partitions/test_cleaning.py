@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from pykbroker.partitions.isolation import Isolation
 from pykbroker.partitions.partition import Fetched, Partition
 from pykbroker.settings import load_settings
 from pykbroker_protocol.records.batch import iterate_batches
-from pykbroker_storage.compaction import CompactionProcess, Tally
+from pykbroker_storage.compaction import CompactionProcess, Job, Noted, Tally
 from tests.partitions.boards import Board, damage
 from tests.storage.batches import NOW
 from tests.storage.compacting import append_keyed, keyed_records
@@ -115,6 +116,32 @@ async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_being_compacte
     assert dirty_from(board, "sound") == 100
     (told,) = [it for it in caplog.messages if "cannot be compacted" in it]
     assert told.startswith("unreadable-0")
+
+
+class Stumbling(CompactionProcess):
+    """Cannot cope with the log `odd-0`, for a reason that nobody has thought of."""
+
+    def begin(self, job: Job) -> Noted:
+        if job.directory.endswith("odd-0"):
+            raise ZeroDivisionError("nobody expected this")
+        return super().begin(job)
+
+
+async def test_a_log_that_fails_in_an_unforeseen_way_keeps_no_other_waiting(
+    board: Board, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, records in (("odd", 300), ("ahead", 300), ("plain", 100)):
+        fill(board.add(name), records)
+    board.directory.note_first_dirty_offset(("ahead", 0), cast("int", "nonsense"))
+    cleaner, process = Cleaner(board), Stumbling()
+    with caplog.at_level(logging.WARNING):
+        assert not await cleaner.clean_dirtiest(process)
+        assert await cleaner.clean_dirtiest(process)
+        assert not await cleaner.clean_dirtiest(process)
+    process.end()
+    assert dirty_from(board, "plain") == 100
+    assert [it.split(":")[0] for it in caplog.messages] == ["ahead-0", "odd-0"]
+    assert caplog.messages[1].endswith("ZeroDivisionError('nobody expected this')")
 
 
 async def test_up_to_where_it_is_clean_survives_a_restart_in_kafkas_file(

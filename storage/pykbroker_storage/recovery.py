@@ -131,6 +131,8 @@ def _check_segments(
             break
         if following and segment.next_offset < following.base_offset:
             gaps.append(Gap(segment.next_offset, following.base_offset))
+        elif following and segment.next_offset > following.base_offset:
+            _tell_overlap(segment, following)
     if gaps and not configuration.is_compacted:
         _tell_gaps(directory, gaps)
     return aborted_from
@@ -144,6 +146,17 @@ def _tell_gaps(directory: str, gaps: list[Gap]) -> None:
         directory,
         sum(gap.end - gap.start for gap in gaps),
         gaps[0].start,
+    )
+
+
+def _tell_overlap(segment: Segment, following: Segment) -> None:
+    """Which of the two has the wrong offsets nobody knows; both are sound otherwise."""
+    logger.warning(
+        "%s: reaches to offset %d, but the next segment begins at %d: an offset is wrong; "
+        "nothing is cut",
+        segment.file.path,
+        segment.next_offset - 1,
+        following.base_offset,
     )
 
 

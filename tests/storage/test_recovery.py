@@ -158,6 +158,26 @@ def test_nothing_is_cut_for_a_gap_between_segments_and_it_is_told_where_none_sho
     assert len(told) == (policy is CleanupPolicy.DELETE)
 
 
+def test_nothing_is_cut_where_a_segment_reaches_into_the_next_one_and_it_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = open_log(tmp_path)
+    records = written(log, 20)
+    batch_bytes = log.size_bytes // 20
+    log.abandon()
+    first = min(tmp_path.glob("*.log"))
+    content = bytearray(first.read_bytes())
+    at = len(content) - batch_bytes
+    content[at : at + 8] = (50).to_bytes(8, "big")
+    first.write_bytes(content)
+    begins = len(content) // batch_bytes
+    with caplog.at_level(logging.WARNING):
+        log = open_log(tmp_path)
+    assert records_from(log, begins) == records[begins:]
+    (told,) = caplog.messages
+    assert f"reaches to offset 50, but the next segment begins at {begins}:" in told
+
+
 @pytest.mark.parametrize("recovery_point", [0, 20, 60])
 def test_a_compacted_log_is_whole_under_any_policy_later(
     tmp_path: Path, recovery_point: int

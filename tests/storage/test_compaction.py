@@ -16,6 +16,7 @@ from pykbroker_storage.compaction import (
     find_cleanable,
 )
 from pykbroker_storage.compaction.pace import UNLIMITED, Pace
+from pykbroker_storage.configuration import CleanupPolicy
 from pykbroker_storage.filesystem import DiskFull
 from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, batches_from, open_log
@@ -295,6 +296,17 @@ def test_a_round_over_a_deleted_log_leaves_the_one_of_its_name_alone(tmp_path: P
         round_.swap_in(rewritten)
     round_.abandon()
     assert sorted(path.name for path in (tmp_path / "log").iterdir()) == names
+
+
+def test_a_round_ends_where_the_log_is_no_longer_to_be_compacted(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", COMPACTED)
+    for number in range(40):
+        append_keyed(log, [(b"k", b"%d" % number)])
+    records = keyed_records(log)
+    log.configuration = replace(COMPACTED, cleanup_policy=frozenset({CleanupPolicy.DELETE}))
+    with pytest.raises(Overtaken):
+        compact(log)
+    assert keyed_records(log) == records
 
 
 def test_what_is_compacted_in_time_must_be_sealed_in_time(tmp_path: Path) -> None:

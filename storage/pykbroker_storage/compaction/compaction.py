@@ -23,7 +23,7 @@ from pykbroker_storage.swap import CLEANED_SUFFIX
 
 
 class Overtaken(Exception):
-    """Segments that the round worked on have been deleted or cut; try again another time."""
+    """Segments that the round worked on have been deleted or cut, or are to stay as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Compaction:
     def swap_in(self, rewritten: Rewritten) -> None:
         """Readers see the new segment from now on; raises `Overtaken`."""
         replaced = self._left[: rewritten.source_count]
-        if not self._are_there(replaced):
+        if not self._log.configuration.is_compacted or not self._are_there(replaced):
             raise Overtaken
         self._log.replace([segment for segment, _ in replaced], rewritten.left, self.job.now_ms)
         del self._left[: rewritten.source_count]

@@ -21,7 +21,7 @@ def test_a_power_cut_loses_nothing_when_each_write_is_flushed(seed: int) -> None
 
 @pytest.mark.parametrize("seed", seeds(4))
 def test_what_a_power_cut_leaves_is_in_order(seed: int) -> None:
-    """Without flushing, records at the end may go; what is left was sent, once, as it was sent."""
+    """Without flushing, records may go; what is left was sent, once, in order, as it was sent."""
     cast = play_crashes(seed, Kind.POWER_CUT, config={})
     # Offsets of what was lost are given again: one offset may have had two records.
     lost = {Anomaly.LOST_WRITE, Anomaly.UNSEEN, Anomaly.INCONSISTENT_OFFSETS}

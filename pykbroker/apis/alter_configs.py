@@ -32,7 +32,7 @@ def whole(resource: AlterConfigsResource) -> ConfigurationReplacement:
     return ConfigurationReplacement(
         resource_type=resource.resource_type,
         name=resource.resource_name,
-        values={it.name: it.value for it in resource.configs},
+        values=[(it.name, it.value) for it in resource.configs],
     )
 
 

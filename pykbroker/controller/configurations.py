@@ -60,7 +60,7 @@ class ConfigurationReplacement:
 
     resource_type: int
     name: str
-    values: Mapping[str, str | None]
+    values: Sequence[tuple[str, str | None]]
 
 
 AnyChange = ConfigurationChange | ConfigurationReplacement
@@ -143,9 +143,7 @@ def _refuse_broker(name: str, node_id: int) -> Refusal | None:
 
 def _altered(change: ConfigurationChange, before: Mapping[str, str]) -> dict[str, str] | Refusal:
     operations = [ConfigurationOperation(*it) for it in change.operations]
-    if len({it.name for it in operations}) < len(operations):
-        return _invalid_request("Error due to duplicate config keys")
-    refusal = _refuse_nulls(
+    refusal = _refuse_twice([it.name for it in operations]) or _refuse_nulls(
         [it.name for it in operations if it.value is None and it.operation != AlterOperation.DELETE]
     )
     if refusal is not None:
@@ -172,10 +170,18 @@ def _altered(change: ConfigurationChange, before: Mapping[str, str]) -> dict[str
 def _replaced(
     replacement: ConfigurationReplacement, _: Mapping[str, str]
 ) -> dict[str, str] | Refusal:
-    nulls = [name for name, value in replacement.values.items() if value is None]
-    return _refuse_nulls(nulls) or {
-        name: value for name, value in replacement.values.items() if value is not None
-    }
+    nulls = [name for name, value in replacement.values if value is None]
+    return (
+        _refuse_twice([name for name, _ in replacement.values])
+        or _refuse_nulls(nulls)
+        or {name: value for name, value in replacement.values if value is not None}
+    )
+
+
+def _refuse_twice(names: Sequence[str]) -> Refusal | None:
+    if len(set(names)) == len(names):
+        return None
+    return _invalid_request("Error due to duplicate config keys")
 
 
 def _refuse_nulls(names: Sequence[str]) -> Refusal | None:

@@ -46,7 +46,7 @@ async def clear(broker: Broker, wanted: Sequence[NewTopic]) -> list[NewTopic]:
 async def restore_configurations(broker: Broker) -> None:
     """Those of brokers; a topic's go with the topic."""
     changed = [
-        ConfigurationReplacement(resource_type=kind, name=name, values={})
+        ConfigurationReplacement(resource_type=kind, name=name, values=())
         for (kind, name), values in broker.controller.image.configurations.items()
         if kind == BROKER_RESOURCE and values
     ]

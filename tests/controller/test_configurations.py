@@ -200,17 +200,31 @@ ALTERED: list[tuple[str, int, str, list[Operation], Refusal | None]] = [
     ("strange resource", 99, "x", [SET_RETENTION], bad_request("Unknown resource type 99")),
 ]
 
-REPLACED: list[tuple[str, int, str, dict[str, str | None], Refusal | None]] = [
-    ("set", TOPIC, SEED, {"retention.ms": "5"}, None),
-    ("unknown topic", TOPIC, "nope", {"retention.ms": "5"}, NO_TOPIC),
-    ("unknown name", TOPIC, SEED, {"nope": "5"}, UNKNOWN_NAME),
-    ("bad value", TOPIC, SEED, {"retention.ms": "x"}, BAD_VALUE),
+REPLACED: list[tuple[str, int, str, list[tuple[str, str | None]], Refusal | None]] = [
+    ("set", TOPIC, SEED, [("retention.ms", "5")], None),
+    ("unknown topic", TOPIC, "nope", [("retention.ms", "5")], NO_TOPIC),
+    ("unknown name", TOPIC, SEED, [("nope", "5")], UNKNOWN_NAME),
+    ("bad value", TOPIC, SEED, [("retention.ms", "x")], BAD_VALUE),
     (
         "null",
         TOPIC,
         SEED,
-        {"retention.ms": None},
+        [("retention.ms", None)],
         bad_request("Null value not supported for : retention.ms"),
+    ),
+    (
+        "a name twice",
+        TOPIC,
+        SEED,
+        [("retention.ms", "5"), ("retention.ms", "5")],
+        bad_request("Error due to duplicate config keys"),
+    ),
+    (
+        "a name twice, once without a value",
+        TOPIC,
+        SEED,
+        [("retention.ms", "5"), ("retention.ms", None)],
+        bad_request("Error due to duplicate config keys"),
     ),
 ]
 
@@ -254,7 +268,7 @@ def test_values_are_changed_or_refused(
     ids=[it[0] for it in REPLACED],
 )
 def test_all_values_are_replaced_or_refused(
-    kind: int, name: str, values: dict[str, str | None], expected: Refusal | None
+    kind: int, name: str, values: list[tuple[str, str | None]], expected: Refusal | None
 ) -> None:
     replacement = ConfigurationReplacement(resource_type=kind, name=name, values=values)
     decision = replace_configurations(cluster(), [replacement], SETTINGS)
@@ -291,7 +305,7 @@ def test_what_an_alteration_leaves(
 def test_a_replacement_takes_away_what_it_does_not_name() -> None:
     image = cluster(retention_ms="5", segment_ms="7")
     replacement = ConfigurationReplacement(
-        resource_type=TOPIC, name=SEED, values={"segment.ms": "7"}
+        resource_type=TOPIC, name=SEED, values=[("segment.ms", "7")]
     )
     records = replace_configurations(image, [replacement], SETTINGS).records
     assert records == [
@@ -348,9 +362,9 @@ def alteration(
 
 
 def replacement(
-    kind: int, name: str, values: dict[str, str | None]
+    kind: int, name: str, values: list[tuple[str, str | None]]
 ) -> alter_configs.AlterConfigsRequest:
-    rows = [alter_configs.AlterableConfig(name=key, value=value) for key, value in values.items()]
+    rows = [alter_configs.AlterableConfig(name=key, value=value) for key, value in values]
     resource = alter_configs.AlterConfigsResource(
         resource_type=kind, resource_name=name, configs=rows
     )

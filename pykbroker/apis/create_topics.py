@@ -22,27 +22,13 @@ if TYPE_CHECKING:
 
 async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     counts = Counter(topic.name for topic in request.topics)
-    named_once = [topic for topic in request.topics if counts[topic.name] == 1]
-    once = [topic for topic in named_once if not assigns_twice(topic)]
+    once = [topic for topic in request.topics if counts[topic.name] == 1]
     outcomes = await call.node.controller.create_topics(
         [wanted(topic) for topic in once], validate_only=request.validate_only
     )
     results = [result(topic, outcome, call) for topic, outcome in zip(once, outcomes, strict=True)]
     repeated = [name for name, count in counts.items() if count > 1]
-    ambiguous = [ambiguously_assigned(it.name) for it in named_once if assigns_twice(it)]
-    return CreateTopicsResponse(topics=[*map(named_twice, repeated), *ambiguous, *results])
-
-
-def assigns_twice(topic: CreatableTopic) -> bool:
-    return len({it.partition_index for it in topic.assignments}) < len(topic.assignments)
-
-
-def ambiguously_assigned(name: str) -> CreatableTopicResult:
-    return CreatableTopicResult(
-        name=name,
-        error_code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-        error_message="A partition is assigned more than once.",
-    )
+    return CreateTopicsResponse(topics=[*map(named_twice, repeated), *results])
 
 
 def named_twice(name: str) -> CreatableTopicResult:

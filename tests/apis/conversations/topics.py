@@ -100,6 +100,8 @@ def assignments_by_hand(broker: Interview) -> None:
         "not from 0": (-1, -1, [(1, [1])]),
         "negative partition": (-1, -1, [(-1, [1])]),
         "twice": (-1, -1, [(0, [1]), (0, [1])]),
+        "twice with a count": (2, -1, [(0, [1]), (0, [1])]),
+        "twice with a factor": (-1, 1, [(0, [1]), (0, [1])]),
         "unlike": (-1, -1, [(0, [1]), (1, [1, 99])]),
     }
     for number, (note, (partitions, replicas, assignments)) in enumerate(cases.items()):
@@ -107,6 +109,8 @@ def assignments_by_hand(broker: Interview) -> None:
         for version in (2, 7):
             topic = new_topic(f"{name}-{version}", partitions, replicas, assignments)
             create(broker, topic, version, f"{note} v{version}")
+    there = broker.topic("there").name
+    create(broker, new_topic(there, -1, -1, [(0, [1]), (0, [1])]), 7, "twice, and there already")
 
 
 @conversation

@@ -35,7 +35,9 @@ def listed(
         )
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,
-        unknown_state_filters=[it for it in request.state_filters if it not in STATE_NAMES],
+        unknown_state_filters=[
+            it for it in dict.fromkeys(request.state_filters) if it not in STATE_NAMES
+        ],
         transaction_states=[
             list_transactions.TransactionState(
                 transactional_id=it.transactional_id,

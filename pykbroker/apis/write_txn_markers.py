@@ -14,6 +14,7 @@ from pykbroker_protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from pykbroker_protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -66,6 +67,8 @@ def end(place: Place, marker: WritableTxnMarker, call: Call) -> Ended:
     partition = writer.partition(place)
     if partition is None:
         return Ended(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if marker.producer_id == NO_PRODUCER_ID:
+        return Ended(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     written = writer.write(partition, markers_of(marker))
     if isinstance(written, Refusal):
         return Ended(written.code)

@@ -54,6 +54,16 @@ def markers_are_written(broker: TransactionInterview) -> None:
 
 
 @conversation
+def markers_of_nobody(broker: TransactionInterview) -> None:
+    topic = broker.topic()
+    producer = broker.producer("id")
+    with broker.known_difference("A marker of no producer"):
+        for version in (1, 2):
+            broker.ask(written(marker(producer, at(topic), producer_id=-1)), version)
+    broker.ask(fetched(from_partition(0, topic=topic.name)), 11)
+
+
+@conversation
 def markers_that_come_too_late(broker: TransactionInterview) -> None:
     topic = broker.topic()
     for version, strictness in ((1, 0), (2, 0), (2, 1), (2, 2)):

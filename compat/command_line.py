@@ -17,7 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compat.probe.comparison import compare, read_allowed, told_lines
+from compat.probe.allowed import read_allowed
+from compat.probe.comparison import compare, told_lines
 from compat.sabotage.faults import FAULTS
 from compat.sabotage.judging import Sabotaged
 from compat.suite import junit, markdown, page, terminal
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from compat.sabotage.faults import Fault
-    from compat.suite.brokers import Broker
+    from compat.suite.brokers import Address, Broker
     from compat.suite.manifest import StockClient
     from compat.suite.results import Cell
     from compat.suite.scenario import Scenario
@@ -115,17 +116,24 @@ def _results(
 def _brokers(options: argparse.Namespace, stack: ExitStack, directory: Path) -> list[Broker]:
     brokers = []
     if options.bootstrap:
-        try:
-            for host, port in addresses_in(options.bootstrap):
-                must_speak_kafka(host, port)
-        except (ValueError, Closed) as error:
-            raise UsageError(f"{options.bootstrap}: {error}") from error
+        _reached(options.bootstrap)
         brokers.append(broker_at(options.bootstrap))
     elif not options.only_oracle:
         brokers.append(stack.enter_context(pykbroker(directory)))
     if options.oracle or options.only_oracle:
         brokers.append(stack.enter_context(apache_kafka(directory)))
     return brokers
+
+
+def _reached(bootstrap: str) -> list[Address]:
+    """The addresses, if a broker answers at each."""
+    try:
+        addresses = addresses_in(bootstrap)
+        for host, port in addresses:
+            must_speak_kafka(host, port)
+    except (ValueError, Closed) as error:
+        raise UsageError(f"{bootstrap}: {error}") from error
+    return addresses
 
 
 def _tell(cell: Cell) -> None:
@@ -173,12 +181,12 @@ def write_page(_: argparse.Namespace) -> int:
 
 def diff(options: argparse.Namespace) -> int:
     """Print where two brokers answer differently, but for what is allowed."""
-    try:
-        left, right = (addresses_in(it)[0] for it in (options.left, options.right))
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    left, right = (_reached(it)[0] for it in (options.left, options.right))
     apis = options.apis.split(",") if options.apis else ()
-    compared = compare(left, right, apis=apis, thorough=options.thorough, told=_to_stderr)
+    try:
+        compared = compare(left, right, apis=apis, thorough=options.thorough, told=_to_stderr)
+    except Closed as error:
+        raise UsageError(f"a broker has gone: {error}") from error
     found = compared.unlike if options.all else compared.surprising(read_allowed())
     for line in told_lines(found):
         print(line)

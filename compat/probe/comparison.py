@@ -3,70 +3,29 @@
 from __future__ import annotations
 
 import secrets
-import tomllib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from compat.probe.plain import Plain, differences, plain
-from compat.probe.questions import SKIPPED, World, questions
-from compat.suite.actor import until
-from compat.suite.witness import Witness
-from compat.wire import Closed, Wire
+from compat.probe.allowed import Difference
+from compat.probe.plain import Plain, differences
+from compat.probe.questions import SKIPPED, questions
+from compat.probe.side import Side
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.catalog import request_of
-from pykbroker_protocol.compiler import MalformedMessage
-from pykbroker_protocol.errors import ErrorCode
-from pykbroker_protocol.frame import write_request
-from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
-from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from compat.probe.questions import Question
+    from compat.probe.allowed import Allowed
+    from compat.probe.side import Address, Later
     from pykbroker_protocol.message import Message
 
-Address = tuple[str, int]
-ALLOWED = Path(__file__).with_name("allowed.toml")
-ANSWER_SECONDS_MAX = 4.0
-FIRST_ASKED: tuple[tuple[Message, int], ...] = (
-    (FindCoordinatorRequest(key="compat", key_type=0), 2),
-    (FindCoordinatorRequest(key="compat", key_type=1), 2),
-    (InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1), 4),
-)
-CLOSED = "the connection is closed"
-SILENT = "no answer in time"
-
-
-class Difference(NamedTuple):
-    """A field in which two answers differ, and in which versions they do."""
-
-    api: str
-    note: str
-    path: str
-    left: Plain
-    right: Plain
-
-
-class Allowed(NamedTuple):
-    """A difference that is right; each part may be a pattern."""
-
-    api: str
-    note: str
-    path: str
-    reason: str
-
-    def covers(self, it: Difference) -> bool:
-        return (
-            fnmatchcase(it.api, self.api)
-            and fnmatchcase(it.note, self.note)
-            and fnmatchcase(it.path, self.path)
-        )
+CUTS = (1, 5, 12)
+BEYOND = "a version that is not served"
+RANGE = "versions served"
+VALUE_TEXT_MAX = 160
 
 
 @dataclass(slots=True)
@@ -87,14 +46,6 @@ class Compared:
         }
 
 
-def read_allowed(file: Path = ALLOWED) -> list[Allowed]:
-    rows = tomllib.loads(file.read_text())["allowed"]
-    return [
-        Allowed(it.get("api", "*"), it.get("note", "*"), it.get("path", "*"), it["reason"])
-        for it in rows
-    ]
-
-
 def compare(
     left: Address,
     right: Address,
@@ -107,153 +58,90 @@ def compare(
     compared = Compared()
     word = secrets.token_hex(3)
     with Side(left, word) as one, Side(right, word) as other:
-        served = one.served(), other.served()
-        compared.only_left = sorted(ApiKey(it).name for it in served[0].keys() - served[1].keys())
-        compared.only_right = sorted(ApiKey(it).name for it in served[1].keys() - served[0].keys())
-        for key in sorted(served[0].keys() & served[1].keys()):
-            request = request_of(key)
+        for name, side in (("left", one), ("right", other)):
+            if count := side.topic_count():
+                told(f"the {name} one holds {count} topics already, which will differ")
+        compared.only_left = sorted(ApiKey(it).name for it in one.served.keys() - other.served)
+        compared.only_right = sorted(ApiKey(it).name for it in other.served.keys() - one.served)
+        answered: list[_Answered] = []
+        for key in sorted(one.served.keys() & other.served.keys()):
             name = ApiKey(key).name
-            if request is None or name in SKIPPED or (apis and not _named(name, apis)):
+            if apis and not _named(name, apis):
                 continue
-            for version in _versions(request, served[0][key], served[1][key]):
-                is_last = version == min(served[0][key][1], served[1][key][1])
-                asked = _compare_version(one, other, request, version, thorough or is_last)
-                for note, path, ours, theirs in asked.found:
-                    it = Difference(name, note, path, _frozen(ours), _frozen(theirs))
-                    compared.unlike[it].append(version)
-                compared.questions += asked.asked
-            told(f"{name}: {len(compared.unlike)} differences so far")
+            _compare_ranges(compared, name, one.served[key], other.served[key])
+            request = request_of(key)
+            if request is not None and name not in SKIPPED:
+                answered += _ask_of(one, other, request, thorough=thorough)
+                told(f"{name}: {len(answered)} questions so far")
+        compared.questions = len(answered)
+        for it in answered:
+            both = one.come_by_now(it.left), other.come_by_now(it.right)
+            for path, ours, theirs in differences("", *both):
+                place = Difference(it.api, it.note, path, _frozen(ours), _frozen(theirs))
+                compared.unlike[place].append(it.version)
     return compared
 
 
-class _Asked(NamedTuple):
-    asked: int
-    found: list[tuple[str, str, Plain, Plain]]
+def _compare_ranges(
+    compared: Compared, name: str, left: tuple[int, int], right: tuple[int, int]
+) -> None:
+    if left != right:
+        told = ("-".join(map(str, it)) for it in (left, right))
+        compared.unlike[Difference(name, "", RANGE, *told)] += [max(left[1], right[1])]
 
 
-def _compare_version(
-    one: Side,
-    other: Side,
-    request: type[Message],
-    version: int,
-    with_boundaries: bool,  # noqa: FBT001 (private)
-) -> _Asked:
+class _Answered(NamedTuple):
+    """A question that both were asked, and what each said to it."""
+
+    api: str
+    version: int
+    note: str
+    left: Plain | Later
+    right: Plain | Later
+
+
+def _ask_of(
+    one: Side, other: Side, request: type[Message], *, thorough: bool
+) -> Iterator[_Answered]:
+    left, right = one.served[request.api], other.served[request.api]
+    shared = range(max(left[0], right[0]), min(left[1], right[1]) + 1)
+    known = [it for it in shared if it in request.versions]
+    for version in known:
+        with_boundaries = thorough or version == known[-1]
+        yield from _ask_in(one, other, request, version, with_boundaries=with_boundaries)
+    if left == right:
+        beyond = {shared[0] - 1, *shared, shared[-1] + 1} - {*known, -1}
+        yield from _ask_beyond(one, other, request, sorted(beyond))
+
+
+def _ask_in(
+    one: Side, other: Side, request: type[Message], version: int, *, with_boundaries: bool
+) -> Iterator[_Answered]:
     """Each side has a topic and a group of its own for these questions."""
+    api = ApiKey(request.api).name
     name = f"{request.api}-{version}"
     pairs = zip(
         questions(request, version, one.world(name)),
         questions(request, version, other.world(name)),
         strict=True,
     )
-    found: list[tuple[str, str, Plain, Plain]] = []
-    count = 0
     for ours, theirs in pairs:
-        count += 1
-        answers = one.answer(ours), other.answer(theirs)
-        found += ((ours.note, *it) for it in differences("", *answers))
+        yield _Answered(api, version, ours.note, one.answer(ours), other.answer(theirs))
         if not with_boundaries:
-            break
-    for cut in (1, 5, 12) if with_boundaries else ():
-        count += 1
-        answers = (
-            one.answer_to_part(name, cut, request, version),
-            other.answer_to_part(name, cut, request, version),
-        )
-        found += ((f"{cut} bytes cut off", *it) for it in differences("", *answers))
-    return _Asked(count, found)
+            return
+    for cut in CUTS:
+        parts = (it.answer_to_part(name, cut, request, version) for it in (one, other))
+        yield _Answered(api, version, f"{cut} bytes cut off", *parts)
 
 
-class Side:
-    """One of the two clusters, and the worlds that have been made in it."""
-
-    def __init__(self, address: Address, word: str) -> None:
-        self.host, self.port = address
-        self.word = word
-        self.witness = Witness(*address)
-        self.wire = self._connect()
-        self.worlds: dict[str, World] = {}
-        self.ids: dict[bytes, str] = {}
-        self._wait_for_coordinators()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.wire.close()
-        self.witness.close()
-
-    def served(self) -> dict[int, tuple[int, int]]:
-        answer = self.wire.ask(
-            ApiVersionsRequest(client_software_name="compat", client_software_version="1"), 3
-        )
-        return {it.api_key: (it.min_version, it.max_version) for it in answer.api_keys}
-
-    def _wait_for_coordinators(self) -> None:
-        """A new cluster makes its internal topics when somebody first asks for them."""
-        for asked, version in FIRST_ASKED:
-            until(
-                partial(self._has_an_answer, asked, version), f"{type(asked).__name__} is answered"
-            )
-
-    def _has_an_answer(self, asked: Message, version: int) -> bool:
-        return bool(self.wire.ask(asked, version).error_code == ErrorCode.NONE)
-
-    def world(self, name: str) -> World:
-        if name not in self.worlds:
-            topic = f"compat-{self.word}-{name}"
-            self.witness.create_topic(topic, 1, {"retention.ms": "-1"})
-            topic_id = self.witness.topic_id(topic)
-            self.ids[topic_id] = f"id of {topic}"
-            self.worlds[name] = World(
-                topic=topic, topic_id=topic_id, group=f"{topic}-group", new_name=f"{topic}-new"
-            )
-        return self.worlds[name]
-
-    def answer(self, question: Question) -> Plain:
-        """An answer in plain words, or how there was none."""
-        return self._outcome(
-            lambda: self.wire.send(question.request, question.version),
-            type(question.request),
-            question.version,
-        )
-
-    def answer_to_part(self, name: str, cut: int, request: type[Message], version: int) -> Plain:
-        """What comes when the last bytes of a sensible request are missing."""
-        asked = next(iter(questions(request, version, self.world(name))))
-        frame = b"".join(write_request(asked.request, version, 7, "test"))
-        if len(frame) <= cut + 10:
-            return None
-        return self._outcome(lambda: self.wire.send_frame(frame[:-cut]), request, version)
-
-    def _outcome(self, send: Callable[[], None], request: type[Message], version: int) -> Plain:
-        try:
-            send()
-            return plain(self.wire.receive(request, version), self.ids)
-        except TimeoutError:
-            return self._anew(SILENT)
-        except Closed:
-            return self._anew(CLOSED)
-        except (MalformedMessage, AssertionError) as error:
-            return self._anew(f"an answer that cannot be read: {type(error).__name__}")
-
-    def _anew(self, outcome: str) -> str:
-        self.wire.close()
-        self.wire = self._connect()
-        return outcome
-
-    def _connect(self) -> Wire:
-        wire = Wire(self.port, host=self.host)
-        wire.socket.settimeout(ANSWER_SECONDS_MAX)
-        return wire
-
-
-def _versions(
-    request: type[Message], left: tuple[int, int], right: tuple[int, int]
-) -> Iterable[int]:
-    """Those that both serve and that are declared."""
-    first = max(left[0], right[0], request.versions.first)
-    last = min(left[1], right[1], request.versions.last)
-    return range(first, last + 1)
+def _ask_beyond(
+    one: Side, other: Side, request: type[Message], versions: Iterable[int]
+) -> Iterator[_Answered]:
+    """Below the lowest, above the highest, and what is advertised for appearance's sake alone."""
+    name = f"{request.api}-{request.versions.last}"
+    for version in versions:
+        answers = (it.answer_beyond(name, request, version) for it in (one, other))
+        yield _Answered(ApiKey(request.api).name, version, BEYOND, *answers)
 
 
 def _named(name: str, apis: Sequence[str]) -> bool:
@@ -268,5 +156,11 @@ def told_lines(found: dict[Difference, list[int]]) -> Iterator[str]:
     """One line for each difference, its versions together."""
     for it, versions in sorted(found.items(), key=lambda pair: tuple(map(str, pair[0]))):
         spoken = ",".join(map(str, sorted(set(versions))))
-        note = f" [{it.note}]" if it.note else ""
-        yield f"{it.api} v{spoken}{note} {it.path or '(all)'}: {it.left!r} | {it.right!r}"
+        yield f"{it.place}, v{spoken}: {_shown(it.left)} | {_shown(it.right)}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    if len(text) <= VALUE_TEXT_MAX:
+        return text
+    return f"{text[:VALUE_TEXT_MAX]}… ({len(text)} characters)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pykbroker_protocol.errors import ErrorCode
@@ -32,10 +33,14 @@ MAY_DIFFER = {
     "leader": "the member id of a group's leader",
     "host": "each has its address",
     "port": "each has its address",
+    "api_keys": "what is served, and in which versions, is compared before anything is asked",
     "client_host": "each is reached from somewhere else",
 }
 _NAMING = ("name", "topic", "topic_name", "group_id", "resource_name", "topic_id")
 """By which of its fields an element of a list is known."""
+_NUMBERING = ("index", "partition", "partition_index", "resource_type")
+_NAMED_BY_KAFKA = {"config_source", "max_version", "max_version_level"}
+"""What properties and features have, and nothing else that has a name."""
 NEAR_NOW_MS = 24 * 3_600_000
 _NAMES = {code.value: code.name for code in ErrorCode}
 _WORDS: dict[str, Callable[[Any], Plain]] = {
@@ -60,9 +65,30 @@ def differences(path: str, left: Plain, right: Plain) -> Iterator[tuple[str, Pla
             yield from differences(f"{path}.{key}".lstrip("."), value, right[key])
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         for one, other in zip(left, right, strict=True):
-            yield from differences(f"{path}[]", one, other)
+            yield from differences(f"{path}[{_called(one, other)}]", one, other)
+    elif isinstance(left, list) and isinstance(right, list):
+        yield path, _without(left, right), _without(right, left)
     elif left != right:
         yield path, left, right
+
+
+def _without(one: list[Plain], other: list[Plain]) -> list[Plain]:
+    """What a list holds that another does not, or holds more often."""
+    there = Counter(map(repr, other))
+    alone = []
+    for it in one:
+        if there[repr(it)]:
+            there[repr(it)] -= 1
+        else:
+            alone.append(it)
+    return alone
+
+
+def _called(one: Plain, other: Plain) -> str:
+    """The name of a property or a feature; topics and groups are called as the questions want."""
+    if not isinstance(one, dict) or not isinstance(other, dict) or not one.keys() & _NAMED_BY_KAFKA:
+        return ""
+    return str(one["name"]) if one["name"] == other.get("name") else ""
 
 
 def _value(name: str, value: Any, ids: dict[bytes, str]) -> Plain:  # noqa: PLR0911 (a table of kinds)
@@ -114,5 +140,5 @@ def _place(value: Plain) -> tuple[str, str]:
     if not isinstance(value, dict):
         return "", str(value)
     name = next((value[it] for it in _NAMING if value.get(it)), "")
-    numbers = (value.get(it, 0) for it in ("index", "partition", "partition_index", "api_key"))
+    numbers = (value.get(it, 0) for it in _NUMBERING)
     return str(name), f"{max(numbers):012}"

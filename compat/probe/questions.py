@@ -75,6 +75,8 @@ TEXTS = {
     "value": "100000",
     "protocol_type": "consumer",
     "protocol_name": "range",
+    "client_software_name": "compat",
+    "client_software_version": "1",
 }
 MISSING = "missing"
 LONG = "x" * 300

@@ -100,12 +100,6 @@ class Witness:
         found = self._metadata(name).topics[0]
         return 0 if found.error_code else len(found.partitions)
 
-    def topic_id(self, name: str) -> bytes:
-        asked = metadata.MetadataRequest(
-            topics=[metadata.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
-        )
-        return bytes(self._ask(asked, 12).topics[0].topic_id)
-
     def configured(self, topic: str, name: str) -> str | None:
         """The value of a property that a topic has, or would have."""
         asked = describe_configs.DescribeConfigsResource(

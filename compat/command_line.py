@@ -29,7 +29,7 @@ from compat.suite.brokers import (
     must_speak_kafka,
     pykbroker,
 )
-from compat.suite.kept import PAGE, keep, read_kept
+from compat.suite.kept import PAGE, keep, read_kept, todays_matrix
 from compat.suite.kept import page as kept_page
 from compat.suite.manifest import stock_clients
 from compat.suite.pool import Pool
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     if options.report is not None:
         write_reports(results, options.report)
     if options.keep:
-        keep(results)
+        keep(results, todays_matrix())
         write_page(options)
     if not results.was_tried():
         print("\npykbroker-compat: nothing was tried", file=sys.stderr)

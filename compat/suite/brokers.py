@@ -74,6 +74,11 @@ def apache_kafka(directory: Path) -> Iterator[Broker]:
         )
 
 
+def broker_names() -> tuple[str, str]:
+    """What the two are called in reports, PyKBroker and its oracle as they are now."""
+    return f"{PYKBROKER} {version('pykbroker')}", f"{APACHE} {KAFKA_VERSION}"
+
+
 def until_coordinating(bootstrap: str) -> None:
     """What the first client of a new cluster would meet is no part of a scenario."""
     witness = Witness(*addresses_in(bootstrap)[0])

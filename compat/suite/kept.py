@@ -8,7 +8,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from compat.suite.brokers import broker_names
+from compat.suite.manifest import stock_clients
 from compat.suite.results import Outcome
+from compat.suite.scenario import all_scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +24,14 @@ KEPT = Path(__file__).parents[1] / "results.json"
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 
 
+class Place(NamedTuple):
+    """Where a cell stands in the matrix."""
+
+    scenario: str
+    client: str
+    broker: str
+
+
 class Kept(NamedTuple):
     """One cell, with the day on which it was last tried."""
 
@@ -30,6 +41,43 @@ class Kept(NamedTuple):
     outcome: Outcome
     day: str
     reason: str
+
+    @property
+    def place(self) -> Place:
+        return Place(self.scenario, self.client, self.broker)
+
+
+def matrix(
+    scenarios: Iterable[Scenario], clients: Sequence[StockClient], brokers: Sequence[str]
+) -> set[Place]:
+    """Every cell that there is to try."""
+    return {
+        Place(scenario.name, str(client), broker)
+        for scenario in scenarios
+        for client in clients
+        if scenario.subject in client.plays
+        for broker in brokers
+    }
+
+
+def todays_matrix() -> set[Place]:
+    """Of the scenarios, the manifests and the two brokers as they are now."""
+    return matrix(all_scenarios(), stock_clients(), broker_names())
+
+
+def stale(cells: Iterable[Kept], wanted: set[Place]) -> Iterator[str]:
+    """What a run has to add to the results, and what they tell that is no more."""
+    found = {it.place for it in cells}
+    yield from _by_client("not tried yet", wanted - found)
+    yield from _by_client("not in the suite any more", found - wanted)
+
+
+def _by_client(what: str, places: Iterable[Place]) -> Iterator[str]:
+    names: dict[tuple[str, str], list[str]] = {}
+    for it in sorted(places):
+        names.setdefault((it.client, it.broker), []).append(it.scenario)
+    for (client, broker), its in names.items():
+        yield f"{client}, {broker}: {len(its)} {what}: {', '.join(its)}"
 
 
 def read_kept(file: Path = KEPT) -> list[Kept]:
@@ -41,12 +89,15 @@ def read_kept(file: Path = KEPT) -> list[Kept]:
     ]
 
 
-def keep(results: Results, file: Path = KEPT) -> None:
-    """Put what a run found in the place of what was found before in the same cells."""
-    cells = {it[:3]: it for it in read_kept(file)}
+def keep(results: Results, wanted: set[Place], file: Path = KEPT) -> None:
+    """Put what a run found in the place of what was found before in the same cells.
+
+    Of what is not in the matrix (any more), nothing is kept.
+    """
+    cells = {it.place: it for it in read_kept(file) if it.place in wanted}
     for it in results.cells:
-        if it.outcome != Outcome.NOT_TRIED:
-            place = it.scenario, it.client, it.broker
+        place = Place(it.scenario, it.client, it.broker)
+        if it.outcome != Outcome.NOT_TRIED and place in wanted:
             reason = it.reason.splitlines()[0] if it.reason else ""
             cells[place] = Kept(*place, it.outcome, results.day, reason)
     rows = [json.dumps(it, ensure_ascii=False) for it in sorted(cells.values())]
@@ -89,11 +140,16 @@ def _clients(
     yield "|---|---|---|---|---|---|"
     for number, client in enumerate(clients, 1):
         its = [it for it in cells if it.client == str(client)]
-        day = max((it.day for it in its), default="never")
         counts = "; ".join(_share(its, broker) for broker in brokers)
-        row = (str(number), str(client), client.language, client.why, day, counts)
+        row = (str(number), str(client), client.language, client.why, _days(its), counts)
         yield f"| {' | '.join(row)} |"
     yield ""
+
+
+def _days(cells: Iterable[Kept]) -> str:
+    """When its cells were last tried: the day of the oldest first, if they are of several."""
+    days = sorted({it.day for it in cells}) or ["never"]
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
 
 def _share(cells: Iterable[Kept], broker: str) -> str:
@@ -108,7 +164,7 @@ def _matrix(
     clients: Sequence[StockClient],
     brokers: Sequence[str],
 ) -> Iterator[str]:
-    by_place = {it[:3]: it.outcome.sign for it in cells}
+    by_place = {it.place: it.outcome.sign for it in cells}
     for subject, its in groupby(scenarios, key=lambda it: it.subject):
         players = [(str(at), it) for at, it in enumerate(clients, 1) if subject in it.plays]
         yield from ("", f"## {subject.capitalize()}", "")
@@ -116,7 +172,7 @@ def _matrix(
         yield f"|---|{'---|' * len(players)}"
         for scenario in its:
             signs = [
-                " ".join(by_place.get((scenario.name, str(client), it), "·") for it in brokers)
+                " ".join(by_place.get(Place(scenario.name, str(client), it), "·") for it in brokers)
                 for _, client in players
             ]
             yield f"| **{scenario.name}** {scenario.sentence} | {' | '.join(signs)} |"

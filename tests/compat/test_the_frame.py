@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -20,8 +19,6 @@ from compat.broker_process import BrokerProcess
 from compat.suite import junit, markdown, page, terminal
 from compat.suite.actor import Actor, CannotError
 from compat.suite.commands import COMMANDS, asked_for
-from compat.suite.kept import PAGE, keep, read_kept
-from compat.suite.kept import page as kept_page
 from compat.suite.line_process import ClientError, LineProcess, ProgramFailedError
 from compat.suite.manifest import BadManifestError, read_manifest, stock_clients
 from compat.suite.recording import malformed
@@ -261,24 +258,6 @@ def test_the_markdown_has_a_row_for_each_scenario() -> None:
     told = markdown.report(results())
     assert "| **one**: One is one. | ✓ | ✗ |" in told
     assert "found <2>" in told
-
-
-def test_a_later_run_takes_the_place_of_an_earlier_one_in_its_own_cells(tmp_path: Path) -> None:
-    file = tmp_path / "kept.json"
-    keep(results(), file)
-    later = cell("other 2", Outcome.TRUE)
-    keep(replace(results(), day="2026-02-02", cells=(later,)), file)
-    kept = [(it.client, it.outcome, it.day) for it in read_kept(file)]
-    assert kept == [
-        ("fake 1", Outcome.TRUE, "2026-01-01"),
-        ("other 2", Outcome.TRUE, "2026-02-02"),
-    ]
-    assert json.loads(file.read_text())
-
-
-def test_the_page_of_the_documentation_is_up_to_date() -> None:
-    written = kept_page(read_kept(), all_scenarios(), stock_clients())
-    assert PAGE.read_text() == written, "run `make docs`"
 
 
 def test_a_run_without_any_client_has_tried_nothing() -> None:

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.metadata import version
 
 from pykbroker.apis import APIS
 from pykbroker_protocol.api_keys import ApiKey
 
-HEAD = """# The APIs that PyKBroker serves
+APACHE_RELEASE = "4.3"
+"""Whose ranges of versions are served; a test compares them with those that its jars tell."""
 
-Written from the table in `pykbroker/apis/__init__.py` by `make docs`. The versions are those of
-Apache Kafka 4.3 where an API is served at all; what is not in the table is not advertised.
+HEAD = f"""# The APIs that PyKBroker {version("pykbroker")} serves
+
+Written from the table in `pykbroker/apis/__init__.py` by `make docs`. Where an API is served, the
+versions are those of Apache Kafka {APACHE_RELEASE}, the newest release that it is compared with;
+what is not in the table is not advertised.
 
 | key | API | versions | what it is for |
 |---|---|---|---|

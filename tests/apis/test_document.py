@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pykbroker.apis.document import page
+from pykbroker.apis import APIS
+from pykbroker.apis.document import APACHE_RELEASE, page
+from pykbroker.testing.profiles.releases import TABLE, read_table
+from pykbroker_protocol.api_keys import ApiKey
 
 PAGE = Path(__file__).parents[2] / "docs" / "supported-apis.md"
 
 
 def test_the_page_about_supported_apis_is_current() -> None:
     assert PAGE.read_text() == page(), "run `make docs`"
+
+
+def test_the_versions_are_those_of_the_release_that_the_page_names() -> None:
+    releases = read_table(TABLE)
+    assert list(releases)[-1] == APACHE_RELEASE
+    theirs = releases[APACHE_RELEASE].apis
+    for key, api in APIS.items():
+        ours = api.advertised.first, api.advertised.last
+        assert ours == theirs[ApiKey(key).name], api.title

@@ -39,8 +39,9 @@ def fetch(
     log = call.node.groups.find(asked.group_id)
     if isinstance(log, ErrorCode):
         return refused(asked, log, call.version)
+    by_id = call.version >= TOPIC_IDS_SINCE_VERSION
     topics = None if asked.topics is None else [named(it, call) for it in asked.topics]
-    known = None if topics is None else [it for it in topics if it.name]
+    known = [it for it in topics if it.name] if by_id and topics is not None else topics
     answer = log.state.offset_fetch(
         OffsetFetchRequest(
             groups=[asked.replace(topics=known)], require_stable=request.require_stable
@@ -48,7 +49,7 @@ def fetch(
         version=ONE_SHAPE,
     )
     (group,) = answer.groups
-    if group.error_code or call.version < TOPIC_IDS_SINCE_VERSION:
+    if group.error_code or not by_id:
         return group
     missing = (
         []

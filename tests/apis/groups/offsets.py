@@ -128,8 +128,9 @@ def forget(group: Group, topics: Mapping[str, Sequence[int]], *, note: str = "")
 class Unknown:
     """A topic that is not there."""
 
-    name = "no-such-topic"
-    id = SOME_ID
+    def __init__(self, name: str = "no-such-topic") -> None:
+        self.name = name
+        self.id = SOME_ID
 
 
 @conversation
@@ -233,6 +234,7 @@ def commits_with_a_group_name_that_is_empty(broker: GroupInterview) -> None:
 def offsets_of_places_that_are_not_there(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=2)
     unknown: Any = Unknown()
+    unnamed: Any = Unknown("")
     for version in (2, 8, 9, 10):
         group = broker.group(f"v{version}")
         mixed = [of(topic, {1: 1, 2: 1, -1: 1}), of(unknown, {0: 1})]
@@ -241,6 +243,7 @@ def offsets_of_places_that_are_not_there(broker: GroupInterview) -> None:
         commit(group, version=version, note="nothing at all")
         fetch(group, version=version, note="all")
         fetch(group, {topic: [1, 2, -1], unknown: [0]}, version=version)
+        fetch(group, {unnamed: [0]}, version=version, note="no name")
         fetch(group, {}, version=version, note="nothing at all")
     nameless = of(topic, {0: 1}).replace(topic_id=ZERO_UUID)
     commit(group, nameless, version=10, note="no id")

@@ -13,14 +13,16 @@ from pykbroker_protocol.explain import explain_request, explain_response
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 FRAMES_MAX: Final = 2_000
 """The last ones are kept, which is more than most scenarios need."""
 FRAME_BYTES_MAX: Final = 256 * 1024
 """Of a greater frame the beginning is kept."""
 BYTES_MAX: Final = 16 * 1024 * 1024
-FIELDS_SHOWN_MAX: Final = 60
+LINES_SHOWN_MAX: Final = 60
+LINES_AT_THE_END: Final = 20
+"""Of those that are shown; what comes behind a long list says much, and so does a fault."""
 _API_VERSIONS_KNOWN: Final = ApiVersionsRequest.versions.last
 
 
@@ -62,13 +64,10 @@ class Frame:
         if len(self.content) < self.size:
             return (f"only {len(self.content)} of {self.size} bytes were kept",)
         if self.is_request:
-            explained = explain_request(self.content, fields_max=FIELDS_SHOWN_MAX)
+            explained = explain_request(self.content)
         else:
-            explained = explain_response(
-                self.content, self.api_key, self.version, fields_max=FIELDS_SHOWN_MAX
-            )
-        lines = str(explained).splitlines()[1:]
-        return tuple(lines)
+            explained = explain_response(self.content, self.api_key, self.version)
+        return tuple(_without_the_middle(str(explained).splitlines()[1:]))
 
     def fault(self) -> str | None:
         """Where the frame is malformed, if it is; of an API that we do not know, nobody knows."""
@@ -85,6 +84,14 @@ class Frame:
     def _asks_ahead(self) -> bool:
         """Whether a client tries a version of ApiVersions that is newer than us (KIP-511)."""
         return self.api_key == ApiKey.API_VERSIONS and self.version > _API_VERSIONS_KNOWN
+
+
+def _without_the_middle(lines: Sequence[str]) -> Sequence[str]:
+    left_out = len(lines) - LINES_SHOWN_MAX
+    if left_out <= 0:
+        return lines
+    first, last = lines[: LINES_SHOWN_MAX - LINES_AT_THE_END], lines[-LINES_AT_THE_END:]
+    return [*first, f"… {left_out} lines are left out", *last]
 
 
 @dataclass(slots=True)

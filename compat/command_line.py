@@ -186,7 +186,7 @@ def diff(options: argparse.Namespace) -> int:
     try:
         compared = compare(left, right, apis=apis, thorough=options.thorough, told=_to_stderr)
     except Closed as error:
-        raise UsageError(f"a broker has gone: {error}") from error
+        raise UsageError(f"a broker is gone, or too old to be asked: {error}") from error
     found = compared.unlike if options.all else compared.surprising(read_allowed())
     for line in told_lines(found):
         print(line)

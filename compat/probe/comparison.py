@@ -106,12 +106,18 @@ def _ask_of(
     left, right = one.served[request.api], other.served[request.api]
     shared = range(max(left[0], right[0]), min(left[1], right[1]) + 1)
     known = [it for it in shared if it in request.versions]
+    for side in (one, other):
+        side.make_worlds(_world(request, version) for version in known)
     for version in known:
         with_boundaries = thorough or version == known[-1]
         yield from _ask_in(one, other, request, version, with_boundaries=with_boundaries)
-    if left == right:
+    if left == right and known:
         beyond = {shared[0] - 1, *shared, shared[-1] + 1} - {*known, -1}
-        yield from _ask_beyond(one, other, request, sorted(beyond))
+        yield from _ask_beyond(one, other, request, _world(request, known[-1]), sorted(beyond))
+
+
+def _world(request: type[Message], version: int) -> str:
+    return f"{request.api}-{version}"
 
 
 def _ask_in(
@@ -119,10 +125,10 @@ def _ask_in(
 ) -> Iterator[_Answered]:
     """Each side has a topic and a group of its own for these questions."""
     api = ApiKey(request.api).name
-    name = f"{request.api}-{version}"
+    name = _world(request, version)
     pairs = zip(
-        questions(request, version, one.world(name)),
-        questions(request, version, other.world(name)),
+        questions(request, version, one.worlds[name]),
+        questions(request, version, other.worlds[name]),
         strict=True,
     )
     for ours, theirs in pairs:
@@ -135,12 +141,11 @@ def _ask_in(
 
 
 def _ask_beyond(
-    one: Side, other: Side, request: type[Message], versions: Iterable[int]
+    one: Side, other: Side, request: type[Message], world: str, versions: Iterable[int]
 ) -> Iterator[_Answered]:
     """Below the lowest, above the highest, and what is advertised for appearance's sake alone."""
-    name = f"{request.api}-{request.versions.last}"
     for version in versions:
-        answers = (it.answer_beyond(name, request, version) for it in (one, other))
+        answers = (it.answer_beyond(world, request, version) for it in (one, other))
         yield _Answered(ApiKey(request.api).name, version, BEYOND, *answers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compat.suite.patience import patient
@@ -44,6 +45,7 @@ TRANSACTION_TIMEOUT_MS = 60_000
 LATEST, EARLIEST = -1, -2
 TOPIC_RESOURCE = 2
 _FETCH_BYTES = 64 << 20
+NOTHING_SET: Mapping[str, str] = MappingProxyType({})
 
 
 class Lying(NamedTuple):
@@ -76,9 +78,11 @@ class Witness:
         self._create([new_topic(name, partitions, configs)])
         self.until_ready(name, partitions)
 
-    def create_many_topics(self, names: Sequence[str]) -> None:
+    def create_many_topics(
+        self, names: Sequence[str], configs: Mapping[str, str] = NOTHING_SET
+    ) -> None:
         """Many topics of one partition, all ready when this returns."""
-        self._create([new_topic(name, 1, {}) for name in names])
+        self._create([new_topic(name, 1, configs) for name in names])
         for name in names:
             self.until_ready(name, 1)
 

@@ -28,8 +28,16 @@ def given_properties(options: Namespace, data: str | None) -> tuple[dict[str, st
     named = {ALIASES.get(name, name): value for name, value in options.settings}
     overrides = {**option_properties(options, data), **named}
     in_file = read_config(options.config) if options.config else {}
+    refuse_what_is_no_text(overrides)
     defaults = {**DEFAULTS, **EPHEMERAL_DEFAULTS} if options.ephemeral else DEFAULTS
     return {**defaults, **in_file}, overrides
+
+
+def refuse_what_is_no_text(properties: dict[str, str]) -> None:
+    """A path may be of any bytes; all else is written into records, as UTF-8."""
+    for name, value in properties.items():
+        if name != "log.dirs" and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise CannotBegin(f"{name}: {value!r} is no text")
 
 
 def option_properties(options: Namespace, data: str | None) -> dict[str, str]:

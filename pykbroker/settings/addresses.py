@@ -53,6 +53,13 @@ def check_listeners(name: str, value: Value) -> str | None:
     return None
 
 
+def check_own_listeners(name: str, value: Value) -> str | None:
+    """Likewise, and there is at least one: nobody could speak to such a broker."""
+    if not value:
+        return f"requirement failed: At least one listener must be defined via {name}."
+    return check_listeners(name, value)
+
+
 def check_connections_by_host(name: str, value: Value) -> str | None:
     assert isinstance(value, str)
     try:

@@ -1,8 +1,13 @@
 """The properties of a broker: who it is, whom it listens to, what its logs do by default."""
 
-from pykbroker.settings.addresses import check_connections_by_host, check_listeners
+from pykbroker.settings.addresses import (
+    check_connections_by_host,
+    check_listeners,
+    check_own_listeners,
+)
 from pykbroker.settings.checks import (
     at_least,
+    check_directories,
     each_one_of,
     one_of,
     required_at_least,
@@ -29,12 +34,12 @@ IDENTITY = (
         HIGH, READ_ONLY, "Which parts this node plays: broker, controller or both."),
     Property("broker.rack", STRING, None, None, MEDIUM, READ_ONLY,
         "Where this broker stands; replicas are spread over racks and readers prefer their own."),
-    Property("log.dirs", LIST, ("pykbroker-data",), None, HIGH, READ_ONLY,
+    Property("log.dirs", LIST, ("pykbroker-data",), check_directories, HIGH, READ_ONLY,
         "Directories that hold the partitions."),
 )
 
 NETWORK = (
-    Property("listeners", LIST, ("PLAINTEXT://:9092",), check_listeners, HIGH, PER_BROKER,
+    Property("listeners", LIST, ("PLAINTEXT://:9092",), check_own_listeners, HIGH, PER_BROKER,
         "Addresses on which connections are taken, each as NAME://host:port."),
     Property("advertised.listeners", LIST, None, check_listeners, HIGH, READ_ONLY,
         "Addresses that clients are told; without a value the listeners themselves."),

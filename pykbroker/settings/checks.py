@@ -72,6 +72,12 @@ def throttled_replicas(name: str, value: Value) -> str | None:
     return invalid_value(name, f"[{', '.join(value)}]", reason)
 
 
+def check_directories(name: str, value: Value) -> str | None:
+    if not value:
+        return f"requirement failed: At least one log directory must be defined via {name}."
+    return None
+
+
 def unlimited_or_positive(name: str, value: Value) -> str | None:
     if value == 0:
         return f"requirement failed: {name} must be unlimited (-1) or, greater than or equal to 1"

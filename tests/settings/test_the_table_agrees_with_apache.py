@@ -27,6 +27,7 @@ DYNAMIC_ONLY = {
 # Checked by Apache after the table, by the table here; and ways of saying the same.
 CHECKED_ELSEWHERE = {
     "listeners",
+    "log.dirs",
     "advertised.listeners",
     "log.retention.ms",
     "log.retention.minutes",

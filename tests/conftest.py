@@ -1,6 +1,7 @@
 """What every test may ask for: a real Apache Kafka to compare with, and logs when a test fails."""
 
 import gc
+import logging
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -95,6 +96,17 @@ def pytest_runtest_makereport(
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[LOGS] = []
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """A command that runs in a test's process sets up the logging of the whole process."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    root.setLevel(level)
+    for handler in [it for it in root.handlers if it not in handlers]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture

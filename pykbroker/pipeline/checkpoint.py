@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFINITION: Final = "definition.json"
 PROGRESS: Final = "progress.json"
 METADATA: Final = "metadata"
-"""Spark's own; without it there is no checkpoint yet."""
+"""Spark's own; without it Spark has not begun, and nothing depends on how it would have."""
 
 
 class Files(Protocol):
@@ -76,7 +76,7 @@ class Definition:
 def kept_definition(files: Files, query: str) -> Definition | None:
     """What the checkpoint of a query was begun with; None if it is to begin now."""
     text = files.read(f"{query}/{DEFINITION}")
-    if text is None:
+    if text is None or files.read(f"{query}/{METADATA}") is None:
         return None
     document = json.loads(text)
     return Definition(identity=document["identity"], parts=document["parts"])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pykbroker.pipeline.checkpoint import (
+    METADATA,
     Definition,
     LocalFiles,
     Position,
@@ -55,7 +56,13 @@ def test_a_definition_is_kept_beside_its_checkpoint(files: LocalFiles) -> None:
     definition = Definition(identity="4f2a", parts={"sources": "trucks"})
     assert kept_definition(files, "sink.out") is None
     keep_definition(files, "sink.out", definition)
+    files.write(f"sink.out/{METADATA}", "{}")
     assert kept_definition(files, "sink.out") == definition
+
+
+def test_a_definition_binds_nobody_before_spark_has_begun(files: LocalFiles) -> None:
+    keep_definition(files, "sink.out", Definition(identity="4f2a", parts={"sources": "trucks"}))
+    assert kept_definition(files, "sink.out") is None
 
 
 def test_progress_is_kept_beside_its_checkpoint(files: LocalFiles) -> None:

@@ -11,7 +11,7 @@ from pykbroker.pipeline.declaration.problems import DeclarationRefused
 from pykbroker.pipeline.declaration.reading import read_pipeline
 from pykbroker.pipeline.fingerprint import DefinitionChanged
 from pykbroker.pipeline.progress import Progress, progress_line
-from pykbroker.pipeline.running.failures import PipelineFailed
+from pykbroker.pipeline.running.failures import CannotStart, PipelineFailed
 from pykbroker.pipeline.running.program import run_program
 
 EXIT_FAILED = 1
@@ -27,7 +27,7 @@ def main() -> int:
             pipeline = replace(pipeline, bootstrap=options.bootstrap)
         directory = options.directory or options.file.absolute().parent
         run_program(pipeline, directory=directory, once=options.once, tell=tell)
-    except (DeclarationRefused, DefinitionChanged) as reason:
+    except (CannotStart, DeclarationRefused, DefinitionChanged) as reason:
         return complain(reason, EXIT_CANNOT_START)
     except PipelineFailed as reason:
         return complain(reason, EXIT_FAILED)

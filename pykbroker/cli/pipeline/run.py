@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @needs_spark
 def run(options: Namespace) -> None:
-    from pykbroker.pipeline.running.failures import PipelineFailed  # noqa: PLC0415  # needs Spark
+    from pykbroker.pipeline.running.failures import (  # noqa: PLC0415  # needs Spark
+        CannotStart,
+        PipelineFailed,
+    )
     from pykbroker.pipeline.running.program import run_program  # noqa: PLC0415  # likewise
 
     pipeline = declared_pipeline(options)
@@ -36,7 +39,7 @@ def run(options: Namespace) -> None:
             jars=Path(options.jars) if options.jars else None,
             tell=teller(options),
         )
-    except (DefinitionChanged, JarsUnavailableError) as reason:
+    except (CannotStart, DefinitionChanged, JarsUnavailableError) as reason:
         raise CannotBegin(str(reason)) from reason
     except PipelineFailed as reason:
         raise CommandFailed(str(reason)) from reason

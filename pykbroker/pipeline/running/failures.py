@@ -7,11 +7,16 @@ from typing import Final
 
 RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 AROUND: Final = re.compile(
-    r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: |(?: SQLSTATE: \w+)\s*$"
+    r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: |"
+    r"(?: SQLSTATE: \w+)\s*$|(?<=\w);$"
 )
 OF_PYTHON: Final = re.compile(r"(?:\w+\.)*(\w+)(?:: (.+))?")
 BETWEEN_LANGUAGES: Final = ("Py4J", "PythonException")
 TRACEBACK: Final = "Traceback (most recent call last):"
+
+
+class CannotStart(Exception):
+    """Spark does not understand a query of the pipeline; nothing was begun."""
 
 
 class PipelineFailed(Exception):

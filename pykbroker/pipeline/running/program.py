@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.pipeline.plan import needs_avro, needs_delta
 from pykbroker.pipeline.running.run import PipelineRun
+from pykbroker.pipeline.running.silence import spark_silenced
 from pykbroker.pipeline.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from types import FrameType
+
+    from pyspark.sql import SparkSession
 
     from pykbroker.pipeline.declaration.values import Pipeline
     from pykbroker.pipeline.progress import Progress
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-QUIET: Final = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+LOG_LEVEL: Final = "spark.log.level"
+QUIET: Final = {LOG_LEVEL: "ERROR", "spark.ui.showConsoleProgress": "false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +46,10 @@ def run_program(
     master: str | None = None,
     jars: Path | None = None,
 ) -> None:
-    """Run until a signal comes, or with `once` until all is read; raises `PipelineFailed`."""
+    """Run until a signal comes, or with `once` until all is read.
+
+    Raises `DefinitionChanged` or `CannotStart` if nothing was begun, `PipelineFailed` later.
+    """
     spark = spark_session(
         pipeline.name,
         master=master,
@@ -51,10 +59,10 @@ def run_program(
         with_avro=needs_avro(pipeline),
     )
     try:
-        with stop_signals() as stopping:
+        with stop_signals() as stopping, failures_in_one_line(spark, pipeline):
             run = PipelineRun(spark, pipeline, directory=directory, once=once, tell=tell)
+            run.start()
             try:
-                run.start()
                 run.wait(stopping.asked)
             finally:
                 run.stop(stopping.insisted)
@@ -62,12 +70,21 @@ def run_program(
         spark.stop()
 
 
+def failures_in_one_line(spark: SparkSession, pipeline: Pipeline) -> AbstractContextManager[None]:
+    """Who has chosen how much Spark tells wants to read it."""
+    has_chosen = LOG_LEVEL in own_settings(pipeline)
+    return nullcontext() if has_chosen else spark_silenced(spark)
+
+
 def spark_settings(pipeline: Pipeline) -> dict[str, str]:
-    own = {
+    return {**QUIET, **own_settings(pipeline)}
+
+
+def own_settings(pipeline: Pipeline) -> dict[str, str]:
+    return {
         name if name.startswith("spark.") else f"spark.{name}": value
         for name, value in pipeline.spark.items()
     }
-    return {**QUIET, **own}
 
 
 @contextmanager

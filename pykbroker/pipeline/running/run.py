@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from pyspark.errors import PySparkException
+
 from pykbroker.pipeline.checkpoint import (
     Definition,
     keep_definition,
@@ -18,9 +20,10 @@ from pykbroker.pipeline.checkpoint import (
 from pykbroker.pipeline.fingerprint import check_unchanged, fingerprint_of
 from pykbroker.pipeline.places import Places
 from pykbroker.pipeline.plan import queries_of
-from pykbroker.pipeline.running.failures import PipelineFailed, cause_words
+from pykbroker.pipeline.running.failures import CannotStart, PipelineFailed, cause_words
 from pykbroker.pipeline.running.gate import Gate
 from pykbroker.pipeline.running.listening import Listener
+from pykbroker.pipeline.running.silence import spark_silenced
 from pykbroker.pipeline.running.spark_files import SparkFiles
 from pykbroker.pipeline.running.writers import Memory, Writers
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from pykbroker.pipeline.declaration.values import Pipeline
     from pykbroker.pipeline.plan import Query
@@ -37,7 +41,6 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S: Final = 0.2
 STOPPING_LOOK_EVERY_S: Final = 0.02
-LOGGER_OF_BATCHES: Final = "org.apache.spark.sql.execution.streaming.MicroBatchExecution"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +88,18 @@ class PipelineRun:
         self.stop()
 
     def start(self) -> None:
-        """Begin, or go on from the checkpoints; raises `DefinitionChanged` before any has begun."""
+        """Begin, or go on from the checkpoints.
+
+        Raises `DefinitionChanged` or `CannotStart`; what had begun till then is stopped.
+        """
         queries = queries_of(self._pipeline)
         identities = {query.name: self._identity(query) for query in queries}
+        streams = [(query, self._stream(query, identities[query.name])) for query in queries]
         self._spark.streams.addListener(self._listener)
         try:
-            for query in queries:
-                self._start(query, identities[query.name])
+            for query, stream in streams:
+                with mistakes_named(query):
+                    self._started.append(Started(query=query, stream=stream.start()))
         except BaseException:
             self.stop()
             raise
@@ -137,23 +145,23 @@ class PipelineRun:
         keep_definition(self._files, query.name, Definition(identity=identity, parts=declared))
         return identity
 
-    def _start(self, query: Query, identity: str) -> None:
+    def _stream(self, query: Query, identity: str) -> DataStreamWriter:
+        """Ready to be started: Spark has looked at all its steps."""
         writers = Writers(
             spark=self._spark, pipeline=self._pipeline, places=self._places, memory=self._memory
         )
         write = self._gate.before(writers.write(query, identity))
+        with mistakes_named(query):
+            frame = writers.frame(query)
         stream = (
-            writers.frame(query)
-            .writeStream.queryName(f"{self._pipeline.name}.{query.name}")
+            frame.writeStream.queryName(f"{self._pipeline.name}.{query.name}")
             .option("checkpointLocation", f"{self._checkpoint}/{query.name}")
             .outputMode(query.mode.value)
             .foreachBatch(write)
         )
         if self._once:
-            stream = stream.trigger(availableNow=True)
-        else:
-            stream = stream.trigger(processingTime=str(query.every))
-        self._started.append(Started(query=query, stream=stream.start()))
+            return stream.trigger(availableNow=True)
+        return stream.trigger(processingTime=str(query.every))
 
     def _heard(self, progress: Progress) -> None:
         keep_progress(self._files, progress)
@@ -167,16 +175,12 @@ class PipelineRun:
 
 
 @contextmanager
-def spark_silenced(spark: SparkSession) -> Iterator[None]:
-    """A query that ends at the gate is no error to tell an operator of."""
-    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001  # pyspark sets the root's level alone
-    level = log4j.LogManager.getLogger(LOGGER_OF_BATCHES).getLevel()
-    configurator = log4j.core.config.Configurator
-    configurator.setLevel(LOGGER_OF_BATCHES, log4j.Level.OFF)
+def mistakes_named(query: Query) -> Iterator[None]:
+    """Spark shows its plans where it does not understand SQL; one line of it is for people."""
     try:
         yield
-    finally:
-        configurator.setLevel(LOGGER_OF_BATCHES, level)
+    except PySparkException as mistake:
+        raise CannotStart(f"{query.name}: {cause_words(str(mistake))}") from mistake
 
 
 def is_between_batches(stream: StreamingQuery) -> bool:

@@ -43,20 +43,21 @@ class Cluster:
     """A real one; `closing` ends it."""
 
     def __init__(self, bootstrap: str, settings: Mapping[str, str]) -> None:
-        self._consumer = Consumer(
-            {
-                **settings,
-                "bootstrap.servers": bootstrap,
-                "group.id": "pykbroker.verify",  # nothing is ever committed
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "error",
-            }
-        )
+        client = {
+            **settings,
+            "bootstrap.servers": bootstrap,
+            "group.id": "pykbroker.verify",  # nothing is ever committed
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+        self._consumer = Consumer({**client, "isolation.level": "read_committed"})
+        # For who reads committed records alone, a topic ends where a transaction is open.
+        self._uncommitted = Consumer({**client, "isolation.level": "read_uncommitted"})
 
     def close(self) -> None:
         self._consumer.close()
+        self._uncommitted.close()
 
     def partitions(self, topic: str) -> list[int]:
         try:
@@ -68,7 +69,7 @@ class Cluster:
     def bounds(self, topic: str, partition: int) -> OffsetRange:
         where = TopicPartition(topic, partition)
         try:
-            return OffsetRange(*self._consumer.get_watermark_offsets(where, ANSWER_TIMEOUT_S))
+            return OffsetRange(*self._uncommitted.get_watermark_offsets(where, ANSWER_TIMEOUT_S))
         except KafkaException as failure:
             raise BrokerSilent(failure.args[0].str()) from failure
 

@@ -7,12 +7,12 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from pykbroker.pipeline.archive.archived_files import archived_files
-from pykbroker.pipeline.archive.batch_record import OffsetRange, TopicPartition
+from pykbroker.pipeline.archive.batch_record import OffsetRange, TopicPartition, farther
 from pykbroker.pipeline.archive.coverage import Coverage, coverage_of
-from pykbroker.pipeline.archive.ledger import missing_files
+from pykbroker.pipeline.archive.ledger import latest_records, missing_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pykbroker.pipeline.verify_broker import Topics
@@ -59,7 +59,7 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        worst = max((it.verdict for it in self.partitions), default=Verdict.PROVED)
+        worst = max((it.verdict for it in self.partitions), default=Verdict.UNPROVED)
         return Verdict.BROKEN if self.unfinished else worst
 
 
@@ -68,28 +68,50 @@ def verify(archive: Path, topics: Topics | None, *, from_first_archived: bool = 
 
     An archive that began in the middle of its topic, on purpose, is whole `from_first_archived`.
     """
-    unfinished = missing_files(archive)  # before the files: a batch may be coming into place
+    recorded = recorded_of(archive)  # before the files: a batch may be coming into place
     coverage = coverage_of(archived_files(archive))
-    places = {**coverage, **dict.fromkeys(unarchived(coverage, topics))}
-    return Report(
-        unfinished=tuple(unfinished),
-        partitions=tuple(
-            partition_report(where, covered, topics, from_first_archived=from_first_archived)
-            for where, covered in sorted(places.items())
-        ),
+    known = {*coverage, *recorded.next_offsets}
+    reports = (
+        partition_report(
+            where,
+            coverage.get(where),
+            topics,
+            recorded_end=recorded.next_offsets.get(where, 0),
+            from_first_archived=from_first_archived,
+        )
+        for where in sorted({*known, *partitions_of_topics(known, topics)})
     )
+    return Report(unfinished=recorded.unfinished, partitions=tuple(reports))
 
 
-def unarchived(
-    coverage: Mapping[TopicPartition, Coverage], topics: Topics | None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What the ledger says; a Delta table has a log of its own, and none of ours."""
+
+    unfinished: tuple[str, ...]
+    next_offsets: Mapping[TopicPartition, int]
+    """How far the files must reach, but for batches that are unfinished."""
+
+
+def recorded_of(archive: Path) -> Recorded:
+    unfinished: list[str] = []
+    reaches: list[dict[TopicPartition, int]] = []
+    for record in latest_records(archive):
+        missing = missing_files(archive, record)
+        coming = record.ranges if missing else {}
+        unfinished += missing
+        reaches.append({it: end for it, end in record.next_offsets.items() if it not in coming})
+    return Recorded(unfinished=tuple(unfinished), next_offsets=farther(reaches))
+
+
+def partitions_of_topics(
+    known: Iterable[TopicPartition], topics: Topics | None
 ) -> Iterator[TopicPartition]:
-    """Partitions of archived topics that have no archived record."""
-    for topic in sorted({where.topic for where in coverage}) if topics is not None else ():
+    """All partitions of archived topics, of which some may have no archived record."""
+    for topic in {where.topic for where in known} if topics is not None else ():
         assert topics is not None
         for partition in topics.partitions(topic):
-            where = TopicPartition(topic, partition)
-            if where not in coverage:
-                yield where
+            yield TopicPartition(topic, partition)
 
 
 def partition_report(
@@ -97,9 +119,10 @@ def partition_report(
     covered: Coverage | None,
     topics: Topics | None,
     *,
+    recorded_end: int,
     from_first_archived: bool,
 ) -> PartitionReport:
-    findings = list(doubles(covered)) if covered else []
+    findings = [*(doubles(covered) if covered else ()), *lost_end(covered, recorded_end)]
     end, is_behind = None, False
     if topics is None or where.partition not in topics.partitions(where.topic):
         findings += unknown_gaps(covered, has_asked=topics is not None)
@@ -126,6 +149,15 @@ def partition_report(
 def doubles(covered: Coverage) -> Iterator[Finding]:
     for span in covered.doubled:
         yield Finding(verdict=Verdict.BROKEN, text=f"archived twice: {words(span)}")
+
+
+def lost_end(covered: Coverage | None, recorded_end: int) -> Iterator[Finding]:
+    """What an archive had once, it has for ever."""
+    next_offset = covered.next_offset if covered else 0
+    if next_offset < recorded_end:
+        lost = words(OffsetRange(next_offset, recorded_end - 1))
+        text = f"lost: {lost} had been archived, and no file has them"
+        yield Finding(verdict=Verdict.BROKEN, text=text)
 
 
 def unknown_gaps(covered: Coverage | None, *, has_asked: bool) -> Iterator[Finding]:

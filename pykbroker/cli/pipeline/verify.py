@@ -83,6 +83,8 @@ def text_of(archive: Path, report: Report) -> str:
     records = sum(it.records for it in report.partitions)
     lines = [f"{archive}: {WORDS[report.verdict]}, {counted(records, 'record')}"]
     lines += [f"recorded, but not in place: {file}" for file in report.unfinished]
+    if not report.partitions:
+        return f"{lines[0]}: no file of an archive, and no record of a batch"
     lines += [
         f"{it.topic}-{it.partition}: {finding.text}"
         for it in report.partitions

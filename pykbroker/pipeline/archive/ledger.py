@@ -148,11 +148,6 @@ def latest_record(records: Path) -> BatchRecord | None:
     return decode((records / found).read_bytes()) if found else None
 
 
-def missing_files(archive: Path) -> list[str]:
+def missing_files(archive: Path, record: BatchRecord) -> list[str]:
     """What was recorded and is not in place: the next start of its writer brings it."""
-    return [
-        file.place
-        for record in latest_records(archive)
-        for file in record.files
-        if not (archive / file.place).exists()
-    ]
+    return [file.place for file in record.files if not (archive / file.place).exists()]

@@ -121,6 +121,39 @@ def test_a_batch_that_is_recorded_and_not_in_place_is_unfinished(tmp_path: Path)
     assert verify(tmp_path / "lake", None).verdict is Verdict.PROVED
 
 
+def archived_batch(ledger: Ledger, batch_id: int, **spans: OffsetRange) -> list[Path]:
+    """Its files; `p0=OffsetRange(0, 4)` are records of partition 0."""
+    attempt = ledger.attempt(batch_id)
+    ranges = {TopicPartition("trucks", int(name[1:])): span for name, span in spans.items()}
+    for where, span in ranges.items():
+        offsets = range(span.first, span.last + 1)
+        write_offsets(attempt.directory, (where.partition, offsets), name=str(where))
+    record = ledger.record(attempt, ranges)
+    ledger.finish(record)
+    return [ledger.archive / file.place for file in record.files]
+
+
+def test_files_that_were_archived_once_and_are_gone_are_lost(tmp_path: Path) -> None:
+    ledger = Ledger(ArchiveTarget(path=str(tmp_path / "lake")), "writer")
+    first = archived_batch(ledger, 0, p0=OffsetRange(0, 4), p1=OffsetRange(0, 9))
+    archived_batch(ledger, 1, p0=OffsetRange(5, 9))
+    assert verify(ledger.archive, None).verdict is Verdict.PROVED
+    first[1].unlink()
+    whole, lost = verify(ledger.archive, None).partitions
+    assert whole.verdict is Verdict.PROVED
+    assert (lost.partition, lost.records, lost.verdict) == (1, 0, Verdict.BROKEN)
+    assert [it.text for it in lost.findings] == [
+        "lost: offsets 0 to 9 had been archived, and no file has them"
+    ]
+
+
+def test_an_empty_directory_is_not_proved_to_be_an_archive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pipeline", "verify", str(tmp_path)]) == 3
+    assert "no file of an archive, and no record of a batch" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -182,6 +215,19 @@ def test_a_broker_tells_markers_and_what_was_taken_back_from_losses(
     write_offsets(tmp_path, (0, offsets))
     command = ["pipeline", "verify", str(tmp_path), "--bootstrap", kafka.bootstrap, options]
     assert main(command) == exit_code
+
+
+def test_an_open_transaction_is_not_the_end_of_its_topic(kafka: Broker, tmp_path: Path) -> None:
+    kafka.create_topics({"trucks": 1})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "t"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for _ in range(5):
+        producer.produce("trucks", b"x", partition=0)
+    producer.flush()
+    write_offsets(tmp_path, (0, range(5)))
+    assert main(["pipeline", "verify", str(tmp_path), "--bootstrap", kafka.bootstrap]) == 0
+    producer.abort_transaction(60)
 
 
 def test_many_gaps_are_looked_at_near_ones_in_one_reading(

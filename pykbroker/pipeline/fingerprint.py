@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.declaration.values import Pipeline, Session
     from pykbroker.pipeline.plan import Query
 
-AGGREGATES: Final = re.compile(r"(?i)\b(?:group\s+by|distinct|window|session_window)\b")
-"""What in a query makes Spark remember rows; a word too many only asks for a new checkpoint."""
+# What in a query makes Spark remember rows; a word too many only asks for a new checkpoint.
+OF_MANY_ROWS: Final = re.compile(
+    r"(?i)\b(?:group\s+by|distinct|window|session_window|union|intersect|except|minus|join)\b"
+)
+AGGREGATE: Final = re.compile(
+    r"(?i)\b(?:any|any_value|approx_\w+|avg|bit_(?:and|or|xor)|bitmap_\w+_agg|bool_(?:and|or)"
+    r"|collect_\w+|corr|count|count_if|count_min_sketch|covar_\w+|every|first|first_value"
+    r"|grouping|grouping_id|histogram_numeric|\w+_agg|\w+_agg_\w+|kurtosis|last|last_value|listagg"
+    r"|max|max_by|mean|median|min|min_by|mode|percentile|percentile_\w+|regr_\w+|skewness|some"
+    r"|std|stddev|stddev_\w+|sum|try_avg|try_sum|var_\w+|variance)\s*\("
+)
 
 
 class DefinitionChanged(Exception):
@@ -51,8 +60,14 @@ def state_parts(pipeline: Pipeline, query: Query) -> dict[str, str]:
 
 
 def remembers(step: SqlStep) -> bool:
-    """Streams that are joined wait for each other; one that is joined with values does not."""
-    return len(step.inputs) > 1 or AGGREGATES.search(step.query) is not None
+    """Whether Spark needs more than one row at a time, or reads a stream more than once."""
+    words = (OF_MANY_ROWS.search(step.query), AGGREGATE.search(step.query))
+    return len(step.inputs) > 1 or any(words) or any(reads_twice(step, it) for it in step.inputs)
+
+
+def reads_twice(step: SqlStep, name: str) -> bool:
+    """As in `FROM trucks a, trucks b`; `SELECT speed, trucks.at FROM trucks` reads once."""
+    return len(re.findall(rf"(?i)(?:\bfrom\b|,)\s*`?{name}\b(?!`?\s*\.)", step.query)) > 1
 
 
 def aggregate_parts(pipeline: Pipeline, name: str, aggregate: Window | Session) -> dict[str, str]:

@@ -1,17 +1,21 @@
 """Which changes of a definition a checkpoint can serve, and what is said of the others."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pykbroker.pipeline.declaration.reading import declare
 from pykbroker.pipeline.fingerprint import (
+    AGGREGATE,
     DefinitionChanged,
     check_unchanged,
     differences,
     fingerprint_of,
 )
 from pykbroker.pipeline.plan import queries_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Tables = dict[str, Any]
 
@@ -178,6 +182,45 @@ def test_a_checkpoint_does_not_serve(
 def test_a_topic_more_is_another_stream_for_every_query() -> None:
     changed = changed_queries(tables(), with_value("source/trucks/topics", ["trucks"]))
     assert changed.keys() == {query.name for query in queries_of(declare(tables()))}
+
+
+REMEMBERING = (
+    "SELECT max(speed) AS n FROM trucks",
+    "SELECT SUM (speed) AS n FROM trucks",
+    "SELECT truck_id FROM trucks UNION ALL SELECT upper(truck_id) FROM trucks",
+    "SELECT a.at FROM trucks a JOIN trucks b ON a.truck_id = b.truck_id",
+    "SELECT a.at FROM trucks a, trucks b WHERE a.truck_id = b.truck_id",
+    "SELECT at FROM trucks WHERE truck_id IN (SELECT truck_id FROM trucks)",
+)
+FORGETTING = (
+    "SELECT speed, trucks.at FROM trucks WHERE speed > 90",
+    "SELECT maximum(at), lasting, `count` FROM trucks",
+)
+
+
+@pytest.mark.parametrize("query", REMEMBERING)
+def test_a_query_that_needs_many_rows_may_not_change(query: str) -> None:
+    before, after = with_value("sql/fast/query", query), with_value("sql/fast/query", query + " ")
+    assert changed_queries(before, after) == {}
+    changed = changed_queries(before, with_value("sql/fast/query", f"{query} LIMIT 1"))
+    assert changed.keys() == {"sink.means", "sink.fast"}
+
+
+@pytest.mark.parametrize("query", FORGETTING)
+def test_a_query_that_needs_one_row_at_a_time_may_change(query: str) -> None:
+    assert changed_queries(with_value("sql/fast/query", query), tables()) == {}
+
+
+def test_all_aggregates_of_this_spark_are_known(spark: "SparkSession") -> None:
+    registry = spark._jsparkSession.sessionState().functionRegistry()
+    functions = registry.listFunction().iterator()
+    unknown = []
+    while functions.hasNext():
+        name = functions.next()
+        is_aggregate = registry.lookupFunction(name).get().getGroup() == "agg_funcs"
+        if is_aggregate and not AGGREGATE.fullmatch(f"{name.funcName()}("):
+            unknown.append(name.funcName())
+    assert unknown == []
 
 
 def test_layout_of_a_query_is_no_change() -> None:

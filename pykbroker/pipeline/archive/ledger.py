@@ -8,6 +8,7 @@ left half done, moves the files that the record names.
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from pykbroker.pipeline.archive.plain_files import (
     remove_tree,
     visible_files,
 )
+from pykbroker.pipeline.archive.target import CannotArchive
 from pykbroker.pipeline.moments import Moment, reached
 
 if TYPE_CHECKING:
@@ -68,6 +70,24 @@ class Ledger:
     def reach(self) -> dict[TopicPartition, int]:
         """How far the archive has come, whoever wrote it."""
         return farther(record.next_offsets for record in latest_records(self.archive))
+
+    def refuse_far_staging(self) -> None:
+        """What is recorded must be able to come into place; a mount of its own shows only here."""
+        probe = f".{uuid4().hex}"
+        self.staging.mkdir(parents=True, exist_ok=True)
+        (self.archive / RECORDS_DIRECTORY).mkdir(parents=True, exist_ok=True)
+        (self.staging / probe).touch()
+        try:
+            (self.staging / probe).rename(self.archive / RECORDS_DIRECTORY / probe)
+        except OSError as failure:
+            (self.staging / probe).unlink()
+            if failure.errno != errno.EXDEV:
+                raise
+            raise CannotArchive(
+                f"files cannot be moved from {self.staging} to {self.archive}, which lies on"
+                " another file system: archive into a directory below, or say where `staging` is"
+            ) from failure
+        (self.archive / RECORDS_DIRECTORY / probe).unlink()
 
     def attempt(self, batch_id: int) -> Attempt:
         name = uuid4().hex[:12]

@@ -26,6 +26,7 @@ def archive_once(
     computed_ranges: Callable[[], Mapping[TopicPartition, OffsetRange]],
 ) -> None:
     """`stage` writes the batch's files, `computed_ranges` tells what they would hold."""
+    ledger.refuse_far_staging()
     latest = ledger.latest()
     if latest is not None:
         ledger.finish(latest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.pipeline.declaration.values import Archive, SqlStep, Window
+from pykbroker.pipeline.declaration.values import Archive, Lake, SqlStep, Window
 from pykbroker.pipeline.plan import aggregates_of, sources_of, time_column
 
 if TYPE_CHECKING:
@@ -104,5 +104,11 @@ def check_unchanged(
             + "Either put the old definition back, which keeps the state; or delete\n"
             f"  {directory}\n"
             f"and {query.name} begins anew where its sources are told to start. "
-            "What it has written already stays."
+            + what_stays(query)
         )
+
+
+def what_stays(query: Query) -> str:
+    if isinstance(query.target, Archive) and query.target.format is Lake.PARQUET:
+        return "With skip_archived = true it goes on with what its archive lacks."
+    return "What it has written already stays."

@@ -270,6 +270,28 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
         document(archive={"raw": {"source": "letters", "path": "checkpoint/"}}),
         ["archive.raw.path: is the directory of checkpoint already"],
     ),
+    "an archive of Parquet at an address": (
+        document(archive={"raw": {"source": "letters", "path": "s3a://bucket/lake"}}),
+        [
+            (
+                "archive.raw.path: parquet is archived in a directory, mounted where Spark runs; "
+                'for all else, "delta"'
+            )
+        ],
+    ),
+    "a table of Delta that should skip": (
+        document(
+            archive={
+                "raw": {
+                    "source": "letters",
+                    "path": "s3a://bucket/lake",
+                    "format": "delta",
+                    "skip_archived": True,
+                }
+            }
+        ),
+        ["archive.raw.skip_archived: means nothing for delta"],
+    ),
     "an archive of no source": (
         document(archive={"raw": {"source": "out", "path": "lake"}}),
         ["archive.raw.source: there is no out"],

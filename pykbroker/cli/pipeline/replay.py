@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
 from pykbroker.cli.failure import CommandFailed
 from pykbroker.cli.output import Progress, counted, print_json
+from pykbroker.cli.pipeline.mounted import mounted_directory
 from pykbroker.pipeline.archive.archived_files import CannotReadArchive
 from pykbroker.pipeline.replay import CannotReplay, Replay
 from pykbroker.pipeline.replay import replay as replay_archive
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def replay(options: Namespace) -> int:
     what = Replay(
-        archive=Path(options.archive),
+        archive=mounted_directory(options.archive),
         topic=options.topic,
         target=TopicTarget(
             bootstrap=options.bootstrap, topic=options.to, settings=dict(options.properties)

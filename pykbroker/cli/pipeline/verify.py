@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import asdict
-from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from confluent_kafka import KafkaException
 from pykbroker.cli.failure import EXIT_REFUSED, CannotBegin, CommandFailed
 from pykbroker.cli.output import counted, print_json, table
 from pykbroker.cli.pipeline.declared import base_directory, declared_pipeline
+from pykbroker.cli.pipeline.mounted import mounted_directory
 from pykbroker.pipeline.archive.archived_files import CannotReadArchive
 from pykbroker.pipeline.places import Places
 from pykbroker.pipeline.verify import Verdict
@@ -21,6 +21,7 @@ from pykbroker.pipeline.verify_broker import BrokerSilent, cluster
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from pathlib import Path
 
     from pykbroker.pipeline.verify import PartitionReport, Report
 
@@ -52,7 +53,7 @@ def verify(options: Namespace) -> int:
 
 def places_of(options: Namespace) -> tuple[list[Path], str | None]:
     """The directories, and the broker to ask."""
-    path = Path(options.path)
+    path = mounted_directory(options.path)
     try:
         mode = path.stat().st_mode
     except OSError as failure:
@@ -62,10 +63,10 @@ def places_of(options: Namespace) -> tuple[list[Path], str | None]:
     options.file = options.path
     pipeline = declared_pipeline(options)
     places = Places(directory=base_directory(options))
-    archives = [Path(places.place_of(archive.path)) for archive in pipeline.archive.values()]
-    if not archives:
+    if not pipeline.archive:
         raise CannotBegin("this pipeline has no archive")
-    return archives, pipeline.bootstrap
+    archived = [places.place_of(archive.path) for archive in pipeline.archive.values()]
+    return [mounted_directory(place) for place in archived], pipeline.bootstrap
 
 
 def verified(archive: Path, bootstrap: str | None, options: Namespace) -> Report:

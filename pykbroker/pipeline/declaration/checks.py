@@ -9,7 +9,9 @@ from pykbroker.pipeline.declaration.aggregate_checks import check_aggregates
 from pykbroker.pipeline.declaration.problems import listed, perhaps
 from pykbroker.pipeline.declaration.reading_order import path_of, upstream
 from pykbroker.pipeline.declaration.values import (
+    Archive,
     Format,
+    Lake,
     OutputMode,
     Sink,
     SinkKind,
@@ -47,6 +49,8 @@ def check(pipeline: Pipeline, problems: Problems) -> None:
         check_source(source, f"source.{name}", problems)
     for name, sink in pipeline.sink.items():
         check_sink(sink, f"sink.{name}", problems)
+    for name, archive in pipeline.archive.items():
+        check_archive(archive, f"archive.{name}", problems)
     check_places(pipeline, problems)
     if knows_who_reads_whom(pipeline, problems):
         check_aggregates(pipeline, problems)
@@ -67,6 +71,24 @@ def check_kafka(pipeline: Pipeline, problems: Problems) -> None:
                 problems.add(f"{path}.{name}", "is set by the pipeline itself")
             elif name.startswith("kafka."):
                 problems.add(f"{path}.{name}", f"is written here without kafka.: {name[6:]}")
+
+
+def check_archive(archive: Archive, path: str, problems: Problems) -> None:
+    if archive.format is Lake.DELTA:
+        for name in ("skip_archived", "staging"):
+            if getattr(archive, name):
+                problems.add(f"{path}.{name}", "means nothing for delta")
+    elif is_address(archive.path):
+        words = (
+            'parquet is archived in a directory, mounted where Spark runs; for all else, "delta"'
+        )
+        problems.add(f"{path}.path", words)
+    elif archive.staging is not None and is_address(archive.staging):
+        problems.add(f"{path}.staging", "should be a directory on the archive's file system")
+
+
+def is_address(place: str) -> bool:
+    return "://" in place and not place.startswith("file:")
 
 
 def check_names(pipeline: Pipeline, problems: Problems) -> None:

@@ -197,8 +197,20 @@ class Archive:
     """A source's records as they are, kept in files: key, value, headers and place."""
 
     source: Annotated[str, Key(STEP_NAME, "the source to keep")]
-    path: Annotated[str, Key(PATH, "the directory, or an address that Spark can write to")]
+    path: Annotated[
+        str, Key(PATH, "the directory; for `delta`, also an address that Spark can write to")
+    ]
     format: Annotated[Lake, Key(one_of(Lake), "the kind of files")] = Lake.PARQUET
+    skip_archived: Annotated[
+        bool, Key(FLAG, "leave out what is archived already, where a checkpoint begins anew")
+    ] = False
+    files_per_day_max: Annotated[
+        int | None, Key(COUNT, "files of a batch for each topic and day (default: Spark's tasks)")
+    ] = None
+    staging: Annotated[
+        str | None,
+        Key(PATH, "where files lie before they are moved into place (default: beside the archive)"),
+    ] = None
     every: Annotated[
         Duration | None, Key(DURATION, "how often a batch begins (default: the pipeline's)")
     ] = None

@@ -105,7 +105,11 @@ class Writers:
 
     def _archive(self, archive: Archive) -> Write:
         target = ArchiveTarget(
-            path=self.places.place_of(archive.path), format=ArchiveFormat(archive.format.value)
+            path=self.places.place_of(archive.path),
+            format=ArchiveFormat(archive.format.value),
+            skip_archived=archive.skip_archived,
+            files_per_day_max=archive.files_per_day_max,
+            staging=None if archive.staging is None else self.places.place_of(archive.staging),
         )
         return lambda frame, batch_id: archive_batch(frame, batch_id, target)
 

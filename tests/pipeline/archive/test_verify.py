@@ -265,3 +265,9 @@ def test_without_a_broker_a_gap_is_neither_fine_nor_broken(
     assert document["verdict"] == "unproved"
     assert main(["pipeline", "verify", str(tmp_path / "nothing")]) == 2
     assert "there is no such archive" in capsys.readouterr().err
+
+
+def test_an_archive_at_an_address_cannot_be_read_here(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["verify", "s3a://b/lake"], ["replay", "s3a://b/lake", "trucks", "--to", "x"]):
+        assert main(["pipeline", *command]) == 2
+        assert "only what is mounted here can be read" in capsys.readouterr().err

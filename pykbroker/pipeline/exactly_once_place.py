@@ -21,6 +21,8 @@ Answer = TypeVar("Answer")
 
 ANSWER_TIMEOUT_S: Final = 60.0
 RETRY_S: Final = 0.1
+SETTLING_TIMEOUT_MS: Final = 30_000
+"""Others wait for a number that was left half written; they have more patience than this."""
 NOT_YET: Final = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -64,6 +66,13 @@ class Place:
 
     def transactional_producer(self, slot: int) -> Producer:
         """Whoever had this slot before has lost it when this returns."""
+        return self._producer_called(str(slot), self.target.transaction_timeout_ms)
+
+    def settling_producer(self) -> Producer:
+        """The right to say among how many slots batches are shared out."""
+        return self._producer_called("settling", SETTLING_TIMEOUT_MS)
+
+    def _producer_called(self, name: str, timeout_ms: int) -> Producer:
         producer = Producer(
             {
                 "partitioner": "murmur2_random",  # as Java's clients choose one, and so Spark
@@ -71,8 +80,8 @@ class Place:
                 # never finds the coordinator of its open transaction again
                 "metadata.recovery.strategy": "none",
                 **self.client,
-                "transactional.id": f"{self.name}.{slot}",
-                "transaction.timeout.ms": self.target.transaction_timeout_ms,
+                "transactional.id": f"{self.name}.{name}",
+                "transaction.timeout.ms": timeout_ms,
             }
         )
         patiently(lambda: producer.init_transactions(ANSWER_TIMEOUT_S))
@@ -103,6 +112,15 @@ class Mark(NamedTuple):
     words: str
 
 
+def refuse_old_batch(mark: Mark, place: Place, batch_id: int) -> None:
+    if mark.offset > batch_id + 1:
+        raise CannotPublish(
+            f"topic {place.target.topic} has batch {mark.offset - 1} of this query, and now"
+            f" comes batch {batch_id}: the checkpoint is older than what was published."
+            " Start the query with a new checkpoint, at the offsets from which it shall go on"
+        )
+
+
 def read_marks(consumer: Consumer, topic: str, partitions: Iterable[int]) -> dict[int, Mark]:
     """Those that are there; none of a transaction that may yet be taken back."""
     asked = [TopicPartition(topic, partition) for partition in partitions]
@@ -119,6 +137,10 @@ def committed(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPart
         if answer.error is not None:
             raise KafkaException(answer.error)
     return answers
+
+
+def is_fatal(failure: Exception) -> bool:
+    return isinstance(failure, KafkaException) and bool(failure.args[0].fatal())
 
 
 def patiently(ask: Callable[[], Answer]) -> Answer:

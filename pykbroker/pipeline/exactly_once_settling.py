@@ -1,9 +1,10 @@
 """Among how many slots a batch is shared out: never among two numbers at once.
 
 A batch that was published in part goes on with the number that it began with. To change the
-number, say so at the broker, take all slots from whoever may still hold one, look whether the batch
-has begun, and settle. A run that takes a slot back reads there that the number has changed, and
-gives up.
+number, take the right to from whoever may have been changing it, say so at the broker, take all
+slots from whoever may still hold one, look whether the batch has begun, and settle. A run that
+takes a slot back reads there that the number has changed, and gives up; one that was about to
+settle finds that it may no longer.
 """
 
 from __future__ import annotations
@@ -11,13 +12,20 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
-from pykbroker.pipeline.exactly_once_place import patiently, read_marks
+from pykbroker.pipeline.exactly_once_place import (
+    ANSWER_TIMEOUT_S,
+    is_fatal,
+    patiently,
+    read_marks,
+    refuse_old_batch,
+)
+from pykbroker.pipeline.moments import Moment, reached
 from pykbroker.pipeline.topic_target import CannotPublish
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, Producer
 
     from pykbroker.pipeline.exactly_once_place import Place
 
@@ -35,16 +43,29 @@ def settle_slots(place: Place, batch_id: int) -> int:
         settled = read_marks(sharing, topic, [0]).get(0)
         if settled is not None and settled.words == str(wanted):
             return wanted
-        write(sharing, topic, batch_id, CHANGING)
+        settler = place.settling_producer()
+        write(settler, sharing, topic, batch_id, CHANGING)
         take_all_slots(place, partitions)
         begun = slots_begun_with(place, batch_id, partitions)
-        write(sharing, topic, batch_id, str(begun or wanted))
+        reached(Moment.SETTLING)
+        write(settler, sharing, topic, batch_id, str(begun or wanted))
     return begun or wanted
 
 
-def write(sharing: Consumer, topic: str, batch_id: int, words: str) -> None:
+def write(settler: Producer, sharing: Consumer, topic: str, batch_id: int, words: str) -> None:
+    """In a transaction: the broker hears only whoever took the right to settle last."""
     mark = TopicPartition(topic, 0, batch_id, metadata=words)
-    patiently(lambda: sharing.commit(offsets=[mark], asynchronous=False))
+    group = sharing.consumer_group_metadata()
+    try:
+        settler.begin_transaction()
+        patiently(lambda: settler.send_offsets_to_transaction([mark], group, ANSWER_TIMEOUT_S))
+        patiently(lambda: settler.commit_transaction(ANSWER_TIMEOUT_S))
+    except KafkaException as failure:
+        if not is_fatal(failure):
+            raise
+        raise CannotPublish(
+            "another run of this query has begun to settle its slots: is the query running twice?"
+        ) from failure
 
 
 def take_all_slots(place: Place, partitions: int) -> None:
@@ -56,6 +77,8 @@ def take_all_slots(place: Place, partitions: int) -> None:
 def slots_begun_with(place: Place, batch_id: int, partitions: int) -> int | None:
     with place.member(place.batches_group) as marker:
         marks = read_marks(marker, place.target.topic, range(partitions))
+    for mark in marks.values():
+        refuse_old_batch(mark, place, batch_id)
     begun = {mark.words for mark in marks.values() if mark.offset == batch_id + 1}
     if len(begun) > 1:
         raise CannotPublish(

@@ -11,9 +11,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 
-from pykbroker.pipeline.exactly_once_place import ANSWER_TIMEOUT_S, patiently, read_marks
+from pykbroker.pipeline.exactly_once_place import (
+    ANSWER_TIMEOUT_S,
+    is_fatal,
+    patiently,
+    read_marks,
+    refuse_old_batch,
+)
 from pykbroker.pipeline.moments import Moment, reached
 from pykbroker.pipeline.topic_target import CannotPublish
 
@@ -111,13 +117,10 @@ def commit(producer: Producer, marker: Consumer, marks: list[TopicPartition]) ->
 
 def is_published(marker: Consumer, slot: SlotOfBatch) -> bool:
     mark = read_marks(marker, slot.place.target.topic, [slot.slot]).get(slot.slot)
-    if mark is not None and mark.offset > slot.batch_id + 1:
-        raise CannotPublish(
-            f"topic {slot.place.target.topic} has batch {mark.offset - 1} of this query, and now"
-            f" comes batch {slot.batch_id}: the checkpoint is older than what was published."
-            " Start the query with a new checkpoint, at the offsets from which it shall go on"
-        )
-    return mark is not None and mark.offset == slot.batch_id + 1
+    if mark is None:
+        return False
+    refuse_old_batch(mark, slot.place, slot.batch_id)
+    return mark.offset == slot.batch_id + 1
 
 
 def wait_for_successor(marker: Consumer, slot: SlotOfBatch, failure: Exception) -> None:
@@ -128,10 +131,6 @@ def wait_for_successor(marker: Consumer, slot: SlotOfBatch, failure: Exception) 
         if time.monotonic() > deadline:
             raise failure
         time.sleep(SUCCESSOR_POLL_S)
-
-
-def is_fatal(failure: Exception) -> bool:
-    return isinstance(failure, KafkaException) and bool(failure.args[0].fatal())
 
 
 def refuse_another_sharing(slot: SlotOfBatch) -> None:

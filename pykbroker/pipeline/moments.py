@@ -16,6 +16,8 @@ LISTENER: Final = "PYKBROKER_PIPELINE_MOMENTS"
 
 
 class Moment(Enum):
+    # of a change of the number of slots
+    SETTLING = "all slots are taken, and the number is written next"
     # of a slot's transaction
     PRODUCING = "a record was produced"
     PRODUCED = "all records were produced"

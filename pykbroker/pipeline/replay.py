@@ -15,8 +15,8 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from pykbroker.pipeline.archive.archived_files import archived_files
 from pykbroker.pipeline.archive.archived_records import partitions_of, records_of
-from pykbroker.pipeline.exactly_once_place import ANSWER_TIMEOUT_S, Place, read_marks
-from pykbroker.pipeline.exactly_once_slots import Outgoing, commit, is_fatal, produce
+from pykbroker.pipeline.exactly_once_place import ANSWER_TIMEOUT_S, Place, is_fatal, read_marks
+from pykbroker.pipeline.exactly_once_slots import Outgoing, commit, produce
 from pykbroker.pipeline.moments import Moment, reached
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 
 import pytest
@@ -148,11 +149,30 @@ def test_a_run_that_lives_on_after_the_slots_were_changed_publishes_nothing(
 def test_a_change_of_slots_that_was_broken_off_is_begun_anew(place: Place) -> None:
     settle_slots(place, 0)
     with place.member(place.slots_group) as sharing:
-        write(sharing, "out", 1, CHANGING)
+        write(place.settling_producer(), sharing, "out", 1, CHANGING)
     with pytest.raises(CannotPublish, match="among changing slots"):
         publish_slot(slot_of(place, batch=1), records("a"))
     assert settle_slots(place, 1) == 3
     assert publish_slot(slot_of(place, batch=1), records("a")) == 1
+
+
+def test_whoever_settles_last_is_heard_alone(place: Place) -> None:
+    with place.member(place.slots_group) as sharing:
+        earlier = place.settling_producer()
+        write(earlier, sharing, "out", 0, CHANGING)
+        assert settle_slots(place, 0) == 3
+        with pytest.raises(CannotPublish, match="another run of this query has begun to settle"):
+            write(earlier, sharing, "out", 0, "2")
+    assert settle_slots(place, 0) == 3
+
+
+def test_slots_are_not_settled_anew_for_a_batch_that_is_done(place: Place) -> None:
+    one = Place(target=replace(place.target, slots=1), query="q")
+    for batch in range(2):
+        assert settle_slots(one, batch) == 1
+        publish_slot(slot_of(one, batch=batch, slots=1), records("a"))
+    with pytest.raises(CannotPublish, match="has batch 1 of this query, and now comes batch 0"):
+        settle_slots(place, 0)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +180,6 @@ def test_a_change_of_slots_that_was_broken_off_is_begun_anew(place: Place) -> No
     [
         ("OffsetFetch", "NOT_COORDINATOR"),
         ("OffsetFetch", "UNSTABLE_OFFSET_COMMIT"),
-        ("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS"),
         ("InitProducerId", "COORDINATOR_LOAD_IN_PROGRESS"),
         ("TxnOffsetCommit", "NOT_COORDINATOR"),
         ("EndTxn", "COORDINATOR_NOT_AVAILABLE"),

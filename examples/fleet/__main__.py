@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+TRUCKS_MAX = 100_000
+SPEED_MAX = 10_000
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
@@ -36,10 +40,10 @@ def parser() -> argparse.ArgumentParser:
     for one in (simulate, show, notify, create):
         one.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
     for one in (whole, demo, simulate):
-        one.add_argument("--trucks", type=int, default=100, metavar="N")
+        one.add_argument("--trucks", type=some, default=100, metavar="N")
         one.add_argument("--seed", type=int, default=4, metavar="N", help="same seed, same ways")
         one.add_argument(
-            "--speed", type=float, default=60, metavar="X", help="times as fast as the clock"
+            "--speed", type=fast, default=60, metavar="X", help="times as fast as the clock"
         )
     for one in (whole, demo, show):
         one.add_argument("--port", type=int, default=0, help="of the page (default: a free one)")
@@ -47,6 +51,18 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--without-pipeline", action="store_true", help="do not start Spark")
     notify.add_argument("--name", default="notifier", help="each running service has its own")
     return whole
+
+
+def some(text: str) -> int:
+    if not 1 <= (number := int(text)) <= TRUCKS_MAX:
+        raise argparse.ArgumentTypeError(f"1 to {TRUCKS_MAX}")
+    return number
+
+
+def fast(text: str) -> float:
+    if not 1 <= (times := float(text)) <= SPEED_MAX:
+        raise argparse.ArgumentTypeError(f"1 to {SPEED_MAX}")
+    return times
 
 
 def demonstrate(options: argparse.Namespace) -> int:

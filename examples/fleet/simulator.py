@@ -46,7 +46,8 @@ class Transmission(NamedTuple):
 
 def transmissions(plan: Plan, departure: datetime) -> Iterator[Transmission]:
     """All that the fleet sends from its departure on, in the order of time, without end."""
-    forgetful = set(Random(f"{plan.seed} silent").sample(range(plan.trucks), plan.silent_trucks))
+    silent = min(plan.silent_trucks, plan.trucks)
+    forgetful = set(Random(f"{plan.seed} silent").sample(range(plan.trucks), silent))
     trucks = [
         Truck(plan, number, falls_silent=number in forgetful) for number in range(plan.trucks)
     ]

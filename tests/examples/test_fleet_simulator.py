@@ -6,6 +6,7 @@ from itertools import islice, pairwise
 
 import pytest
 
+from examples.fleet.__main__ import main
 from examples.fleet.geography import BORDER, CITIES, ROADS, ZONES, Place, Road
 from examples.fleet.reports import REPORT_SECONDS, BrokenReport, Report, decode
 from examples.fleet.simulator import LEAD_MAX, Plan, Transmission, departure_of, transmissions
@@ -45,6 +46,19 @@ def test_a_truck_drives_the_same_way_in_a_larger_fleet() -> None:
     assert small.keys() < large.keys()
     start = [small["truck-000"][0], large["truck-000"][0]]
     assert start[0] == start[1]
+
+
+def test_a_fleet_may_be_smaller_than_the_number_of_those_who_fall_silent() -> None:
+    assert len(by_truck(sent_by(Plan(trucks=1, broken_share=0), 1))) == 1
+
+
+@pytest.mark.parametrize("option", ["--trucks=0", "--trucks=x", "--speed=0", "--speed=nan"])
+def test_a_fleet_that_cannot_be_is_refused_in_words(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["simulate", option])
+    assert f"argument {option.partition('=')[0]}: " in capsys.readouterr().err
 
 
 def test_every_truck_reports_every_20_seconds_in_the_order_of_time() -> None:

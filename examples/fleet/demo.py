@@ -64,7 +64,10 @@ def pipeline(address: str, data: Path) -> Iterator[Process]:
         (data / "pipeline.log").open("w") as batches,
         process("pykbroker", *words, output=batches, **QUICK_JVM) as part,
     ):
-        yield part
+        try:
+            yield part
+        finally:
+            log.info("waits for the pipeline, which ends its batch; at most %d s", STOP_SECONDS_MAX)
 
 
 QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}

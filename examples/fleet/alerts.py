@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
 
+from .believing import fields_of, moment, number, text
 from .geography import Place
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 SILENCE = "silence"
 
@@ -23,10 +26,10 @@ class Alert:
 
 def decode(value: bytes | None) -> Alert:
     """Raises ValueError, KeyError or TypeError for what is no alert."""
-    found = json.loads(value or b"")
+    found = fields_of(value)
     return Alert(
-        truck_id=str(found["truck_id"]),
-        subject=str(found["subject"]),
-        at=datetime.fromisoformat(found["at"]),
-        place=Place(float(found["lat"]), float(found["lon"])),
+        truck_id=text(found["truck_id"]),
+        subject=text(found["subject"]),
+        at=moment(found["at"]),
+        place=Place(number(found["lat"]), number(found["lon"])),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from confluent_kafka import (
@@ -167,4 +167,5 @@ def read_to_the_end(reader: Consumer, places: list[TopicPartition]) -> Iterator[
             raise TimeoutError(f"{NOTIFICATIONS} cannot be read to its end")
         record = reader.poll(POLL_SECONDS)
         if record is not None and record.error() is None:
-            yield telling.decode(record.value() or b"")
+            with suppress(ValueError, KeyError, TypeError):  # that has told nobody anything
+                yield telling.decode(record.value())

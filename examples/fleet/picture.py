@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import alerts, telling
+from .believing import fields_of, number, text
 from .reports import TRUCKS, BrokenReport, Report, decode, in_milliseconds
 from .topics import ALERTS, NOTIFICATIONS, STATISTICS
 
@@ -61,11 +61,11 @@ class Picture:
             if topic == TRUCKS:
                 self._take_report(partition, value)
             elif topic == STATISTICS:
-                self._take_statistic(json.loads(value or b""))
+                self._take_statistic(fields_of(value))
             elif topic == ALERTS:
                 self._take_alert(alerts.decode(value))
             elif topic == NOTIFICATIONS:
-                self._take_notification(telling.decode(value or b""))
+                self._take_notification(telling.decode(value))
         except (ValueError, KeyError, TypeError):
             return
 
@@ -120,9 +120,9 @@ class Picture:
             self.trucks[report.truck_id] = Seen(report, partition, self.change)
 
     def _take_statistic(self, statistic: dict[str, Any]) -> None:
-        counted = {name: float(statistic[name]) for name in ("reports", "average_kmh", "top_kmh")}
-        window = self.windows.setdefault(str(statistic["window_start"]), {})
-        window[str(statistic["truck_id"])] = counted
+        counted = {name: number(statistic[name]) for name in ("reports", "average_kmh", "top_kmh")}
+        window = self.windows.setdefault(text(statistic["window_start"]), {})
+        window[text(statistic["truck_id"])] = counted
         while len(self.windows) > WINDOWS_KEPT:
             del self.windows[min(self.windows)]
         self._windows_changed = self.change

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
+from .believing import fields_of, moment, number, text
 from .geography import Place
 
 TRUCKS = "trucks"
@@ -38,14 +39,14 @@ class BrokenReport(ValueError):
 def decode(value: bytes | None) -> Report:
     """Believes nothing: a topic outlives the programs that write to it."""
     try:
-        found = json.loads(value or b"")
+        found = fields_of(value)
         report = Report(
-            truck_id=str(found["truck_id"]),
-            reported_at=datetime.fromisoformat(found["reported_at"]),
-            lat=float(found["lat"]),
-            lon=float(found["lon"]),
-            kmh=float(found["kmh"]),
-            heading=int(found["heading"]),
+            truck_id=text(found["truck_id"]),
+            reported_at=moment(found["reported_at"]),
+            lat=number(found["lat"]),
+            lon=number(found["lon"]),
+            kmh=number(found["kmh"]),
+            heading=int(number(found["heading"])),
         )
     except (ValueError, TypeError, KeyError) as reason:
         raise BrokenReport(f"{type(reason).__name__}: {reason}") from reason

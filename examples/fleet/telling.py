@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from .alerts import SILENCE, Alert
+from .believing import fields_of, moment, text
 from .geography import ZONES, Place, nearest_city
 from .reports import Report, in_text
 
@@ -44,13 +45,14 @@ class Notification:
         ).encode()
 
 
-def decode(value: bytes) -> Notification:
-    found = json.loads(value)
+def decode(value: bytes | None) -> Notification:
+    """Raises ValueError, KeyError or TypeError for what is no notification."""
+    found = fields_of(value)
     return Notification(
-        matter=Matter(found["truck_id"], found["subject"]),
-        is_over=found["is_over"],
-        at=datetime.fromisoformat(found["at"]),
-        text=found["text"],
+        matter=Matter(text(found["truck_id"]), text(found["subject"])),
+        is_over=bool(found["is_over"]),
+        at=moment(found["at"]),
+        text=text(found["text"]),
     )
 
 

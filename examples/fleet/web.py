@@ -79,7 +79,7 @@ async def tell(picture: Picture, writer: StreamWriter) -> None:
     known = 0
     while True:
         frame, known = picture.since(known), picture.change
-        writer.write(b"data: " + json.dumps(frame).encode() + b"\n\n")
+        writer.write(b"data: " + json.dumps(frame, allow_nan=False).encode() + b"\n\n")
         async with asyncio.timeout(WRITE_SECONDS_MAX):
             await writer.drain()
         await asyncio.sleep(FRAME_SECONDS)

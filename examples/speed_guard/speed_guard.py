@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from threading import Event, Thread
 from typing import Any
 
@@ -65,17 +66,21 @@ class SpeedGuard:
                 raise
 
     def look_at(self, position: Message) -> None:
-        warning = self.warning_of(json.loads(position.value() or b"{}"))
+        warning = self.warning_of(position.value())
         if warning is not None:
             self._producer.produce(
                 WARNINGS, json.dumps(warning), key=position.key(), on_delivery=expect_written
             )
 
-    def warning_of(self, position: dict[str, Any]) -> dict[str, Any] | None:
-        over_kmh = position["kmh"] - self._limit_kmh
-        if over_kmh <= 0:
+    def warning_of(self, value: bytes | None) -> dict[str, Any] | None:
+        """What is no position is passed over: one odd record must not end the service."""
+        try:
+            position = json.loads(value or b"")
+            over_kmh = position["kmh"] - self._limit_kmh
+            is_too_fast = 0 < over_kmh < math.inf
+            return {"truck": position["truck"], "over_kmh": over_kmh} if is_too_fast else None
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return None
-        return {"truck": position["truck"], "over_kmh": over_kmh}
 
 
 def expect_written(error: Any, _: Message) -> None:

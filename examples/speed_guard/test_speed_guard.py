@@ -41,6 +41,15 @@ def test_those_who_are_too_fast_are_warned_of(kafka: Broker) -> None:
     )
 
 
+def test_what_is_no_position_stops_no_guard(kafka: Broker) -> None:
+    odd = [None, b"", b"{}", b"[1]", b'{"truck": "a", "kmh": NaN}', b'{"truck": "a", "kmh": 1e999}']
+    kafka.produce(POSITIONS, [*odd, 100_000 * b"["])
+    drive(kafka, [90])
+    with guard(kafka):
+        (warning,) = kafka.wait_for(WARNINGS, count=1)
+    assert warning == a_record({"truck": "truck-0", "over_kmh": 10}, key="truck-0")
+
+
 def test_what_was_seen_is_not_looked_at_again(kafka: Broker) -> None:
     drive(kafka, [90])
     with guard(kafka):

@@ -85,6 +85,36 @@ def test_nothing_on_a_topic_stops_the_dashboard(topic: str, value: bytes | None)
     assert frame["broken"] == frame["read"] == (topic == TRUCKS)
 
 
+ODD = {
+    "infinity": b"1e999",
+    "NaN": b"NaN",
+    "a number of 400 digits": b"1" + 400 * b"0",
+    "a huge number": b"1e300",
+    "a text of a number": b'"Infinity"',
+    "half a letter": rb'"\ud800"',
+    "a time without zone": b'"2026-05-04T06:00:00"',
+    "a time before all others": b'"0001-01-01T00:00:00+23:00"',
+    "the first moment": b'"0001-01-01T00:00:00Z"',
+    "a list in a list": 100_000 * b"[",
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_an_odd_value_in_any_field_stops_nobody(odd: bytes) -> None:
+    for topic, good in (
+        (TRUCKS, report("truck-1", 0)),
+        (STATISTICS, statistic("truck-1", 0)),
+        (ALERTS, alert("truck-1", 0)),
+        (NOTIFICATIONS, notification("truck-1", 0)),
+    ):
+        for name, value in json.loads(good).items():
+            picture = Picture()
+            picture.take(topic, 0, good.replace(json.dumps(value).encode(), odd, 1))
+            picture.take(TRUCKS, 0, report("truck-2", 0))
+            frame = json.dumps(picture.since(0), allow_nan=False, ensure_ascii=False).encode()
+            assert b"truck-2" in frame, name
+
+
 def test_trucks_of_partitions_that_another_dashboard_shows_are_forgotten() -> None:
     picture = Picture()
     picture.take(TRUCKS, 0, report("truck-1", 0))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaException, Producer
 
 from pykbroker.pipeline.topic_target import CannotPublish
 
@@ -15,10 +18,21 @@ JAAS_FIELD: Final = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"
 STORE_TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 TRUST: Final = "ssl.truststore.location"
 HOST_CHECK: Final = "ssl.endpoint.identification.algorithm"
+OTHER_NAMES: Final = {TRUST: "ssl.ca.location", "max.request.size": "message.max.bytes"}
+SAID_OTHERWISE: Final = frozenset({JAAS, *STORE_TYPES, *OTHER_NAMES})
+OF_READERS: Final = (
+    "auto.offset.reset",
+    "fetch.",
+    "heartbeat.",
+    "max.partition.fetch.bytes",
+    "max.poll.",
+    "session.timeout.ms",
+)
+NOBODY_KNOWS: Final = "no such property"
 
 
 def librdkafka_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Logins, certificates and the check of host names are the three that have other names."""
+    """Logins, certificates, the check of host names and the size of records are said otherwise."""
     said = dict(properties)
     if JAAS in said:
         said |= login(said.pop(JAAS))
@@ -26,9 +40,26 @@ def librdkafka_properties(properties: Mapping[str, str]) -> dict[str, str]:
         said[HOST_CHECK] = "none"
     if {said.pop(name, "PEM") for name in STORE_TYPES} != {"PEM"}:
         raise CannotPublish("exactly-once publishing reads certificates as PEM alone")
-    if TRUST in said:
-        said["ssl.ca.location"] = said.pop(TRUST)
-    return said
+    return {OTHER_NAMES.get(name, name): value for name, value in said.items()}
+
+
+def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """What is said to all clients, without what only a reader or Java can make use of."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if not name.startswith(OF_READERS) and (name in SAID_OTHERWISE or is_known(name))
+    }
+
+
+@cache
+def is_known(name: str) -> bool:
+    """Librdkafka has no list of its properties, but names the first that it does not know."""
+    try:
+        Producer({name: "", NOBODY_KNOWS: ""})
+    except KafkaException as refusal:
+        return f'No such configuration property: "{name}"' not in refusal.args[0].str()
+    raise AssertionError(NOBODY_KNOWS)
 
 
 def login(jaas: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ from pykbroker.pipeline.plan import DeadLetters, guarantee_of
 from pykbroker.pipeline.running.sources import OF_THE_RECORD, broken_rows, records
 from pykbroker.pipeline.running.steps import rows_of
 from pykbroker.pipeline.topic_target import TopicTarget
+from pykbroker.pipeline.topic_target_client import librdkafka_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,17 +36,6 @@ Write: TypeAlias = "Callable[[DataFrame, int], None]"
 """Writes the rows of a batch, and writes them once however often it is asked to."""
 
 SHOWN_ROWS: Final = 20
-OF_JAVA_ALONE: Final = (
-    "default.api.timeout.ms",
-    "max.poll.",
-    "metric.reporters",
-    "metrics.",
-    "sasl.client.callback.handler.class",
-    "sasl.login.",
-    "ssl.engine.factory.class",
-    "ssl.protocol",
-    "ssl.provider",
-)
 SOURCE_PLACE: Final = {
     "_topic": "source_topic",
     "_partition": "source_partition",
@@ -211,11 +201,6 @@ def publish_at_least_once(topic: str, bootstrap: str, settings: Mapping[str, str
         frame.drop(*SOURCE_PLACE.values()).write.format("kafka").options(**options).save()
 
     return write
-
-
-def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """What is said to all clients, without what only Java's clients can make use of."""
-    return {name: value for name, value in settings.items() if not name.startswith(OF_JAVA_ALONE)}
 
 
 def show(name: str) -> Write:

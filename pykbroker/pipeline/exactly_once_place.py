@@ -21,6 +21,8 @@ Answer = TypeVar("Answer")
 
 ANSWER_TIMEOUT_S: Final = 60.0
 RETRY_S: Final = 0.1
+RECORD_BYTES_MAX: Final = 1_000_000_000
+"""As much as librdkafka allows; how large a record may be is for the broker to say."""
 SETTLING_TIMEOUT_MS: Final = 30_000
 """Others wait for a number that was left half written; they have more patience than this."""
 NOT_YET: Final = frozenset(
@@ -75,6 +77,7 @@ class Place:
     def _producer_called(self, name: str, timeout_ms: int) -> Producer:
         producer = Producer(
             {
+                "message.max.bytes": RECORD_BYTES_MAX,
                 "partitioner": "murmur2_random",  # as Java's clients choose one, and so Spark
                 # librdkafka 2.16 begins anew when all brokers are gone for a moment, and then
                 # never finds the coordinator of its open transaction again

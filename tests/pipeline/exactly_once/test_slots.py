@@ -6,6 +6,7 @@ from dataclasses import replace
 from threading import Event
 
 import pytest
+from confluent_kafka import KafkaException
 
 from pykbroker import Broker
 from pykbroker.pipeline import exactly_once_slots
@@ -41,6 +42,13 @@ def test_a_record_comes_as_it_was_sent(kafka: Broker, place: Place) -> None:
     (record,) = kafka.records("out")
     assert (record.key, record.value, record.partition, record.timestamp_ms) == (b"k", None, 2, 5)
     assert list(record.headers) == [("h", b"1"), ("n", None)]
+
+
+def test_a_record_is_as_large_as_the_broker_allows(place: Place) -> None:
+    [large, larger] = (Outgoing(key=None, value=bytes(size)) for size in (1_040_000, 1_060_000))
+    assert publish_slot(slot_of(place), [large]) == 1
+    with pytest.raises(KafkaException, match="Message size too large"):
+        publish_slot(slot_of(place, batch=1), [larger])
 
 
 def test_a_batch_that_comes_again_is_recognised_slot_by_slot(kafka: Broker, place: Place) -> None:

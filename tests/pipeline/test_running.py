@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyarrow import parquet
 
-from pykbroker import Broker
+from pykbroker import Broker, Row, Topic
 from pykbroker.pipeline.declaration.reading import declare
 from pykbroker.pipeline.fingerprint import DefinitionChanged
 from pykbroker.pipeline.running.failures import PipelineFailed
 from pykbroker.pipeline.running.run import PipelineRun
-from pykbroker.pipeline.running.sources import parsed
+from pykbroker.pipeline.running.sources import DEAD_LETTER_BYTES, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,6 +128,21 @@ def test_broken_records_go_to_their_topic_and_good_ones_to_every_sink(
         "sink.fast": 5,
         "dead_letters.trucks": 5,
     }
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_a_broken_record_that_is_too_large_for_its_topic_is_cut_and_says_so(
+    spark: "SparkSession", broker: Broker, tmp_path: Path, guarantee: str
+) -> None:
+    broker.reset({"trucks": 1, "broken": Topic(1, config={"max.message.bytes": "20000"})})
+    broker.produce("trucks", [Row(size * "x", key="k", headers={"h": "1"}) for size in (9, 50_000)])
+    letters = source(dead_letters_guarantee=guarantee)
+    once(spark, tables(broker, source={"trucks": letters}), tmp_path)
+    whole, cut = broker.records("broken")
+    assert (whole.value, dict(whole.headers).get("dlq.cut_from_bytes")) == (9 * b"x", None)
+    assert dict(cut.headers)["dlq.cut_from_bytes"] == b"50000"
+    assert cut.value == (20_000 - DEAD_LETTER_BYTES - 1 - 16 - 2) * b"x"
+    assert cut.headers[0] == ("h", b"1")
 
 
 AGGREGATES: Tables = {

@@ -77,13 +77,20 @@ CASE WHEN {REASON} IS NULL THEN true ELSE CAST(raise_error(concat(
     ' (name a dead_letters topic, or set broken = "drop")')) AS BOOLEAN) END"""
 
 
-def broken_rows(spark: SparkSession, pipeline: Pipeline, name: str) -> DataFrame:
-    """The records of a source that cannot be read, as records for the dead-letter topic."""
+def broken_rows(
+    spark: SparkSession, pipeline: Pipeline, name: str, record_bytes_max: int
+) -> DataFrame:
+    """The records of a source that cannot be read, as records for the dead-letter topic.
+
+    There they have more headers than before; a value that leaves no room for them is cut, since
+    what is refused there would stop the stream for ever.
+    """
     rows = parsed(records(spark, pipeline, name), pipeline.source[name])
+    room = f"greatest(0, {record_bytes_max - DEAD_LETTER_BYTES} - {BYTES_BESIDE_THE_VALUE})"
     return rows.where(f"{REASON} IS NOT NULL").select(
         sql.col(KEY).alias("key"),
-        sql.col(VALUE).alias("value"),
-        sql.expr(DEAD_LETTER_HEADERS).alias("headers"),
+        sql.expr(f"substring({VALUE}, 1, {room})").alias("value"),
+        sql.expr(f"concat({DEAD_LETTER_HEADERS}, {cut_header(room)})").alias("headers"),
         sql.col("_topic").alias("source_topic"),
         sql.col("_partition").alias("source_partition"),
         sql.col("_offset").alias("source_offset"),
@@ -98,6 +105,20 @@ concat(coalesce(_headers, array()), array(
     named_struct('key', 'dlq.offset', 'value', CAST(CAST(_offset AS STRING) AS BINARY)),
     named_struct('key', 'dlq.timestamp', 'value',
                  CAST(CAST(unix_millis(_timestamp) AS STRING) AS BINARY))))"""
+
+
+DEAD_LETTER_BYTES: Final = 4096
+"""More than the headers of a dead letter and all that a batch has around its records."""
+BYTES_BESIDE_THE_VALUE: Final = f"""
+(coalesce(octet_length({KEY}), 0) + aggregate(coalesce(_headers, array()), 0, (sum, it) ->
+    sum + 16 + octet_length(it.key) + coalesce(octet_length(it.value), 0)))"""
+
+
+def cut_header(room: str) -> str:
+    """Says how long the value was, if not all of it is there."""
+    size = f"octet_length({VALUE})"
+    header = f"named_struct('key', 'dlq.cut_from_bytes', 'value', CAST(string({size}) AS BINARY))"
+    return f"IF({size} > {room}, array({header}), array())"
 
 
 def parsed(frame: DataFrame, source: Source) -> DataFrame:

@@ -18,10 +18,11 @@ from pykbroker.pipeline.declaration.values import (
 )
 from pykbroker.pipeline.exactly_once import publish_batch
 from pykbroker.pipeline.plan import DeadLetters, guarantee_of
+from pykbroker.pipeline.record_size import record_bytes_max
 from pykbroker.pipeline.running.sources import OF_THE_RECORD, broken_rows, records
 from pykbroker.pipeline.running.steps import rows_of
 from pykbroker.pipeline.topic_target import TopicTarget
-from pykbroker.pipeline.topic_target_client import librdkafka_settings
+from pykbroker.pipeline.topic_target_client import librdkafka_properties, librdkafka_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +37,8 @@ Write: TypeAlias = "Callable[[DataFrame, int], None]"
 """Writes the rows of a batch, and writes them once however often it is asked to."""
 
 SHOWN_ROWS: Final = 20
+REQUEST_BYTES_MAX: Final = 32 << 20
+"""All that a producer of Java has room for; how large a record may be is for the broker to say."""
 SOURCE_PLACE: Final = {
     "_topic": "source_topic",
     "_partition": "source_partition",
@@ -70,11 +73,17 @@ class Writers:
             case Archive():
                 return records(self.spark, self.pipeline, query.target.source)
             case DeadLetters():
-                return broken_rows(self.spark, self.pipeline, query.target.source)
+                limit = record_bytes_max(self._client, query.target.topic)
+                return broken_rows(self.spark, self.pipeline, query.target.source, limit)
             case Sink(kind=SinkKind.TOPIC):
                 return as_records(rows_of(self.spark, self.pipeline, query), query.target)
             case Sink():
                 return rows_of(self.spark, self.pipeline, query)
+
+    @property
+    def _client(self) -> dict[str, str]:
+        known = librdkafka_properties(librdkafka_settings(self.pipeline.kafka))
+        return {**known, "bootstrap.servers": self.pipeline.bootstrap}
 
     def write(self, query: Query, identity: str) -> Write:
         """What becomes of each batch; `identity` tells beginnings of one query apart."""
@@ -194,7 +203,8 @@ def publish_exactly_once(target: TopicTarget) -> Write:
 
 
 def publish_at_least_once(topic: str, bootstrap: str, settings: Mapping[str, str]) -> Write:
-    options = {f"kafka.{key}": value for key, value in settings.items()}
+    options = {"kafka.max.request.size": str(REQUEST_BYTES_MAX)}
+    options |= {f"kafka.{key}": value for key, value in settings.items()}
     options |= {"kafka.bootstrap.servers": bootstrap, "topic": topic}
 
     def write(frame: DataFrame, _: int) -> None:

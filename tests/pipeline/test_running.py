@@ -283,5 +283,13 @@ def test_values_are_read_as_their_format_says_or_are_broken_with_a_reason(
         (None, None, "its value is not json of the schema"),
         (None, None, "it has no value"),
     ]
+    more = ['{"value": "a"} {"value": "b"}', '{"value": "a"}x', '{"value": "a"}}', '[{"value": 1}]']
+    more += ["null", "5", '{"value": {"x": 1}} ', '\ufeff{"value": "a"}\n']
+    rows = read_as(spark, {"topics": ["t"], "format": "json", "schema": schema}, more)
+    assert [row._reason for row in rows] == [
+        *6 * ["its value is not json of the schema"],
+        None,
+        None,
+    ]
     [row] = read_as(spark, {"topics": ["t"], "format": "raw"}, ["a"])
     assert (row.key, row.value, row._key, row._offset) == (b"k", b"a", "k", 0)

@@ -128,8 +128,12 @@ def parsed(frame: DataFrame, source: Source) -> DataFrame:
         return frame.select("key", "value", *record, sql.expr("CAST(NULL AS STRING)").alias(REASON))
     both = (sql.col("key").alias(KEY), sql.col("value").alias(VALUE))
     whole = frame.select(*both, *record, value_column(source).alias(PARSED))
-    if source.format is Format.AVRO:
-        whole = whole.withColumn(BROKEN, all_missing(whole))
+    match source.format:
+        case Format.AVRO:
+            whole = whole.withColumn(BROKEN, all_missing(whole))
+        case Format.JSON:
+            whole = whole.withColumn(BROKEN, sql.expr(NOT_ALL_JSON))
+            whole = whole.withColumn(PARSED, sql.col(f"{PARSED}.it"))
     flat = whole.select("*", f"{PARSED}.*").drop(PARSED)
     return flat.withColumn(REASON, sql.expr(reason(source)))
 
@@ -143,16 +147,24 @@ def value_column(source: Source) -> Column:
             value = sql.expr(f"substring(value, {first})")
             return from_avro(value, source.avro_schema or "", options)
         case Format.CSV:
-            read = sql.from_csv
+            options["columnNameOfCorruptRecord"] = BROKEN
+            schema = f"{schema_text(source.schema)}, `{BROKEN}` string"
+            return sql.from_csv(sql.col("value").cast("string"), schema, options)
         case _:
-            read = sql.from_json
-    options["columnNameOfCorruptRecord"] = BROKEN
-    return read(sql.col("value").cast("string"), schema_text(source.schema), options)
+            options["columnNameOfCorruptRecord"] = BROKEN
+            schema = f"it struct<{schema_text(source.schema, ':')}>, end int, `{BROKEN}` string"
+            return sql.from_json(sql.expr(WHOLE_JSON), schema, options)
 
 
-def schema_text(schema: Mapping[str, str]) -> str:
-    columns = [f"`{name}` {kind}" for name, kind in schema.items()]
-    return ", ".join([*columns, f"`{BROKEN}` string"])
+WHOLE_JSON: Final = """concat('{"it":', ltrim('\ufeff', CAST(value AS STRING)), '\n,"end":0}')"""
+"""Spark reads an object and is content, whatever follows; here all of the value must be one."""
+NOT_ALL_JSON: Final = f"""
+CASE WHEN {PARSED}.`{BROKEN}` IS NOT NULL OR {PARSED}.it IS NULL OR {PARSED}.end IS NULL
+    THEN 'broken' END"""
+
+
+def schema_text(schema: Mapping[str, str], sign: str = "") -> str:
+    return ", ".join(f"`{name}`{sign} {kind}" for name, kind in schema.items())
 
 
 def all_missing(frame: DataFrame) -> Column:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.topic_target import TopicTarget
 
 TRANSACTION_RECORDS: Final = 5000
+TRANSACTION_BYTES: Final = 64 << 20
+"""Reached by one record at most: so much of keys and values is in memory at once."""
 ONLY_SLOT: Final = 0
 PLACE_HEADERS: Final = ("replay.topic", "replay.partition", "replay.offset", "replay.timestamp")
 
@@ -66,11 +68,23 @@ def replay(what: Replay, *, progress: Callable[[int], None] = lambda _: None) ->
         starts = starts_of(marker, what.target.topic, spans)
         records = wanted(what, in_time_order(spans, starts))
         count = 0
-        while chunk := list(islice(records, what.transaction_records)):
+        while chunk := list(next_transaction(records, what.transaction_records)):
             publish(producer, marker, what, chunk)
             count += len(chunk)
             progress(count)
     return count
+
+
+def next_transaction(
+    records: Iterator[ArchivedRecord], records_max: int
+) -> Iterator[ArchivedRecord]:
+    """As many as may be in memory at once, and one at least."""
+    size = 0
+    for record in islice(records, records_max):
+        yield record
+        size += len(record.key or b"") + len(record.value or b"")
+        if size >= TRANSACTION_BYTES:
+            return
 
 
 def archived_partitions(what: Replay) -> Mapping[int, Sequence[Span]]:

@@ -9,7 +9,9 @@ import pytest
 
 from pykbroker import Broker, Topic
 from pykbroker.cli.main import main
-from pykbroker.pipeline.replay import CannotReplay, Replay, replay
+from pykbroker.pipeline import replay as replay_module
+from pykbroker.pipeline.archive.archived_records import ArchivedRecord
+from pykbroker.pipeline.replay import CannotReplay, Replay, next_transaction, replay
 from pykbroker.pipeline.topic_target import TopicTarget
 from tests.pipeline.archived import write_offsets, write_records
 from tests.pipeline.child import WAS_KILLED, run, start
@@ -74,6 +76,16 @@ def test_what_is_replayed_is_not_replayed_again_but_under_another_name(
     assert replay(replay_of(tmp_path, broker)) == 0
     assert replay(replay_of(tmp_path, broker, name="m", since_ms=1010, until_ms=1012)) == 2
     assert [it.text for it in broker.records("again")][-2:] == ["0:10", "0:11"]
+
+
+def test_a_transaction_ends_at_so_many_records_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_module, "TRANSACTION_BYTES", 100)
+    sizes = [10, 10, 10, 10, 500, 99, 1, 5]
+    records = iter([ArchivedRecord(0, at, 0, None, bytes(it), ()) for at, it in enumerate(sizes)])
+    found = []
+    while chunk := [it.offset for it in next_transaction(records, 3)]:
+        found.append(chunk)
+    assert found == [[0, 1, 2], [3, 4], [5, 6], [7]]
 
 
 def test_a_topic_with_too_few_partitions_is_refused(broker: Broker, tmp_path: Path) -> None:

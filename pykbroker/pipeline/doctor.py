@@ -26,6 +26,8 @@ class Machine:
     """What there is: None stands for what is not there."""
 
     java: Java | None
+    java_home: str | None = None
+    """What JAVA_HOME says, which counts instead of the PATH."""
     spark: str | None
     spark_home: str | None = None
     """The version that SPARK_HOME has, which counts instead of pyspark's own."""
@@ -49,7 +51,7 @@ class Finding:
 
 def findings(machine: Machine) -> Iterator[Finding]:
     """What is there and what is missing, in the order in which one would mend it."""
-    yield java_found(machine.java)
+    yield java_found(machine.java, machine.java_home)
     yield spark_found(machine.spark)
     if machine.spark_home is not None and machine.spark is not None:
         yield spark_home_found(machine.spark_home, machine.spark)
@@ -62,8 +64,15 @@ def findings(machine: Machine) -> Iterator[Finding]:
         yield Finding(about=package, is_fine=False, text="is not installed", remedy=INSTALL)
 
 
-def java_found(java: Java | None) -> Finding:
+def java_found(java: Java | None, java_home: str | None) -> Finding:
     remedy = f"install Java {JAVA_OLDEST}, and let JAVA_HOME or the PATH lead to it"
+    if java is None and java_home:
+        return Finding(
+            about="Java",
+            is_fine=False,
+            text=f"JAVA_HOME is {java_home}, and no Java runs there",
+            remedy=f"unset JAVA_HOME, or let it lead to Java {JAVA_OLDEST}",
+        )
     if java is None:
         return Finding(about="Java", is_fine=False, text="is not installed", remedy=remedy)
     text = f"{java.version}, {java.executable}"

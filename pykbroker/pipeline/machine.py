@@ -33,6 +33,7 @@ def this_machine(jar_sets: Sequence[JarSet] = (JarSet.CONNECTOR,)) -> Machine:
     python = os.environ.get("PYSPARK_PYTHON") or sys.executable
     return Machine(
         java=find_java(),
+        java_home=os.environ.get("JAVA_HOME"),
         spark=spark,
         spark_home=spark_home_version(),
         jars={jar_set: jars_here(jar_set) for jar_set in jar_sets} if spark else {},

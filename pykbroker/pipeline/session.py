@@ -95,7 +95,7 @@ def session_settings(
 
 def _refuse_without_java() -> None:
     """Spark itself would say that a gateway exited."""
-    finding = java_found(find_java())
+    finding = java_found(find_java(), os.environ.get("JAVA_HOME"))
     if not finding.is_fine:
         raise JavaUnavailableError(f"Java: {finding.text}; {finding.remedy}")
 

@@ -44,6 +44,12 @@ def test_a_machine_that_has_everything_is_fine() -> None:
     [
         ({"java": None}, "Java", "not installed", "install Java 17"),
         (
+            {"java": None, "java_home": "/nowhere"},
+            "Java",
+            "JAVA_HOME is /nowhere, and no Java runs there",
+            "unset JAVA_HOME",
+        ),
+        (
             {"java": Java(executable=Path("/jdk8/java"), version=8)},
             "Java",
             "8, /jdk8/java: too old",

@@ -52,6 +52,7 @@ def test_without_a_java_that_will_do_no_session_is_tried(
     java: Java | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(session.STARTED_BY_SUBMIT, raising=False)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(session, "find_java", lambda: java)
     with pytest.raises(JavaUnavailableError, match="install Java 17"):
         session.spark_session("never")

@@ -9,6 +9,7 @@ import pytest
 from pykbroker.pipeline.running.failures import cause_words
 from pykbroker.pipeline.running.gate import Gate, StoppedBetweenBatches
 from pykbroker.pipeline.running.program import stop_signals
+from pykbroker.pipeline.running.run import has_no_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,6 +38,26 @@ def test_a_batch_that_is_inside_ends_though_the_gate_closes() -> None:
 
     gate.before(write)(FRAME, 1)
     assert written == [1]
+
+
+@pytest.mark.parametrize(
+    ("message", "is_active", "at_first", "later"),
+    [
+        ("Waiting for next trigger", False, True, True),
+        ("Getting offsets from KafkaV2[Subscribe[trucks]]", True, False, True),
+        ("Initializing sources", True, False, True),
+        ("Processing new data", True, False, False),
+    ],
+)
+def test_a_query_that_only_asks_for_offsets_is_not_waited_for_long(
+    message: str,
+    is_active: bool,  # noqa: FBT001  # a column of the table
+    at_first: bool,  # noqa: FBT001  # likewise
+    later: bool,  # noqa: FBT001  # likewise
+) -> None:
+    status = {"message": message, "isTriggerActive": is_active, "isDataAvailable": False}
+    assert has_no_batch(status, has_waited=False) is at_first
+    assert has_no_batch(status, has_waited=True) is later
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.errors import PySparkException
 
@@ -28,7 +30,7 @@ from pykbroker.pipeline.running.spark_files import SparkFiles
 from pykbroker.pipeline.running.writers import Memory, Writers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     from pyspark.sql import Row, SparkSession
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S: Final = 0.2
 STOPPING_LOOK_EVERY_S: Final = 0.02
+ASKING_S_MAX: Final = 10.0
+"""A broker that is down is asked for its offsets for minutes."""
+ASKING: Final = ("Getting offsets from", "Initializing sources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +127,14 @@ class PipelineRun:
         self._spark.streams.removeListener(self._listener)
 
     def _stop_streams(self, at_once: threading.Event) -> None:
-        pause = threading.Event()
-        while active := [it.stream for it in self._started if it.stream.isActive]:
-            for stream in active:
-                if at_once.is_set() or is_between_batches(stream):
-                    stream.stop()
-            pause.wait(STOPPING_LOOK_EVERY_S)
+        """Side by side: a client whose broker is down takes a minute to give up."""
+        patience_ends = time.monotonic() + ASKING_S_MAX
+        with ThreadPoolExecutor(len(self._started) or 1) as pool:
+            stops = [
+                pool.submit(stop_stream, it.stream, at_once, patience_ends) for it in self._started
+            ]
+        for stopped in stops:
+            stopped.result()
 
     def rows(self, sink: str) -> list[Row]:
         """What a sink of the kind `memory` has got."""
@@ -183,5 +190,19 @@ def mistakes_named(query: Query) -> Iterator[None]:
         raise CannotStart(f"{query.name}: {cause_words(str(mistake))}") from mistake
 
 
-def is_between_batches(stream: StreamingQuery) -> bool:
-    return not stream.status["isTriggerActive"]
+def stop_stream(stream: StreamingQuery, at_once: threading.Event, patience_ends: float) -> None:
+    pause = threading.Event()
+    while stream.isActive:
+        has_waited = time.monotonic() > patience_ends
+        if at_once.is_set() or has_no_batch(stream.status, has_waited=has_waited):
+            stream.stop()
+        pause.wait(STOPPING_LOOK_EVERY_S)
+
+
+def has_no_batch(status: Mapping[str, Any], *, has_waited: bool) -> bool:
+    """Whether nothing is under way; who asks for offsets is given time, and no batch any more.
+
+    Spark begins a batch after it has asked, and then the gate is closed already.
+    """
+    is_asking = status["message"].startswith(ASKING)
+    return not status["isTriggerActive"] or (has_waited and is_asking)

@@ -119,8 +119,22 @@ def ask(node: ApacheKafka | BrokerProcess) -> Run:
 @pytest.fixture
 def topic(ask: Run, request: pytest.FixtureRequest, eventually: Callable[..., Any]) -> str:
     """A topic of three partitions that no other test knows."""
+    return create_topic(ask, request, eventually)
+
+
+@pytest.fixture
+def topic_of_small_batches(
+    ask: Run, request: pytest.FixtureRequest, eventually: Callable[..., Any]
+) -> str:
+    """Likewise; born so, for Apache's broker heeds what is changed a little later."""
+    return create_topic(ask, request, eventually, "--set", "max.message.bytes=80")
+
+
+def create_topic(
+    ask: Run, request: pytest.FixtureRequest, eventually: Callable[..., Any], *options: str
+) -> str:
     name = f"cli-{abs(hash(request.node.nodeid)):x}"
-    assert ask("topics", "create", name, "--partitions", "3").exit_code == 0
+    assert ask("topics", "create", name, "--partitions", "3", *options).exit_code == 0
     assert eventually(lambda: name in ask("topics", "list", "--names").lines)
     return name
 

@@ -88,9 +88,9 @@ def test_a_dry_run_changes_nothing(ask: Run, topic: str) -> None:
     ],
 )
 def test_a_refusal_is_one_line_that_names_the_thing_and_the_error(
-    ask: Run, topic: str, arguments: tuple[str, ...], complaint: str
+    ask: Run, topic_of_small_batches: str, arguments: tuple[str, ...], complaint: str
 ) -> None:
-    ask("configs", "alter", "topic", topic, "--set", "max.message.bytes=80")
+    topic = topic_of_small_batches
     outcome = ask(*(argument.replace("TOPIC", topic) for argument in arguments))
     assert outcome.exit_code == 1
     assert outcome.err.startswith(complaint.replace("TOPIC", topic).replace(topic + "_", "TOPIC_"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker.transport.frames import ALLOCATE_AT_ONCE_BYTES_MAX
+from pykbroker.transport.frames import BEGIN_BYTES, SPARE_BYTES_MAX, SPARES_MAX
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 from tests.apis.asked import (
@@ -133,7 +133,7 @@ def test_announcing_much_and_sending_little_costs_a_bounded_amount(broker: Broke
     growth = resident_bytes(broker) - before
     for wire in waiting:
         wire.close()
-    bound = len(waiting) * ALLOCATE_AT_ONCE_BYTES_MAX + 20 * MEBIBYTE
+    bound = len(waiting) * BEGIN_BYTES + SPARES_MAX * SPARE_BYTES_MAX + 20 * MEBIBYTE
     assert growth < bound, f"{growth >> 20} MiB more"
 
 

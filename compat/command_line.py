@@ -69,8 +69,13 @@ class UsageError(ValueError):
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.disbelieve and options.keep:
+        raise UsageError("what is played in disbelief is not kept")
     clients = _chosen_clients(options.clients)
     scenarios = _chosen_scenarios(options.scenarios, quick=options.quick)
+    if options.disbelieve:  # nobody else need be installed
+        scenarios = [it for it in scenarios if any(it.name in one.not_true for one in clients)]
+        clients = [it for it in clients if it.not_true]
     results = _results(options, clients, scenarios)
     print(f"\n{terminal.table(results)}")
     if options.report is not None:
@@ -78,10 +83,20 @@ def run(options: argparse.Namespace) -> int:
     if options.keep:
         keep(results, todays_matrix())
         write_page(options)
+    if options.disbelieve:
+        return _disbelieved(results)
     if not results.was_tried():
         print("\npykbroker-compat: nothing was tried", file=sys.stderr)
         return SOME_FALSE
     return SOME_FALSE if results.failures() else ALL_TRUE
+
+
+def _disbelieved(results: Results) -> int:
+    """What a manifest calls not true has to fail, on one broker at least."""
+    wrongly = results.true_everywhere()
+    for scenario, client in wrongly:
+        print(f"true, against the manifest: {scenario} · {client}")
+    return SOME_FALSE if wrongly else ALL_TRUE
 
 
 def _results(
@@ -99,6 +114,7 @@ def _results(
             relays=stack.enter_context(Relays()),
             at_once=options.at_once,
             told=_tell,
+            disbelieving=options.disbelieve,
         )
         cells = runner.run(scenarios, clients, brokers)
     return Results(
@@ -264,6 +280,9 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--quick", action="store_true", help="the core scenarios alone")
     runs.add_argument(
         "--at-once", type=_count, default=max(2, os.cpu_count() or 2), metavar="N", help="cells"
+    )
+    runs.add_argument(
+        "--disbelieve", action="store_true", help="what manifests call not true, to see if it is"
     )
     runs.add_argument("--keep", action="store_true", help="keep the results for the documentation")
     faults = commands.add_parser("sabotage", help="see whether the suite finds known faults")

@@ -90,6 +90,13 @@ class Results:
     def failures(self) -> list[Cell]:
         return [it for it in self.cells if it.outcome == Outcome.FALSE]
 
+    def true_everywhere(self) -> list[tuple[str, str]]:
+        """The scenarios and clients of which that is so on every broker."""
+        found: dict[tuple[str, str], set[Outcome]] = {}
+        for it in self.cells:
+            found.setdefault((it.scenario, it.client), set()).add(it.outcome)
+        return [place for place, outcomes in found.items() if outcomes == {Outcome.TRUE}]
+
     def subjects(self) -> dict[str, list[tuple[str, str]]]:
         """Name and sentence of the scenarios of each subject."""
         found: dict[str, list[tuple[str, str]]] = {}

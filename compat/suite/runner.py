@@ -54,6 +54,8 @@ class Runner:
     """Is given each cell when it is done."""
     tamperings: tuple[Tampering, ...] = ()
     """Faults that the brokers are given, to see whether the scenarios find them."""
+    disbelieving: bool = False
+    """Plays what a manifest calls not true on any broker, and nothing else."""
 
     def run(
         self,
@@ -68,16 +70,17 @@ class Runner:
             for scenario in scenarios
             for client in clients
             if scenario.subject in client.plays
+            and (scenario.name in client.not_true or not self.disbelieving)
             for broker in brokers
         ]
         cells = [
             self._tell(_cell(it, Outcome.NOT_TRIED, reason=unavailable[str(it.client)]))
             for it in places
-            if str(it.client) in unavailable and it.scenario.name not in it.client.not_true
+            if str(it.client) in unavailable and not self._known_not_true(it)
         ]
         to_play = []
         for it in places:
-            if reason := it.client.not_true.get(it.scenario.name):
+            if reason := self._known_not_true(it):
                 cells.append(self._tell(_cell(it, Outcome.CANNOT, reason=reason)))
             elif str(it.client) not in unavailable:
                 to_play.append(it)
@@ -91,6 +94,10 @@ class Runner:
         for together in _together(alone):
             cells += self._play_with_one_restart(together)
         return cells
+
+    def _known_not_true(self, place: Place) -> str | None:
+        """Why a scenario need not be played with this client, if its manifest is believed."""
+        return None if self.disbelieving else place.client.not_true.get(place.scenario.name)
 
     def _play_with_one_restart(self, places: Sequence[Place]) -> Iterable[Cell]:
         """Cells of one scenario and broker, side by side, since they share the restart."""

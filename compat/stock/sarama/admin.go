@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"net"
 	"strconv"
 
@@ -11,7 +10,7 @@ import (
 )
 
 type admin struct {
-	sarama.TransactionClusterAdmin
+	clusterAdmin
 	client sarama.Client
 }
 
@@ -32,7 +31,7 @@ func (program *Program) openAdmin(command *Command) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	program.opened[command.On] = &admin{opened.(sarama.TransactionClusterAdmin), client}
+	program.opened[command.On] = &admin{opened.(clusterAdmin), client}
 	return nil, nil
 }
 
@@ -165,19 +164,6 @@ func (program *Program) deleteRecords(command *Command) (any, error) {
 	return told{"low_watermark": offset}, err
 }
 
-func (program *Program) listOffsets(command *Command) (any, error) {
-	wanted := map[string]map[int32]int64{command.Topic: {command.Partition: timeOf(command.At)}}
-	found, err := program.admin(command).ListOffsets(wanted, nil)
-	if err != nil {
-		return nil, err
-	}
-	it := found[command.Topic][command.Partition]
-	if it.Err != nil && !errors.Is(it.Err, sarama.ErrNoError) {
-		return nil, it.Err
-	}
-	return told{"offset": offsetTold(command.place(), it.Offset, nil)["offset"]}, nil
-}
-
 // --- the cluster
 
 func (program *Program) describeCluster(command *Command) (any, error) {
@@ -265,30 +251,6 @@ func (program *Program) groupOffsets(command *Command) (any, error) {
 	return told{"offsets": offsets}, nil
 }
 
-func (program *Program) alterGroupOffsets(command *Command) (any, error) {
-	changes := map[string]map[int32]sarama.OffsetAndMetadata{}
-	for _, it := range command.Offsets {
-		if changes[it.Topic] == nil {
-			changes[it.Topic] = map[int32]sarama.OffsetAndMetadata{}
-		}
-		changes[it.Topic][it.Partition] = sarama.OffsetAndMetadata{
-			Offset: it.Offset.Number, Metadata: it.Metadata, LeaderEpoch: -1,
-		}
-	}
-	found, err := program.admin(command).AlterConsumerGroupOffsets(command.Group, changes, nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, partitions := range found.Errors {
-		for _, code := range partitions {
-			if code != sarama.ErrNoError {
-				return nil, code
-			}
-		}
-	}
-	return nil, nil
-}
-
 func (program *Program) deleteGroupOffsets(command *Command) (any, error) {
 	for _, it := range command.Partitions {
 		err := program.admin(command).DeleteConsumerGroupOffset(command.Group, it.Topic, it.Partition)
@@ -301,39 +263,4 @@ func (program *Program) deleteGroupOffsets(command *Command) (any, error) {
 
 func (program *Program) deleteGroup(command *Command) (any, error) {
 	return nil, program.admin(command).DeleteConsumerGroup(command.Group)
-}
-
-// --- transactions
-
-func (program *Program) listTransactions(command *Command) (any, error) {
-	found, err := program.admin(command).ListTransactions(nil, nil, -1)
-	if err != nil {
-		return nil, err
-	}
-	transactions := []told{}
-	for _, it := range found {
-		transactions = append(transactions, told{
-			"transactional_id": it.TransactionalID, "state": it.TransactionState,
-		})
-	}
-	return told{"transactions": transactions}, nil
-}
-
-func (program *Program) describeTransaction(command *Command) (any, error) {
-	id := command.TransactionalID
-	found, err := program.admin(command).DescribeTransactions([]string{id})
-	if err != nil {
-		return nil, err
-	}
-	it := found[id]
-	if it.ErrorCode != sarama.ErrNoError {
-		return nil, it.ErrorCode
-	}
-	var places []Place
-	for _, topic := range it.Topics {
-		for _, partition := range topic.Partitions {
-			places = append(places, Place{topic.Topic, partition})
-		}
-	}
-	return told{"state": it.TransactionState, "partitions": placesTold(places)}, nil
 }

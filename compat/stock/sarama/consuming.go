@@ -99,7 +99,7 @@ func strategyCalled(name string) sarama.BalanceStrategy {
 	case "sticky":
 		return sarama.NewBalanceStrategySticky()
 	case "cooperative-sticky":
-		return sarama.NewBalanceStrategyCooperativeSticky()
+		return cooperativeSticky()
 	}
 	return nil
 }
@@ -216,18 +216,6 @@ func (it *consumer) ConsumeClaim(
 			return nil
 		}
 	}
-}
-
-func (it *consumer) groupMetadata() *sarama.ConsumerGroupMetadata {
-	session := it.currentSession()
-	if session == nil {
-		return sarama.NewConsumerGroupMetadata(it.options.Group)
-	}
-	var instance *string
-	if it.options.InstanceID != "" {
-		instance = &it.options.InstanceID
-	}
-	return sarama.NewConsumerGroupMetadataFromSession(session, it.options.Group, instance)
 }
 
 // --- partitions by hand

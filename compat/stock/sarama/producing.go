@@ -156,15 +156,3 @@ func (program *Program) commitTransaction(command *Command) (any, error) {
 func (program *Program) abortTransaction(command *Command) (any, error) {
 	return nil, program.opened[command.On].(*producer).AbortTxn()
 }
-
-func (program *Program) sendOffsets(command *Command) (any, error) {
-	reader := program.opened[command.Consumer].(*consumer)
-	offsets := map[string][]*sarama.PartitionOffsetMetadata{}
-	for _, it := range command.Offsets {
-		offsets[it.Topic] = append(offsets[it.Topic], &sarama.PartitionOffsetMetadata{
-			Partition: it.Partition, Offset: it.Offset.Number, LeaderEpoch: -1, Metadata: &it.Metadata,
-		})
-	}
-	opened := program.opened[command.On].(*producer)
-	return nil, opened.AddOffsetsToTxnWithGroupMetadata(offsets, reader.groupMetadata())
-}

@@ -2,12 +2,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.ConsumerGroupListing;
@@ -16,11 +13,8 @@ import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
-import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
-import org.apache.kafka.clients.admin.TransactionDescription;
-import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
@@ -30,13 +24,13 @@ import org.apache.kafka.common.config.ConfigResource;
 final class Admins {
     private Admins() {}
 
-    static Admin open(JsonNode command) {
+    static AdminClient open(JsonNode command) {
         Map<String, Object> settings = Lines.settings(command, "request_timeout_ms", "request.timeout.ms");
         settings.put("default.api.timeout.ms", "15000");
-        return Admin.create(settings);
+        return AdminClient.create(settings);
     }
 
-    static ObjectNode ask(Admin admin, String command, JsonNode options) throws Exception {
+    static ObjectNode ask(AdminClient admin, String command, JsonNode options) throws Exception {
         ObjectNode answer = Lines.JSON.createObjectNode();
         switch (command) {
             case "create_topics" -> createTopics(admin, options);
@@ -46,7 +40,6 @@ final class Admins {
             case "create_partitions" -> admin.createPartitions(Map.of(options.get("topic").asText(),
                 NewPartitions.increaseTo(options.get("total").asInt()))).all().get();
             case "describe_configs" -> describeConfigs(admin, options, answer.putObject("configs"));
-            case "alter_configs" -> alterConfigs(admin, options);
             case "delete_records" -> answer.put("low_watermark", admin.deleteRecords(Map.of(Lines.place(options),
                 RecordsToDelete.beforeOffset(options.get("before").asLong())))
                 .lowWatermarks().get(Lines.place(options)).get().lowWatermark());
@@ -56,20 +49,14 @@ final class Admins {
             case "group_offsets" -> admin.listConsumerGroupOffsets(options.get("group").asText())
                 .partitionsToOffsetAndMetadata().get()
                 .forEach((place, offset) -> answer.withArray("offsets").add(Lines.told(place, offset)));
-            case "alter_group_offsets" -> admin.alterConsumerGroupOffsets(options.get("group").asText(),
-                Lines.offsets(options.get("offsets"))).all().get();
-            case "delete_group_offsets" -> admin.deleteConsumerGroupOffsets(options.get("group").asText(),
-                Set.copyOf(Lines.places(options.get("partitions")))).all().get();
             case "delete_group" -> admin.deleteConsumerGroups(List.of(options.get("group").asText())).all().get();
-            case "list_offsets" -> listOffsets(admin, options, answer);
-            case "list_transactions" -> listTransactions(admin, answer.putArray("transactions"));
-            case "describe_transaction" -> describeTransaction(admin, options, answer);
-            default -> throw new UnsupportedOperationException(command);
+            case "replace_configs" -> Replacing.configs(admin, resource(options), options);
+            default -> Versions.ask(admin, command, options, answer);
         }
         return answer;
     }
 
-    private static void createTopics(Admin admin, JsonNode options) throws Exception {
+    private static void createTopics(AdminClient admin, JsonNode options) throws Exception {
         List<NewTopic> topics = new ArrayList<>();
         for (JsonNode it : options.get("topics")) {
             topics.add(new NewTopic(it.get("name").asText(), it.get("partitions").asInt(),
@@ -79,9 +66,9 @@ final class Admins {
         admin.createTopics(topics, new CreateTopicsOptions().validateOnly(validateOnly)).all().get();
     }
 
-    private static void describeTopics(Admin admin, JsonNode options, ArrayNode topics) throws Exception {
+    private static void describeTopics(AdminClient admin, JsonNode options, ArrayNode topics) throws Exception {
         List<String> names = Lines.strings(options.get("topics"));
-        Map<String, TopicDescription> found = admin.describeTopics(names).allTopicNames().get();
+        Map<String, TopicDescription> found = Versions.described(admin.describeTopics(names)).get();
         for (TopicDescription topic : found.values()) {
             ArrayNode partitions = topics.addObject().put("name", topic.name()).putArray("partitions");
             for (TopicPartitionInfo it : topic.partitions()) {
@@ -93,31 +80,20 @@ final class Admins {
         }
     }
 
-    private static ConfigResource resource(JsonNode options) {
+    static ConfigResource resource(JsonNode options) {
         String kind = options.get("kind").asText();
         ConfigResource.Type type = kind.equals("topic") ? ConfigResource.Type.TOPIC : ConfigResource.Type.BROKER;
         return new ConfigResource(type, options.get("name").asText());
     }
 
-    private static void describeConfigs(Admin admin, JsonNode options, ObjectNode configs) throws Exception {
+    private static void describeConfigs(AdminClient admin, JsonNode options, ObjectNode configs) throws Exception {
         ConfigResource resource = resource(options);
         for (ConfigEntry it : admin.describeConfigs(List.of(resource)).all().get().get(resource).entries()) {
             configs.putObject(it.name()).put("value", it.value()).put("is_default", it.isDefault());
         }
     }
 
-    private static void alterConfigs(Admin admin, JsonNode options) throws Exception {
-        Collection<AlterConfigOp> changes = new ArrayList<>();
-        Lines.pairs(options.get("set")).forEach((key, value) ->
-            changes.add(new AlterConfigOp(new ConfigEntry(key, value), AlterConfigOp.OpType.SET)));
-        if (options.hasNonNull("unset")) {
-            options.get("unset").forEach(it ->
-                changes.add(new AlterConfigOp(new ConfigEntry(it.asText(), ""), AlterConfigOp.OpType.DELETE)));
-        }
-        admin.incrementalAlterConfigs(Map.of(resource(options), changes)).all().get();
-    }
-
-    private static void describeCluster(Admin admin, ObjectNode answer) throws Exception {
+    private static void describeCluster(AdminClient admin, ObjectNode answer) throws Exception {
         DescribeClusterResult found = admin.describeCluster();
         answer.put("cluster_id", found.clusterId().get()).put("controller", found.controller().get().id());
         for (Node it : found.nodes().get()) {
@@ -125,46 +101,21 @@ final class Admins {
         }
     }
 
-    private static void listGroups(Admin admin, ArrayNode groups) throws Exception {
+    private static void listGroups(AdminClient admin, ArrayNode groups) throws Exception {
         for (ConsumerGroupListing it : admin.listConsumerGroups().all().get()) {
             groups.add(it.groupId());
         }
     }
 
-    private static void describeGroup(Admin admin, JsonNode options, ObjectNode answer) throws Exception {
+    private static void describeGroup(AdminClient admin, JsonNode options, ObjectNode answer) throws Exception {
         String group = options.get("group").asText();
         ConsumerGroupDescription found = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
         answer.put("state", found.state().toString());
         ArrayNode members = answer.putArray("members");
         for (MemberDescription it : found.members()) {
             members.addObject().put("client_id", it.clientId())
-                .put("instance_id", it.groupInstanceId().orElse(null))
+                .put("instance_id", Versions.instanceId(it))
                 .set("assignment", Lines.told(it.assignment().topicPartitions()));
         }
-    }
-
-    private static void listOffsets(Admin admin, JsonNode options, ObjectNode answer) throws Exception {
-        JsonNode at = options.get("at");
-        OffsetSpec spec = at.isNumber() ? OffsetSpec.forTimestamp(at.asLong())
-            : switch (at.asText()) {
-                case "beginning" -> OffsetSpec.earliest();
-                case "end" -> OffsetSpec.latest();
-                default -> OffsetSpec.maxTimestamp();
-            };
-        TopicPartition place = Lines.place(options);
-        long offset = admin.listOffsets(Map.of(place, spec)).partitionResult(place).get().offset();
-        answer.put("offset", offset < 0 ? null : offset);
-    }
-
-    private static void listTransactions(Admin admin, ArrayNode transactions) throws Exception {
-        for (TransactionListing it : admin.listTransactions().all().get()) {
-            transactions.addObject().put("transactional_id", it.transactionalId()).put("state", it.state().toString());
-        }
-    }
-
-    private static void describeTransaction(Admin admin, JsonNode options, ObjectNode answer) throws Exception {
-        String id = options.get("transactional_id").asText();
-        TransactionDescription found = admin.describeTransactions(List.of(id)).description(id).get();
-        answer.put("state", found.state().toString()).set("partitions", Lines.told(found.topicPartitions()));
     }
 }

@@ -24,6 +24,7 @@ final class Consumers implements AutoCloseable {
         "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
 
     final Consumer<byte[], byte[]> consumer;
+    final String group;
     private final Map<TopicPartition, OffsetAndMetadata> positions = new HashMap<>();
 
     Consumers(JsonNode command) {
@@ -44,6 +45,7 @@ final class Consumers implements AutoCloseable {
                 settings.put("partition.assignment.strategy", ASSIGNORS.get(assignor));
             }
         }
+        group = command.path("group").asText();
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
@@ -100,7 +102,7 @@ final class Consumers implements AutoCloseable {
     ObjectNode committed(List<TopicPartition> places) {
         ObjectNode answer = Lines.JSON.createObjectNode();
         ArrayNode offsets = answer.putArray("offsets");
-        Map<TopicPartition, OffsetAndMetadata> found = consumer.committed(Set.copyOf(places));
+        Map<TopicPartition, OffsetAndMetadata> found = Versions.committed(consumer, places);
         places.forEach(it -> offsets.add(Lines.told(it, found.get(it))));
         return answer;
     }

@@ -72,10 +72,6 @@ final class Producers {
         }
     }
 
-    static void sendOffsets(Producer<byte[], byte[]> producer, Consumer<byte[], byte[]> consumer, JsonNode offsets) {
-        producer.sendOffsetsToTransaction(Lines.offsets(offsets), consumer.groupMetadata());
-    }
-
     /** The greatest partition always. */
     public static final class Last implements Partitioner {
         @Override

@@ -7,7 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
-import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.common.utils.AppInfoParser;
 
@@ -71,7 +71,7 @@ public final class Program {
         if (opened instanceof Consumers consumers) {
             return toConsumer(consumers, name, command);
         }
-        return Admins.ask((Admin) opened, name, command);
+        return Admins.ask((AdminClient) opened, name, command);
     }
 
     private static ObjectNode toProducer(Producer<byte[], byte[]> producer, String name, JsonNode command) {
@@ -83,7 +83,7 @@ public final class Program {
                 return null;
             case "send_offsets":
                 Consumers consumers = (Consumers) OPEN.get(command.get("consumer").asText());
-                Producers.sendOffsets(producer, consumers.consumer, command.get("offsets"));
+                Versions.sendOffsets(producer, consumers, Lines.offsets(command.get("offsets")));
                 return null;
             case "commit_transaction":
                 producer.commitTransaction();
@@ -134,11 +134,11 @@ public final class Program {
         for (AutoCloseable it : OPEN.values()) {
             try {
                 if (it instanceof Producer<?, ?> producer) {
-                    producer.close(Duration.ZERO);
+                    Versions.letGo(producer);
                 } else if (it instanceof Consumers consumers) {
                     consumers.letGo(LET_GO);
                 } else {
-                    ((Admin) it).close(LET_GO);
+                    Versions.letGo((AdminClient) it, LET_GO);
                 }
             } catch (RuntimeException error) {
                 error.printStackTrace();

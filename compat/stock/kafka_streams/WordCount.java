@@ -94,7 +94,8 @@ public final class WordCount {
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.String().getClass());
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.String().getClass());
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
-        settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0); // every count is told
+        settings.put("statestore.cache.max.bytes", 0); // every count is told
+        settings.put("cache.max.bytes.buffering", 0); // its name before 3.4
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
         settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6_000);
         settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);

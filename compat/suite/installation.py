@@ -73,7 +73,9 @@ def _install(client: StockClient, home: Path) -> None:
 
 def _copy_source(client: StockClient, source: Path) -> None:
     shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(client.folder, source, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    left_out = shutil.ignore_patterns(*_LEFT_OUT)
+    # New times of modification, else cargo takes what it built of an earlier copy for current.
+    shutil.copytree(client.folder, source, ignore=left_out, copy_function=shutil.copy)
     for file in client.also:
         shutil.copy(file, source)
 

@@ -24,11 +24,6 @@ def versions_in_the_manifest(folder: str) -> list[str]:
     return [it.version for it in stock_clients() if it.folder.name == folder]
 
 
-def version_in_the_manifest(folder: str) -> str:
-    (version,) = versions_in_the_manifest(folder)
-    return version
-
-
 def lock(folder: str, name: str) -> Path:
     return STOCK / folder / name
 
@@ -50,9 +45,10 @@ def version_required(file: Path, module: str) -> str:
     return version.removeprefix("v")
 
 
-def test_kafkajs_is_locked_in_the_version_of_the_manifest() -> None:
+def test_kafkajs_is_locked_in_the_versions_of_the_manifest() -> None:
     packages = json.loads(lock("kafkajs", "package-lock.json").read_text())["packages"]
-    assert packages["node_modules/kafkajs"]["version"] == version_in_the_manifest("kafkajs")
+    names = ("node_modules/kafkajs", "node_modules/kafkajs-older")
+    assert [packages[it]["version"] for it in names] == versions_in_the_manifest("kafkajs")
 
 
 def test_the_packages_of_node_are_locked_by_their_digests_and_by_no_address() -> None:
@@ -62,6 +58,9 @@ def test_the_packages_of_node_are_locked_by_their_digests_and_by_no_address() ->
         assert "resolved" not in package, name
 
 
-def test_rdkafka_is_locked_in_the_version_of_the_manifest() -> None:
-    required = tomllib.loads(lock("rdkafka", "Cargo.toml").read_text())["dependencies"]["rdkafka"]
-    assert required["version"] == f"={version_in_the_manifest('rdkafka')}"
+def test_rdkafka_is_required_in_the_versions_of_the_manifest() -> None:
+    required = [
+        tomllib.loads(lock("rdkafka", it).read_text())["dependencies"]["rdkafka"]["version"]
+        for it in ("Cargo.toml", "older/Cargo.toml")
+    ]
+    assert required == [f"={it}" for it in versions_in_the_manifest("rdkafka")]

@@ -54,8 +54,15 @@ export class Consumer {
   }
 
   async subscribe({ topics }) {
-    await this.consumer.subscribe({ topics, fromBeginning: this.options.reset !== "latest" });
+    await this.enlist(topics);
     this.read();
+  }
+
+  // One by one: several at once came with 2.0.
+  async enlist(topics) {
+    for (const topic of topics) {
+      await this.consumer.subscribe({ topic, fromBeginning: this.options.reset !== "latest" });
+    }
   }
 
   async assign({ partitions }) {
@@ -64,7 +71,7 @@ export class Consumer {
     this.lots = [];
     const topics = [...new Set(partitions.map((it) => it.topic))];
     const ends = await this.ends(partitions);
-    await this.consumer.subscribe({ topics, fromBeginning: this.options.reset !== "latest" });
+    await this.enlist(topics);
     this.read();
     for (const it of partitions) this.go(it, ends);
     await this.leaveOut(topics);

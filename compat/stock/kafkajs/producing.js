@@ -116,7 +116,7 @@ function partitioner(name) {
   if (name === "last") {
     return ({ partitionMetadata }) => Math.max(...partitionMetadata.map((it) => it.partitionId));
   }
-  return Partitioners.DefaultPartitioner();
+  return Partitioners[name === "java" ? "JavaCompatiblePartitioner" : "DefaultPartitioner"]();
 }
 
 // The library counts tries, not time.

@@ -1,6 +1,6 @@
 //! The admin client of rust-rdkafka.
 
-use crate::line::{Answer, CALL, Failure, Options, nothing, offset_told};
+use crate::line::{Answer, CALL, Failure, Options, nothing};
 use pollster::block_on;
 use rdkafka::admin::{
     AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
@@ -9,7 +9,6 @@ use rdkafka::admin::{
 use rdkafka::bindings::rd_kafka_controllerid;
 use rdkafka::client::DefaultClientContext;
 use rdkafka::types::RDKafkaErrorCode;
-use rdkafka::{Offset, TopicPartitionList};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -144,7 +143,16 @@ impl Admin {
 
     // --- records
 
+    #[cfg(feature = "older")]
+    fn delete_records(&self, _: &Options) -> Answer {
+        Err(Failure::unsupported("delete_records"))
+    }
+
+    #[cfg(not(feature = "older"))]
     fn delete_records(&self, options: &Options) -> Answer {
+        use crate::line::offset_told;
+        use rdkafka::{Offset, TopicPartitionList};
+
         let mut before = TopicPartitionList::new();
         let partition = options.number("partition").expect("a partition") as i32;
         let offset = Offset::Offset(options.number("before").expect("an offset"));

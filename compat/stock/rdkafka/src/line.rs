@@ -52,7 +52,7 @@ pub fn nothing() -> Value {
 
 /// The version of the crate, which the manifest pins.
 pub fn hello() -> Value {
-    let manifest = include_str!("../Cargo.toml");
+    let manifest = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
     let pinned = manifest.lines().find(|it| it.starts_with("rdkafka = "));
     let version = pinned.and_then(|it| it.split('"').nth(1)).map(|it| it.trim_start_matches('='));
     json!({"client": "rdkafka", "version": version})

@@ -18,6 +18,7 @@ _KEYS = {
     "name",
     "language",
     "plays",
+    "single",
     "needs",
     "also",
     "interpreted",
@@ -42,7 +43,7 @@ class StockClient:
     version: str
     language: str
     why: str
-    """Why this version is tried."""
+    """Why this version is tried, and where it is the only one, why one is enough."""
     plays: tuple[str, ...]
     """The subjects whose scenarios are tried with it."""
     folder: Path
@@ -74,6 +75,8 @@ def stock_clients(stock: Path = STOCK) -> list[StockClient]:
 def read_manifest(file: Path) -> Iterator[StockClient]:
     manifest = tomllib.loads(file.read_text())
     _refuse_unknown(file, manifest, _KEYS)
+    if "single" in manifest and len(manifest["versions"]) > 1:
+        raise BadManifestError(f"{file}: says why one version is enough, and names several")
     for version, own in manifest["versions"].items():
         _refuse_unknown(file, own, _VERSION_KEYS)
         cannot = {**manifest.get("cannot", {}), **own.get("cannot", {})}
@@ -84,7 +87,7 @@ def read_manifest(file: Path) -> Iterator[StockClient]:
             name=manifest["name"],
             version=version,
             language=manifest["language"],
-            why=own["why"],
+            why="; ".join([own["why"], *_reason_for_one(manifest)]),
             plays=tuple(manifest.get("plays", LIBRARY_SUBJECTS)),
             folder=file.parent,
             also=tuple(file.parent / it for it in manifest.get("also", ())),
@@ -96,6 +99,10 @@ def read_manifest(file: Path) -> Iterator[StockClient]:
             not_true={**manifest.get("not_true", {}), **own.get("not_true", {})},
             options=own.get("options", {}),
         )
+
+
+def _reason_for_one(manifest: Mapping[str, Any]) -> list[str]:
+    return [f"one is enough: {manifest['single']}"] if "single" in manifest else []
 
 
 def _commands(given: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:

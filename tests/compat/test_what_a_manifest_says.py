@@ -11,7 +11,7 @@ from compat.command_line import main
 from compat.suite.brokers import Broker
 from compat.suite.installation import CACHE_VARIABLE
 from compat.suite.judging import must
-from compat.suite.manifest import stock_clients
+from compat.suite.manifest import BadManifestError, read_manifest, stock_clients
 from compat.suite.pool import Pool
 from compat.suite.relay import Relays
 from compat.suite.results import Cell, Outcome, Results
@@ -90,6 +90,21 @@ def test_a_manifest_is_wrong_where_no_broker_makes_a_scenario_fail() -> None:
 def test_what_is_played_in_disbelief_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--disbelieve", "--keep"]) == 2
     assert "is not kept" in capsys.readouterr().err
+
+
+def test_a_client_is_tried_in_two_versions_or_its_manifest_says_why_one_is_enough() -> None:
+    versions: dict[str, list[StockClient]] = {}
+    for client in stock_clients():
+        versions.setdefault(client.name, []).append(client)
+    for name, its in versions.items():
+        assert len(its) > 1 or "; one is enough: " in its[0].why, name
+
+
+def test_several_versions_and_a_reason_for_one_contradict_each_other(tmp_path: Path) -> None:
+    manifest = tmp_path / "client.toml"
+    manifest.write_text('single = "why"\nversions = { "1" = { why = "" }, "2" = { why = "" } }\n')
+    with pytest.raises(BadManifestError, match="names several"):
+        list(read_manifest(manifest))
 
 
 def test_no_manifest_speaks_of_a_scenario_that_there_is_not() -> None:

@@ -63,7 +63,10 @@ class Runner:
         clients: Sequence[StockClient],
         brokers: Sequence[Broker],
     ) -> list[Cell]:
-        """Those that need the broker for themselves come last, one after the other."""
+        """Those that look into its files come first, those that need it for themselves last.
+
+        MetadataShell tells of a small log only: of a large one it answers before it has read it.
+        """
         unavailable = self._install(clients)
         places = [
             Place(scenario, client, broker)
@@ -84,7 +87,10 @@ class Runner:
                 cells.append(self._tell(_cell(it, Outcome.CANNOT, reason=reason)))
             elif str(it.client) not in unavailable:
                 to_play.append(it)
-        shared = [it for it in to_play if Need.RESTART not in it.scenario.needs]
+        shared = sorted(
+            (it for it in to_play if Need.RESTART not in it.scenario.needs),
+            key=lambda it: Need.FILES not in it.scenario.needs,
+        )
         alone = sorted(
             (it for it in to_play if Need.RESTART in it.scenario.needs),
             key=lambda it: (it.scenario.name, str(it.broker)),

@@ -125,7 +125,8 @@ class PyKBrokerContainer(DockerContainer):
         while READY not in (log := container.logs()):
             container.reload()
             if container.status in ("exited", "dead"):
-                raise ContainerNotReady(f"the container has ended:\n{as_text(log)}")
+                last_words = as_text(container.logs())  # said since the look before
+                raise ContainerNotReady(f"the container has ended:\n{last_words}")
             if time.monotonic() > deadline:
                 raise ContainerNotReady(f"no broker within {seconds:g} s:\n{as_text(log)}")
             time.sleep(LOOK_SECONDS)

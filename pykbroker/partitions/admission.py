@@ -26,6 +26,7 @@ from pykbroker_protocol.records.compression import Compression
 from pykbroker_protocol.records.contents import validate_contents
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
 from pykbroker_protocol.records.crc32c import checksum
+from pykbroker_protocol.records.record import RECORD_BYTES_MIN
 
 if TYPE_CHECKING:
     from pykbroker.settings import TopicSettings
@@ -37,8 +38,6 @@ ZSTD_SINCE_VERSION = 7
 NO_TIMESTAMP = -1
 UNLIMITED_MS = 2**63 - 1
 LONG_AGO_MS = -(2**63)
-RECORD_BYTES_MIN = 7
-"""Its length, attributes, three deltas' and lengths' single bytes, and the count of no headers."""
 INFLATION_MAX = (1, 1032, 22, 255, 32768)
 """To so many bytes can a codec turn one, at the very best: Deflate 258 of 2 bits, Snappy 64 of 3
 bytes, LZ4 255 of each further byte of a length, Zstandard a block of 128 KiB of 4 bytes."""

@@ -7,9 +7,8 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from pykbroker.partitions.troubles import Troubles
+from pykbroker.partitions.troubles import OF_THE_DISK, Troubles
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.compaction import (
     Bounds,
     Cleanable,
@@ -40,8 +39,6 @@ T = TypeVar("T")
 PARTITIONS_PER_BREATH = 100
 # Settings that change meanwhile are seen so soon.
 LOOK_SECONDS_MAX = 1.0
-FORESEEN = (OSError, CorruptBatch, CorruptLog)
-"""These say by themselves what is wrong."""
 # Whoever asks for no rest at all would have nothing but looking.
 REST_MS_MIN = 1
 
@@ -206,7 +203,7 @@ class Cleaner:
     def set_aside(self, partition: Partition, error: Exception) -> None:
         """It would fail again each time, and keep the others waiting."""
         self.uncleanable.add(name_of(partition))
-        reason = str(error) if isinstance(error, FORESEEN) else repr(error)
+        reason = str(error) if isinstance(error, OF_THE_DISK) else repr(error)
         logger.warning(
             "%s: cannot be compacted, so it will grow until the next start: %s", partition, reason
         )

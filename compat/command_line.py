@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from compat.probe.allowed import read_allowed
 from compat.probe.comparison import compare, told_lines
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from compat.suite.manifest import StockClient
     from compat.suite.results import Cell
     from compat.suite.scenario import Scenario
+
+Named = TypeVar("Named", "Scenario", "Fault")
 
 ALL_TRUE, SOME_FALSE, WRONG_USE = 0, 1, 2
 
@@ -243,21 +245,22 @@ def _is_called(client: StockClient, pattern: str) -> bool:
 
 def _chosen_scenarios(wanted: str | None, *, quick: bool) -> list[Scenario]:
     scenarios = [it for it in all_scenarios() if it.is_core or not quick]
-    if wanted is None:
-        return scenarios
-    patterns = wanted.split(",")
-    for pattern in patterns:
-        if not any(fnmatchcase(it.name, pattern) for it in scenarios):
-            raise UsageError(f"there is no scenario {pattern}")
-    return [it for it in scenarios if any(fnmatchcase(it.name, one) for one in patterns)]
+    return _fitting(scenarios, wanted, "scenario")
 
 
 def _chosen_faults(wanted: str | None) -> list[Fault]:
-    patterns = ("*",) if wanted is None else wanted.split(",")
+    return _fitting(FAULTS, wanted, "fault")
+
+
+def _fitting(all_of_them: Sequence[Named], wanted: str | None, kind: str) -> list[Named]:
+    """Those whose names fit a pattern of the list; all of them where none is given."""
+    if wanted is None:
+        return list(all_of_them)
+    patterns = wanted.split(",")
     for pattern in patterns:
-        if not any(fnmatchcase(it.name, pattern) for it in FAULTS):
-            raise UsageError(f"there is no fault {pattern}")
-    return [it for it in FAULTS if any(fnmatchcase(it.name, one) for one in patterns)]
+        if not any(fnmatchcase(it.name, pattern) for it in all_of_them):
+            raise UsageError(f"there is no {kind} {pattern}")
+    return [it for it in all_of_them if any(fnmatchcase(it.name, one) for one in patterns)]
 
 
 def _count(text: str) -> int:

@@ -2,7 +2,8 @@
 
 The runtime carries an outcome out in this order: it appends the records as one batch, replays them
 into the state, sets the timers at once, and releases the replies when the records are committed.
-What may go in parts it appends as several batches, each replayed before the next.
+What may go in parts it appends as several batches, each replayed before the next. What is put off
+it calls back for as soon as all requests that have come in by now are decided.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class Outcome:
     """Sentences for the operator: who joined, why a group rebalances, who was fenced."""
     in_parts: bool = False
     """Whether the log may end between any two of the writes: then no number of them is too many."""
+    put_off: tuple[tuple[str, ...], ...] = ()
+    """Names to call back with, as with those of timers, whatever the clock says."""
+    waits: tuple[Ticket, ...] = ()
+    """Requests that wait for it; refused where the records cannot be written."""
 
 
 def joined(outcomes: Iterable[Outcome]) -> Outcome:
@@ -67,4 +72,6 @@ def joined(outcomes: Iterable[Outcome]) -> Outcome:
         replies=tuple(reply for part in parts for reply in part.replies),
         timers=tuple(timer for part in parts for timer in part.timers),
         reasons=tuple(reason for part in parts for reason in part.reasons),
+        put_off=tuple(name for part in parts for name in part.put_off),
+        waits=tuple(ticket for part in parts for ticket in part.waits),
     )

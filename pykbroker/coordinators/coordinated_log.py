@@ -115,6 +115,7 @@ class CoordinatedLog(Generic[AnyState]):
         self._parked: dict[Ticket, Parked] = {}
         self._last_written = -1
         self._once_loaded: list[Callable[[], Outcome]] = []
+        self._put_off: dict[Name, asyncio.Handle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- loading and letting go
@@ -212,6 +213,8 @@ class CoordinatedLog(Generic[AnyState]):
         """Another node coordinates from here on; who waits is told so."""
         self.status = Status.GIVEN_UP
         self._timers.cancel_all()
+        for handle in self._put_off.values():
+            handle.cancel()
         for task in self._tasks:
             task.cancel()
         for ticket, parked in list(self._parked.items()):
@@ -272,15 +275,27 @@ class CoordinatedLog(Generic[AnyState]):
         refusal = self._write(outcome)
         if refusal is not None:
             self._timers.apply(it for it in outcome.timers if isinstance(it, SetTimer))
-            self._refuse(outcome.replies, refusal)
+            self._refuse((*tickets_of(outcome.replies), *outcome.waits), refusal)
+            self.state.forget_requests(outcome.waits)
             return False
         self._tell(outcome.reasons)
         self._timers.apply(outcome.timers)
+        for name in outcome.put_off:
+            self._go_on_soon(name)
         if self.partition.high_watermark > self._last_written:
             self._committed(outcome)
         elif outcome.replies or self._consequence is not None:
             self.begin_work(self._when_committed(outcome, self._last_written + 1))
         return True
+
+    def _go_on_soon(self, name: Name) -> None:
+        """What has arrived by now is served in this turn of the loop."""
+        if name not in self._put_off:
+            self._put_off[name] = asyncio.get_running_loop().call_soon(self._go_on, name)
+
+    def _go_on(self, name: Name) -> None:
+        del self._put_off[name]
+        self._fire(name)
 
     def begin_work(self, work: Coroutine[None, None, None]) -> None:
         """It ends at the latest when the partition is given up."""
@@ -345,19 +360,19 @@ class CoordinatedLog(Generic[AnyState]):
         """Why the partition cannot take a batch at this moment."""
         return None
 
-    def _refuse(self, replies: Sequence[Reply], refusal: Refusal) -> None:
+    def _refuse(self, tickets: Iterable[Ticket], refusal: Refusal) -> None:
         logger.warning("%s: coordinator cannot write: %s", self.partition, refusal.code.name)
-        for reply in replies:
-            parked = self._parked.get(reply.ticket)
+        for ticket in tickets:
+            parked = self._parked.get(ticket)
             if parked is not None:
-                self._release(reply.ticket, parked.refused(told_as(refusal.code)))
+                self._release(ticket, parked.refused(told_as(refusal.code)))
 
     async def _when_committed(self, outcome: Outcome, end_offset: int) -> None:
         """Who asked is told of it only for so long; what follows from it has no deadline."""
         if await until_committed(self.partition, end_offset, COMMIT_SECONDS_MAX):
             self._committed(outcome)
             return
-        self._refuse(outcome.replies, Refusal(ErrorCode.REQUEST_TIMED_OUT))
+        self._refuse(tickets_of(outcome.replies), Refusal(ErrorCode.REQUEST_TIMED_OUT))
         while not await until_committed(self.partition, end_offset, COMMIT_SECONDS_MAX):
             pass
         if self._consequence is not None:
@@ -371,6 +386,10 @@ class CoordinatedLog(Generic[AnyState]):
             parked.answer = answer
         elif not parked.future.done():
             parked.future.set_result(answer)
+
+
+def tickets_of(replies: Iterable[Reply]) -> Iterator[Ticket]:
+    return (reply.ticket for reply in replies)
 
 
 def told_as(code: ErrorCode) -> ErrorCode:

@@ -168,6 +168,26 @@ def test_a_clock_that_stands_lets_nothing_become_due(kafka: Broker) -> None:
     assert before + 5 < kafka.clock.now_ms() < before + 5000
 
 
+def test_members_get_their_shares_while_the_clock_stands(kafka: Broker) -> None:
+    from confluent_kafka import Consumer
+
+    kafka.produce("trucks", ["here"])
+    kafka.clock.freeze()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": "dashboards",
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["trucks"])
+    record = consumer.poll(20)
+    consumer.close()
+    assert record is not None
+    assert record.value() == b"here"
+
+
 def test_a_reset_brings_back_the_present(kafka: Broker) -> None:
     kafka.clock.advance(days=8)
     kafka.clock.freeze()

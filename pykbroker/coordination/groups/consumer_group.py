@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING
 from pykbroker.coordination.groups import consumer_classic_members as classic_members
 from pykbroker.coordination.groups import consumer_commits as commits
 from pykbroker.coordination.groups import consumer_records as records
+from pykbroker.coordination.groups.consumer_assignment import assign, is_due
 from pykbroker.coordination.groups.consumer_checks import malformed
-from pykbroker.coordination.groups.consumer_decision import REVOCATION, SESSION, Decision
+from pykbroker.coordination.groups.consumer_decision import (
+    ANSWERS,
+    ASSIGNMENT,
+    REVOCATION,
+    SESSION,
+    Decision,
+)
 from pykbroker.coordination.groups.consumer_departure import fence, leave
 from pykbroker.coordination.groups.consumer_describe import describe
-from pykbroker.coordination.groups.consumer_heartbeat import hear, refuse
+from pykbroker.coordination.groups.consumer_heartbeat import answer, hear, refuse
 from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
 from pykbroker.coordination.groups.consumer_memory import Memory
 from pykbroker.coordination.groups.consumer_migration import upgrade
@@ -27,10 +34,11 @@ from pykbroker.coordination.outcome import Outcome, Reply
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pykbroker.coordination.groups.classic_group import ClassicGroup
     from pykbroker.coordination.groups.classic_member import Joining
+    from pykbroker.coordination.groups.consumer_heartbeat import Heard
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_topics import TopicsView
     from pykbroker.coordination.outcome import Ticket, Write
@@ -82,9 +90,10 @@ class ConsumerGroup:
         now_ms: int,
         topics: TopicsView,
         settings: ConsumerGroupSettings,
+        let_wait: Callable[[Ticket, Heard], None],
         upgraded_from: ClassicGroup | None = None,
     ) -> Outcome:
-        """Answer a heartbeat; `new_member_id` is for members of old that bring none along.
+        """Answer a heartbeat, or let it wait; `new_member_id` is for those that bring none along.
 
         A classic group is carried over if this is a new group and the heartbeat joins it.
         """
@@ -95,18 +104,54 @@ class ConsumerGroup:
         if response is not None:
             return refused(ticket, response)
         if request.member_epoch < JOINING:
-            answer = leave(decision, self.memory, request)
-        else:
-            answer = hear(
-                decision,
-                self.memory,
-                request if request.member_id else request.replace(member_id=new_member_id),
-                client_id=client_id,
-                client_host=client_host,
-            )
-        if isinstance(answer, Refusal):
-            return refused(ticket, answer)
-        return decision.answer(ticket, answer)
+            left = leave(decision, self.memory, request)
+            if isinstance(left, Refusal):
+                return refused(ticket, left)
+            return decision.answer(ticket, left)
+        heard = hear(
+            decision,
+            self.memory,
+            request if request.member_id else request.replace(member_id=new_member_id),
+            client_id=client_id,
+            client_host=client_host,
+        )
+        if isinstance(heard, Refusal):
+            return refused(ticket, heard)
+        if is_due(decision):
+            let_wait(ticket, heard)
+            decision.draft.go_on_soon(ASSIGNMENT, self.group_id, waits=(ticket,))
+            return decision.draft.outcome()
+        return decision.answer(ticket, answer(decision, heard))
+
+    def share_out(
+        self,
+        waiting: Iterable[Ticket],
+        *,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> Outcome:
+        """A new target for whoever waits for it, unless there is one by now."""
+        decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+        if is_due(decision):
+            assign(decision, self.memory)
+        decision.draft.go_on_soon(ANSWERS, self.group_id, waits=waiting)
+        return decision.draft.outcome()
+
+    def answer(
+        self,
+        waiting: Mapping[Ticket, Heard],
+        *,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> Outcome:
+        """They take their next steps; none of these depends on another's being written."""
+        decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+        decision.draft.in_parts = True
+        for ticket, heard in waiting.items():
+            decision.draft.reply(ticket, answer(decision, heard))
+        return decision.draft.outcome()
 
     # --- members of the classic protocol
 

@@ -1,13 +1,17 @@
-"""A heartbeat of the next-generation protocol: it joins, keeps alive, reports and brings news."""
+"""A heartbeat of the next-generation protocol: it joins, keeps alive, reports and brings news.
+
+One that makes a new assignment due is heard at once, and answered when all who have come in at the
+same moment are heard, too: many who join together cost one assignment, and get their share of it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.consumer_admission import admit
-from pykbroker.coordination.groups.consumer_assignment import assign_if_due, existing_topics
-from pykbroker.coordination.groups.consumer_checks import fenced_epoch, identified
+from pykbroker.coordination.groups.consumer_assignment import assign, existing_topics, is_due
+from pykbroker.coordination.groups.consumer_checks import fenced_epoch, identified, unknown_member
 from pykbroker.coordination.groups.consumer_decision import REJOIN, REVOCATION, SESSION, SYNC
 from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
 from pykbroker.coordination.groups.consumer_reconciliation import Goal, reconcile
@@ -30,6 +34,15 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_memory import Memory
 
 
+class Heard(NamedTuple):
+    """A heartbeat whose news is taken in; what is left is the member's next step, and an answer."""
+
+    request: ConsumerGroupHeartbeatRequest
+    before: ConsumerMember
+    """The member as the request found it."""
+    subscription_changed: bool
+
+
 def hear(
     decision: Decision,
     memory: Memory,
@@ -37,7 +50,7 @@ def hear(
     *,
     client_id: str,
     client_host: str,
-) -> ConsumerGroupHeartbeatResponse | Refusal:
+) -> Heard | Refusal:
     """Take a well-formed heartbeat of a member that joins or stays; the member id is not empty."""
     before = speaker(decision, request)
     if isinstance(before, Refusal):
@@ -45,17 +58,27 @@ def hear(
     after = told(before, request, client_id=client_id, client_host=client_host)
     if refusal := refused_regex(before, after, decision):
         return refusal
-    told_now = bring_on(decision, memory, before, after, owned_partitions(request))
+    subscription_changed = take_subscription(decision, memory, before, after)
     decision.wake(SESSION, after.member_id, after_ms=decision.settings.session_timeout_ms)
     if before.classic is not None:
         decision.let_sleep(REJOIN, after.member_id)
         decision.let_sleep(SYNC, after.member_id)
+    return Heard(request, before, subscription_changed)
+
+
+def answer(decision: Decision, heard: Heard) -> ConsumerGroupHeartbeatResponse:
+    """Bring the member on, and tell it where it stands."""
+    member = decision.state.members.get(heard.before.member_id)
+    if member is None:  # it was removed while it waited
+        return refuse(unknown_member(decision.group_id, heard.before.member_id))
+    owned = owned_partitions(heard.request)
+    told_now = take_step(decision, member, owned, subscription_changed=heard.subscription_changed)
     return ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
         member_id=told_now.member_id,
         member_epoch=told_now.epoch,
         heartbeat_interval_ms=decision.settings.heartbeat_interval_ms,
-        assignment=news(request, before, told_now),
+        assignment=news(heard.request, heard.before, told_now),
     )
 
 
@@ -149,28 +172,40 @@ def bring_on(
     after: ConsumerMember,
     owned: Assignment | None,
 ) -> ConsumerMember:
-    """Write down what follows from a member's words; the member as it stands then."""
+    """Write down what follows from a member's words, at once; the member as it stands then."""
     subscription_changed = take_subscription(decision, memory, before, after)
-    assign_if_due(decision, memory)
+    if is_due(decision):
+        assign(decision, memory)
+    return take_step(decision, after, owned, subscription_changed=subscription_changed)
+
+
+def take_step(
+    decision: Decision,
+    member: ConsumerMember,
+    owned: Assignment | None,
+    *,
+    subscription_changed: bool,
+) -> ConsumerMember:
+    """Lead a member towards its target."""
     state = decision.state
-    if after.has_reached(state.assignment_epoch) and not subscription_changed:
-        return after  # as most do, most of the time
-    known = existing_topics(state.topic_names_of(after), decision.topics)
+    if member.has_reached(state.assignment_epoch) and not subscription_changed:
+        return member  # as most have, most of the time
+    known = existing_topics(state.topic_names_of(member), decision.topics)
     subscribed_ids = {topic.topic_id for topic in known.values()}
-    target = state.target_of(after.member_id)
+    target = state.target_of(member.member_id)
     stepped = reconcile(
-        after,
+        member,
         Goal(
             epoch=state.assignment_epoch,
             target={it: target[it] for it in target if it in subscribed_ids},
             owned=owned,
             subscription_changed=subscription_changed,
             is_free=lambda topic_id, partition: state.is_free_for(
-                after.member_id, topic_id, partition
+                member.member_id, topic_id, partition
             ),
         ),
     )
-    if stepped is not after:
+    if stepped is not member:
         note_progress(decision, stepped)
     return stepped
 

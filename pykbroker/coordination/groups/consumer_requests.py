@@ -10,19 +10,28 @@ from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups.classic_group import ClassicGroup
 from pykbroker.coordination.groups.classic_rebalance import rebalance
-from pykbroker.coordination.groups.consumer_decision import DOWNGRADED, MEMBER_TIMERS
+from pykbroker.coordination.groups.consumer_checks import unknown_member
+from pykbroker.coordination.groups.consumer_decision import (
+    ANSWERS,
+    ASSIGNMENT,
+    DOWNGRADED,
+    MEMBER_TIMERS,
+)
 from pykbroker.coordination.groups.consumer_describe import describe_missing
 from pykbroker.coordination.groups.consumer_group import (
     ConsumerGroup,
     refuse_heartbeat_without_group,
+    refused,
 )
 from pykbroker.coordination.groups.consumer_member import JOINING
 from pykbroker.coordination.groups.draft import Draft
+from pykbroker.coordination.outcome import joined
 from pykbroker_protocol.internal_topics import consumer_groups as log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from pykbroker.coordination.groups.consumer_heartbeat import Heard
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_topics import TopicsView
     from pykbroker.coordination.groups.group import Group
@@ -44,11 +53,15 @@ ConsumerGroupKey = (
 
 
 class ConsumerGroups:
-    __slots__ = ("groups", "settings")
+    __slots__ = ("assigned", "groups", "settings", "unassigned")
 
     def __init__(self, groups: dict[str, Group], settings: ConsumerGroupSettings) -> None:
         self.groups = groups
         self.settings = settings
+        self.unassigned: dict[str, dict[Ticket, Heard]] = {}
+        """By group id, heartbeats that wait for a new target; it is put off till all are heard."""
+        self.assigned: dict[str, dict[Ticket, Heard]] = {}
+        """Those that waited: it is there, and they are answered next."""
 
     def find(self, group_id: str) -> ConsumerGroup | None:
         group = self.groups.get(group_id)
@@ -88,8 +101,20 @@ class ConsumerGroups:
             now_ms=now_ms,
             topics=topics,
             settings=self.settings.of(request.group_id),
+            let_wait=self._let_wait,
             upgraded_from=classic,
         )
+
+    def _let_wait(self, ticket: Ticket, heard: Heard) -> None:
+        self.unassigned.setdefault(heard.request.group_id, {})[ticket] = heard
+
+    def forget_request(self, group_id: str, ticket: Ticket) -> None:
+        """Nobody waits for this answer any more; what the request said is taken in already."""
+        for waiting in (self.unassigned, self.assigned):
+            if group_id in waiting:
+                waiting[group_id].pop(ticket, None)
+                if not waiting[group_id]:
+                    del waiting[group_id]
 
     def describe(self, group_ids: Iterable[str], *, topics: TopicsView) -> list[DescribedGroup]:
         return [
@@ -128,7 +153,7 @@ class ConsumerGroups:
         topics: TopicsView,
         classic_settings: GroupSettings,
     ) -> Outcome | None:
-        """Answer a timer of a consumer group, or of one that has just ceased to be one.
+        """Answer a timer of a consumer group, or of one that has just ceased to be one; or go on.
 
         None for a timer of somebody else, and for one whose group is gone.
         """
@@ -144,6 +169,10 @@ class ConsumerGroups:
                     topics=topics,
                     settings=self.settings.of(group_id),
                 )
+            case (kind, group_id) if kind == ASSIGNMENT:
+                return self._share_out(group_id, now_ms=now_ms, topics=topics)
+            case (kind, group_id) if kind == ANSWERS:
+                return self._answer(group_id, now_ms=now_ms, topics=topics)
             case (kind, group_id) if kind == DOWNGRADED:
                 draft = Draft(now_ms)
                 classic = self.groups.get(group_id)
@@ -152,3 +181,28 @@ class ConsumerGroups:
                     rebalance(classic, draft, classic_settings, why)
                 return draft.outcome()
         return None
+
+    def _share_out(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
+        waiting = self.unassigned.pop(group_id, {})
+        group = self.find(group_id)
+        if group is None:
+            return strangers(waiting)
+        self.assigned.setdefault(group_id, {}).update(waiting)
+        settings = self.settings.of(group_id)
+        return group.share_out(waiting, now_ms=now_ms, topics=topics, settings=settings)
+
+    def _answer(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
+        waiting = self.assigned.pop(group_id, {})
+        group = self.find(group_id)
+        if group is None:
+            return strangers(waiting)
+        settings = self.settings.of(group_id)
+        return group.answer(waiting, now_ms=now_ms, topics=topics, settings=settings)
+
+
+def strangers(waiting: Mapping[Ticket, Heard]) -> Outcome:
+    """The group has gone while they waited."""
+    return joined(
+        refused(ticket, unknown_member(heard.request.group_id, heard.before.member_id))
+        for ticket, heard in waiting.items()
+    )

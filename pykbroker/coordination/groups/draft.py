@@ -19,7 +19,16 @@ class Draft:
     One that only forgets, however much that may be, is written `in_parts`.
     """
 
-    __slots__ = ("in_parts", "now_ms", "reasons", "replies", "timers", "writes")
+    __slots__ = (
+        "in_parts",
+        "now_ms",
+        "put_off",
+        "reasons",
+        "replies",
+        "timers",
+        "waits",
+        "writes",
+    )
 
     def __init__(self, now_ms: int, *, in_parts: bool = False) -> None:
         self.now_ms = now_ms
@@ -27,6 +36,8 @@ class Draft:
         self.replies: list[Reply] = []
         self.timers: dict[tuple[str, ...], SetTimer | CancelTimer] = {}
         self.reasons: list[str] = []
+        self.put_off: tuple[tuple[str, ...], ...] = ()
+        self.waits: tuple[Ticket, ...] = ()
         self.in_parts = in_parts
 
     def write(self, writes: Iterable[Write]) -> None:
@@ -43,6 +54,10 @@ class Draft:
     def let_sleep(self, *name: str) -> None:
         self.timers[name] = CancelTimer(name)
 
+    def go_on_soon(self, *name: str, waits: Iterable[Ticket] = ()) -> None:
+        """The rest is decided once all that has come in by now is heard."""
+        self.put_off, self.waits = (name,), tuple(waits)
+
     def because(self, reason: str) -> None:
         self.reasons.append(reason)
 
@@ -53,4 +68,6 @@ class Draft:
             timers=tuple(self.timers.values()),
             reasons=tuple(self.reasons),
             in_parts=self.in_parts,
+            put_off=self.put_off,
+            waits=self.waits,
         )

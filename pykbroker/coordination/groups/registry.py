@@ -233,6 +233,8 @@ class Groups:
             now_ms=now_ms,
             topics=self.topics,
         )
+        for waiting in outcome.waits:
+            self._parked[waiting] = request.group_id
         return self._let_go(outcome)
 
     def _let_go(self, outcome: Outcome) -> Outcome:
@@ -412,9 +414,11 @@ class Groups:
 
     def forget_requests(self, tickets: Iterable[Ticket]) -> None:
         for ticket in tickets:
-            group = self.classic(self._parked.pop(ticket, ""))
+            group_id = self._parked.pop(ticket, "")
+            group = self.classic(group_id)
             if group is not None:
                 classic_presence.forget_request(group, ticket)
+            self.consumer.forget_request(group_id, ticket)
 
     def unload(self) -> list[Ticket]:
         """The requests that still wait here; another coordinator will answer their senders."""

@@ -84,12 +84,19 @@ class Consumer:
         self.epoch, self.told, self.in_use = 0, frozenset(), frozenset()
 
     def beat(self, *, answer_is_lost: bool = False) -> ErrorCode:
+        ticket = self.send()
+        self.world.go_on()
+        return ErrorCode.NONE if answer_is_lost else self.take(ticket)
+
+    def send(self) -> int:
+        """A heartbeat that others may arrive together with."""
         if not self.is_busy:
             self.in_use = frozenset()
-        request = self.next_request()
-        self.last_request = request
-        answer = self.world.heartbeat(request, client=self.member_id)
-        return ErrorCode.NONE if answer_is_lost else self.hear(answer)
+        self.last_request = self.next_request()
+        return self.world.heartbeat_arrives(self.last_request, client=self.member_id)
+
+    def take(self, ticket: int) -> ErrorCode:
+        return self.hear(self.world.heartbeat_answer(ticket))
 
     def beat_twice(self) -> None:
         """The same frame arrives again, late; its answer is not waited for.

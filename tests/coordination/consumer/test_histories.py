@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings, MigrationPolicy
 from pykbroker.coordination.groups.consumer_state import GroupState
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.leave_group import MemberIdentity
 from tests.coordination.consumer.clients import ClassicConsumer, Client, Consumer
 from tests.coordination.consumer.world import World
 
@@ -98,6 +99,17 @@ class Histories(RuleBasedStateMachine):
             if isinstance(client, Consumer):
                 client.is_busy = is_busy
             assert client.beat(answer_is_lost=answer_is_lost) in HARMLESS
+
+    @rule(who=st.lists(indexes, min_size=2, max_size=5), removed=st.none() | indexes)
+    def several_speak_at_once(self, who: list[int], removed: int | None) -> None:
+        """One of them may be removed before it is answered; each hears something."""
+        consumers = {it.member_id: it for it in map(self.client, who) if isinstance(it, Consumer)}
+        tickets = {member_id: it.send() for member_id, it in consumers.items()}
+        if removed is not None:
+            self.world.leaving_arrives(MemberIdentity(member_id=self.client(removed).member_id))
+        self.world.go_on()
+        for member_id, ticket in tickets.items():
+            assert consumers[member_id].take(ticket) in HARMLESS
 
     @rule(index=indexes)
     def a_heartbeat_arrives_twice(self, index: int) -> None:

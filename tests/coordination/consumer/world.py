@@ -85,6 +85,7 @@ class World:
         self.now_ms = 1_000_000
         self.log: list[Write] = []
         self.timers: dict[tuple[str, ...], int] = {}
+        self.put_off: list[tuple[str, ...]] = []
         self.written: list[Write] = []
         """Since the last step began."""
         self.reasons: list[str] = []
@@ -118,6 +119,7 @@ class World:
                 self.timers[timer.name] = timer.at_ms
             else:
                 self.timers.pop(timer.name, None)
+        self.put_off += (name for name in outcome.put_off if name not in self.put_off)
         for reply in outcome.replies:
             self.answers[reply.ticket] = reply.response
         self.reasons += outcome.reasons
@@ -145,6 +147,7 @@ class World:
         """The coordinator crashes; another one reads the log."""
         self.start()
         self.timers.clear()
+        self.put_off.clear()
         for write in self.log:
             self.groups.replay(write.key, write.value)
         self.carry_out(self.groups.loaded(self.now_ms))
@@ -153,19 +156,39 @@ class World:
 
     def ask(self, decide: Callable[[int], Outcome]) -> Message | None:
         """The answer, unless the request is parked."""
-        self.tickets += 1
-        ticket = self.tickets
-        self.carry_out(decide(ticket))
+        ticket = self.arrive(decide)
+        self.go_on()
         return self.answers.get(ticket)
+
+    def arrive(self, decide: Callable[[int], Outcome]) -> int:
+        """A request that others come together with."""
+        self.tickets += 1
+        self.carry_out(decide(self.tickets))
+        return self.tickets
+
+    def go_on(self) -> None:
+        """All that have come in together are heard."""
+        while self.put_off:
+            self.carry_out(self.groups.timer(self.put_off.pop(0), self.now_ms))
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, *, version: int = 1, client: str = "client"
     ) -> ConsumerGroupHeartbeatResponse:
-        answer = self.ask(
+        ticket = self.heartbeat_arrives(request, version=version, client=client)
+        self.go_on()
+        return self.heartbeat_answer(ticket)
+
+    def heartbeat_arrives(
+        self, request: ConsumerGroupHeartbeatRequest, *, version: int = 1, client: str = "client"
+    ) -> int:
+        return self.arrive(
             lambda ticket: self.groups.consumer_group_heartbeat(
                 request, ticket=ticket, version=version, **self.sender(client)
             )
         )
+
+    def heartbeat_answer(self, ticket: int) -> ConsumerGroupHeartbeatResponse:
+        answer = self.answers[ticket]
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
         return answer
 
@@ -205,14 +228,19 @@ class World:
         return answer
 
     def leave(self, *identities: MemberIdentity) -> LeaveGroupResponse:
+        ticket = self.leaving_arrives(*identities)
+        self.go_on()
+        answer = self.answers[ticket]
+        assert isinstance(answer, LeaveGroupResponse)
+        return answer
+
+    def leaving_arrives(self, *identities: MemberIdentity) -> int:
         request = LeaveGroupRequest(group_id=GROUP, members=identities)
-        answer = self.ask(
+        return self.arrive(
             lambda ticket: self.groups.leave_group(
                 request, version=5, ticket=ticket, now_ms=self.now_ms
             )
         )
-        assert isinstance(answer, LeaveGroupResponse)
-        return answer
 
     # Invariants
 

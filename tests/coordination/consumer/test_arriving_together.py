@@ -1,0 +1,126 @@
+"""Heartbeats that arrive together: all are heard before a new target is computed and told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.internal_topics.consumer_groups import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from pykbroker_protocol.messages.leave_group import MemberIdentity
+from tests.coordination.consumer.clients import ClassicConsumer, Consumer
+from tests.coordination.consumer.world import GROUP, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+AT_EACH_JOIN = ConsumerGroupSettings(assignment_interval_ms=0)
+
+
+def world_with_orders() -> World:
+    world = World(AT_EACH_JOIN)
+    world.topics.put("orders", 6)
+    return world
+
+
+def together(consumers: Iterable[Consumer]) -> list[ErrorCode]:
+    """What each of them hears."""
+    sent = [(consumer, consumer.send()) for consumer in consumers]
+    sent[0][0].world.go_on()
+    return [consumer.take(ticket) for consumer, ticket in sent]
+
+
+def assignments_written(world: World) -> int:
+    return sum(isinstance(it.key, ConsumerGroupTargetAssignmentMetadataKey) for it in world.written)
+
+
+def test_all_who_join_together_are_told_their_share_of_one_assignment() -> None:
+    world = world_with_orders()
+    consumers = [Consumer(world, name, ["orders"]) for name in ("anna", "bob", "cleo")]
+    assert together(consumers) == [ErrorCode.NONE] * 3
+    assert [(it.epoch, len(it.owned)) for it in consumers] == [(4, 2)] * 3
+    assert len(frozenset[object]().union(*(it.owned for it in consumers))) == 6
+    assert assignments_written(world) == 1
+    world.check()
+
+
+def test_who_beats_while_others_join_hears_of_it_at_once() -> None:
+    world = world_with_orders()
+    anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
+    anna.beat()
+    assert len(anna.owned) == 6
+    together([bob, anna])
+    assert len(anna.told) == 3
+
+
+def test_nobody_waits_where_nothing_is_to_be_shared_out() -> None:
+    world = world_with_orders()
+    anna = Consumer(world, "anna", ["orders"])
+    anna.beat()
+    assert anna.take(anna.send()) is ErrorCode.NONE
+    assert not world.put_off
+
+
+def test_a_member_that_is_removed_before_it_is_answered_hears_that_it_is_unknown() -> None:
+    world = world_with_orders()
+    anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
+    sent = {it.member_id: it.send() for it in (anna, bob)}
+    world.leaving_arrives(MemberIdentity(member_id="bob"))
+    world.go_on()
+    refused = world.heartbeat_answer(sent["bob"])
+    assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert refused.error_message == f"Member bob is not a member of group {GROUP}."
+    assert anna.take(sent["anna"]) is ErrorCode.NONE
+    assert len(anna.owned) == 6
+
+
+def test_a_member_whose_group_turns_classic_before_it_is_answered_is_unknown() -> None:
+    world = world_with_orders()
+    olga = ClassicConsumer(world, "", ["orders"], name="olga")
+    olga.beat()
+    anna = Consumer(world, "anna", ["orders"])
+    sent = anna.send()
+    assert world.find() is not None
+    world.leaving_arrives(MemberIdentity(member_id="anna"))
+    assert world.find() is None
+    world.go_on()
+    assert anna.take(sent) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_that_is_gone_when_it_is_time_to_answer_has_no_members() -> None:
+    world = world_with_orders()
+    olga = ClassicConsumer(world, "", ["orders"], name="olga")
+    olga.beat()
+    anna = Consumer(world, "anna", ["orders"])
+    sent = anna.send()
+    world.carry_out(world.groups.timer(world.put_off.pop(), world.now_ms))  # it is shared out
+    world.leaving_arrives(MemberIdentity(member_id="anna"))
+    world.go_on()
+    assert anna.take(sent) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_comes_after_the_target_does_not_push_aside_who_waits_for_its_answer() -> None:
+    world = world_with_orders()
+    anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
+    sent = [anna.send()]
+    for _ in range(2):
+        world.carry_out(world.groups.timer(world.put_off.pop(0), world.now_ms))
+        sent.append(bob.send())
+        world.put_off.reverse()  # the second target before the first answer
+    world.go_on()
+    assert [world.heartbeat_answer(it).error_code for it in sent] == [ErrorCode.NONE] * 3
+
+
+def test_a_request_whose_sender_has_gone_counts_and_is_not_answered() -> None:
+    world = world_with_orders()
+    anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
+    sent, forgotten = anna.send(), bob.send()
+    world.groups.forget_requests([forgotten])
+    world.go_on()
+    assert anna.take(sent) is ErrorCode.NONE
+    assert len(anna.owned) == 3
+    assert forgotten not in world.answers
+    assert bob.beat() is ErrorCode.NONE
+    assert len(bob.owned) == 3

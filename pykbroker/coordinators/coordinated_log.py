@@ -14,11 +14,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pykbroker.coordination.outcome import SetTimer
-from pykbroker.coordinators.records import UnknownRecord, decode_record, encode_write
+from pykbroker.coordinators.records import encode_write
+from pykbroker.coordinators.stored import known_records, stored_batches
 from pykbroker.coordinators.timers import Name, Timers
 from pykbroker.partitions.waiting import until_committed
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.records.batch import HEADER_BYTES, RecordBatch, iterate_batches
+from pykbroker_protocol.records.batch import HEADER_BYTES, RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_storage.batch_scan import CorruptLog
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pykbroker.coordinators.records import RecordType
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
-    from pykbroker_storage.segment import LogSlice
 
     Decision = Callable[[Ticket], Outcome]
     Refused = Callable[[ErrorCode], Message]
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOAD_BYTES_PER_BREATH = 128 * 1024
-"""About 20 ms of replay; requests of others are served in between."""
-READ_AGAIN_SECONDS = 1.0
-"""How long a disk that fails is left alone."""
 RETRY_MS = 1_000
 """So long after a failed write, whatever a timer has begun is tried again."""
 
@@ -124,7 +120,8 @@ class CoordinatedLog(Generic[AnyState]):
         """Replay the partition from its start; requests are told to come back meanwhile."""
         started = self._clock.monotonic()
         try:
-            await self._replay_all()
+            async for batch in stored_batches(self.partition, self._clock):
+                self._replay_batch(batch)
         except CorruptLog as damage:
             self.status = Status.FAILED
             logger.error(NOT_LOADED, self.partition, damage)  # noqa: TRY400 - no trace of a bug
@@ -141,35 +138,6 @@ class CoordinatedLog(Generic[AnyState]):
         logger.info(
             "%s: coordinator loaded %d offsets in %.2f s", self.partition, end_offset, seconds
         )
-
-    async def _replay_all(self) -> None:
-        log = self.partition.log
-        offset = log.log_start_offset
-        while offset < log.log_end_offset:
-            found = await self._read(offset)
-            if found is None:
-                break
-            for batch in iterate_batches(found.view):
-                self._replay_batch(batch)
-                offset = batch.next_offset
-            await asyncio.sleep(0)
-
-    async def _read(self, offset: int) -> LogSlice | None:
-        """What is replayed next; from a disk that fails it comes when the disk does no longer."""
-        log = self.partition.log
-        while True:
-            try:
-                return log.read(
-                    offset, bytes_max=LOAD_BYTES_PER_BREATH, end_offset=log.log_end_offset
-                )
-            except OSError as error:
-                logger.warning(
-                    "%s: cannot be loaded from offset %d on, which is tried again: %s",
-                    self.partition,
-                    offset,
-                    error,
-                )
-                await self._clock.sleep(READ_AGAIN_SECONDS)
 
     @property
     def still_leads(self) -> bool:
@@ -196,18 +164,7 @@ class CoordinatedLog(Generic[AnyState]):
                 self.state.replay(key, value)
 
     def _known_records(self, batch: RecordBatch) -> Iterator[tuple[Message, Message | None]]:
-        for record in batch.records():
-            if record.key is None:
-                continue
-            try:
-                yield decode_record(self._record_types, record.key, record.value)
-            except UnknownRecord as unknown:
-                logger.warning(
-                    "%s: record at offset %d is passed over: %s",
-                    self.partition,
-                    record.offset,
-                    unknown,
-                )
+        return known_records(self.partition, self._record_types, batch)
 
     def give_up(self) -> None:
         """Another node coordinates from here on; who waits is told so."""

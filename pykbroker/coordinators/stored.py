@@ -1,0 +1,71 @@
+"""What a coordinator's partition holds, read from its start while others are served."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from pykbroker.coordinators.records import UnknownRecord, decode_record
+from pykbroker_protocol.records.batch import iterate_batches
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from pykbroker.clock import Clock
+    from pykbroker.coordinators.records import RecordType
+    from pykbroker.partitions.partition import Partition
+    from pykbroker_protocol.message import Message
+    from pykbroker_protocol.records.batch import RecordBatch
+    from pykbroker_storage.segment import LogSlice
+
+logger = logging.getLogger(__name__)
+
+BYTES_PER_BREATH = 128 * 1024
+"""About 20 ms of replay; requests of others are served in between."""
+READ_AGAIN_SECONDS = 1.0
+"""How long a disk that fails is left alone."""
+
+
+async def stored_batches(partition: Partition, clock: Clock) -> AsyncIterator[RecordBatch]:
+    log = partition.log
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        found = await _read(partition, offset, clock)
+        if found is None:
+            break
+        for batch in iterate_batches(found.view):
+            yield batch
+            offset = batch.next_offset
+        await asyncio.sleep(0)
+
+
+async def _read(partition: Partition, offset: int, clock: Clock) -> LogSlice | None:
+    """What comes next; from a disk that fails it comes when the disk does no longer."""
+    log = partition.log
+    while True:
+        try:
+            return log.read(offset, bytes_max=BYTES_PER_BREATH, end_offset=log.log_end_offset)
+        except OSError as error:
+            logger.warning(
+                "%s: cannot be loaded from offset %d on, which is tried again: %s",
+                partition,
+                offset,
+                error,
+            )
+            await clock.sleep(READ_AGAIN_SECONDS)
+
+
+def known_records(
+    partition: Partition, types: dict[int, RecordType], batch: RecordBatch
+) -> Iterator[tuple[Message, Message | None]]:
+    """The keys and values of a batch, without what only a newer release knows."""
+    for record in batch.records():
+        if record.key is None:
+            continue
+        try:
+            yield decode_record(types, record.key, record.value)
+        except UnknownRecord as unknown:
+            logger.warning(
+                "%s: record at offset %d is passed over: %s", partition, record.offset, unknown
+            )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pykbroker.broker import CannotStart
 from pykbroker.settings import InvalidSetting
 from pykbroker.testing import looking, resetting
-from pykbroker.testing.copying import copy_beside, copy_data, copy_within
+from pykbroker.testing.copying import copy_beside, copy_within, save_data
 from pykbroker.testing.extras import missing_extra
 from pykbroker.testing.faults import Faults
 from pykbroker.testing.going_back import replace_content
@@ -20,7 +20,7 @@ from pykbroker.testing.profiles.offers import UnknownVersion, offer_as
 from pykbroker.testing.time_travel import MovableClock
 from pykbroker.testing.timeline import Timeline, offsets_at_the_end
 from pykbroker.testing.troubled_disk import TroubledDisk
-from pykbroker.testing.wanted import Topics, wanted_settings, wanted_topics
+from pykbroker.testing.wanted import Topics, beside, wanted_settings, wanted_topics
 from pykbroker.testing.watched_broker import WatchedBroker
 from pykbroker.testing.without_client import WithoutClient
 from pykbroker_protocol.errors import Refusal
@@ -255,7 +255,7 @@ class AsyncBroker(WithoutClient):
 
     def fork(self) -> Self:
         """Another broker, not yet started, that begins with all that this one holds now."""
-        other = type(self)(config=self._config, as_version=self._as_version)
+        other = type(self)(config=beside(self._config), as_version=self._as_version)
         other._topics = self._topics  # noqa: SLF001  # one of our own
         prepared = Unclaimed(other, copy_beside(self._running))
         other._prepared = prepared  # noqa: SLF001  # likewise
@@ -264,7 +264,7 @@ class AsyncBroker(WithoutClient):
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Writes all data into an empty directory, from which any broker may be started."""
-        copy_data(self._running, Path(directory))
+        save_data(self._running, Path(directory))
 
     # --- where it is
 

@@ -47,9 +47,16 @@ NOT_COPIED: Final = (".tmp", ".cleaned", ".swap", ".deleted", ".lock")
 SEGMENT: Final = ".log"
 
 
+def save_data(broker: Broker, target: Path) -> None:
+    """Fills a directory that somebody has named; what lies there is not mixed with it."""
+    target.mkdir(parents=True, exist_ok=True)
+    if any(target.iterdir()):
+        raise FileExistsError(f"{target} is not empty: data is saved into a directory of its own")
+    copy_data(broker, target)
+
+
 def copy_data(broker: Broker, target: Path) -> None:
     """Fills an empty directory. Segments in the making are sealed, in the original too."""
-    target.mkdir(parents=True, exist_ok=True)
     seal(broker)
     directory = broker.directory
     source = Path(directory.path)

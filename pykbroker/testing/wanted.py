@@ -46,7 +46,17 @@ def wanted_topics(topics: Topics) -> list[NewTopic]:
     if isinstance(topics, str):
         topics = [topics]
     named = topics.items() if isinstance(topics, Mapping) else ((name, 1) for name in topics)
-    return [new_topic(name, Topic(it) if isinstance(it, int) else it) for name, it in named]
+    return [new_topic(name, wanted_topic(name, it)) for name, it in named]
+
+
+def wanted_topic(name: object, wanted: object) -> Topic:
+    """A TypeError says what is meant, where the type of an argument does not tell by itself."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a topic is a str, not {name!r}")
+    topic = wanted if isinstance(wanted, Topic) else Topic(wanted)  # type: ignore[arg-type]
+    if not isinstance(topic.partitions, int) or isinstance(topic.partitions, bool):
+        raise TypeError(f"topic {name}: a number of partitions or a Topic(…), not {wanted!r}")
+    return topic
 
 
 def new_topic(name: str, topic: Topic) -> NewTopic:
@@ -78,6 +88,15 @@ def with_port(listeners: str, port: int) -> str:
     """The first listener gets the port that it had before."""
     first, comma, others = listeners.partition(",")
     return f"{first.rpartition(':')[0]}:{port}{comma}{others}"
+
+
+def beside(config: Config) -> dict[str, Scalar]:
+    """The same for a broker that runs at the same time: it needs ports of its own."""
+    own = {name: value for name, value in config.items() if name != "advertised.listeners"}
+    if "listeners" in own:
+        listeners = str(own["listeners"]).split(",")
+        own["listeners"] = ",".join(with_port(it, 0) for it in listeners)
+    return own
 
 
 def texts(config: Config) -> dict[str, str]:

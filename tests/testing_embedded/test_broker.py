@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,21 @@ def test_what_cannot_start_says_why_in_one_line(kafka: Callable[[], Broker], rea
     assert reason in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("topics", "reason"),
+    [
+        ({"trucks": "3"}, r"topic trucks: a number of partitions or a Topic\(…\), not '3'"),
+        ({"trucks": {"partitions": 3}}, "topic trucks: a number"),
+        ({"trucks": True}, "topic trucks: a number"),
+        ({"trucks": Topic("3")}, "topic trucks: a number"),  # type: ignore[arg-type]
+        ([("trucks", 3)], r"the name of a topic is a str, not \('trucks', 3\)"),
+    ],
+)
+def test_topics_of_another_shape_are_told_what_is_meant(topics: Any, reason: str) -> None:
+    with pytest.raises(TypeError, match=reason):
+        Broker(topics)
 
 
 def test_a_directory_has_one_broker_at_a_time(tmp_path: Path) -> None:

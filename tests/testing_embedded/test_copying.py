@@ -1,6 +1,7 @@
 """A broker goes back to what it was, or goes on twice, and neither sees what the other does."""
 
 import gc
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -267,6 +268,30 @@ def test_data_is_saved_for_any_broker_to_start_on(kafka: Broker, tmp_path: Path)
     kafka.save(tmp_path / "new" / "directory")
     with Broker(data=tmp_path / "new" / "directory") as other:
         assert texts(other) == ["seed"]
+
+
+def test_data_is_not_saved_among_what_lies_there(kafka: Broker, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(FileExistsError, match="is not empty"):
+        kafka.save(tmp_path)
+    assert [it.name for it in tmp_path.iterdir()] == ["notes"]
+
+
+def test_a_fork_of_a_broker_with_a_port_of_its_choice_has_another() -> None:
+    from confluent_kafka.admin import AdminClient
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"PLAINTEXT://127.0.0.1:{port}"
+    chosen = {"listeners": address, "advertised.listeners": address}
+    with Broker(["trucks"], chosen) as kafka:
+        kafka.produce("trucks", ["seed"])
+        with kafka.fork() as other:
+            assert kafka.port == port != other.port
+            assert texts(other) == ["seed"]
+            described = AdminClient({"bootstrap.servers": other.bootstrap}).list_topics(timeout=10)
+            assert [it.port for it in described.brokers.values()] == [other.port]
 
 
 def test_much_data_is_shared_and_not_copied() -> None:

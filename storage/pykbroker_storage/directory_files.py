@@ -1,10 +1,8 @@
-"""What a log directory writes down for its next start: offsets per partition, a clean end."""
+"""Files of a log directory: checkpoints of offsets per partition, the mark of a clean end."""
 
 import json
 import logging
 from collections.abc import Mapping
-from threading import Lock
-from typing import NamedTuple
 
 from pykbroker_storage.checkpoint import (
     MalformedCheckpoint,
@@ -18,44 +16,6 @@ logger = logging.getLogger(__name__)
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 UNKNOWN_BROKER_EPOCH = -1
-
-
-class KnownOffsets(NamedTuple):
-    """What was known at one moment, by the name of its file; what is known later has more turns."""
-
-    turn: int
-    by_file: Mapping[str, Mapping[TopicPartition, int]]
-
-
-class OffsetFiles:
-    """The offset checkpoints of a directory: any thread writes them, none puts older over newer."""
-
-    def __init__(self, filesystem: FileSystem, directory: str) -> None:
-        self._filesystem = filesystem
-        self._directory = directory
-        self._writing = Lock()
-        self._latest_turn = 0
-        self._is_over = False
-        self._written: dict[str, Mapping[TopicPartition, int]] = {}
-        self.written_turn = 0  # nothing from before it is in the files any longer
-
-    def write(self, known: KnownOffsets) -> None:
-        """Durably, if it is news; what lies in a file already is not written again."""
-        with self._writing:
-            if self._is_over or known.turn <= self._latest_turn:
-                return
-            self._latest_turn = known.turn
-            for name, offsets in known.by_file.items():
-                if self._written.get(name) != offsets:
-                    self._written.pop(name, None)  # or who knows what a failure leaves there
-                    write_checkpoint(self._filesystem, f"{self._directory}/{name}", offsets)
-                    self._written[name] = offsets
-            self.written_turn = known.turn
-
-    def end(self) -> None:
-        """A thread that comes too late writes nothing: the directory may be another's by then."""
-        with self._writing:
-            self._is_over = True
 
 
 def read_checkpoint(filesystem: FileSystem, path: str) -> dict[TopicPartition, int]:

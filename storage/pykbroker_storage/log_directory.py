@@ -5,12 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Self
 
 from pykbroker_storage.checkpoint import (
-    FIRST_DIRTY_FILE,
-    HIGH_WATERMARK_FILE,
-    LOG_START_FILE,
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
-    RECOVERY_POINT_FILE,
     MalformedCheckpoint,
     MetaProperties,
     PartitionMetadata,
@@ -20,12 +16,8 @@ from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.directory_files import (
     UNKNOWN_BROKER_EPOCH,
-    KnownOffsets,
-    OffsetFiles,
     mark_clean_shutdown,
-    read_checkpoint,
     take_clean_shutdown,
-    write_checkpoint,
 )
 from pykbroker_storage.directory_lock import AlreadyLocked, DirectoryLock
 from pykbroker_storage.filesystem import (
@@ -37,6 +29,7 @@ from pykbroker_storage.filesystem import (
 )
 from pykbroker_storage.log import Log
 from pykbroker_storage.mapped_file import OpenFiles
+from pykbroker_storage.offset_book import KnownOffsets, OffsetBook
 
 logger = logging.getLogger(__name__)
 
@@ -131,17 +124,10 @@ class LogDirectory:
         self._filesystem = open_files.filesystem
         self._pending_deletions = PendingDeletions(self._filesystem)
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
-        self._recovery_points = read_checkpoint(self._filesystem, f"{path}/{RECOVERY_POINT_FILE}")
-        self._log_starts = read_checkpoint(self._filesystem, f"{path}/{LOG_START_FILE}")
-        self._high_watermarks = read_checkpoint(self._filesystem, f"{path}/{HIGH_WATERMARK_FILE}")
-        self._first_dirty = read_checkpoint(self._filesystem, f"{path}/{FIRST_DIRTY_FILE}")
         self._logs: dict[TopicPartition, Log | None] = dict.fromkeys(self._find_partitions())
-        self._offset_files = OffsetFiles(self._filesystem, path)
-        self._turn = 0
-        # Logs that are gone, and the last turn that may have written down their offsets.
-        self._gone: dict[TopicPartition, int] = {}
-        for partition in [it for it in self._all_noted() if it not in self._logs]:
-            self._forget(partition)  # deleted just before a crash
+        self._offsets = OffsetBook(self._filesystem, path)
+        for partition in self._offsets.partitions() - self._logs.keys():
+            self._offsets.forget(partition)  # deleted just before a crash
         # Last, for until here nothing has changed: the next stop must be clean anew.
         self.was_clean, self.previous_broker_epoch = take_clean_shutdown(self._filesystem, path)
 
@@ -182,7 +168,7 @@ class LogDirectory:
     ) -> Log:
         """A new, empty log."""
         assert partition not in self._logs, f"{partition} is here already"
-        if self._gone.get(partition, -1) >= self._offset_files.written_turn:
+        if self._offsets.may_be_in_files(partition):
             self.checkpoint({})  # or a crash leaves the new log with the offsets of the old one
         folder = self._folder(partition)
         self._filesystem.make_directory(folder)  # or an earlier attempt did, on a full disk
@@ -203,7 +189,7 @@ class LogDirectory:
         doomed = f"{self.path}/{topic[: NAME_LETTERS_MAX - len(suffix)]}{suffix}"
         self._filesystem.rename(self._folder(partition), doomed)
         self._pending_deletions.doom_directory(doomed, now_ms + delay_ms)
-        self._forget(partition)
+        self._offsets.forget(partition)
         self._topic_ids.pop(partition, None)
 
     def sweep(self, now_ms: int) -> int:
@@ -224,53 +210,44 @@ class LogDirectory:
 
     def high_watermark(self, partition: TopicPartition) -> int:
         """As last written down; whoever knows better tells by `checkpoint`."""
-        return self._high_watermarks.get(partition, 0)
+        return self._offsets.high_watermarks.get(partition, 0)
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes down, durably, what a start after a crash should know."""
         self.save_offsets(self.known_offsets(high_watermarks))
 
     def known_offsets(self, high_watermarks: Mapping[TopicPartition, int]) -> KnownOffsets:
-        self._high_watermarks.update(
+        book = self._offsets
+        book.high_watermarks.update(
             (partition, offset)
             for partition, offset in high_watermarks.items()
             if partition in self._logs
         )
         for partition, log in self._opened():
-            self._recovery_points[partition] = log.recovery_point
+            book.recovery_points[partition] = log.recovery_point
             if log.log_start_offset:
-                self._log_starts[partition] = log.log_start_offset
-        self._turn += 1
-        written_turn = self._offset_files.written_turn
-        self._gone = {it: turn for it, turn in self._gone.items() if turn >= written_turn}
-        return KnownOffsets(
-            self._turn,
-            {
-                RECOVERY_POINT_FILE: self._recovery_points.copy(),
-                LOG_START_FILE: self._log_starts.copy(),
-                HIGH_WATERMARK_FILE: self._high_watermarks.copy(),
-            },
-        )
+                book.log_starts[partition] = log.log_start_offset
+        return book.known()
 
     def save_offsets(self, known: KnownOffsets) -> None:
         """Writes them down, durably, unless newer ones are; may run on another thread."""
-        self._offset_files.write(known)
+        self._offsets.write(known)
 
     def first_dirty_offset(self, partition: TopicPartition) -> int:
         """Up to where compaction has come; 0 if it has never worked on the log."""
-        return self._first_dirty.get(partition, 0)
+        return self._offsets.first_dirty.get(partition, 0)
 
     def note_first_dirty_offset(self, partition: TopicPartition, offset: int) -> None:
         """Compaction has come so far, or the log was cut so that it must begin there anew."""
         if partition in self._logs:
-            self._first_dirty[partition] = offset
+            self._offsets.first_dirty[partition] = offset
 
     def first_dirty_offsets(self) -> dict[TopicPartition, int]:
-        return {it: offset for it, offset in self._first_dirty.items() if it in self._logs}
+        return self._offsets.first_dirty.copy()
 
     def save_first_dirty_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Writes them down, durably; may run on another thread, one at a time."""
-        write_checkpoint(self._filesystem, f"{self.path}/{FIRST_DIRTY_FILE}", offsets)
+        self._offsets.write_first_dirty(offsets)
 
     def close(
         self,
@@ -289,7 +266,7 @@ class LogDirectory:
         except OSError as problem:
             logger.warning("%s: is checked on the next start: %s", self.path, problem)
         finally:
-            self._offset_files.end()
+            self._offsets.end()
             self._lock.release()
 
     def _open_all(self, now_ms: int) -> bool:
@@ -324,21 +301,10 @@ class LogDirectory:
         """Lets go of everything and writes nothing, as a crash would."""
         for _, log in self._opened():
             log.abandon()
-        self._offset_files.end()
+        self._offsets.end()
         self._lock.release()
 
     # --- how
-
-    def _noted(self) -> tuple[dict[TopicPartition, int], ...]:
-        return self._recovery_points, self._log_starts, self._high_watermarks, self._first_dirty
-
-    def _all_noted(self) -> set[TopicPartition]:
-        return set().union(*self._noted())
-
-    def _forget(self, partition: TopicPartition) -> None:
-        for offsets in self._noted():
-            offsets.pop(partition, None)
-        self._gone[partition] = self._turn
 
     def _opened(self) -> Iterator[tuple[TopicPartition, Log]]:
         return ((partition, log) for partition, log in self._logs.items() if log is not None)
@@ -356,8 +322,8 @@ class LogDirectory:
             configuration=configuration,
             was_clean=was_clean,
             now_ms=now_ms,
-            recovery_point=self._recovery_points.get(partition, 0),
-            log_start_offset=self._log_starts.get(partition, 0),
+            recovery_point=self._offsets.recovery_points.get(partition, 0),
+            log_start_offset=self._offsets.log_starts.get(partition, 0),
             open_files=self._open_files,
             pending_deletions=self._pending_deletions,
         )

@@ -69,7 +69,7 @@ def hear(
 def answer(decision: Decision, heard: Heard) -> ConsumerGroupHeartbeatResponse:
     """Bring the member on, and tell it where it stands."""
     member = decision.state.members.get(heard.before.member_id)
-    if member is None:  # it was removed while it waited
+    if member is None or member.is_away:  # it was removed, or has left, while it waited
         return refuse(unknown_member(decision.group_id, heard.before.member_id))
     owned = owned_partitions(heard.request)
     told_now = take_step(decision, member, owned, subscription_changed=heard.subscription_changed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.coordination.groups.consumer_member import LEAVING_FOR_A_WHILE
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.consumer_groups import (
@@ -74,6 +75,17 @@ def test_a_member_that_is_removed_before_it_is_answered_hears_that_it_is_unknown
     assert refused.error_message == f"Member bob is not a member of group {GROUP}."
     assert anna.take(sent["anna"]) is ErrorCode.NONE
     assert len(anna.owned) == 6
+
+
+def test_a_member_that_leaves_for_a_while_before_it_is_answered_is_not_brought_back() -> None:
+    world = world_with_orders()
+    anna = Consumer(world, "anna", ["orders"], instance_id="berth")
+    sent = anna.send()
+    anna.leave(LEAVING_FOR_A_WHILE)
+    assert anna.take(sent) is ErrorCode.UNKNOWN_MEMBER_ID
+    bob = Consumer(world, "bob", ["orders"], instance_id="berth")
+    assert bob.beat() is ErrorCode.NONE
+    assert len(bob.owned) == 6
 
 
 def test_a_member_whose_group_turns_classic_before_it_is_answered_is_unknown() -> None:

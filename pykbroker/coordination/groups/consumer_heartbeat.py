@@ -71,7 +71,8 @@ def answer(decision: Decision, heard: Heard) -> ConsumerGroupHeartbeatResponse:
     member = decision.state.members.get(heard.before.member_id)
     if member is None or member.is_away:  # it was removed, or has left, while it waited
         return refuse(unknown_member(decision.group_id, heard.before.member_id))
-    owned = owned_partitions(heard.request)
+    has_moved_on = member.place != heard.before.place  # it does not say what it owns by now
+    owned = None if has_moved_on else owned_partitions(heard.request)
     told_now = take_step(decision, member, owned, subscription_changed=heard.subscription_changed)
     return ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,

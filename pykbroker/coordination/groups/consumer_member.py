@@ -58,6 +58,11 @@ class ConsumerMember(NamedTuple):
     def is_away(self) -> bool:
         return self.epoch == LEAVING_FOR_A_WHILE
 
+    @property
+    def place(self) -> tuple[int, MemberState, Holding, Holding]:
+        """Where it stands on its way to its target."""
+        return self.epoch, self.state, self.assigned, self.revoking
+
     def has_reached(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 

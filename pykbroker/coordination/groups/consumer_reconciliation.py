@@ -110,8 +110,7 @@ def advanced(
     member: ConsumerMember, *, epoch: int, state: MemberState, assigned: Holding, revoking: Holding
 ) -> ConsumerMember:
     """The same member where nothing has changed: then nothing is written either."""
-    place = (member.epoch, member.state, member.assigned, member.revoking)
-    if (epoch, state, assigned, revoking) == place:
+    if (epoch, state, assigned, revoking) == member.place:
         return member
     return member._replace(
         epoch=epoch,

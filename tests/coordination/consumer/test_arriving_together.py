@@ -125,6 +125,24 @@ def test_who_comes_after_the_target_does_not_push_aside_who_waits_for_its_answer
     assert [world.heartbeat_answer(it).error_code for it in sent] == [ErrorCode.NONE] * 3
 
 
+def test_what_a_member_owned_when_it_asked_does_not_count_once_it_was_told_of_more() -> None:
+    world = world_with_orders()
+    anna = Consumer(world, "anna", ["orders"])
+    first = anna.send()
+    world.carry_out(world.groups.timer(world.put_off.pop(), world.now_ms))  # it is shared out
+    assert anna.take(anna.send()) is ErrorCode.NONE
+    assert len(anna.owned) == 6
+    olga = ClassicConsumer(world, "olga", ["orders"])
+    world.arrive(
+        lambda ticket: world.groups.join_group(
+            olga.join_request(), ticket=ticket, version=9, **world.sender("olga")
+        )
+    )
+    world.go_on()
+    assert world.heartbeat_answer(first).error_code == ErrorCode.NONE
+    assert sum(map(len, world.state.members["anna"].revoking.values())) == 3
+
+
 def test_a_request_whose_sender_has_gone_counts_and_is_not_answered() -> None:
     world = world_with_orders()
     anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])

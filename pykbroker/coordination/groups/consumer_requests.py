@@ -187,7 +187,8 @@ class ConsumerGroups:
         group = self.find(group_id)
         if group is None:
             return strangers(waiting)
-        self.assigned.setdefault(group_id, {}).update(waiting)
+        if waiting:  # nobody does where a target that could not be written is tried again
+            self.assigned.setdefault(group_id, {}).update(waiting)
         settings = self.settings.of(group_id)
         return group.share_out(waiting, now_ms=now_ms, topics=topics, settings=settings)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.coordination.groups.consumer_decision import ASSIGNMENT
 from pykbroker.coordination.groups.consumer_member import LEAVING_FOR_A_WHILE
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker_protocol.errors import ErrorCode
@@ -154,3 +155,12 @@ def test_a_request_whose_sender_has_gone_counts_and_is_not_answered() -> None:
     assert forgotten not in world.answers
     assert bob.beat() is ErrorCode.NONE
     assert len(bob.owned) == 3
+
+
+def test_a_target_for_which_nobody_waits_leaves_no_trace_where_it_cannot_be_written() -> None:
+    world = world_with_orders()
+    anna = Consumer(world, "anna", ["orders"])
+    world.groups.forget_requests([anna.send()])
+    world.put_off.clear()
+    assert world.groups.timer((ASSIGNMENT, GROUP), world.now_ms).writes
+    assert not world.groups.consumer.assigned

@@ -146,7 +146,7 @@ class ConsumerGroup:
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> Outcome:
-        """They take their next steps; none of these depends on another's being written."""
+        """They take their next steps, each of which may be written without those after it."""
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
         decision.draft.in_parts = True
         for ticket, heard in waiting.items():

@@ -228,8 +228,8 @@ def news(
         and (request.subscribed_topic_names, request.subscribed_topic_regex) != (None, None)
         and request.topic_partitions is not None
     )
-    is_due = request.member_epoch == JOINING or is_full_request
-    return as_wire(after.assigned) if is_due or after.assigned != before.assigned else None
+    is_asked_for = request.member_epoch == JOINING or is_full_request
+    return as_wire(after.assigned) if is_asked_for or after.assigned != before.assigned else None
 
 
 def as_wire(holding: Holding) -> WireAssignment:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Draft:
     """Lives as long as one decision, which happens at one moment.
 
-    One that only forgets, however much that may be, is written `in_parts`.
+    One that may end after any of its writes, as one that only forgets, is written `in_parts`.
     """
 
     __slots__ = (

@@ -167,6 +167,8 @@ class ClassicConsumer:
     generation: int = -1
     owned: Places = frozenset()
     name: str = ""
+    told_in_generation: int = -1
+    """When it last heard what is its own; between a join and its sync that is the one before."""
     must_join: bool = True
     is_cooperative: bool = True
 
@@ -259,7 +261,7 @@ class ClassicConsumer:
         told = frozenset((topic_id, it) for topic_id in share for it in share[topic_id])
         if not self.owned <= told:
             self.must_join = True  # it has revoked, and says so
-        self.owned = told
+        self.owned, self.told_in_generation = told, self.generation
         return ErrorCode.NONE
 
     def leave(self) -> ErrorCode:

@@ -198,7 +198,7 @@ class Histories(RuleBasedStateMachine):
     @staticmethod
     def generation_of(client: Client) -> int:
         assert isinstance(client, ClassicConsumer)
-        return client.generation
+        return client.told_in_generation
 
     @invariant()
     def epochs_only_grow(self) -> None:

@@ -101,11 +101,14 @@ class Consumer:
     def beat_twice(self) -> None:
         """The same frame arrives again, late; its answer is not waited for.
 
-        Not that of a join that was answered: by it a member says that it owns nothing, and the
+        Not one that was answered with more than it says is owned, a join for instance: the
         protocol, Apache Kafka's coordinator too, has to believe it.
         """
-        if self.last_request is not None and (self.last_request.member_epoch or not self.epoch):
-            self.world.heartbeat(self.last_request, client=self.member_id)
+        again = self.last_request
+        if again is None or (self.epoch and not again.member_epoch):
+            return
+        if self.told <= from_wire(again.topic_partitions or ()):
+            self.world.heartbeat(again, client=self.member_id)
 
     def next_request(self) -> ConsumerGroupHeartbeatRequest:
         if self.epoch <= 0:

@@ -112,6 +112,8 @@ class CoordinatedLog(Generic[AnyState]):
         self._last_written = -1
         self._once_loaded: list[Callable[[], Outcome]] = []
         self._put_off: dict[Name, asyncio.Handle] = {}
+        self._waiting: dict[Name, list[Ticket]] = {}
+        """Requests that wait for what is put off."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- loading and letting go
@@ -174,8 +176,7 @@ class CoordinatedLog(Generic[AnyState]):
             handle.cancel()
         for task in self._tasks:
             task.cancel()
-        for ticket, parked in list(self._parked.items()):
-            self._release(ticket, parked.refused(ErrorCode.NOT_COORDINATOR))
+        self._release_refused(list(self._parked), ErrorCode.NOT_COORDINATOR)
 
     # --- deciding
 
@@ -238,21 +239,28 @@ class CoordinatedLog(Generic[AnyState]):
         self._tell(outcome.reasons)
         self._timers.apply(outcome.timers)
         for name in outcome.put_off:
-            self._go_on_soon(name)
+            self._go_on_soon(name, outcome.waits)
         if self.partition.high_watermark > self._last_written:
             self._committed(outcome)
         elif outcome.replies or self._consequence is not None:
             self.begin_work(self._when_committed(outcome, self._last_written + 1))
         return True
 
-    def _go_on_soon(self, name: Name) -> None:
+    def _go_on_soon(self, name: Name, waits: Sequence[Ticket]) -> None:
         """What has arrived by now is served in this turn of the loop."""
+        self._waiting.setdefault(name, []).extend(waits)
         if name not in self._put_off:
             self._put_off[name] = asyncio.get_running_loop().call_soon(self._go_on, name)
 
     def _go_on(self, name: Name) -> None:
         del self._put_off[name]
-        self._fire(name)
+        waiting = self._waiting.pop(name)
+        try:
+            self._fire(name)
+        except Exception:
+            logger.exception("%s: a fault of ours; who waits is told to come again", self.partition)
+            self._release_refused(waiting, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self.state.forget_requests(waiting)
 
     def begin_work(self, work: Coroutine[None, None, None]) -> None:
         """It ends at the latest when the partition is given up."""
@@ -319,10 +327,13 @@ class CoordinatedLog(Generic[AnyState]):
 
     def _refuse(self, tickets: Iterable[Ticket], refusal: Refusal) -> None:
         logger.warning("%s: coordinator cannot write: %s", self.partition, refusal.code.name)
+        self._release_refused(tickets, told_as(refusal.code))
+
+    def _release_refused(self, tickets: Iterable[Ticket], code: ErrorCode) -> None:
         for ticket in tickets:
             parked = self._parked.get(ticket)
             if parked is not None:
-                self._release(ticket, parked.refused(told_as(refusal.code)))
+                self._release(ticket, parked.refused(code))
 
     async def _when_committed(self, outcome: Outcome, end_offset: int) -> None:
         """Who asked is told of it only for so long; what follows from it has no deadline."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pykbroker.clock import SystemClock
+from pykbroker.coordination.groups.consumer_group import ConsumerGroup
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker.coordinators.coordinated_log import RETRY_MS
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -18,6 +19,7 @@ from pykbroker_protocol.messages.consumer_group_heartbeat import (
 )
 from tests.coordination.consumer.world import Topics
 from tests.coordinators.diary import GROUP, diary_in
+from tests.storage.batches import batches_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,9 +73,9 @@ async def told(answer: asyncio.Future[Message]) -> tuple[int, int]:
     return response.error_code, sum(len(it.partitions) for it in topics)
 
 
-def shares_orders(diary: Diary) -> None:
+def shares_orders(diary: Diary, partitions: int = PARTITIONS) -> None:
     topics = Topics()
-    topics.put("orders", PARTITIONS)
+    topics.put("orders", partitions)
     diary.log.state.topics = topics
     at_each_join = ConsumerGroupSettings(assignment_interval_ms=0)
     diary.log.state.configure(diary.log.state.settings, at_each_join)
@@ -132,6 +134,54 @@ async def test_a_target_that_could_not_be_written_is_computed_again(tmp_path: Pa
         async with asyncio.timeout(RETRY_MS / 1000 + 5):
             while group.state.epoch > group.state.assignment_epoch:  # noqa: ASYNC110  # no event
                 await asyncio.sleep(0.01)
+
+
+async def test_a_target_that_is_larger_than_a_batch_is_written_in_parts(tmp_path: Path) -> None:
+    members = 40
+    async with diary_in(tmp_path, max_message_bytes="1000") as diary:
+        shares_orders(diary, partitions=members)
+        answers = [heartbeat(diary, f"member-{number}") for number in range(members)]
+        assert [await told(it) for it in answers] == [(ErrorCode.NONE, 1)] * members
+        sizes = [it.size_bytes for it in batches_from(diary.partition.log, 0)]
+        targets = diary.log.state.consumer.find(GROUP).state.targets  # type: ignore[union-attr]
+    assert max(sizes) <= 1000
+    async with diary_in(tmp_path) as diary:
+        again = diary.log.state.consumer.find(GROUP)
+        assert again is not None
+        assert again.state.targets == targets
+        assert again.state.epoch == again.state.assignment_epoch
+
+
+async def test_a_target_of_which_only_a_part_was_written_is_computed_again(tmp_path: Path) -> None:
+    members = 40
+    async with diary_in(tmp_path, max_message_bytes="1000") as diary:
+        shares_orders(diary, partitions=members)
+        diary.log.partition = FullDisk(diary.log.partition, members + 2)  # type: ignore[assignment]
+        answers = [heartbeat(diary, f"member-{number}") for number in range(members)]
+        codes = {(await told(it))[0] for it in answers}
+        assert codes == {ErrorCode.NOT_COORDINATOR}
+    async with diary_in(tmp_path) as diary:
+        shares_orders(diary, partitions=members)
+        group = diary.log.state.consumer.find(GROUP)
+        assert group is not None
+        assert 0 < len(group.state.targets) < members
+        answers = [heartbeat(diary, f"member-{number}") for number in range(members)]
+        assert [await told(it) for it in answers] == [(ErrorCode.NONE, 1)] * members
+
+
+@pytest.mark.parametrize("step", ["share_out", "answer"])
+async def test_a_fault_of_ours_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    async with diary_in(tmp_path) as diary:
+        shares_orders(diary)
+        with monkeypatch.context() as faulty:
+            faulty.setattr(ConsumerGroup, step, None)
+            answers = [heartbeat(diary, name) for name in ("anna", "bob")]
+            codes = [(await told(it))[0] for it in answers]
+        assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+        again = [heartbeat(diary, name) for name in ("anna", "bob")]
+        assert [await told(it) for it in again] == [(ErrorCode.NONE, PARTITIONS // 2)] * 2
 
 
 async def test_a_coordinator_that_is_given_up_tells_those_who_wait(tmp_path: Path) -> None:

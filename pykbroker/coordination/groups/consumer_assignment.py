@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_topics import TopicsView, TopicView
 
 
-def is_due(decision: Decision) -> bool:
+def assignment_is_due(decision: Decision) -> bool:
     """A target older than its group is computed again, but not twice within the interval."""
     state = decision.state
     if state.epoch <= state.assignment_epoch:
@@ -31,7 +31,9 @@ def is_due(decision: Decision) -> bool:
     return not 0 <= age_ms < decision.settings.assignment_interval_ms
 
 
-def assign(decision: Decision, memory: Memory) -> None:
+def assign_if_due(decision: Decision, memory: Memory) -> None:
+    if not assignment_is_due(decision):
+        return
     state = decision.state
     before = state.targets
     was_shared_out_here = memory.shared_out_at_epoch == state.assignment_epoch
@@ -62,11 +64,10 @@ def compute(
     """The new targets; shares that stay as they are may be left out."""
     known = existing_topics(state.topic_names(), topics)
     to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
-    assignor = ASSIGNORS[chosen_assignor(state, settings)]
-    is_uniform = assignor is assign_uniform
-    if is_uniform and was_shared_out_here and only_lacks_newcomers(state, to_assign):
+    assign = ASSIGNORS[chosen_assignor(state, settings)]
+    if assign is assign_uniform and was_shared_out_here and only_lacks_newcomers(state, to_assign):
         return share_with_newcomers(meant_for_each(state), state.targets)
-    return assignor(list(subscribers(state, known)), to_assign)
+    return assign(list(subscribers(state, known)), to_assign)
 
 
 def only_lacks_newcomers(

@@ -24,6 +24,7 @@ from pykbroker.coordination.groups.consumer_migration import (
     is_due_for_downgrade,
     protocols_of,
 )
+from pykbroker.coordination.groups.consumer_subscription import grow
 from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -190,6 +191,7 @@ def hear(decision: Decision, memory: Memory, request: HeartbeatRequest) -> Heart
     if isinstance(member, ErrorCode):
         return HeartbeatResponse(error_code=member)
     keep_session(decision, member)
+    grow(decision, memory, because_of_members=False)
     if not another_step_is_due(decision.state, member):
         return HeartbeatResponse(error_code=ErrorCode.NONE)
     ask_to_rejoin(decision, memory, member)

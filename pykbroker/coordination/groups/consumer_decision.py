@@ -28,10 +28,10 @@ SYNC = "consumer-sync"
 MEMBER_TIMERS = (SESSION, REVOCATION, REJOIN, SYNC)
 """Timers of a member are named (kind, group id, member id)."""
 DOWNGRADED = "consumer-downgraded"
-"""Rings at once, as (kind, group id): the group is classic now and has to rebalance."""
+"""Put off, as (kind, group id): the group is classic now and has to rebalance."""
 ASSIGNMENT = "consumer-assignment"
 """Put off, as (kind, group id): a new target is due, and members wait for it."""
-ANSWERS = "consumer-answers"
+NEXT_STEPS = "consumer-next-steps"
 """Put off, as (kind, group id): the target that they waited for is there."""
 
 

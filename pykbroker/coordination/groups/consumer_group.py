@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from pykbroker.coordination.groups import consumer_classic_members as classic_members
 from pykbroker.coordination.groups import consumer_commits as commits
 from pykbroker.coordination.groups import consumer_records as records
-from pykbroker.coordination.groups.consumer_assignment import assign, is_due
+from pykbroker.coordination.groups.consumer_assignment import assign_if_due, assignment_is_due
 from pykbroker.coordination.groups.consumer_checks import malformed
 from pykbroker.coordination.groups.consumer_decision import (
-    ANSWERS,
     ASSIGNMENT,
+    NEXT_STEPS,
     REVOCATION,
     SESSION,
     Decision,
@@ -117,7 +117,7 @@ class ConsumerGroup:
         )
         if isinstance(heard, Refusal):
             return refused(ticket, heard)
-        if is_due(decision):
+        if assignment_is_due(decision):
             let_wait(ticket, heard)
             decision.draft.go_on_soon(ASSIGNMENT, self.group_id, waits=(ticket,))
             return decision.draft.outcome()
@@ -131,11 +131,14 @@ class ConsumerGroup:
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> Outcome:
-        """A new target for whoever waits for it, unless there is one by now."""
+        """A new target for whoever waits for it, unless there is one by now.
+
+        Where the log ends within it, its epoch is missing: it is due still, and computed again.
+        """
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
-        if is_due(decision):
-            assign(decision, self.memory)
-        decision.draft.go_on_soon(ANSWERS, self.group_id, waits=waiting)
+        decision.draft.in_parts = True
+        assign_if_due(decision, self.memory)
+        decision.draft.go_on_soon(NEXT_STEPS, self.group_id, waits=waiting)
         return decision.draft.outcome()
 
     def answer(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.consumer_admission import admit
-from pykbroker.coordination.groups.consumer_assignment import assign, existing_topics, is_due
+from pykbroker.coordination.groups.consumer_assignment import assign_if_due, existing_topics
 from pykbroker.coordination.groups.consumer_checks import fenced_epoch, identified, unknown_member
 from pykbroker.coordination.groups.consumer_decision import REJOIN, REVOCATION, SESSION, SYNC
 from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
@@ -175,8 +175,7 @@ def bring_on(
 ) -> ConsumerMember:
     """Write down what follows from a member's words, at once; the member as it stands then."""
     subscription_changed = take_subscription(decision, memory, before, after)
-    if is_due(decision):
-        assign(decision, memory)
+    assign_if_due(decision, memory)
     return take_step(decision, after, owned, subscription_changed=subscription_changed)
 
 

@@ -184,7 +184,7 @@ def downgrade(decision: Decision, leaving: Collection[str], *, rebalances: bool)
         assert member.classic is not None
         decision.wake(SESSION_TIMER, member.member_id, after_ms=member.classic.session_timeout_ms)
     if rebalances:
-        decision.draft.wake(DOWNGRADED, group_id, after_ms=0)
+        decision.draft.go_on_soon(DOWNGRADED, group_id)
     decision.draft.because(f"group {group_id}: only classic members are left, it is classic again")
 
 

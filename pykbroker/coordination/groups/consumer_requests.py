@@ -12,10 +12,10 @@ from pykbroker.coordination.groups.classic_group import ClassicGroup
 from pykbroker.coordination.groups.classic_rebalance import rebalance
 from pykbroker.coordination.groups.consumer_checks import unknown_member
 from pykbroker.coordination.groups.consumer_decision import (
-    ANSWERS,
     ASSIGNMENT,
     DOWNGRADED,
     MEMBER_TIMERS,
+    NEXT_STEPS,
 )
 from pykbroker.coordination.groups.consumer_describe import describe_missing
 from pykbroker.coordination.groups.consumer_group import (
@@ -171,7 +171,7 @@ class ConsumerGroups:
                 )
             case (kind, group_id) if kind == ASSIGNMENT:
                 return self._share_out(group_id, now_ms=now_ms, topics=topics)
-            case (kind, group_id) if kind == ANSWERS:
+            case (kind, group_id) if kind == NEXT_STEPS:
                 return self._answer(group_id, now_ms=now_ms, topics=topics)
             case (kind, group_id) if kind == DOWNGRADED:
                 draft = Draft(now_ms)

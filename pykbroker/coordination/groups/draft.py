@@ -56,7 +56,8 @@ class Draft:
 
     def go_on_soon(self, *name: str, waits: Iterable[Ticket] = ()) -> None:
         """The rest is decided once all that has come in by now is heard."""
-        self.put_off, self.waits = (name,), tuple(waits)
+        self.put_off += (name,)
+        self.waits += tuple(waits)
 
     def because(self, reason: str) -> None:
         self.reasons.append(reason)

@@ -324,6 +324,20 @@ def test_the_members_of_a_described_group_tell_which_protocol_they_speak() -> No
     assert described[1].error_message == "Group nope not found."
 
 
+def test_classic_members_who_are_left_among_themselves_see_that_a_topic_has_grown() -> None:
+    world, olga = mixed(MigrationPolicy.UPGRADE)
+    world.leave(MemberIdentity(member_id="anna"))
+    for _ in range(3):
+        world.pass_time(1_000)
+        olga.beat()
+    assert len(olga.owned) == 4
+    world.topics.put("orders", 6)
+    world.pass_time(1_000)
+    assert olga.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    olga.beat()
+    assert len(olga.owned) == 6
+
+
 def test_a_crash_while_a_group_becomes_classic_again_leaves_no_partition_without_a_reader() -> None:
     world, olga = mixed(MigrationPolicy.BIDIRECTIONAL)
     Consumer(world, "anna", ["orders"]).leave()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pykbroker.coordination.groups.consumer_decision import ASSIGNMENT
 from pykbroker.coordination.groups.consumer_member import LEAVING_FOR_A_WHILE
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
@@ -32,6 +34,10 @@ def together(consumers: Iterable[Consumer]) -> list[ErrorCode]:
     sent = [(consumer, consumer.send()) for consumer in consumers]
     sent[0][0].world.go_on()
     return [consumer.take(ticket) for consumer, ticket in sent]
+
+
+def go_one_step(world: World) -> None:
+    world.carry_out(world.groups.timer(world.put_off.pop(0), world.now_ms))
 
 
 def assignments_written(world: World) -> int:
@@ -89,27 +95,20 @@ def test_a_member_that_leaves_for_a_while_before_it_is_answered_is_not_brought_b
     assert len(bob.owned) == 6
 
 
-def test_a_member_whose_group_turns_classic_before_it_is_answered_is_unknown() -> None:
+@pytest.mark.parametrize("is_shared_out", [False, True])
+def test_a_member_whose_group_turns_classic_before_it_is_answered_is_unknown(
+    is_shared_out: bool,  # noqa: FBT001 - by name
+) -> None:
     world = world_with_orders()
     olga = ClassicConsumer(world, "", ["orders"], name="olga")
     olga.beat()
     anna = Consumer(world, "anna", ["orders"])
     sent = anna.send()
+    if is_shared_out:
+        go_one_step(world)
     assert world.find() is not None
     world.leaving_arrives(MemberIdentity(member_id="anna"))
     assert world.find() is None
-    world.go_on()
-    assert anna.take(sent) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_a_group_that_is_gone_when_it_is_time_to_answer_has_no_members() -> None:
-    world = world_with_orders()
-    olga = ClassicConsumer(world, "", ["orders"], name="olga")
-    olga.beat()
-    anna = Consumer(world, "anna", ["orders"])
-    sent = anna.send()
-    world.carry_out(world.groups.timer(world.put_off.pop(), world.now_ms))  # it is shared out
-    world.leaving_arrives(MemberIdentity(member_id="anna"))
     world.go_on()
     assert anna.take(sent) is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -119,7 +118,7 @@ def test_who_comes_after_the_target_does_not_push_aside_who_waits_for_its_answer
     anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
     sent = [anna.send()]
     for _ in range(2):
-        world.carry_out(world.groups.timer(world.put_off.pop(0), world.now_ms))
+        go_one_step(world)
         sent.append(bob.send())
         world.put_off.reverse()  # the second target before the first answer
     world.go_on()
@@ -130,7 +129,7 @@ def test_what_a_member_owned_when_it_asked_does_not_count_once_it_was_told_of_mo
     world = world_with_orders()
     anna = Consumer(world, "anna", ["orders"])
     first = anna.send()
-    world.carry_out(world.groups.timer(world.put_off.pop(), world.now_ms))  # it is shared out
+    go_one_step(world)  # it is shared out
     assert anna.take(anna.send()) is ErrorCode.NONE
     assert len(anna.owned) == 6
     olga = ClassicConsumer(world, "olga", ["orders"])

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import signal
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,15 @@ SPARK_SETTINGS = {"spark.driver.memory": "1g", "spark.log.level": "OFF"}
 Logs = list[tuple[str, Callable[[], str]]]
 LOGS: pytest.StashKey[Logs] = pytest.StashKey()
 SPARK_RAN: pytest.StashKey[bool] = pytest.StashKey()
+
+
+def pytest_configure() -> None:
+    """Programs that tests start and interrupt shall hear it, wherever the tests were started.
+
+    What a script puts into the background ignores SIGINT, and so does all that it starts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around xdist, which reads the groups

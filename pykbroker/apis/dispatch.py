@@ -97,16 +97,23 @@ class Dispatcher:
             handle=api.handle,
             write=response_writer(api.response_type, version),
             is_flexible=version in api.request_type.flexible,
-            learn=learns_repeated_produces() if header.api_key == ApiKey.PRODUCE else None,
+            learn=learns_repeated(header.api_key),
         )
         self._routes[header.api_key, version] = route
         return route
 
 
-def learns_repeated_produces() -> Learn:
-    from pykbroker.apis.repeated_produce import learn  # noqa: PLC0415  # a start need not
+def learns_repeated(api_key: int) -> Learn | None:
+    """What is asked again and again; a start need not load it."""
+    if api_key == ApiKey.PRODUCE:
+        from pykbroker.apis import repeated_produce  # noqa: PLC0415
 
-    return learn
+        return repeated_produce.learn
+    if api_key == ApiKey.OFFSET_COMMIT:
+        from pykbroker.apis import repeated_commit  # noqa: PLC0415
+
+        return repeated_commit.learn
+    return None
 
 
 def refuse_version(header: RequestHeader, offer: Offer) -> Answer:

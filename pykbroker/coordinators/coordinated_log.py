@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
     from pykbroker.clock import Clock
-    from pykbroker.coordination.outcome import Outcome, Reply, Ticket, Write
+    from pykbroker.coordination.outcome import CancelTimer, Outcome, Reply, Ticket, Write
     from pykbroker.coordinators.records import RecordType
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
@@ -308,6 +308,33 @@ class CoordinatedLog(Generic[AnyState]):
             builder.append(timestamp=now_ms, key=key, value=value)
         if outcome.writes:
             yield builder, outcome.writes[first:]
+
+    def batch_of(self, outcome: Outcome, now_ms: int) -> bytes:
+        """What would be written for an outcome that goes as a whole."""
+        ((builder, _),) = self._batches(outcome, now_ms)
+        return builder.build()
+
+    @property
+    def commits_at_once(self) -> bool:
+        """Whether what is written here is committed: no replica has to be waited for."""
+        return len(self.partition.leadership.replicas) == 1
+
+    def write_batch(
+        self,
+        batch: RecordBatch,
+        writes: Iterable[Write],
+        timers: Iterable[SetTimer | CancelTimer],
+        now_ms: int,
+    ) -> bool:
+        """A batch that was made elsewhere, of these writes; False if it cannot be written."""
+        written = self.partition.write(batch, now_ms)
+        if isinstance(written, Refusal):
+            return False
+        self._last_written = written.last_offset
+        for key, value, _ in writes:
+            self.state.replay(key, value)
+        self._timers.apply(timers)
+        return True
 
     def _has_room(self, builder: BatchBuilder, key: bytes, value: bytes | None) -> bool:
         settings = self.partition.settings

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pykbroker.apis.answers import ProtocolViolation, Waiting
-from pykbroker.apis.dispatch import Dispatcher
-from pykbroker.apis.peer import Peer
 from pykbroker.apis.repeated_produce import KEY_BYTES_MAX, KNOWN_MAX
-from pykbroker.broker import Broker
-from pykbroker.clock import SystemClock
 from pykbroker.controller.topics import NewTopic
-from pykbroker.settings import load_settings
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.produce import (
@@ -26,133 +18,16 @@ from pykbroker_protocol.messages.produce import (
 )
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.varint import uvarint
+from tests.apis.both_ways import NOW_MS, both_ways
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from pykbroker.apis.dispatch import Route
-    from pykbroker.apis.node import Call
-    from pykbroker_protocol.frame import RequestHeader
+    from tests.apis.both_ways import BothWays
 
-NOW_MS = 1_795_000_000_000
 NEWEST = 13
 SIZES = (1, 10, 55, 56, 57, 58, 59, 60, 300, 16_000, 17_000)
 """Of values: around each of them the length of the records takes a byte more."""
-
-
-class StillClock(SystemClock):
-    def now_ms(self) -> int:
-        return NOW_MS
-
-
-class Dice:
-    """Always the same throws, so that both brokers give topics the same ids."""
-
-    def __init__(self) -> None:
-        self.thrown = 0
-
-    def uuid_bytes(self) -> bytes:
-        self.thrown += 1
-        return self.thrown.to_bytes(16, "big")
-
-    def below(self, bound: int) -> int:  # noqa: ARG002 - a Chance
-        return 0
-
-
-class CountingDispatcher(Dispatcher):
-    """Knows how many requests came to the handlers."""
-
-    handled = 0
-
-    def find_route(self, header: RequestHeader) -> Route | None:
-        route = super().find_route(header)
-        assert route is not None
-
-        def handle(request: Any, call: Call) -> Any:
-            self.handled += 1
-            return route.handle(request, call)
-
-        counting = self._routes[header.api_key, header.api_version] = route._replace(handle=handle)
-        return counting
-
-
-class Side:
-    """A broker and one connection to it."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.dispatcher = CountingDispatcher(broker.node)
-        self.peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
-
-    def answer(self, frame: bytes) -> object:
-        try:
-            answer = self.dispatcher.serve(memoryview(bytearray(frame)), self.peer)
-        except ProtocolViolation as violation:
-            return violation.reason
-        assert not isinstance(answer, Waiting)
-        return None if answer is None else b"".join(answer)
-
-    def logs(self) -> dict[str, bytes]:
-        return {
-            str(it): bytes(it.log.read(0, bytes_max=1 << 30, end_offset=it.log.log_end_offset).view)  # type: ignore[union-attr]  # there is something
-            for it in self.broker.partitions
-            if it.log.log_end_offset
-        }
-
-
-class BothWays:
-    """Two brokers alike. One of them does not remember what it was asked."""
-
-    def __init__(self, forgetful: Side, mindful: Side) -> None:
-        self.forgetful, self.mindful = forgetful, mindful
-        self.asked = 0
-
-    def ask(self, frame: bytes) -> object:
-        self.asked += 1
-        self.forgetful.peer.repeats = None
-        expected = self.forgetful.answer(frame)
-        assert self.mindful.answer(frame) == expected
-        return expected
-
-    @property
-    def shortened(self) -> int:
-        """How many requests went the shorter way."""
-        return self.forgetful.dispatcher.handled - self.mindful.dispatcher.handled
-
-    async def each(self, do: Callable[[Broker], Any]) -> None:
-        for side in (self.forgetful, self.mindful):
-            await do(side.broker)
-
-
-@asynccontextmanager
-async def both_ways(directory: Path, **topic: Any) -> AsyncIterator[BothWays]:
-    async with asyncio.timeout(60):
-        sides: list[Side] = []
-        try:
-            sides.append(await new_side(directory / "forgetful", topic))
-            sides.append(await new_side(directory / "mindful", topic))
-            ways = BothWays(*sides)
-            yield ways
-            assert ways.mindful.logs() == ways.forgetful.logs()
-        finally:
-            for side in sides:
-                await side.broker.stop()
-
-
-async def new_side(directory: Path, topic: dict[str, Any]) -> Side:
-    properties = {
-        "listeners": "PLAINTEXT://127.0.0.1:0",
-        "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",
-        "log.dirs": str(directory),
-    }
-    settings = load_settings(properties)
-    broker = await Broker.start(settings, clock=StillClock(), chance=Dice(), ephemeral=True)
-    side = Side(broker)
-    await broker.controller.create_topics(
-        [NewTopic(**{"name": "trucks", "partitions": 3, **topic})]
-    )
-    return side
 
 
 def batch(size: int = 10, **fields: Any) -> bytes:

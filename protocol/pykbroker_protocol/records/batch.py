@@ -275,8 +275,13 @@ def encode_batch(
         record_count,
     )
     batch[HEADER_BYTES:] = payload
-    _U32.pack_into(batch, CRC_AT, checksum(memoryview(batch)[CHECKED_FROM:]))
+    seal(batch)
     return bytes(batch)
+
+
+def seal(batch: bytearray) -> None:
+    """Writes the CRC of what stands in the batch now."""
+    _U32.pack_into(batch, CRC_AT, checksum(memoryview(batch)[CHECKED_FROM:]))
 
 
 def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:

@@ -1,0 +1,156 @@
+"""An OffsetCommit that differs from an earlier one of its connection by its offsets alone.
+
+So are those of a consumer that commits as it goes on. What was found out about all else is kept
+with the connection, and the answer, too. Whether the group takes the commit it decides each time
+anew. Whatever is out of the ordinary goes the general way, and is not begun here.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.apis.offset_commit import named
+from pykbroker.coordinators.repeated_commit import (
+    NUMBER,
+    commit_again,
+    mark,
+    places_of,
+    template_of,
+)
+from pykbroker_protocol.compiler import encode
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.frame import body_position, read_request_header
+from pykbroker_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pykbroker.apis.node import Call, Node
+    from pykbroker.apis.repeated_produce import Route
+    from pykbroker.coordinators.repeated_commit import RepeatedCommit
+    from pykbroker_protocol.compiler import Buffer
+    from pykbroker_protocol.message import Message
+
+_CORRELATION = Struct(">i")
+CORRELATION_AT = 4
+"""Behind the API and its version; in an answer it comes first."""
+NOTHING = bytes(8)
+FRAME_BYTES_MAX = 1024
+"""Some fifty partitions; a longer commit spends its time on them anyway."""
+KNOWN_MAX = 64
+"""So often a connection learns in its life: to learn what does not come again is wasted."""
+
+
+class Known(NamedTuple):
+    rest: bytes
+    """The frame with nothing where correlation id and offsets stand."""
+    offsets_at: Sequence[int]
+    group_id: str
+    topics: Sequence[tuple[str, bytes]]
+    """Names and ids: partitions of a topic do not go while it is the same one."""
+    commit: RepeatedCommit
+    answer: bytes
+
+
+class Repeats:
+    """What a connection has committed before: one for each length of a frame."""
+
+    __slots__ = ("_known", "_learned", "_node")
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._known: dict[int, Known] = {}
+        self._learned = 0
+
+    @property
+    def may_learn(self) -> bool:
+        return self._learned < KNOWN_MAX
+
+    def learn(self, frame: memoryview, known: Known) -> None:
+        self._learned += 1
+        self._known[len(frame)] = known
+
+    def answer(self, frame: memoryview) -> Sequence[Buffer] | None:
+        """What to answer; None if this is another request, and nothing is done yet."""
+        known = self._known.get(len(frame))
+        if known is None:
+            return None
+        offsets = [NUMBER.unpack_from(frame, at)[0] for at in known.offsets_at]
+        if without_numbers(frame, known.offsets_at) != known.rest:
+            return None
+        node = self._node
+        topics = node.image.topics
+        for name, topic_id in known.topics:
+            found = topics.get(name)
+            if found is None or found.id != topic_id:
+                return None
+        log = node.groups.find(known.group_id)
+        if isinstance(log, ErrorCode):
+            return None
+        if not commit_again(log, known.commit, offsets, node.clock.now_ms()):
+            return None
+        told = bytearray(known.answer)
+        told[: _CORRELATION.size] = frame[CORRELATION_AT : CORRELATION_AT + _CORRELATION.size]
+        return [told]
+
+
+def without_numbers(frame: Buffer, offsets_at: Sequence[int]) -> bytearray:
+    rest = bytearray(frame)
+    rest[CORRELATION_AT : CORRELATION_AT + _CORRELATION.size] = NOTHING[: _CORRELATION.size]
+    for at in offsets_at:
+        rest[at : at + NUMBER.size] = NOTHING
+    return rest
+
+
+def learn(call: Call, route: Route, frame: memoryview, request: Message, response: Message) -> None:
+    """A request was answered the general way: those like it need not go it."""
+    assert isinstance(request, OffsetCommitRequest)
+    assert isinstance(response, OffsetCommitResponse)
+    repeats = call.peer.repeats
+    if repeats is None:
+        repeats = call.peer.repeats = Repeats(call.node)
+    if not isinstance(repeats, Repeats) or not repeats.may_learn or len(frame) > FRAME_BYTES_MAX:
+        return
+    codes = [it.error_code for topic in response.topics for it in topic.partitions]
+    if not codes or set(codes) != {ErrorCode.NONE}:
+        return
+    body_at = body_position(read_request_header(frame), frame, OffsetCommitRequest)
+    if encode(request, call.version) != frame[body_at:]:
+        return  # it said something in more bytes than need be
+    marked = with_marks(request)
+    written = encode(marked, call.version)
+    offsets_at = [places_of(mark(index), written) for index in range(len(codes))]
+    if any(len(places) != 1 for places in offsets_at):
+        return  # something else in it looks like a mark
+    in_frame = [body_at + place for (place,) in offsets_at]
+    topics = [named(topic, call) for topic in marked.topics]
+    log = call.node.groups.find(request.group_id)
+    if isinstance(log, ErrorCode):
+        return
+    commit = template_of(log, marked.replace(topics=topics), call.version)
+    if commit is None:
+        return
+    known = Known(
+        rest=bytes(without_numbers(frame, in_frame)),
+        offsets_at=in_frame,
+        group_id=request.group_id,
+        topics=[(it.name, it.topic_id) for it in topics if it.partitions],
+        commit=commit,
+        answer=b"".join(route.write(response, 0)),
+    )
+    repeats.learn(frame, known)
+
+
+def with_marks(request: OffsetCommitRequest) -> OffsetCommitRequest:
+    """Each offset is another number that nobody commits."""
+    marks = map(mark, count())
+    return request.replace(
+        topics=[
+            topic.replace(
+                partitions=[it.replace(committed_offset=next(marks)) for it in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

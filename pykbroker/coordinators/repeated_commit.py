@@ -1,0 +1,100 @@
+"""A commit that a group has made before, but for the offsets and the time: its batch, made once."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.coordination.outcome import Write
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.records.batch import RecordBatch, seal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pykbroker.coordination.groups.registry import Groups
+    from pykbroker.coordination.groups.settings import GroupSettings
+    from pykbroker.coordinators.coordinated_log import CoordinatedLog
+    from pykbroker_protocol.messages.offset_commit import OffsetCommitRequest
+
+NUMBER = Struct(">q")
+TIME_MARK = 0x7A11_0FF5_E700_0000
+TIMES_OF_A_BATCH = 2
+"""The first and the largest; each record's value has one more."""
+
+
+def mark(index: int) -> int:
+    """Stands for an offset, where a template is made: a number that nobody commits."""
+    return TIME_MARK + 1 + index
+
+
+class RepeatedCommit(NamedTuple):
+    request: OffsetCommitRequest
+    """As it was, but for marks in place of its offsets."""
+    version: int
+    settings: GroupSettings
+    """By which it was allowed."""
+    writes: Sequence[Write]
+    batch: bytes
+    offsets_at: Sequence[int]
+    times_at: Sequence[int]
+
+    def batch_with(self, offsets: Sequence[int], now_ms: int) -> RecordBatch:
+        batch = bytearray(self.batch)
+        for at, offset in zip(self.offsets_at, offsets, strict=True):
+            NUMBER.pack_into(batch, at, offset)
+        for at in self.times_at:
+            NUMBER.pack_into(batch, at, now_ms)
+        seal(batch)
+        return RecordBatch.parse(memoryview(batch))
+
+    def writes_with(self, offsets: Sequence[int], now_ms: int) -> Iterator[Write]:
+        for (key, value, version), offset in zip(self.writes, offsets, strict=True):
+            assert value is not None
+            yield Write(key, value.replace(offset=offset, commit_timestamp=now_ms), version)
+
+
+def template_of(
+    log: CoordinatedLog[Groups], request: OffsetCommitRequest, version: int
+) -> RepeatedCommit | None:
+    """Of a request that has marks in place of its offsets; the general way makes it."""
+    if request.retention_time_ms >= 0:
+        return None  # another time stands in the records, too
+    outcome = log.state.offset_commit(request, version=version, ticket=0, now_ms=TIME_MARK)
+    if not outcome.writes:
+        return None
+    batch = log.batch_of(outcome, TIME_MARK)
+    offsets_at = [places_of(mark(index), batch) for index in range(len(outcome.writes))]
+    times_at = places_of(TIME_MARK, batch)
+    if len(times_at) != TIMES_OF_A_BATCH + len(offsets_at) or {*map(len, offsets_at)} != {1}:
+        return None  # something else in it looks like a mark
+    return RepeatedCommit(
+        request=request,
+        version=version,
+        settings=log.state.settings,
+        writes=outcome.writes,
+        batch=batch,
+        offsets_at=[place for (place,) in offsets_at],
+        times_at=times_at,
+    )
+
+
+def places_of(number: int, data: bytes) -> list[int]:
+    """Where a number of eight bytes stands."""
+    sought, places, at = NUMBER.pack(number), [], -1
+    while (at := data.find(sought, at + 1)) >= 0:
+        places.append(at)
+    return places
+
+
+def commit_again(
+    log: CoordinatedLog[Groups], commit: RepeatedCommit, offsets: Sequence[int], now_ms: int
+) -> bool:
+    """False where it is not as plain any longer, or cannot be written: nothing is done then."""
+    if not log.commits_at_once or log.state.settings is not commit.settings:
+        return False
+    code, timers = log.state.may_commit(commit.request, commit.version, now_ms)
+    if code is not ErrorCode.NONE:
+        return False
+    batch = commit.batch_with(offsets, now_ms)
+    return log.write_batch(batch, commit.writes_with(offsets, now_ms), timers, now_ms)

@@ -15,6 +15,7 @@ from pykbroker.controller.topics import NewTopic
 from pykbroker.settings import load_settings
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
@@ -119,6 +120,16 @@ class BothWays:
     async def each(self, do: Callable[[Broker], Any]) -> None:
         for side in (self.forgetful, self.mindful):
             await do(side.broker)
+
+
+def damaged(frame: bytes, dice: random.Random) -> bytes:
+    """Some bits are flipped behind API and version, and a part may be missing."""
+    spoiled = bytearray(frame)
+    for _ in range(dice.choice((1, 1, 2, 5))):
+        spoiled[dice.randrange(4, len(spoiled))] ^= 1 << dice.randrange(8)
+    if not dice.randrange(4):
+        del spoiled[dice.randrange(8, len(spoiled)) :]
+    return bytes(spoiled)
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from pykbroker_protocol.messages.produce import (
 )
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.varint import uvarint
-from tests.apis.both_ways import NOW_MS, both_ways
+from tests.apis.both_ways import NOW_MS, both_ways, damaged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -215,11 +215,6 @@ async def test_damaged_frames_are_answered_alike(tmp_path: Path) -> None:
             frame = request(batch(70), version=version, topic_id=id_of(ways))
             ways.ask(frame)
             for _ in range(700):
-                damaged = bytearray(frame)
-                for _ in range(dice.choice((1, 1, 2, 5))):
-                    damaged[dice.randrange(4, len(damaged))] ^= 1 << dice.randrange(8)
-                if not dice.randrange(4):
-                    del damaged[dice.randrange(8, len(damaged)) :]
-                ways.ask(bytes(damaged))
+                ways.ask(damaged(frame, dice))
                 ways.ask(frame)
         assert ways.shortened > 1500

@@ -49,7 +49,10 @@ class Known(NamedTuple):
     offsets_at: Sequence[int]
     group_id: str
     topics: Sequence[tuple[str, bytes]]
-    """Names and ids: partitions of a topic do not go while it is the same one."""
+    """Names and ids: partitions of a topic do not go while it is the same one.
+
+    Also of those of which no partition is committed: a member that lags may not name what is gone.
+    """
     commit: RepeatedCommit
     answer: bytes
 
@@ -136,7 +139,7 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
         rest=bytes(without_numbers(frame, in_frame)),
         offsets_at=in_frame,
         group_id=request.group_id,
-        topics=[(it.name, it.topic_id) for it in topics if it.partitions],
+        topics=[(it.name, it.topic_id) for it in topics],
         commit=commit,
         answer=b"".join(route.write(response, 0)),
     )

@@ -246,31 +246,36 @@ async def test_a_member_commits_at_its_generation_and_is_alive(tmp_path: Path) -
         assert ask(6, generation) == {int(ErrorCode.ILLEGAL_GENERATION)}
 
 
+async def consumer_member(ways: BothWays) -> None:
+    """A group of one, of the next generation, at its second epoch."""
+    for side in (ways.forgetful, ways.mindful):
+        state = log_of(side).state
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id="anna",
+            member_epoch=0,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=["trucks"],
+            topic_partitions=[],
+        )
+        log_of(side).carry_out(
+            state.consumer_group_heartbeat(
+                heartbeat,
+                version=1,
+                ticket=0,
+                client_id="fleet",
+                client_host="/127.0.0.1",
+                new_member_id="",
+                now_ms=side.broker.clock.now_ms(),
+            )
+        )
+    for _ in range(3):
+        await asyncio.sleep(0)  # a target is computed, and then she is led there
+
+
 async def test_a_member_of_the_next_generation_commits_at_its_epoch(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
-        for side in (ways.forgetful, ways.mindful):
-            state = log_of(side).state
-            heartbeat = ConsumerGroupHeartbeatRequest(
-                group_id=GROUP,
-                member_id="anna",
-                member_epoch=0,
-                rebalance_timeout_ms=10_000,
-                subscribed_topic_names=["trucks"],
-                topic_partitions=[],
-            )
-            log_of(side).carry_out(
-                state.consumer_group_heartbeat(
-                    heartbeat,
-                    version=1,
-                    ticket=0,
-                    client_id="fleet",
-                    client_host="/127.0.0.1",
-                    new_member_id="",
-                    now_ms=side.broker.clock.now_ms(),
-                )
-            )
-        for _ in range(3):
-            await asyncio.sleep(0)  # a target is computed, and then she is led there
+        await consumer_member(ways)
 
         def ask(number: int, epoch: int) -> set[int]:
             fields = {"member_id": "anna", "generation_id_or_member_epoch": epoch}
@@ -280,6 +285,34 @@ async def test_a_member_of_the_next_generation_commits_at_its_epoch(tmp_path: Pa
         assert [ask(it, 2) for it in range(3)] == [NONE] * 3
         assert ways.shortened == 2
         assert ask(3, 1) == {int(ErrorCode.STALE_MEMBER_EPOCH)}
+
+
+async def test_a_topic_of_which_nothing_is_committed_counts_where_a_member_lags(
+    tmp_path: Path,
+) -> None:
+    async with groups_both_ways(tmp_path) as ways:
+        await ways.each(lambda it: it.controller.create_topics([NewTopic(name="cars")]))
+        await consumer_member(ways)
+        for side in (ways.forgetful, ways.mindful):
+            members = log_of(side).state.groups[GROUP].state.members  # type: ignore[attr-defined]
+            members["anna"] = members["anna"]._replace(epoch=3)
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=5, committed_metadata=""
+        )
+        message = OffsetCommitRequest(
+            group_id=GROUP,
+            member_id="anna",
+            generation_id_or_member_epoch=2,
+            topics=[
+                OffsetCommitRequestTopic(name="trucks", partitions=[partition]),
+                OffsetCommitRequestTopic(name="cars", partitions=[]),
+            ],
+        )
+        frame = b"".join(write_request(message, 9, 1, "fleet"))
+        assert [codes(ways.ask(frame), 9) for _ in range(2)] == [NONE] * 2
+        assert ways.shortened == 1
+        await ways.each(lambda it: it.controller.delete_topics(["cars"]))
+        assert codes(ways.ask(frame), 9) == {int(ErrorCode.STALE_MEMBER_EPOCH)}
 
 
 async def test_a_group_that_was_deleted_is_made_anew(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ CORRELATION_AT = 4
 NOTHING = bytes(8)
 FRAME_BYTES_MAX = 1024
 """Some fifty partitions; a longer commit spends its time on them anyway."""
+KEPT_BYTES_MAX = 4096
+"""Of frames that a connection keeps; what is made of each takes nearly thirty times as much."""
 KNOWN_MAX = 64
 """So often a connection learns in its life: to learn what does not come again is wasted."""
 
@@ -58,7 +60,7 @@ class Known(NamedTuple):
 
 
 class Repeats:
-    """What a connection has committed before: one for each length of a frame."""
+    """What a connection has committed before: one for each length of a frame, the latest ones."""
 
     __slots__ = ("_known", "_learned", "_node")
 
@@ -73,7 +75,10 @@ class Repeats:
 
     def learn(self, frame: memoryview, known: Known) -> None:
         self._learned += 1
+        self._known.pop(len(frame), None)
         self._known[len(frame)] = known
+        while sum(self._known) > KEPT_BYTES_MAX:
+            del self._known[next(iter(self._known))]
 
     def answer(self, frame: memoryview) -> Sequence[Buffer] | None:
         """What to answer; None if this is another request, and nothing is done yet."""

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pytest
 
-from pykbroker.apis.repeated_commit import FRAME_BYTES_MAX, KNOWN_MAX
+from pykbroker.apis.repeated_commit import (
+    FRAME_BYTES_MAX,
+    KEPT_BYTES_MAX,
+    KNOWN_MAX,
+    Repeats,
+)
 from pykbroker.controller.topics import NewTopic
 from pykbroker.coordinators.repeated_commit import NUMBER, TIME_MARK, mark
 from pykbroker.internal_topics import CONSUMER_OFFSETS
@@ -432,6 +437,20 @@ async def test_a_connection_learns_for_a_while_only(tmp_path: Path) -> None:
             for _ in range(2):
                 ways.ask(commit({0: 1}, version=9, metadata=f"{number:05}"))
         assert ways.shortened == KNOWN_MAX
+
+
+async def test_a_connection_keeps_what_it_has_learned_last(tmp_path: Path) -> None:
+    async with groups_both_ways(tmp_path) as ways:
+        lengths = range(800, 840)
+        for length in lengths:
+            ways.ask(commit({0: 1}, version=9, metadata="x" * length))
+        assert not ways.shortened
+        repeats = ways.mindful.peer.repeats
+        assert isinstance(repeats, Repeats)
+        assert sum(repeats._known) <= KEPT_BYTES_MAX
+        for length in lengths[-3:]:
+            ways.ask(commit({0: 2}, version=9, metadata="x" * length))
+        assert ways.shortened == 3
 
 
 async def test_a_long_commit_is_not_remembered(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ FRAME_BYTES_MAX = 1024
 KEPT_BYTES_MAX = 4096
 """Of frames that a connection keeps; what is made of each takes nearly thirty times as much."""
 KNOWN_MAX = 64
-"""So often a connection learns in its life: to learn what does not come again is wasted."""
+"""So often a connection learns in its life, or tries: what does not come again is wasted."""
 
 
 class Known(NamedTuple):
@@ -62,19 +62,19 @@ class Known(NamedTuple):
 class Repeats:
     """What a connection has committed before: one for each length of a frame, the latest ones."""
 
-    __slots__ = ("_known", "_learned", "_node")
+    __slots__ = ("_known", "_node", "_tries")
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._known: dict[int, Known] = {}
-        self._learned = 0
+        self._tries = 0
 
-    @property
-    def may_learn(self) -> bool:
-        return self._learned < KNOWN_MAX
+    def may_try(self) -> bool:
+        """Whether one more commit may be looked at, even if nothing comes of it."""
+        self._tries += 1
+        return self._tries <= KNOWN_MAX
 
     def learn(self, frame: memoryview, known: Known) -> None:
-        self._learned += 1
         self._known.pop(len(frame), None)
         self._known[len(frame)] = known
         while sum(self._known) > KEPT_BYTES_MAX:
@@ -119,10 +119,10 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     repeats = call.peer.repeats
     if repeats is None:
         repeats = call.peer.repeats = Repeats(call.node)
-    if not isinstance(repeats, Repeats) or not repeats.may_learn or len(frame) > FRAME_BYTES_MAX:
+    if not isinstance(repeats, Repeats) or len(frame) > FRAME_BYTES_MAX:
         return
     codes = [it.error_code for topic in response.topics for it in topic.partitions]
-    if not codes or set(codes) != {ErrorCode.NONE}:
+    if not codes or set(codes) != {ErrorCode.NONE} or not repeats.may_try():
         return
     body_at = body_position(read_request_header(frame), frame, OffsetCommitRequest)
     if encode(request, call.version) != frame[body_at:]:

@@ -439,6 +439,17 @@ async def test_a_connection_learns_for_a_while_only(tmp_path: Path) -> None:
         assert ways.shortened == KNOWN_MAX
 
 
+async def test_a_connection_whose_commits_cannot_be_learned_pays_for_a_while_only(
+    tmp_path: Path,
+) -> None:
+    async with groups_both_ways(tmp_path) as ways:
+        for number in range(KNOWN_MAX):
+            ways.ask(commit({0: number}, version=2, retention_time_ms=1000))
+        for _ in range(2):
+            ways.ask(commit({0: 1}, version=2))
+        assert not ways.shortened
+
+
 async def test_a_connection_keeps_what_it_has_learned_last(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         lengths = range(800, 840)

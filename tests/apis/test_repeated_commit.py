@@ -35,6 +35,11 @@ from pykbroker_protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pykbroker_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.apis.both_ways import Dice, both_ways, damaged
 
 if TYPE_CHECKING:
@@ -51,6 +56,7 @@ GROUP = "readers"
 NEWEST = 10
 VERSIONS = range(2, NEWEST + 1)
 FIRST_TOPIC_ID = bytes(15) + b"\x04"
+PRODUCER_ID = 7
 NONE = {int(ErrorCode.NONE)}
 
 
@@ -74,7 +80,7 @@ def log_of(side: Side) -> GroupLog:
 
 def told(side: Side) -> tuple[object, ...]:
     log = log_of(side)
-    return log.state.offsets.of_group(GROUP), set(log.state.groups), log._last_written
+    return vars(log.state.offsets), set(log.state.groups), log._last_written
 
 
 def timers(side: Side) -> dict[tuple[str, ...], float]:
@@ -253,18 +259,23 @@ async def test_a_member_commits_at_its_generation_and_is_alive(tmp_path: Path) -
 
 async def consumer_member(ways: BothWays) -> None:
     """A group of one, of the next generation, at its second epoch."""
+    anna_is_here(ways, 0)
+    for _ in range(3):
+        await asyncio.sleep(0)  # a target is computed, and then she is led there
+
+
+def anna_is_here(ways: BothWays, epoch: int) -> None:
     for side in (ways.forgetful, ways.mindful):
-        state = log_of(side).state
         heartbeat = ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id="anna",
-            member_epoch=0,
+            member_epoch=epoch,
             rebalance_timeout_ms=10_000,
             subscribed_topic_names=["trucks"],
             topic_partitions=[],
         )
         log_of(side).carry_out(
-            state.consumer_group_heartbeat(
+            log_of(side).state.consumer_group_heartbeat(
                 heartbeat,
                 version=1,
                 ticket=0,
@@ -274,8 +285,6 @@ async def consumer_member(ways: BothWays) -> None:
                 now_ms=side.broker.clock.now_ms(),
             )
         )
-    for _ in range(3):
-        await asyncio.sleep(0)  # a target is computed, and then she is led there
 
 
 async def test_a_member_of_the_next_generation_commits_at_its_epoch(tmp_path: Path) -> None:
@@ -320,14 +329,18 @@ async def test_a_topic_of_which_nothing_is_committed_counts_where_a_member_lags(
         assert codes(ways.ask(frame), 9) == {int(ErrorCode.STALE_MEMBER_EPOCH)}
 
 
+def delete_group(ways: BothWays) -> None:
+    for side in (ways.forgetful, ways.mindful):
+        log = log_of(side)
+        log.carry_out(log.state.delete_groups([GROUP], ticket=0, now_ms=1))
+
+
 async def test_a_group_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(2):
             ways.ask(commit({0: number}, version=9))
-        for side in (ways.forgetful, ways.mindful):
-            log = log_of(side)
-            log.carry_out(log.state.delete_groups([GROUP], ticket=0, now_ms=1))
-            assert not log.state.groups
+        delete_group(ways)
+        assert not log_of(ways.mindful).state.groups
         assert codes(ways.ask(commit({0: 9}, version=9)), 9) == NONE
         assert set(log_of(ways.mindful).state.groups) == {GROUP}
         assert ways.shortened == 2
@@ -483,3 +496,64 @@ async def test_damaged_frames_are_answered_alike(tmp_path: Path) -> None:
                 ways.ask(damaged(frame, dice))
                 ways.ask(frame)
         assert ways.shortened > 1000
+
+
+async def test_a_conversation_goes_alike(tmp_path: Path) -> None:
+    """Members, groups and topics come and go between commits; transactions are open."""
+    dice = random.Random(22)
+    async with groups_both_ways(tmp_path) as ways:
+        for _ in range(1_500):
+            match dice.randrange(60):
+                case 0:
+                    delete_group(ways)
+                case 1 | 2:
+                    await consumer_member(ways)
+                case 3 | 4:
+                    anna_is_here(ways, -1)
+                case 5 if dice.randrange(3) == 0:
+                    await ways.each(lambda it: it.controller.delete_topics(["trucks"]))
+                    topic = NewTopic(name="trucks", partitions=3)
+                    await ways.each(lambda it, topic=topic: it.controller.create_topics([topic]))  # type: ignore[misc]
+                case 6 | 7:
+                    commit_in_transaction(ways, partition=dice.randrange(3))
+                case 8 | 9:
+                    end_transaction(ways, committed=dice.random() < 0.7)
+                case 10:
+                    ways.mindful.peer.repeats = None  # it goes on learning
+                case _:
+                    ways.ask(commit_of_conversation(ways, dice))
+            assert told(ways.mindful) == told(ways.forgetful)
+        assert ways.shortened > 400
+
+
+def commit_of_conversation(ways: BothWays, dice: random.Random) -> bytes:
+    """By anna if she is there, mostly; now and then she lags, or is not what she says."""
+    group = log_of(ways.mindful).state.consumer.find(GROUP)
+    anna = None if group is None else group.state.members.get("anna")
+    fields: dict[str, Any] = {"topic_id": topic_id_of(ways), "metadata": "x" * dice.randrange(2)}
+    if anna is not None or not dice.randrange(9):
+        epoch = 2 if anna is None else anna.epoch - (not dice.randrange(5))
+        fields |= {"member_id": "anna", "generation_id_or_member_epoch": epoch}
+    offsets = {it: dice.randrange(-1, 9) for it in dice.choice(((0,), (0, 2)))}
+    return commit(offsets, version=dice.choice((9, 9, 9, 5, NEWEST)), **fields)
+
+
+def commit_in_transaction(ways: BothWays, partition: int) -> None:
+    it = TxnOffsetCommitRequestPartition(
+        partition_index=partition, committed_offset=17, committed_metadata=""
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id=GROUP,
+        producer_id=PRODUCER_ID,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequestTopic(name="trucks", partitions=[it])],
+    )
+    for side in (ways.forgetful, ways.mindful):
+        log = log_of(side)
+        log.carry_out(log.state.txn_offset_commit(request, version=3, ticket=0, now_ms=1))
+
+
+def end_transaction(ways: BothWays, *, committed: bool) -> None:
+    for side in (ways.forgetful, ways.mindful):
+        log_of(side).state.transaction_ended(PRODUCER_ID, committed=committed)

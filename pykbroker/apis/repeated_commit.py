@@ -42,7 +42,9 @@ FRAME_BYTES_MAX = 1024
 KEPT_BYTES_MAX = 4096
 """Of frames that a connection keeps; what is made of each takes nearly thirty times as much."""
 KNOWN_MAX = 64
-"""So often a connection learns in its life, or tries: what does not come again is wasted."""
+"""So often a connection learns, or tries: what does not come again is wasted."""
+ANSWERS_FOR_A_TRY = 16
+"""What does come again pays for the next: consumers live long, and their generations change."""
 
 
 class Known(NamedTuple):
@@ -62,12 +64,13 @@ class Known(NamedTuple):
 class Repeats:
     """What a connection has committed before: one for each length of a frame, the latest ones."""
 
-    __slots__ = ("_known", "_node", "_tries")
+    __slots__ = ("_answered", "_known", "_node", "_tries")
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._known: dict[int, Known] = {}
         self._tries = 0
+        self._answered = 0
 
     def may_try(self) -> bool:
         """Whether one more commit may be looked at, even if nothing comes of it."""
@@ -99,6 +102,9 @@ class Repeats:
             return None
         if not commit_again(log, known.commit, offsets, node.clock.now_ms()):
             return None
+        self._answered += 1
+        if self._answered == ANSWERS_FOR_A_TRY:
+            self._answered, self._tries = 0, max(0, self._tries - 1)
         told = bytearray(known.answer)
         told[: _CORRELATION.size] = frame[CORRELATION_AT : CORRELATION_AT + _CORRELATION.size]
         return [told]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pytest
 
 from pykbroker.apis.repeated_commit import (
+    ANSWERS_FOR_A_TRY,
     FRAME_BYTES_MAX,
     KEPT_BYTES_MAX,
     KNOWN_MAX,
@@ -447,9 +448,17 @@ async def test_what_is_said_in_more_bytes_than_need_be_is_not_remembered(tmp_pat
 async def test_a_connection_learns_for_a_while_only(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(KNOWN_MAX + 10):
-            for _ in range(2):
+            ways.ask(commit({0: 1}, version=9, metadata=f"{number:05}"))
+        ways.ask(commit({0: 1}, version=9, metadata=f"{number:05}"))
+        assert not ways.shortened
+
+
+async def test_what_comes_again_pays_for_learning_more(tmp_path: Path) -> None:
+    async with groups_both_ways(tmp_path) as ways:
+        for number in range(KNOWN_MAX + 10):
+            for _ in range(1 + ANSWERS_FOR_A_TRY):
                 ways.ask(commit({0: 1}, version=9, metadata=f"{number:05}"))
-        assert ways.shortened == KNOWN_MAX
+        assert ways.shortened == (KNOWN_MAX + 10) * ANSWERS_FOR_A_TRY
 
 
 async def test_a_connection_whose_commits_cannot_be_learned_pays_for_a_while_only(

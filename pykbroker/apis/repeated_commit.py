@@ -8,7 +8,6 @@ anew. Whatever is out of the ordinary goes the general way, and is not begun her
 from __future__ import annotations
 
 from itertools import count
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.offset_commit import named
@@ -16,7 +15,7 @@ from pykbroker.coordinators.repeated_commit import (
     NUMBER,
     commit_again,
     mark,
-    places_of,
+    places_of_marks,
     template_of,
 )
 from pykbroker_protocol.compiler import encode
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
     from pykbroker_protocol.compiler import Buffer
     from pykbroker_protocol.message import Message
 
-_CORRELATION = Struct(">i")
-CORRELATION_AT = 4
-"""Behind the API and its version; in an answer it comes first."""
-NOTHING = bytes(8)
+ASKED = slice(4, 8)
+"""Where a request has its correlation id, behind the API and its version."""
+ANSWERED = slice(4)
+"""Where an answer has it."""
 FRAME_BYTES_MAX = 1024
 """Some fifty partitions; a longer commit spends its time on them anyway."""
 KEPT_BYTES_MAX = 4096
@@ -51,7 +50,6 @@ class Known(NamedTuple):
     rest: bytes
     """The frame with nothing where correlation id and offsets stand."""
     offsets_at: Sequence[int]
-    group_id: str
     topics: Sequence[tuple[str, bytes]]
     """Names and ids: partitions of a topic do not go while it is the same one.
 
@@ -97,7 +95,7 @@ class Repeats:
             found = topics.get(name)
             if found is None or found.id != topic_id:
                 return None
-        log = node.groups.find(known.group_id)
+        log = node.groups.find(known.commit.request.group_id)
         if isinstance(log, ErrorCode):
             return None
         if not commit_again(log, known.commit, offsets, node.clock.now_ms()):
@@ -106,15 +104,15 @@ class Repeats:
         if self._answered == ANSWERS_FOR_A_TRY:
             self._answered, self._tries = 0, max(0, self._tries - 1)
         told = bytearray(known.answer)
-        told[: _CORRELATION.size] = frame[CORRELATION_AT : CORRELATION_AT + _CORRELATION.size]
+        told[ANSWERED] = frame[ASKED]
         return [told]
 
 
 def without_numbers(frame: Buffer, offsets_at: Sequence[int]) -> bytearray:
     rest = bytearray(frame)
-    rest[CORRELATION_AT : CORRELATION_AT + _CORRELATION.size] = NOTHING[: _CORRELATION.size]
+    rest[ASKED] = bytes(4)
     for at in offsets_at:
-        rest[at : at + NUMBER.size] = NOTHING
+        NUMBER.pack_into(rest, at, 0)
     return rest
 
 
@@ -134,11 +132,10 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     if encode(request, call.version) != frame[body_at:]:
         return  # it said something in more bytes than need be
     marked = with_marks(request)
-    written = encode(marked, call.version)
-    offsets_at = [places_of(mark(index), written) for index in range(len(codes))]
-    if any(len(places) != 1 for places in offsets_at):
-        return  # something else in it looks like a mark
-    in_frame = [body_at + place for (place,) in offsets_at]
+    offsets_at = places_of_marks(len(codes), encode(marked, call.version))
+    if offsets_at is None:
+        return
+    in_frame = [body_at + place for place in offsets_at]
     topics = [named(topic, call) for topic in marked.topics]
     log = call.node.groups.find(request.group_id)
     if isinstance(log, ErrorCode):
@@ -149,7 +146,6 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     known = Known(
         rest=bytes(without_numbers(frame, in_frame)),
         offsets_at=in_frame,
-        group_id=request.group_id,
         topics=[(it.name, it.topic_id) for it in topics],
         commit=commit,
         answer=b"".join(route.write(response, 0)),

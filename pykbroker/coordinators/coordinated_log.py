@@ -111,9 +111,8 @@ class CoordinatedLog(Generic[AnyState]):
         self._parked: dict[Ticket, Parked] = {}
         self._last_written = -1
         self._once_loaded: list[Callable[[], Outcome]] = []
-        self._put_off: dict[Name, asyncio.Handle] = {}
-        self._waiting: dict[Name, list[Ticket]] = {}
-        """Requests that wait for what is put off."""
+        self._put_off: dict[Name, tuple[asyncio.Handle, list[Ticket]]] = {}
+        """And the requests that wait for it."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- loading and letting go
@@ -172,7 +171,7 @@ class CoordinatedLog(Generic[AnyState]):
         """Another node coordinates from here on; who waits is told so."""
         self.status = Status.GIVEN_UP
         self._timers.cancel_all()
-        for handle in self._put_off.values():
+        for handle, _ in self._put_off.values():
             handle.cancel()
         for task in self._tasks:
             task.cancel()
@@ -248,13 +247,13 @@ class CoordinatedLog(Generic[AnyState]):
 
     def _go_on_soon(self, name: Name, waits: Sequence[Ticket]) -> None:
         """What has arrived by now is served in this turn of the loop."""
-        self._waiting.setdefault(name, []).extend(waits)
         if name not in self._put_off:
-            self._put_off[name] = asyncio.get_running_loop().call_soon(self._go_on, name)
+            self._put_off[name] = asyncio.get_running_loop().call_soon(self._go_on, name), []
+        _, waiting = self._put_off[name]
+        waiting.extend(waits)
 
     def _go_on(self, name: Name) -> None:
-        del self._put_off[name]
-        waiting = self._waiting.pop(name)
+        _, waiting = self._put_off.pop(name)
         try:
             self._fire(name)
         except Exception:

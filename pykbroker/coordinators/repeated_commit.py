@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.outcome import Write
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.records.batch import RecordBatch, seal
@@ -64,19 +65,25 @@ def template_of(
     if not outcome.writes:
         return None
     batch = log.batch_of(outcome, TIME_MARK)
-    offsets_at = [places_of(mark(index), batch) for index in range(len(outcome.writes))]
+    offsets_at = places_of_marks(len(outcome.writes), batch)
     times_at = places_of(TIME_MARK, batch)
-    if len(times_at) != TIMES_OF_A_BATCH + len(offsets_at) or {*map(len, offsets_at)} != {1}:
-        return None  # something else in it looks like a mark
+    if offsets_at is None or len(times_at) != TIMES_OF_A_BATCH + len(offsets_at):
+        return None
     return RepeatedCommit(
         request=request,
         version=version,
         settings=log.state.settings,
         writes=outcome.writes,
         batch=batch,
-        offsets_at=[place for (place,) in offsets_at],
+        offsets_at=offsets_at,
         times_at=times_at,
     )
+
+
+def places_of_marks(count: int, data: bytes) -> list[int] | None:
+    """Where the first so many marks stand; None if something else looks like one of them."""
+    places = [places_of(mark(index), data) for index in range(count)]
+    return [place for (place,) in places] if all(len(it) == 1 for it in places) else None
 
 
 def places_of(number: int, data: bytes) -> list[int]:
@@ -93,8 +100,10 @@ def commit_again(
     """False where it is not as plain any longer, or cannot be written: nothing is done then."""
     if not log.commits_at_once or log.state.settings is not commit.settings:
         return False
-    code, timers = log.state.may_commit(commit.request, commit.version, now_ms)
+    draft = Draft(now_ms)
+    code = log.state.may_commit(commit.request, commit.version, draft)
     if code is not ErrorCode.NONE:
         return False
     batch = commit.batch_with(offsets, now_ms)
-    return log.write_batch(batch, commit.writes_with(offsets, now_ms), timers, now_ms)
+    writes = commit.writes_with(offsets, now_ms)
+    return log.write_batch(batch, writes, draft.timers.values(), now_ms)

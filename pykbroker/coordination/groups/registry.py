@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_topics import TopicsView
     from pykbroker.coordination.groups.group import Group
     from pykbroker.coordination.groups.settings import GroupSettings
-    from pykbroker.coordination.outcome import CancelTimer, Outcome, SetTimer, Ticket
+    from pykbroker.coordination.outcome import Outcome, Ticket
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.consumer_group_describe import (
         DescribedGroup as DescribedConsumerGroup,
@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
     from pykbroker_protocol.messages.sync_group import SyncGroupRequest
     from pykbroker_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-
-    Timers = Iterable[SetTimer | CancelTimer]
 
 EXPIRY_TIMER = "offset-expiry"
 
@@ -255,14 +253,15 @@ class Groups:
     ) -> Outcome:
         """Topics carry their names, and their ids where the caller knows them."""
         draft = Draft(now_ms)
-        code = self._may_commit(request, version, draft)
+        code = self.may_commit(request, version, draft)
         if code is not ErrorCode.NONE:
             draft.reply(ticket, offsets.refused_commit(request, code))
         else:
             offsets.commit(request, ticket, draft, self.settings)
         return draft.outcome()
 
-    def _may_commit(self, request: OffsetCommitRequest, version: int, draft: Draft) -> ErrorCode:
+    def may_commit(self, request: OffsetCommitRequest, version: int, draft: Draft) -> ErrorCode:
+        """Why a commit is not taken; one that is sets the timers of whoever commits."""
         group = self.groups.get(request.group_id)
         code = admission.refusal_of_commit(request, version, group)
         if (
@@ -273,13 +272,6 @@ class Groups:
             # Who commits is alive: old consumers count on it.
             expect_heartbeat(group, group.members[request.member_id], draft)
         return code
-
-    def may_commit(
-        self, request: OffsetCommitRequest, version: int, now_ms: int
-    ) -> tuple[ErrorCode, Timers]:
-        """Whether a commit would be taken, and the timers that it would set."""
-        draft = Draft(now_ms)
-        return self._may_commit(request, version, draft), draft.timers.values()
 
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, *, version: int, ticket: Ticket, now_ms: int

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,112 +16,42 @@ from pykbroker.apis.repeated_commit import (
     Repeats,
 )
 from pykbroker.controller.topics import NewTopic
+from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker.coordinators.repeated_commit import NUMBER, TIME_MARK, mark
-from pykbroker.internal_topics import CONSUMER_OFFSETS
-from pykbroker_protocol.compiler import decode
 from pykbroker_protocol.errors import ErrorCode
-from pykbroker_protocol.frame import read_response_header, write_request
-from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pykbroker_protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
+from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    OffsetCommitResponse,
 )
-from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from pykbroker_protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
+from tests.apis.both_ways import Dice, damaged
+from tests.apis.committing import (
+    FIRST_TOPIC_ID,
+    GROUP,
+    NEWEST,
+    anna_is_here,
+    classic_member,
+    codes,
+    commit,
+    commit_in_transaction,
+    consumer_member,
+    delete_group,
+    end_transaction,
+    groups_both_ways,
+    log_of,
+    timers,
+    told,
+    topic_id_of,
 )
-from tests.apis.both_ways import Dice, both_ways, damaged
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
-    from pykbroker.coordinators.group_log import GroupLog
-    from pykbroker_protocol.message import Message
-    from tests.apis.both_ways import BothWays, Side
+    from tests.apis.both_ways import BothWays
 
-AnyMessage = TypeVar("AnyMessage", bound="Message")
-
-GROUP = "readers"
-NEWEST = 10
 VERSIONS = range(2, NEWEST + 1)
-FIRST_TOPIC_ID = bytes(15) + b"\x04"
-PRODUCER_ID = 7
 NONE = {int(ErrorCode.NONE)}
-
-
-@asynccontextmanager
-async def groups_both_ways(directory: Path, **topic: Any) -> AsyncIterator[BothWays]:
-    async with both_ways(directory, **topic) as ways:
-        offsets = NewTopic(
-            name=CONSUMER_OFFSETS, partitions=1, configuration={"cleanup.policy": "compact"}
-        )
-        await ways.each(lambda it: it.controller.create_topics([offsets]))
-        yield ways
-        assert told(ways.mindful) == told(ways.forgetful)
-        assert timers(ways.mindful) == pytest.approx(timers(ways.forgetful), abs=5)
-
-
-def log_of(side: Side) -> GroupLog:
-    log = side.broker.groups.find(GROUP)
-    assert not isinstance(log, ErrorCode), log
-    return cast("GroupLog", log)
-
-
-def told(side: Side) -> tuple[object, ...]:
-    log = log_of(side)
-    return vars(log.state.offsets), set(log.state.groups), log._last_written
-
-
-def timers(side: Side) -> dict[tuple[str, ...], float]:
-    return log_of(side)._timers._due_seconds
-
-
-def commit(
-    offsets: Mapping[int, int],
-    *,
-    version: int = NEWEST,
-    topic_id: bytes = FIRST_TOPIC_ID,
-    correlation_id: int = 1,
-    metadata: str | None = "",
-    topics: int = 1,
-    **fields: Any,
-) -> bytes:
-    partitions = [
-        OffsetCommitRequestPartition(
-            partition_index=index, committed_offset=offset, committed_metadata=metadata
-        )
-        for index, offset in offsets.items()
-    ]
-    topic = OffsetCommitRequestTopic(name="trucks", topic_id=topic_id, partitions=partitions)
-    message = OffsetCommitRequest(
-        **{"group_id": GROUP, "member_id": "", "topics": [topic] * topics, **fields}
-    )
-    return b"".join(write_request(message, version, correlation_id, "fleet"))
-
-
-def understood(answer: object, message: type[AnyMessage], version: int) -> AnyMessage:
-    assert isinstance(answer, bytes)
-    _, position = read_response_header(answer, message, version)
-    return decode(message, version, answer, position)
-
-
-def codes(answer: object, version: int) -> set[int]:
-    response = understood(answer, OffsetCommitResponse, version)
-    return {it.error_code for topic in response.topics for it in topic.partitions}
-
-
-def topic_id_of(ways: BothWays) -> bytes:
-    return ways.mindful.broker.controller.image.topics["trucks"].id
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -208,33 +136,6 @@ async def test_a_topic_named_twice_counts_in_the_order_of_its_names(tmp_path: Pa
         assert ways.shortened == 2
 
 
-async def classic_member(ways: BothWays) -> tuple[str, int]:
-    """A group of one, which has its assignment."""
-    join = JoinGroupRequest(
-        group_id=GROUP,
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-    )
-    for side in (ways.forgetful, ways.mindful):
-        side.broker.groups.configure(
-            side.broker.groups.settings.__class__(initial_rebalance_delay_ms=0),
-            side.broker.groups.consumer_settings,
-        )
-    joined = ways.ask(b"".join(write_request(join, 3, 1, "fleet")))
-    response = understood(joined, JoinGroupResponse, 3)
-    sync = SyncGroupRequest(
-        group_id=GROUP,
-        generation_id=response.generation_id,
-        member_id=response.member_id,
-        assignments=[SyncGroupRequestAssignment(member_id=response.member_id, assignment=b"all")],
-    )
-    ways.ask(b"".join(write_request(sync, 3, 1, "fleet")))
-    return response.member_id, response.generation_id
-
-
 async def test_a_member_commits_at_its_generation_and_is_alive(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         member_id, generation = await classic_member(ways)
@@ -256,36 +157,6 @@ async def test_a_member_commits_at_its_generation_and_is_alive(tmp_path: Path) -
         for side in (ways.forgetful, ways.mindful):
             log_of(side).state.groups[GROUP].generation += 1  # type: ignore[attr-defined]
         assert ask(6, generation) == {int(ErrorCode.ILLEGAL_GENERATION)}
-
-
-async def consumer_member(ways: BothWays) -> None:
-    """A group of one, of the next generation, at its second epoch."""
-    anna_is_here(ways, 0)
-    for _ in range(3):
-        await asyncio.sleep(0)  # a target is computed, and then she is led there
-
-
-def anna_is_here(ways: BothWays, epoch: int) -> None:
-    for side in (ways.forgetful, ways.mindful):
-        heartbeat = ConsumerGroupHeartbeatRequest(
-            group_id=GROUP,
-            member_id="anna",
-            member_epoch=epoch,
-            rebalance_timeout_ms=10_000,
-            subscribed_topic_names=["trucks"],
-            topic_partitions=[],
-        )
-        log_of(side).carry_out(
-            log_of(side).state.consumer_group_heartbeat(
-                heartbeat,
-                version=1,
-                ticket=0,
-                client_id="fleet",
-                client_host="/127.0.0.1",
-                new_member_id="",
-                now_ms=side.broker.clock.now_ms(),
-            )
-        )
 
 
 async def test_a_member_of_the_next_generation_commits_at_its_epoch(tmp_path: Path) -> None:
@@ -330,12 +201,6 @@ async def test_a_topic_of_which_nothing_is_committed_counts_where_a_member_lags(
         assert codes(ways.ask(frame), 9) == {int(ErrorCode.STALE_MEMBER_EPOCH)}
 
 
-def delete_group(ways: BothWays) -> None:
-    for side in (ways.forgetful, ways.mindful):
-        log = log_of(side)
-        log.carry_out(log.state.delete_groups([GROUP], ticket=0, now_ms=1))
-
-
 async def test_a_group_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(2):
@@ -354,7 +219,7 @@ async def test_what_the_operator_has_changed_is_looked_at(tmp_path: Path) -> Non
             ways.ask(frame)
         for side in (ways.forgetful, ways.mindful):
             groups = side.broker.groups
-            stricter = groups.settings.__class__(offset_metadata_length_max=5)
+            stricter = GroupSettings(offset_metadata_length_max=5)
             groups.configure(stricter, groups.consumer_settings)
         for _ in range(2):
             assert codes(ways.ask(frame), 9) == {int(ErrorCode.OFFSET_METADATA_TOO_LARGE)}
@@ -545,24 +410,3 @@ def commit_of_conversation(ways: BothWays, dice: random.Random) -> bytes:
         fields |= {"member_id": "anna", "generation_id_or_member_epoch": epoch}
     offsets = {it: dice.randrange(-1, 9) for it in dice.choice(((0,), (0, 2)))}
     return commit(offsets, version=dice.choice((9, 9, 9, 5, NEWEST)), **fields)
-
-
-def commit_in_transaction(ways: BothWays, partition: int) -> None:
-    it = TxnOffsetCommitRequestPartition(
-        partition_index=partition, committed_offset=17, committed_metadata=""
-    )
-    request = TxnOffsetCommitRequest(
-        transactional_id="t",
-        group_id=GROUP,
-        producer_id=PRODUCER_ID,
-        producer_epoch=0,
-        topics=[TxnOffsetCommitRequestTopic(name="trucks", partitions=[it])],
-    )
-    for side in (ways.forgetful, ways.mindful):
-        log = log_of(side)
-        log.carry_out(log.state.txn_offset_commit(request, version=3, ticket=0, now_ms=1))
-
-
-def end_transaction(ways: BothWays, *, committed: bool) -> None:
-    for side in (ways.forgetful, ways.mindful):
-        log_of(side).state.transaction_ended(PRODUCER_ID, committed=committed)

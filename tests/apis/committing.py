@@ -1,0 +1,199 @@
+"""A group of two brokers alike that are asked the same: who is in it, and what it commits."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import pytest
+
+from pykbroker.controller.topics import NewTopic
+from pykbroker.coordination.groups.settings import GroupSettings
+from pykbroker.internal_topics import CONSUMER_OFFSETS
+from pykbroker_protocol.compiler import decode
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.frame import read_response_header, write_request
+from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pykbroker_protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from pykbroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pykbroker_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.apis.both_ways import both_ways
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+    from pykbroker.coordinators.group_log import GroupLog
+    from pykbroker_protocol.message import Message
+    from tests.apis.both_ways import BothWays, Side
+
+AnyMessage = TypeVar("AnyMessage", bound="Message")
+
+GROUP = "readers"
+NEWEST = 10
+FIRST_TOPIC_ID = bytes(15) + b"\x04"
+PRODUCER_ID = 7
+
+
+@asynccontextmanager
+async def groups_both_ways(directory: Path, **topic: Any) -> AsyncIterator[BothWays]:
+    async with both_ways(directory, **topic) as ways:
+        offsets = NewTopic(
+            name=CONSUMER_OFFSETS, partitions=1, configuration={"cleanup.policy": "compact"}
+        )
+        await ways.each(lambda it: it.controller.create_topics([offsets]))
+        yield ways
+        assert told(ways.mindful) == told(ways.forgetful)
+        assert timers(ways.mindful) == pytest.approx(timers(ways.forgetful), abs=5)
+
+
+def log_of(side: Side) -> GroupLog:
+    log = side.broker.groups.find(GROUP)
+    assert not isinstance(log, ErrorCode), log
+    return cast("GroupLog", log)
+
+
+def told(side: Side) -> tuple[object, ...]:
+    log = log_of(side)
+    return vars(log.state.offsets), set(log.state.groups), log._last_written
+
+
+def timers(side: Side) -> dict[tuple[str, ...], float]:
+    return log_of(side)._timers._due_seconds
+
+
+def commit(
+    offsets: Mapping[int, int],
+    *,
+    version: int = NEWEST,
+    topic_id: bytes = FIRST_TOPIC_ID,
+    correlation_id: int = 1,
+    metadata: str | None = "",
+    topics: int = 1,
+    **fields: Any,
+) -> bytes:
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=offset, committed_metadata=metadata
+        )
+        for index, offset in offsets.items()
+    ]
+    topic = OffsetCommitRequestTopic(name="trucks", topic_id=topic_id, partitions=partitions)
+    message = OffsetCommitRequest(
+        **{"group_id": GROUP, "member_id": "", "topics": [topic] * topics, **fields}
+    )
+    return b"".join(write_request(message, version, correlation_id, "fleet"))
+
+
+def understood(answer: object, message: type[AnyMessage], version: int) -> AnyMessage:
+    assert isinstance(answer, bytes)
+    _, position = read_response_header(answer, message, version)
+    return decode(message, version, answer, position)
+
+
+def codes(answer: object, version: int) -> set[int]:
+    response = understood(answer, OffsetCommitResponse, version)
+    return {it.error_code for topic in response.topics for it in topic.partitions}
+
+
+def topic_id_of(ways: BothWays) -> bytes:
+    return ways.mindful.broker.controller.image.topics["trucks"].id
+
+
+async def classic_member(ways: BothWays) -> tuple[str, int]:
+    """A group of one, which has its assignment."""
+    join = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    for side in (ways.forgetful, ways.mindful):
+        side.broker.groups.configure(
+            GroupSettings(initial_rebalance_delay_ms=0),
+            side.broker.groups.consumer_settings,
+        )
+    joined = ways.ask(b"".join(write_request(join, 3, 1, "fleet")))
+    response = understood(joined, JoinGroupResponse, 3)
+    sync = SyncGroupRequest(
+        group_id=GROUP,
+        generation_id=response.generation_id,
+        member_id=response.member_id,
+        assignments=[SyncGroupRequestAssignment(member_id=response.member_id, assignment=b"all")],
+    )
+    ways.ask(b"".join(write_request(sync, 3, 1, "fleet")))
+    return response.member_id, response.generation_id
+
+
+async def consumer_member(ways: BothWays) -> None:
+    """A group of one, of the next generation, at its second epoch."""
+    anna_is_here(ways, 0)
+    for _ in range(3):
+        await asyncio.sleep(0)  # a target is computed, and then she is led there
+
+
+def anna_is_here(ways: BothWays, epoch: int) -> None:
+    for side in (ways.forgetful, ways.mindful):
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id="anna",
+            member_epoch=epoch,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=["trucks"],
+            topic_partitions=[],
+        )
+        log_of(side).carry_out(
+            log_of(side).state.consumer_group_heartbeat(
+                heartbeat,
+                version=1,
+                ticket=0,
+                client_id="fleet",
+                client_host="/127.0.0.1",
+                new_member_id="",
+                now_ms=side.broker.clock.now_ms(),
+            )
+        )
+
+
+def delete_group(ways: BothWays) -> None:
+    for side in (ways.forgetful, ways.mindful):
+        log = log_of(side)
+        log.carry_out(log.state.delete_groups([GROUP], ticket=0, now_ms=1))
+
+
+def commit_in_transaction(ways: BothWays, partition: int) -> None:
+    it = TxnOffsetCommitRequestPartition(
+        partition_index=partition, committed_offset=17, committed_metadata=""
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id=GROUP,
+        producer_id=PRODUCER_ID,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequestTopic(name="trucks", partitions=[it])],
+    )
+    for side in (ways.forgetful, ways.mindful):
+        log = log_of(side)
+        log.carry_out(log.state.txn_offset_commit(request, version=3, ticket=0, now_ms=1))
+
+
+def end_transaction(ways: BothWays, *, committed: bool) -> None:
+    for side in (ways.forgetful, ways.mindful):
+        log_of(side).state.transaction_ended(PRODUCER_ID, committed=committed)

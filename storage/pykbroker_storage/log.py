@@ -281,14 +281,22 @@ class Log:
             return
         try:
             self._segments.flush(self.recovery_point, upto)
-            if not self._names_flushed:
-                self._names_flushed = True
-                self._filesystem.sync_directory(self.directory)
-                self._filesystem.sync_directory(directory_of(self.directory))
+            self._flush_names()
         except FileNotFoundError:
             if not self._closed:
                 raise  # else the log was deleted meanwhile
         self.recovery_point = max(self.recovery_point, upto)
+
+    def _flush_names(self) -> None:
+        if self._names_flushed:
+            return
+        self._names_flushed = True  # set first: a segment that begins meanwhile resets it
+        try:
+            self._filesystem.sync_directory(self.directory)
+            self._filesystem.sync_directory(directory_of(self.directory))
+        except BaseException:
+            self._names_flushed = False
+            raise
 
     def flush_due(self, now_ms: int) -> int | None:
         """The offset up to which somebody should flush now; None if nothing is due.

@@ -86,6 +86,7 @@ class FailingDisk(FileSystem):
 
     def __init__(self) -> None:
         self.broken: set[str] = set()
+        self.calls: Counter[str] = Counter()
 
         def fdatasync(descriptor: int) -> None:
             self._may("fdatasync")
@@ -103,7 +104,12 @@ class FailingDisk(FileSystem):
         self.pwrite = pwrite
         self.ftruncate = ftruncate
 
+    def sync_directory(self, path: str) -> None:
+        self._may("sync_directory")
+        super().sync_directory(path)
+
     def _may(self, call: str) -> None:
+        self.calls[call] += 1
         if call in self.broken:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 

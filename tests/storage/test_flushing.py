@@ -6,7 +6,7 @@ import pytest
 
 from pykbroker_storage.configuration import LogConfiguration
 from tests.storage.batches import NOW, append, open_log
-from tests.storage.disks import CountingDisk
+from tests.storage.disks import CountingDisk, FailingDisk
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,18 @@ def test_jitter_lets_a_segment_end_early_but_never_late(tmp_path: Path) -> None:
         ends.add(late)
     assert all(51 <= end <= 101 for end in ends)
     assert len(ends) > 5
+
+
+def test_a_failed_directory_sync_is_repeated_by_the_next_flush(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, disk=disk)
+    append(log, b"a")
+    disk.broken = {"sync_directory"}
+    with pytest.raises(OSError, match="error"):
+        log.flush()
+    assert log.recovery_point == 0
+    disk.broken.clear()
+    disk.calls.clear()
+    log.flush()
+    assert disk.calls["sync_directory"] == 2  # the partition's and the log directory
+    assert log.recovery_point == 1

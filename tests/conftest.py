@@ -5,20 +5,15 @@ import logging
 import os
 import signal
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 
-from compat.apache import (
-    ApacheKafka,
-    ApacheKafkaUnavailableError,
-    ApacheTools,
-    WarmTools,
-    install,
-    message_definitions,
-)
+from compat.apache import ApacheKafka, ApacheTools, WarmTools, install, message_definitions
+from compat.missing_tool import MissingToolError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +28,9 @@ SPARK_SETTINGS = {"spark.driver.memory": "1g", "spark.log.level": "OFF"}
 Logs = list[tuple[str, Callable[[], str]]]
 LOGS: pytest.StashKey[Logs] = pytest.StashKey()
 SPARK_RAN: pytest.StashKey[bool] = pytest.StashKey()
+MISSING_TOOL = "missing tool"
+"""Property of the report of a test that was skipped for lack of a tool."""
+REASON_CHARACTERS_MAX = 200
 
 
 def pytest_configure() -> None:
@@ -95,13 +93,41 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test shows what its brokers had to say."""
+    """Skip a test that lacks a tool; add the logs of its brokers to a test that failed.
+
+    A fixture or a test raises MissingToolError at any depth; nothing else decides about skipping.
+    """
     report = yield
+    lacks = call.excinfo.value if call.excinfo is not None else None
+    if report.failed and isinstance(lacks, MissingToolError):
+        if os.environ.get("CI") == "true":
+            report.longrepr = f"{lacks.tool}: {lacks}"
+            return report
+        path, line, _ = item.location
+        report.outcome = "skipped"
+        report.longrepr = (path, line or 0, f"{lacks.tool}: {lacks}")
+        report.user_properties.append((MISSING_TOOL, (lacks.tool, str(lacks))))
     if report.failed:
         report.sections += [(name, read()) for name, read in item.stash.get(LOGS, [])]
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each missing tool: the number of tests that were skipped, and one reason."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for report in terminalreporter.getreports("skipped"):
+        for name, value in report.user_properties:
+            if name == MISSING_TOOL:
+                tool, reason = value
+                reasons[tool].append(reason)
+    if reasons:
+        terminalreporter.section("tools missing on this machine")
+    for tool, found in sorted(reasons.items()):
+        reason = " ".join(found[0].split())[:REASON_CHARACTERS_MAX]
+        tests = f"{len(found)} test{'s' * (len(found) != 1)}"
+        terminalreporter.write_line(f"{tool}: {tests} skipped ({reason})")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -132,7 +158,7 @@ def show_on_failure(request: pytest.FixtureRequest) -> Callable[[str, Callable[[
 @pytest.fixture(scope="session")
 def apache_tools() -> Iterator[ApacheTools]:
     """Apache Kafka's console tools; the first test that asks installs them."""
-    _require_apache()
+    install()
     with WarmTools.open() as tools:
         yield tools
 
@@ -140,7 +166,7 @@ def apache_tools() -> Iterator[ApacheTools]:
 @pytest.fixture(scope="session")
 def apache_message_definitions() -> dict[str, str]:
     """Apache Kafka's message definitions, JSON with comments, by name."""
-    _require_apache()
+    install()
     return message_definitions()
 
 
@@ -165,20 +191,31 @@ def apache(
 
 
 @pytest.fixture(scope="session")
-def _spark(pytestconfig: pytest.Config) -> Iterator["SparkSession"]:
+def spark_jars() -> None:
+    """Java and the jars that Spark needs; for tests that start a Spark of their own."""
+    from pykbroker.pipeline.connector import find_jars
     from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
     from pykbroker.pipeline.java import find_java
+
+    if find_java() is None:
+        raise MissingToolError("java", "Spark needs Java 17 or newer")
+    try:
+        find_jars()
+    except JarsUnavailableError as missing:
+        raise MissingToolError("mvn", str(missing)) from missing
+
+
+@pytest.fixture(scope="session")
+def _spark(
+    pytestconfig: pytest.Config,
+    spark_jars: None,  # noqa: ARG001  # it is what Spark needs
+) -> Iterator["SparkSession"]:
     from pykbroker.pipeline.session import spark_session
 
     pytestconfig.stash[SPARK_RAN] = True
-    if find_java() is None:
-        _unavailable("Spark needs Java 17 or newer")
-    try:
-        session = spark_session(
-            "tests", master="local[2]", settings=SPARK_SETTINGS, jvm_options=SPARK_JVM
-        )
-    except JarsUnavailableError as missing:
-        _unavailable(str(missing))
+    session = spark_session(
+        "tests", master="local[2]", settings=SPARK_SETTINGS, jvm_options=SPARK_JVM
+    )
     yield session
     with _sockets_left_open():
         session.stop()
@@ -199,16 +236,3 @@ def _sockets_left_open() -> Iterator[None]:
         warnings.simplefilter("ignore", ResourceWarning)
         yield
         gc.collect()
-
-
-def _require_apache() -> None:
-    try:
-        install()
-    except ApacheKafkaUnavailableError as missing:
-        _unavailable(str(missing))
-
-
-def _unavailable(what: str) -> NoReturn:
-    if os.environ.get("CI") == "true":
-        pytest.fail(what)
-    pytest.skip(what)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from compat.missing_tool import MissingToolError
+
 KAFKA_VERSION = "4.3.1"
 CACHE_VARIABLE = "PYKBROKER_APACHE_KAFKA"
 INSTALL_TIMEOUT_SECONDS = 900
@@ -17,7 +19,11 @@ LOGGING = Path(__file__).with_name("log4j2.yaml")
 POM = Path(__file__).with_name("pom.xml")
 
 
-class ApacheKafkaUnavailableError(RuntimeError):
+_FAILURES: dict[Path, str] = {}
+"""Why Maven failed, by directory: a process asks an unreachable registry only once."""
+
+
+class ApacheKafkaUnavailableError(MissingToolError):
     """This machine cannot run Apache Kafka; the message says what is missing."""
 
 
@@ -27,6 +33,8 @@ def install() -> Path:
     libraries = cache_directory()
     if _is_complete(libraries):
         return libraries
+    if libraries in _FAILURES:
+        raise ApacheKafkaUnavailableError("mvn", _FAILURES[libraries])
     with _alone(libraries):
         if not _is_complete(libraries):  # another process may have been quicker
             _fetch(libraries)
@@ -50,7 +58,8 @@ def _program(name: str, description: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise ApacheKafkaUnavailableError(
-            f"Apache Kafka {KAFKA_VERSION} needs {description}; there is no `{name}` on the PATH"
+            name,
+            f"Apache Kafka {KAFKA_VERSION} needs {description}; there is no `{name}` on the PATH",
         )
     return found
 
@@ -85,14 +94,17 @@ def _fetch(libraries: Path) -> None:
     maven = _program("mvn", "Maven to be fetched")
     with tempfile.TemporaryDirectory(dir=libraries.parent, prefix="fetching-") as scratch:
         fetched = Path(scratch) / "libraries"
-        _copy_dependencies(maven, fetched)
+        if failure := _copy_dependencies(maven, fetched):
+            _FAILURES[libraries] = failure
+            raise ApacheKafkaUnavailableError("mvn", failure)
         _stamp(fetched).write_text(_recipe())
         if libraries.exists():
             libraries.rename(Path(scratch) / "outdated")
         fetched.rename(libraries)
 
 
-def _copy_dependencies(maven: str, target: Path) -> None:
+def _copy_dependencies(maven: str, target: Path) -> str | None:
+    """Run Maven; return why it failed, if it did."""
     command = [maven, "--quiet", "--batch-mode", "--file", str(POM)]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={target}"]
     try:
@@ -104,10 +116,7 @@ def _copy_dependencies(maven: str, target: Path) -> None:
             timeout=INSTALL_TIMEOUT_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise ApacheKafkaUnavailableError(
-            f"Maven did not fetch Apache Kafka within {INSTALL_TIMEOUT_SECONDS} s"
-        ) from None
-    if result.returncode != 0:
-        raise ApacheKafkaUnavailableError(
-            f"Maven could not fetch Apache Kafka {KAFKA_VERSION}:\n{result.stdout}{result.stderr}"
-        )
+        return f"Maven did not fetch Apache Kafka within {INSTALL_TIMEOUT_SECONDS} s"
+    if result.returncode == 0:
+        return None
+    return f"Maven could not fetch Apache Kafka {KAFKA_VERSION}:\n{result.stdout}{result.stderr}"

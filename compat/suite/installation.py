@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from compat.missing_tool import MissingToolError, find_program
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -21,10 +23,6 @@ if TYPE_CHECKING:
 CACHE_VARIABLE = "PYKBROKER_COMPAT_CACHE"
 INSTALL_TIMEOUT_SECONDS = 900
 _LEFT_OUT = ("__pycache__", "target", "node_modules", ".mypy_cache", ".ruff_cache")
-
-
-class NotInstallableError(RuntimeError):
-    """This machine cannot have this client; the message says why."""
 
 
 def installed(client: StockClient) -> list[str]:
@@ -60,12 +58,12 @@ def _install(client: StockClient, home: Path) -> None:
     source = home / "source"
     if not (client.interpreted and _stamp(home).startswith(_commands_digest(client))):
         for program in client.needs:
-            if shutil.which(program) is None:
-                raise NotInstallableError(f"there is no `{program}` on the PATH")
+            find_program(program)
         shutil.rmtree(home, ignore_errors=True)
         _copy_source(client, source)
         for command in client.install:
-            _run(filled_in(command, client, home), source)
+            if failure := _run(filled_in(command, client, home), source):
+                raise MissingToolError(client.installer, failure)
     else:
         _copy_source(client, source)
     home.joinpath("installed").write_text(_recipe(client))
@@ -80,7 +78,8 @@ def _copy_source(client: StockClient, source: Path) -> None:
         shutil.copy(file, source)
 
 
-def _run(command: list[str], directory: Path) -> None:
+def _run(command: list[str], directory: Path) -> str | None:
+    """Run a command; return why it failed, if it did."""
     try:
         done = subprocess.run(
             command,
@@ -93,9 +92,10 @@ def _run(command: list[str], directory: Path) -> None:
             timeout=INSTALL_TIMEOUT_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotInstallableError(f"{' '.join(command)}: {error}") from error
-    if done.returncode != 0:
-        raise NotInstallableError(f"{' '.join(command)} ended so:\n{done.stdout[-2_000:]}")
+        return f"{' '.join(command)}: {error}"
+    if done.returncode == 0:
+        return None
+    return f"{' '.join(command)} failed:\n{done.stdout[-2_000:]}"
 
 
 def _stamp(home: Path) -> str:

@@ -61,6 +61,11 @@ class StockClient:
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
 
+    @property
+    def installer(self) -> str:
+        """The tool that fetches the client from the registry: the last of those it needs."""
+        return self.needs[-1] if self.needs else "pip"
+
     def reason_against(self, wanted: Iterable[str]) -> str | None:
         """Why the library cannot do what is wanted, if it cannot."""
         return next((self.cannot[it] for it in sorted(wanted) if it in self.cannot), None)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from compat.missing_tool import MissingToolError
 from compat.suite.actor import CannotError
-from compat.suite.installation import NotInstallableError, installed
+from compat.suite.installation import installed
 from compat.suite.judging import NotTrueError, must_equal
 from compat.suite.line_process import ClientError, ProgramFailedError
 from compat.suite.recording import Frame, malformed
@@ -119,7 +120,7 @@ class Runner:
         def install(client: StockClient) -> None:
             try:
                 installed(client)
-            except NotInstallableError as error:
+            except MissingToolError as error:
                 unavailable[str(client)] = str(error)
 
         with ThreadPoolExecutor(self.at_once) as threads:

@@ -1,13 +1,12 @@
 """The completion scripts, tried in the shells that are here."""
 
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from compat.missing_tool import find_program
 from pykbroker.cli.command_tree import command_tree
 from pykbroker.cli.completion_scripts import bash_script, fish_script, zsh_script
 
@@ -55,7 +54,7 @@ complete -C (string join " " -- $argv[2..-1])
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_a_shell_finds_no_fault_with_its_script(shell: str, tmp_path: Path) -> None:
     script = saved(SCRIPTS[shell], tmp_path)
-    subprocess.run([found(shell), "-n", script], check=True, capture_output=True, text=True)
+    subprocess.run([find_program(shell), "-n", script], check=True, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_fish_offers_what_can_come_next(
     typed: tuple[str, ...], offered: set[str], tmp_path: Path
 ) -> None:
     script = saved(fish_script, tmp_path)
-    command = [found("fish"), "-c", ASK_FISH, str(script), "pykbroker", *typed]
+    command = [find_program("fish"), "-c", ASK_FISH, str(script), "pykbroker", *typed]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert offered <= {line.partition("\t")[0] for line in done.stdout.splitlines()}
 
@@ -142,15 +141,7 @@ def saved(script: Callable[..., str], directory: Path) -> Path:
 
 
 def asked(shell: str, harness: str, script: Path, typed: tuple[str, ...]) -> str:
-    command = [found(shell), "-c", harness, shell, str(script), "pykbroker", *typed]
+    command = [find_program(shell), "-c", harness, shell, str(script), "pykbroker", *typed]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert done.stderr == ""
     return done.stdout
-
-
-def found(shell: str) -> str:
-    path = shutil.which(shell)
-    if path is None:
-        missing = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        missing(f"{shell} is not installed")
-    return path

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
 import time
@@ -40,10 +39,6 @@ os.dup2(int(sys.argv[1]), 3)
 os.dup2(int(sys.argv[2]), 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-
-
-def found() -> str | None:
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Browser:

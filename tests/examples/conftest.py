@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.examples.browser import Browser, found
+from compat.missing_tool import find_program
+from tests.examples.browser import NAMES, Browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One process for all pages; a Chromium that is missing fails in CI."""
-    executable = found()
-    if executable is None:
-        words = "no Chromium on the PATH"
-        if os.environ.get("CI") == "true":
-            pytest.fail(words)
-        pytest.skip(words)
-    browser = Browser(executable, tmp_path_factory.mktemp("chromium"))
+    browser = Browser(find_program(*NAMES), tmp_path_factory.mktemp("chromium"))
     try:
         yield browser
     finally:

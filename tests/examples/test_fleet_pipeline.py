@@ -112,6 +112,7 @@ def run_pipeline(kafka: Broker, directory: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
+@pytest.mark.usefixtures("spark_jars")
 @pytest.mark.kafka(topics=TOPICS)
 def test_spark_finds_what_python_finds(kafka: Broker, tmp_path: Path) -> None:
     sent = simulated(minutes=30)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from compat.broker_process import BrokerProcess
+from compat.missing_tool import find_program
 from pykbroker.cli.main import main
 from pykbroker.testing.control.fault_words import FAULT_WORDS, parameters_of
 from pykbroker.testing.control.http import BODY_BYTES_MAX, HEAD_BYTES_MAX
@@ -353,10 +353,7 @@ def test_who_goes_before_the_end_gets_no_answer(served: Served, request_bytes: b
 
 
 def test_curl_asks_it(served: Served) -> None:
-    curl = shutil.which("curl")
-    if curl is None and not os.environ.get("CI"):
-        pytest.skip("curl is not installed")
-    assert curl, "curl is not installed"
+    curl = find_program("curl")
     asked = json.dumps({"rows": ["x" * 1_500_000]})  # so large that it asks for "100 Continue"
     for options, code in (
         (["-d", '{"fault": "drop", "api": "FETCH"}', f"{served.control}/faults"], 201),

@@ -1,12 +1,11 @@
 """One broker of each kind for all scenarios of Spark, each with topics of its own."""
 
-import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from compat.apache import ApacheKafka, ApacheKafkaUnavailableError, install
+from compat.apache import ApacheKafka, install
 from compat.broker_process import BrokerProcess
 from tests.end_to_end.spark.stage import Stage
 
@@ -24,12 +23,7 @@ def _pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
 @pytest.fixture(scope="session")
 def _apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     """A node of our own, for scenarios stop and kill it."""
-    try:
-        install()
-    except ApacheKafkaUnavailableError as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+    install()
     with ApacheKafka(tmp_path_factory.mktemp("spark") / "apache", heap="384m") as node:
         yield node
 

@@ -1,7 +1,8 @@
 """Brings a log back from its directory: quickly after a clean end, batch by batch after a crash."""
 
 import logging
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from pykbroker_protocol.late_dataclass import dataclass
@@ -108,49 +109,79 @@ def _check_segments(
     epochs: LeaderEpochs,
     configuration: LogConfiguration,
 ) -> int | None:
-    """Checks what was not known to be durable; what follows the first bad batch is cut.
+    """Checks the segments that were not known to be durable; each ends before its first bad batch.
 
-    Offsets that are missing are no damage: compaction leaves such gaps, and the log may have been
-    compacted at any time before. Returns from where on the aborted transactions are to be noted
-    anew; None if nowhere.
+    Missing offsets are no damage: compaction leaves such gaps, and the log may have been
+    compacted at any time before. So later segments that hold batches stay. Returns the offset
+    from which aborted transactions have to be noted anew; None if there are none.
     """
     aborted_from = None
-    gaps: list[Gap] = []
-    for number, segment in enumerate(segments):
-        following = segments[number + 1] if segment.is_sealed else None
-        if following and following.base_offset <= recovery_point:
+    checked = []
+    for segment, following in zip_longest(segments, segments[1:]):
+        if following is not None and following.base_offset <= recovery_point:
             continue
+        checked.append(segment)
         damage, has_markers = check_and_index(segment, epochs, configuration.index_interval_bytes)
         if aborted_from is None and has_markers:
             aborted_from = segment.base_offset
-        if following:
+        if damage is not None:
+            _cut(segment, damage)
+        if following is not None:
             segment.finish()
             segment.seal()
-        if damage is not None:
-            _cut(segments, number, damage)
-            break
-        if following and segment.next_offset < following.base_offset:
-            gaps.append(Gap(segment.next_offset, following.base_offset))
-        elif following and segment.next_offset > following.base_offset:
-            _tell_overlap(segment, following)
-    if gaps and not configuration.is_compacted:
-        _tell_gaps(directory, gaps)
+    _remove_empty(segments, recovery_point)
+    segments[-1].unseal()
+    _tell_gaps(directory, [it for it in checked if it in segments], configuration)
     return aborted_from
 
 
-def _tell_gaps(directory: str, gaps: list[Gap]) -> None:
+def _remove_empty(segments: list[Segment], recovery_point: int) -> None:
+    """A power cut may leave files whose content, and whose predecessor's end, it has taken.
+
+    Without them the log ends behind its last record; a consumer would wait at an end it cannot
+    reach. An empty last segment stays where it continues the log. So does one at the recovery
+    point: everything before it was flushed, and its gap comes from compaction.
+    """
+    kept = segments[:1]
+    for segment in segments[1:]:
+        end = kept[-1].next_offset
+        is_wanted = segment is segments[-1] and end == segment.base_offset
+        if segment.size_bytes or is_wanted or segment.base_offset <= recovery_point:
+            kept.append(segment)
+            continue
+        logger.warning(
+            "%s: empty segment behind missing offsets, as a power cut leaves it; removed; "
+            "the segment before it ends at offset %d",
+            segment.file.path,
+            end,
+        )
+        segment.remove()
+    segments[:] = kept
+
+
+def _tell_gaps(
+    directory: str, segments: Sequence[Segment], configuration: LogConfiguration
+) -> None:
     """A power cut may keep a later segment and lose the end of the one before."""
-    logger.warning(
-        "%s: %d offsets are missing at the ends of segments, the first is %d; nothing is cut. "
-        "Compaction leaves such gaps; in a log that was never compacted a power cut has taken them",
-        directory,
-        sum(gap.end - gap.start for gap in gaps),
-        gaps[0].start,
-    )
+    gaps = []
+    for segment, following in pairwise(segments):
+        if segment.next_offset < following.base_offset:
+            gaps.append(Gap(segment.next_offset, following.base_offset))
+        elif segment.next_offset > following.base_offset:
+            _tell_overlap(segment, following)
+    if gaps and not configuration.is_compacted:
+        logger.warning(
+            "%s: %d offsets are missing at the ends of segments, the first is %d; the segments "
+            "behind them stay. Compaction leaves such gaps; in a log that was never compacted a "
+            "power cut or damage has taken the records",
+            directory,
+            sum(gap.end - gap.start for gap in gaps),
+            gaps[0].start,
+        )
 
 
 def _tell_overlap(segment: Segment, following: Segment) -> None:
-    """Which of the two has the wrong offsets nobody knows; both are sound otherwise."""
+    """Which of the two has the wrong offsets is unknown; both are sound otherwise."""
     logger.warning(
         "%s: reaches to offset %d, but the next segment begins at %d: an offset is wrong; "
         "nothing is cut",
@@ -187,10 +218,9 @@ def check_and_index(
     return damage, has_markers
 
 
-def _cut(segments: list[Segment], number: int, damage: Damage) -> None:
-    segment = segments[number]
+def _cut(segment: Segment, damage: Damage) -> None:
     logger.warning(
-        "%s: %s; cut at position %d, %d bytes go; the log of this segment now ends at offset %d",
+        "%s: %s; cut at position %d, %d bytes go; this segment now ends at offset %d",
         segment.file.path,
         damage.reason,
         damage.position,
@@ -199,10 +229,6 @@ def _cut(segments: list[Segment], number: int, damage: Damage) -> None:
     )
     segment.unseal()
     segment.file.truncate(damage.position)
-    for later in segments[number + 1 :]:
-        logger.warning("%s: comes after the damage and is removed", later.file.path)
-        later.remove()
-    del segments[number + 1 :]
 
 
 def _forget_all(segments: list[Segment], log_start_offset: int) -> None:

@@ -21,7 +21,7 @@ from pykbroker.apis.producer_ids import ProducerIds
 from pykbroker.clock import Chance, Clock, SystemChance, SystemClock
 from pykbroker.controller.controller import CannotCommit, Controller
 from pykbroker.controller.features import TRANSACTION_VERSION
-from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE
+from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.controller.metadata_log import CannotLoadMetadata
 from pykbroker.controller.topics import NewTopic
 from pykbroker.coordinators.group_coordinator import GroupCoordinator
@@ -32,7 +32,13 @@ from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.settings import Listener as Address
-from pykbroker.settings import parse_listener
+from pykbroker.settings import (
+    broker_listeners,
+    names_without_effect,
+    parse_listener,
+    topic_names_without_effect,
+)
+from pykbroker.settings.load import WITHOUT_EFFECT
 from pykbroker.transport.attention import Attention
 from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.listener import CannotListen, Listener, bind
@@ -42,6 +48,7 @@ from pykbroker.wiring import (
     connection_limits,
     consumer_group_settings,
     group_settings,
+    refuse_other_hosts,
     text_of,
     transaction_settings,
 )
@@ -79,6 +86,7 @@ class Broker:
         self._ending = contextlib.AsyncExitStack()
         self._broker_epoch = UNKNOWN_BROKER_EPOCH
         self._high_watermarks: Callable[[], dict[tuple[str, int], int]] = dict
+        self._logged_without_effect: set[str] = set()
 
     offer: Offer = EVERYTHING
     attentive = False
@@ -127,6 +135,9 @@ class Broker:
             raise
 
     async def open(self, *, ephemeral: bool) -> None:
+        refusal = refuse_other_hosts(self.settings)
+        if refusal is not None:
+            raise CannotStart(refusal)
         listeners = await self.bind_listeners()
         self.open_directory(FLEETING_DISK if ephemeral else LOCAL_DISK)
         await self.open_controller(durable=not ephemeral)
@@ -157,7 +168,7 @@ class Broker:
         given = tuple(parse_listener(it) for it in self.settings.advertised_listeners or ())
         limits = connection_limits(self.settings)
         listeners = []
-        for wanted in (parse_listener(it) for it in self.settings.listeners):
+        for wanted in broker_listeners(self.settings):
             listener = await bind(wanted.name, wanted.host, wanted.port, limits)
             self._ending.callback(listener.close)
             self.bound_port = self.bound_port or listener.address.port
@@ -198,6 +209,8 @@ class Broker:
 
     def open_partitions(self) -> None:
         self.settings = self.controller.settings_in_force()
+        for resource_type, name in self.controller.image.configurations:
+            self.log_without_effect(resource_type, name)
         self.partitions = Partitions(
             node_id=self.settings.node_id,
             directory=self.directory,
@@ -270,6 +283,7 @@ class Broker:
         if changes.topics_deleted:
             self.groups.topics_deleted([topic.name for topic in changes.topics_deleted])
         for resource_type, name in changes.configurations_changed:
+            self.log_without_effect(resource_type, name)
             if resource_type == BROKER_RESOURCE:
                 self.reconfigure()
             elif resource_type == GROUP_RESOURCE:
@@ -287,6 +301,20 @@ class Broker:
             self.settings.transaction_partition_verification_enable
         )
         self.reconfigure_groups()
+
+    def log_without_effect(self, resource_type: int, resource: str) -> None:
+        """Says once of each property that it is kept and has no effect."""
+        given = self.controller.image.configurations.get((resource_type, resource), {})
+        if resource_type == BROKER_RESOURCE:
+            idle = names_without_effect(given)
+        elif resource_type == TOPIC_RESOURCE:
+            idle = topic_names_without_effect(given)
+        else:
+            return
+        names = [name for name in idle if name not in self._logged_without_effect]
+        if names:
+            self._logged_without_effect.update(names)
+            logger.warning(WITHOUT_EFFECT, ", ".join(names))
 
     def reconfigure_groups(self) -> None:
         self.groups.configure(

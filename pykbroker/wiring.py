@@ -13,7 +13,7 @@ from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSetting
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.settings import Listener as Address
-from pykbroker.settings import connections_by_host, resolve_group
+from pykbroker.settings import connections_by_host, other_controllers, resolve_group
 from pykbroker.transport.limits import SYSTEM_DEFAULT, ConnectionLimits
 from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MalformedCheckpoint, MetaProperties
 
@@ -102,6 +102,26 @@ def advertised(bound: Address, given: Iterable[Address]) -> Address:
             return Address(bound.name, address.host, address.port or bound.port)
     is_wildcard = bound.host in {"", "0.0.0.0", "::"}  # noqa: S104  # recognised, not bound
     return Address(bound.name, socket.gethostname() if is_wildcard else bound.host, bound.port)
+
+
+def refuse_other_hosts(settings: Settings) -> str | None:
+    """The sentence if the controller is to be on another host, which makes a larger cluster."""
+    servers = settings.controller_quorum_bootstrap_servers
+    hosts = [server.rpartition(":")[0].strip("[]") for server in servers]
+    return None if all(is_this_host(host) for host in hosts) else other_controllers(settings)
+
+
+def is_this_host(name: str) -> bool:
+    """Only addresses of this host can be bound; an empty name is every address of it."""
+    if not name:
+        return True
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(name, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(address)
+    except (OSError, UnicodeError):
+        return False
+    return True
 
 
 def cluster_id_in(path: str) -> str | None:

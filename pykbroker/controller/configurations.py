@@ -9,11 +9,11 @@ from pykbroker.controller.decision import Decision, bounded
 from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.controller.topic_names import refuse_name
 from pykbroker.settings import (
-    BROKER,
     GROUP,
     TOPIC,
     AlterOperation,
     altered_list,
+    dynamic_row,
     refuse_broker_operation,
     refuse_broker_properties,
     refuse_group_operation,
@@ -223,7 +223,8 @@ def _records(
 
 
 def _default_text(kind: int, name: str) -> str | None:
-    row = {TOPIC_RESOURCE: TOPIC, GROUP_RESOURCE: GROUP}.get(kind, BROKER).get(name)
+    table = {TOPIC_RESOURCE: TOPIC, GROUP_RESOURCE: GROUP}.get(kind)
+    row = dynamic_row(name) if table is None else table.get(name)
     return shown(row.default) if row else None
 
 

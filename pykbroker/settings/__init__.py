@@ -4,6 +4,7 @@ from pykbroker.settings.addresses import Listener, connections_by_host, parse_li
 from pykbroker.settings.alter import (
     AlterOperation,
     altered_list,
+    dynamic_row,
     refuse_broker_operation,
     refuse_broker_properties,
     refuse_group_operation,
@@ -11,6 +12,7 @@ from pykbroker.settings.alter import (
     refuse_topic_overrides,
     validate_topic_override,
 )
+from pykbroker.settings.conflicts import broker_listeners, other_controllers
 from pykbroker.settings.describe import (
     DescribedProperty,
     Synonym,
@@ -56,13 +58,16 @@ __all__ = [
     "TopicSettings",
     "UpdateMode",
     "altered_list",
+    "broker_listeners",
     "connections_by_host",
     "describe_broker",
     "describe_cluster_default",
     "describe_group",
     "describe_topic",
+    "dynamic_row",
     "load_settings",
     "names_without_effect",
+    "other_controllers",
     "parse_listener",
     "parse_properties",
     "refuse_broker_operation",

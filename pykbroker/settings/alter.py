@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from enum import IntEnum
 
+from pykbroker.settings.addresses import parse_listener
+from pykbroker.settings.guards import refuse_guards
 from pykbroker.settings.kinds import ConfigType, UpdateMode
 from pykbroker.settings.load import resolve_topic, unknown_property, with_dynamic
-from pykbroker.settings.property import InvalidSetting
+from pykbroker.settings.property import InvalidSetting, Property, split_list
 from pykbroker.settings.table import BROKER, TOPIC
 from pykbroker.settings.values import Settings
 from pykbroker.settings.without_effect import is_known_to_kafka
@@ -53,12 +55,15 @@ def refuse_broker_properties(
 
     `cluster_wide` where they are meant for all brokers, not for this one.
     """
-    refusal = _refused_names(properties, cluster_wide=cluster_wide)
+    refusal = refuse_guards(properties) or _refused_names(properties, cluster_wide=cluster_wide)
     if refusal:
         return refusal
     try:
         for name, text in properties.items():
-            BROKER[name].read(text)
+            row = dynamic_row(name)
+            if row is not None:
+                row.read(text)
+        _refuse_other_listeners(settings, properties)
         layers = settings.layers
         with_dynamic(
             settings,
@@ -87,8 +92,10 @@ def refuse_group_operation(operation: AlterOperation, name: str) -> str | None:
 
 def refuse_broker_operation(operation: AlterOperation, name: str) -> str | None:
     """What a client is told that adds to or takes from a broker property which is no list."""
-    row = BROKER.get(name)
-    if not _is_for_lists(operation) or (row and row.type is ConfigType.LIST):
+    if not _is_for_lists(operation):
+        return None
+    row = dynamic_row(name)
+    if row and row.type is ConfigType.LIST:
         return None
     if row is None:
         return f"Unknown config name: {name}"
@@ -129,10 +136,19 @@ def _refused_together(settings: Settings, given: Mapping[str, str]) -> str | Non
     return None
 
 
+def dynamic_row(name: str) -> Property | None:
+    """The row of a broker property, also of one without effect that is kept and shown."""
+    if name in BROKER:
+        return BROKER[name]
+    from pykbroker.settings.idle_table import idle_row  # noqa: PLC0415  # rarely needed
+
+    return idle_row(name)
+
+
 def _refused_names(names: Mapping[str, str], *, cluster_wide: bool) -> str | None:
-    for name in names:
-        if name not in BROKER:
-            return _not_ours(name)
+    unknown = next((it for it in names if it not in BROKER and not is_known_to_kafka(it)), None)
+    if unknown is not None:  # Apache Kafka keeps any name, in case a plugin reads it
+        return unknown_property(unknown)
     fixed = _names_of_mode(names, UpdateMode.READ_ONLY)
     if fixed:
         return f"Cannot update these configs dynamically: [{fixed}]"
@@ -145,12 +161,22 @@ def _refused_names(names: Mapping[str, str], *, cluster_wide: bool) -> str | Non
     return None
 
 
-def _not_ours(name: str) -> str:
-    # Apache Kafka takes any unknown name here, for plugins; we have none that could read it.
-    if is_known_to_kafka(name):
-        return f"Configuration {name} has no effect on this broker"
-    return unknown_property(name)
-
-
 def _names_of_mode(names: Mapping[str, str], mode: UpdateMode) -> str:
-    return ", ".join(sorted(name for name in names if BROKER[name].update_mode is mode))
+    return ", ".join(sorted(name for name in names if _update_mode(name) is mode))
+
+
+def _update_mode(name: str) -> UpdateMode:
+    row = dynamic_row(name)
+    return row.update_mode if row else UpdateMode.READ_ONLY
+
+
+def _refuse_other_listeners(settings: Settings, properties: Mapping[str, str]) -> None:
+    """Sockets are bound at start; naming those that are bound asks for nothing."""
+    text = properties.get("listeners")
+    if text is None:
+        return
+    if {*map(parse_listener, split_list(text))} != {*map(parse_listener, settings.listeners)}:
+        raise InvalidSetting(
+            "listeners: cannot be changed while the broker runs; change the property that the "
+            "broker is started with"
+        )

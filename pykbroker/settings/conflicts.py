@@ -1,6 +1,8 @@
 """Properties that are each good and do not go together, in Kafka's words where it has any."""
 
-from pykbroker.settings.addresses import parse_listener, security_protocols
+from collections.abc import Iterable
+
+from pykbroker.settings.addresses import Listener, parse_listener, security_protocols
 from pykbroker.settings.property import InvalidSetting
 from pykbroker.settings.values import Settings
 
@@ -35,6 +37,7 @@ def refuse_conflicts(settings: Settings) -> None:
         )
     refuse_assignors(settings.group_consumer_assignors)
     refuse_secured(settings)
+    refuse_a_larger_cluster(settings)
 
 
 def value(settings: Settings, name: str) -> int:
@@ -64,8 +67,74 @@ def refuse_assignors(assignors: tuple[str, ...]) -> None:
 def refuse_secured(settings: Settings) -> None:
     """Nothing is served in the clear that was meant to be encrypted."""
     protocols = security_protocols(settings.listener_security_protocol_map)
-    for listener in settings.listeners:
-        name = parse_listener(listener).name
+    for name in _listener_names(settings):
         protocol = protocols.get(name, name if name in SECURED else PLAIN)
         if protocol != PLAIN:
-            raise InvalidSetting(f"listener {name}: {protocol} is not spoken here, only {PLAIN}")
+            raise InvalidSetting(
+                f"listener {name}: security protocol {protocol} is not supported, use {PLAIN}"
+            )
+
+
+def _listener_names(settings: Settings) -> Iterable[str]:
+    for listener in (*settings.listeners, *(settings.advertised_listeners or ())):
+        yield parse_listener(listener).name
+    if settings.inter_broker_listener_name:
+        yield settings.inter_broker_listener_name.upper()
+
+
+def refuse_a_larger_cluster(settings: Settings) -> None:
+    """A node that was meant to join others must not start a cluster of its own.
+
+    Each of them would acknowledge records that the others do not have.
+    """
+    if set(settings.process_roles) != {"broker", "controller"}:
+        raise InvalidSetting(
+            f"process.roles={','.join(settings.process_roles)}: a node is always broker and "
+            "controller here; clusters of several nodes are not supported"
+        )
+    refuse_other_voters(settings)
+    refuse_other_controllers(settings)
+    if not broker_listeners(settings):
+        raise InvalidSetting("listeners: every listener is a controller listener, clients need one")
+    directory = settings.metadata_log_dir
+    if directory and directory.rstrip("/") != settings.log_dirs[0].rstrip("/"):
+        raise InvalidSetting(
+            "metadata.log.dir: a directory of its own is not supported, metadata is in log.dirs"
+        )
+
+
+def refuse_other_voters(settings: Settings) -> None:
+    voters = settings.controller_quorum_voters
+    if any(voter.partition("@")[0] != str(settings.node_id) for voter in voters):
+        raise InvalidSetting(
+            f"controller.quorum.voters={','.join(voters)}: clusters of several nodes are not "
+            f"supported, only this node (node.id {settings.node_id}) can be a voter"
+        )
+
+
+def refuse_other_controllers(settings: Settings) -> None:
+    """Whether the one host that is left is this one, only the network can tell (`wiring`)."""
+    servers = settings.controller_quorum_bootstrap_servers
+    if not servers:
+        return
+    own_ports = {it.port for it in map(parse_listener, settings.listeners)}
+    own_ports -= {it.port for it in broker_listeners(settings)}
+    _, _, port = servers[0].rpartition(":")
+    is_own = not own_ports or port in {str(it) for it in own_ports}
+    if len(servers) > 1 or not is_own:
+        raise InvalidSetting(other_controllers(settings))
+
+
+def other_controllers(settings: Settings) -> str:
+    servers = ",".join(settings.controller_quorum_bootstrap_servers)
+    return (
+        f"controller.quorum.bootstrap.servers={servers}: clusters of several nodes are not "
+        "supported, only this node can be the controller"
+    )
+
+
+def broker_listeners(settings: Settings) -> tuple[Listener, ...]:
+    """Where clients are served. The controller has no listener: a quorum of one needs none."""
+    of_controllers = {name.upper() for name in settings.controller_listener_names}
+    listeners = map(parse_listener, settings.listeners)
+    return tuple(it for it in listeners if it.name not in of_controllers)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from pykbroker.settings.alter import dynamic_row
 from pykbroker.settings.kinds import ConfigSource, ConfigType, UpdateMode
 from pykbroker.settings.load import own_value, topic_default
 from pykbroker.settings.property import Property, shown
@@ -53,11 +54,13 @@ def describe_group(
 
 
 def describe_broker(settings: Settings) -> tuple[DescribedProperty, ...]:
-    """Every property of the broker."""
+    """Every property of the broker that it acts on, and others where somebody set them."""
     layers = settings.layers
+    set_at_run_time = {**layers.dynamic_default, **layers.dynamic_broker}
+    others = (row for name in set_at_run_time if name not in BROKER and (row := dynamic_row(name)))
     return tuple(
         describe_property(row, layers)
-        for row in BROKER.values()
+        for row in (*BROKER.values(), *others)
         if not row.internal or layers.text(row.name) is not None
     )
 
@@ -71,12 +74,10 @@ def describe_cluster_default(settings: Settings) -> tuple[DescribedProperty, ...
     """The properties set for all brokers at once, and only those."""
     return tuple(
         _described(
-            BROKER[name],
-            shown(BROKER[name].read(text)),
-            (_synonym(BROKER[name], text, ConfigSource.DYNAMIC_DEFAULT_BROKER),),
+            row, shown(row.read(text)), (_synonym(row, text, ConfigSource.DYNAMIC_DEFAULT_BROKER),)
         )
         for name, text in settings.layers.dynamic_default.items()
-        if name in BROKER
+        if (row := dynamic_row(name))
     )
 
 

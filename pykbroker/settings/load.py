@@ -3,15 +3,20 @@
 import logging
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from pykbroker.settings.conflicts import refuse_conflicts
+from pykbroker.settings.guards import refuse_guards
 from pykbroker.settings.property import InvalidSetting, Property, Value
 from pykbroker.settings.table import ALIASES, BROKER, TOPIC
 from pykbroker.settings.values import Layers, Settings, TopicSettings
 from pykbroker.settings.without_effect import KNOWN_NAMES, is_known_to_kafka
 
+WITHOUT_EFFECT: Final = "these properties have no effect on this broker: %s"
+
 _logger = logging.getLogger(__name__)
+_ONLY_AT_START = frozenset({"listeners"})
+"""Dynamic in Apache Kafka; here a stored value would be shown and not be what is bound."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _BROKER_ATTRIBUTES = Settings.names()
 _TOPIC_ATTRIBUTES = TopicSettings.names()
@@ -28,9 +33,10 @@ def load_settings(
             raise InvalidSetting(refusal)
         if name in BROKER:
             BROKER[name].read(text)
+    _refuse_guards(given)
     idle = names_without_effect(given)
     if idle:
-        _logger.warning("these properties have no effect on this broker: %s", ", ".join(idle))
+        _logger.warning(WITHOUT_EFFECT, ", ".join(idle))
     return _settings(Layers(given))
 
 
@@ -41,7 +47,9 @@ def with_dynamic(
     this_broker: Mapping[str, str] = _NOTHING,
 ) -> Settings:
     """The settings once the properties stored in the cluster's metadata are laid over them."""
-    return _settings(Layers(settings.layers.static, cluster_default, this_broker))
+    _refuse_guards({**cluster_default, **this_broker})
+    own = {name: text for name, text in this_broker.items() if name not in _ONLY_AT_START}
+    return _settings(Layers(settings.layers.static, cluster_default, own))
 
 
 def resolve_topic(settings: Settings, topic_overrides: Mapping[str, str]) -> TopicSettings:
@@ -104,6 +112,12 @@ def unknown_property(name: str) -> str:
     meant = get_close_matches(name, sorted({*BROKER, *ALIASES, *KNOWN_NAMES}), n=1)
     question = f"; did you mean {meant[0]}?" if meant else ""
     return f"unknown property {name}{question}"
+
+
+def _refuse_guards(given: Mapping[str, str]) -> None:
+    refusal = refuse_guards(given)
+    if refusal:
+        raise InvalidSetting(refusal)
 
 
 def _without_aliases(given: dict[str, str]) -> dict[str, str]:

@@ -63,7 +63,6 @@ class TopicSettings(Given):
     segment_jitter_ms: int
     segment_index_bytes: int
     index_interval_bytes: int
-    preallocate: bool
     flush_messages: int
     flush_ms: int
     max_message_bytes: int
@@ -71,15 +70,11 @@ class TopicSettings(Given):
     message_timestamp_before_max_ms: int
     message_timestamp_after_max_ms: int
     compression_type: str
-    compression_gzip_level: int
-    compression_lz4_level: int
-    compression_zstd_level: int
     min_insync_replicas: int
     delete_retention_ms: int
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
     min_cleanable_dirty_ratio: float
-    unclean_leader_election_enable: bool
 
 
 class Settings(Given):
@@ -96,6 +91,11 @@ class Settings(Given):
     listeners: tuple[str, ...]
     advertised_listeners: tuple[str, ...] | None
     listener_security_protocol_map: str
+    inter_broker_listener_name: str | None
+    controller_listener_names: tuple[str, ...]
+    controller_quorum_voters: tuple[str, ...]
+    controller_quorum_bootstrap_servers: tuple[str, ...]
+    metadata_log_dir: str | None
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str
@@ -113,11 +113,7 @@ class Settings(Given):
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
 
-    log_flush_scheduler_interval_ms: int
-    log_flush_offset_checkpoint_interval_ms: int
-    log_flush_start_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
-    log_initial_task_delay_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
 
     log_cleaner_enable: bool
@@ -125,9 +121,6 @@ class Settings(Given):
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_io_max_bytes_per_second: float
-
-    metadata_log_segment_bytes: int
-    metadata_log_segment_ms: int
 
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int

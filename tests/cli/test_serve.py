@@ -162,7 +162,10 @@ def test_an_ephemeral_broker_leaves_nothing_behind(
     [
         (("--set", "log.segment.byts=1"), "serve: unknown property log.segment.byts; did you mean"),
         (("--set", "log.segment.bytes=x"), "serve: Invalid value x for configuration log.segment."),
-        (("--set", "listeners=SSL://127.0.0.1:0"), "serve: listener SSL: SSL is not spoken here"),
+        (("--set", "listeners=SSL://127.0.0.1:0"), "serve: listener SSL: security protocol SSL"),
+        (("--set", "authorizer.class.name=a"), "serve: authorizer.class.name: authorization is no"),
+        (("--set", "controller.quorum.voters=1@a:1,2@b:1"), "serve: controller.quorum.voters=1@a"),
+        (("--set", "metadata.log.dir=elsewhere"), "serve: metadata.log.dir: a directory of its o"),
         (("--set", "listeners="), "serve: requirement failed: At least one listener must be defi"),
         (("--set", "log.dirs="), "serve: requirement failed: At least one log directory must be d"),
         (("--rack", "r\udcff"), r"serve: broker.rack: 'r\udcff' is no text"),

@@ -167,8 +167,24 @@ BROKER_CHANGES = [
     ({"listeners": "PLAINTEXT://:1"}, "cluster",
      ("Cannot update these configs at default cluster level, broker id must be specified: "
      "[listeners]")),
-    # Apache Kafka takes names it does not know and does nothing with them; we say so.
-    ({"ssl.provider": "x"}, "broker", "Configuration ssl.provider has no effect on this broker"),
+    # Apache Kafka takes any name; a misspelt one is refused here.
+    ({"background.threads": "12", "log.retention.ms": "5000"}, "cluster", None),
+    ({"background.threads": "x"}, "cluster",
+     "Invalid value x for configuration background.threads: Not a number of type INT"),
+    ({"background.threads": "0"}, "cluster",
+     "Invalid value 0 for configuration background.threads: Value must be at least 1"),
+    ({"sasl.kerberos.min.time.before.relogin": "61000"}, "broker", None),
+    ({"sasl.kerberos.min.time.before.relogin": "61000"}, "cluster",
+     ("Cannot update these configs at default cluster level, broker id must be specified: "
+      "[sasl.kerberos.min.time.before.relogin]")),
+    ({"metric.reporters": ""}, "cluster", None),
+    ({"ssl.provider": "x"}, "broker",
+     "ssl.provider: TLS is not supported; remove it to run without"),
+    ({"ssl.client.auth": "none"}, "broker", None),
+    ({"listeners": "PLAINTEXT://:9092"}, "broker", None),
+    ({"listeners": "PLAINTEXT://:9093"}, "broker",
+     ("listeners: cannot be changed while the broker runs; change the property that the broker "
+      "is started with")),
     ({"log.retention.m": "1"}, "broker",
      "unknown property log.retention.m; did you mean log.retention.ms?"),
 ]  # fmt: skip

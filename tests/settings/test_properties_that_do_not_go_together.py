@@ -1,11 +1,19 @@
 """Properties that are each good and are refused together, as a stock Apache Kafka 4.3.1 does."""
 
+import socket
+
 import pytest
 
 from pykbroker.coordination.assignors import ASSIGNORS as KNOWN
-from pykbroker.settings import InvalidSetting, load_settings, refuse_broker_properties
+from pykbroker.settings import (
+    InvalidSetting,
+    Listener,
+    broker_listeners,
+    load_settings,
+    refuse_broker_properties,
+)
 from pykbroker.settings.conflicts import ASSIGNORS
-from pykbroker.wiring import consumer_group_settings
+from pykbroker.wiring import consumer_group_settings, refuse_other_hosts
 
 GROUPS = "group.consumer."
 HEARTBEAT, SESSION = f"{GROUPS}heartbeat.interval.ms", f"{GROUPS}session.timeout.ms"
@@ -80,15 +88,81 @@ NAMED = "listener.security.protocol.map"
         ({"listeners": "SASL_PLAINTEXT://:9092", NAMED: "OTHER:PLAINTEXT"}, "SASL_PLAINTEXT"),
         ({"listeners": "A://:9092", NAMED: "PLAINTEXT:PLAINTEXT, a:ssl"}, "SSL"),
         ({NAMED: "PLAINTEXT:SSL"}, "SSL"),
+        ({"listeners": "A://:1,CONTROLLER://:2", NAMED: "CONTROLLER:SSL"}, "SSL"),
+        ({"advertised.listeners": "SASL_SSL://:9093"}, "SASL_SSL"),
+        ({"inter.broker.listener.name": "A", NAMED: "A:SASL_PLAINTEXT"}, "SASL_PLAINTEXT"),
     ],
 )
 def test_a_listener_that_shall_be_encrypted_is_not_opened(
     given: dict[str, str], protocol: str
 ) -> None:
-    with pytest.raises(InvalidSetting, match=f": {protocol} is not spoken here, only PLAINTEXT"):
+    with pytest.raises(
+        InvalidSetting, match=f"protocol {protocol} is not supported, use PLAINTEXT"
+    ):
         load_settings(given)
 
 
 def test_a_protocol_that_no_listener_speaks_matters_to_nobody() -> None:
     load_settings({"listeners": "A://:9092", NAMED: "A:PLAINTEXT,SSL:SSL"})
     load_settings({"listeners": "SSL://:9092", NAMED: "SSL:PLAINTEXT"})
+
+
+VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+TWO = "PLAINTEXT://:9092,CONTROLLER://:9093"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({VOTERS: "1@a:1,2@b:1,3@c:1"}, VOTERS),
+        ({VOTERS: "2@a:1"}, VOTERS),
+        ({VOTERS: "a:9093"}, VOTERS),
+        ({VOTERS: "1@a:1", "node.id": "2"}, VOTERS),
+        ({SERVERS: "a:9093,b:9093"}, SERVERS),
+        ({SERVERS: "localhost:9094", "listeners": TWO}, SERVERS),
+        ({"process.roles": "broker"}, "process.roles"),
+        ({"process.roles": "controller"}, "process.roles"),
+        ({"process.roles": ""}, "process.roles"),
+        ({"listeners": "CONTROLLER://:9093"}, "listeners"),
+        ({"listeners": TWO, "controller.listener.names": "controller,plaintext"}, "listeners"),
+        ({"metadata.log.dir": "elsewhere"}, "metadata.log.dir"),
+    ],
+)
+def test_a_node_of_a_larger_cluster_does_not_start_one_of_its_own(
+    given: dict[str, str], named: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=rf"^{named}[:=]"):
+        load_settings(given)
+
+
+def test_a_node_may_name_itself_as_its_controller() -> None:
+    load_settings({VOTERS: "7@kafka:9093", "node.id": "7", "process.roles": "controller,broker"})
+    load_settings({SERVERS: "kafka:9093", "listeners": TWO})
+    load_settings({SERVERS: "kafka:9093"})
+    load_settings({"metadata.log.dir": "data/", "log.dirs": "data"})
+
+
+def test_a_controllers_listener_is_not_one_of_the_broker() -> None:
+    settings = load_settings({"listeners": "A://:1, b://:2", "controller.listener.names": "B"})
+    assert broker_listeners(settings) == (Listener("A", "", 1),)
+
+
+@pytest.mark.parametrize(
+    ("servers", "is_own"),
+    [
+        ("", True),
+        ("localhost:9093", True),
+        ("127.0.0.1:9093", True),
+        (":9093", True),
+        (f"{socket.gethostname()}:9093", True),
+        ("192.0.2.1:9093", False),  # an address for documentation, which no host has
+        ("name.invalid:9093", False),
+        (f"{'a' * 300}:9093", False),
+    ],
+)
+def test_a_controller_on_another_host_is_found_by_its_address(
+    servers: str,
+    is_own: bool,  # noqa: FBT001  # a column of the table
+) -> None:
+    refusal = refuse_other_hosts(load_settings({SERVERS: servers}))
+    assert (refusal is None) == is_own

@@ -31,6 +31,8 @@ DEFAULT_LISTENERS: Final = {
     "listeners": "PLAINTEXT://0.0.0.0:9092,CONTAINER://0.0.0.0:19092",
     "advertised.listeners": "PLAINTEXT://localhost:9092",  # the other one: this host's name
 }
+DEFAULTS: Final = {"group.initial.rebalance.delay.ms": "0"}
+"""As in the images that people know: a test with one consumer does not wait for a second one."""
 STRONGER: Final = {
     "--listen": ("listeners", "advertised.listeners"),
     "--advertise": ("advertised.listeners",),
@@ -45,6 +47,8 @@ NO_PROPERTIES: Final = frozenset(
     | {"jvm.performance.opts", "tools.log4j.loglevel"}
 )
 """Variables of Kafka's start scripts and other images, with names as the properties have."""
+BITNAMI_PREFIX: Final = "cfg."
+"""Whoever names properties so has named all of them so, and nothing of it would be in force."""
 NO_PROPERTY_PREFIXES: Final = ("log4j.", "jmx.", "port.", "service.")
 
 
@@ -54,6 +58,8 @@ def main(
     """Run one command in the words of `pykbroker`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if given == ["--version"]:
+            return command(given)
         if not given or given[0].startswith("-"):
             return command(["serve", *options_of(environment, given), *given])
         if given[0] == "serve":
@@ -72,15 +78,16 @@ def main(
 def options_of(environment: Mapping[str, str], given: Iterable[str]) -> list[str]:
     words = {it.partition("=")[0] for it in given}
     named = known(properties_of(environment))
-    has_its_own = "listeners" in named or "--config" in words
-    properties = named if has_its_own else {**DEFAULT_LISTENERS, **named}
+    has_file = "--config" in words  # whose values would be overridden
+    properties = named if has_file else {**DEFAULTS, **named}
+    if not has_file and "listeners" not in named:
+        properties = {**DEFAULT_LISTENERS, **properties}
     advertised_file = environment.get(ADVERTISED_FILE_VARIABLE)
     if advertised_file:
         properties["advertised.listeners"] = awaited(Path(advertised_file))
     for word in words & set(STRONGER):
         for name in STRONGER[word]:
             properties.pop(name, None)
-    properties = without_controllers(properties)
     options = [word for name, value in properties.items() for word in ("--set", f"{name}={value}")]
     if {"--data", "--ephemeral"} & words:
         return options
@@ -110,17 +117,29 @@ def property_name(variable: str) -> str:
 
 
 def known(properties: dict[str, str]) -> dict[str, str]:
-    """Without names that Kafka does not know: the environment holds much that nobody meant."""
-    from pykbroker.settings.load import unknown_property  # noqa: PLC0415  # serve alone needs it
+    """Without names that Kafka does not know: an orchestrator sets variables of its own.
+
+    One that was meant to protect data or access is refused.
+    """
+    from pykbroker.settings.guards import refuse_guards  # noqa: PLC0415  # only serve needs it
+    from pykbroker.settings.load import unknown_property  # noqa: PLC0415  # likewise
     from pykbroker.settings.table import ALIASES, BROKER  # noqa: PLC0415  # likewise
     from pykbroker.settings.without_effect import is_known_to_kafka  # noqa: PLC0415  # likewise
 
-    found = {}
+    found, unknown = {}, {}
     for name, value in properties.items():
         if name in BROKER or name in ALIASES or is_known_to_kafka(name):
             found[ALIASES.get(name, name)] = value
         else:
-            print(f"container: {unknown_property(name)}; it is passed over", file=sys.stderr)
+            unknown[name] = value
+    refusal = refuse_guards(unknown)
+    if refusal:
+        raise CannotBegin(refusal)
+    for name in unknown:
+        if name.startswith(BITNAMI_PREFIX):
+            meant = name.removeprefix(BITNAMI_PREFIX).upper().replace(".", "_")
+            raise CannotBegin(f"KAFKA_CFG_{meant} is not supported, use KAFKA_{meant}")
+        print(f"container: {unknown_property(name)}; ignored", file=sys.stderr)
     return found
 
 
@@ -136,7 +155,7 @@ def awaited(path: Path) -> str:
 
 
 def without_controllers(properties: dict[str, str]) -> dict[str, str]:
-    """The quorum of one needs no port of its own: what is set up for it is not opened."""
+    """Without the controller's listener, which the broker does not open."""
     theirs = {
         it.strip().upper() for it in properties.get("controller.listener.names", "").split(",")
     }
@@ -163,11 +182,11 @@ def claim(data: Path, environment: Mapping[str, str], properties: Mapping[str, s
         MetaProperties,
     )
 
-    target = data / META_PROPERTIES_FILE
-    if not target.exists():
+    target, node_id = data / META_PROPERTIES_FILE, properties.get("node.id", "1")
+    if not target.exists() and node_id.isdecimal():  # another one is refused by serve
         own = MetaProperties(
             cluster_id=cluster_id,
-            node_id=int(properties.get("node.id", "1")),
+            node_id=int(node_id),
             directory_id=SystemChance().uuid_bytes(),
         )
         data.mkdir(parents=True, exist_ok=True)

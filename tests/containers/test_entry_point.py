@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from pykbroker.cli.container import (
     property_name,
     without_controllers,
 )
+from pykbroker.settings import broker_listeners, load_settings
 
 ENTRY_POINT = [sys.executable, "-P", "-m", "pykbroker.cli.container"]
 AS_APACHE_DOES = {  # what people copy from the documentation of Kafka's own image
@@ -60,15 +62,23 @@ def test_without_a_word_there_are_two_ways_in() -> None:
     assert told({}) == {
         "listeners": "PLAINTEXT://0.0.0.0:9092,CONTAINER://0.0.0.0:19092",
         "advertised.listeners": "PLAINTEXT://localhost:9092",
+        "group.initial.rebalance.delay.ms": "0",
     }
+
+
+def test_a_group_waits_for_members_only_if_the_environment_says_so() -> None:
+    assert told(AS_APACHE_DOES)["group.initial.rebalance.delay.ms"] == "0"
+    delay = {"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "3000"}
+    assert told(delay)["group.initial.rebalance.delay.ms"] == "3000"
 
 
 def test_what_is_written_for_apache_kafka_works_here() -> None:
     properties = told(AS_APACHE_DOES)
-    assert properties["listeners"] == "PLAINTEXT_HOST://0.0.0.0:9092,PLAINTEXT://0.0.0.0:19092"
-    assert properties["node.id"] == "7"
-    assert properties["offsets.topic.replication.factor"] == "1"
     assert "heap.opts" not in properties
+    settings = load_settings(properties)
+    assert [it.port for it in broker_listeners(settings)] == [9092, 19092]
+    assert settings.node_id == 7
+    assert settings.offsets_topic_replication_factor == 1
 
 
 def test_names_that_kafka_does_not_know_are_told_and_passed_over(
@@ -78,7 +88,7 @@ def test_names_that_kafka_does_not_know_are_told_and_passed_over(
     assert "log.retention.hour" not in found
     assert capsys.readouterr().err == (
         "container: unknown property log.retention.hour; did you mean log.retention.hours?; "
-        "it is passed over\n"
+        "ignored\n"
     )
 
 
@@ -164,13 +174,75 @@ def test_any_other_command_runs_in_the_container(capsys: pytest.CaptureFixture[s
     assert main(["completion", "bash"], {}) == 0
 
 
-def test_a_listener_that_shall_be_encrypted_is_refused() -> None:
-    environment = {**os.environ, "KAFKA_LISTENERS": "SSL://:9092"}
+def test_the_version_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"], {})
+    assert capsys.readouterr().out == f"pykbroker {version('pykbroker')}\n"
+
+
+def test_a_node_id_that_is_no_number_claims_no_directory(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    environment = {"KAFKA_NODE_ID": "x", "CLUSTER_ID": "a", "PYKBROKER_DATA": str(data)}
+    assert told(environment)["node.id"] == "x"
+    assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "complaint"),
+    [
+        (
+            {"KAFKA_LISTENERS": "SSL://:9092"},
+            "serve: listener SSL: security protocol SSL is not supported, use PLAINTEXT\n",
+        ),
+        (
+            {"KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.Standard"},
+            (
+                "serve: authorizer.class.name: authorization is not supported; "
+                "remove it to run without\n"
+            ),
+        ),
+        (
+            {"KAFKA_SSL_KEYSTORE_FILENAME": "kafka.jks"},  # only Apache's start script knows it
+            "container: ssl.keystore.filename: TLS is not supported; remove it to run without\n",
+        ),
+        (
+            {"KAFKA_NODE_ID": "1", "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:1,2@b:1,3@c:1"},
+            (
+                "serve: controller.quorum.voters=1@a:1,2@b:1,3@c:1: clusters of several nodes are "
+                "not supported, only this node (node.id 1) can be a voter\n"
+            ),
+        ),
+        (
+            {"KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "192.0.2.1:9093"},
+            (
+                "serve: controller.quorum.bootstrap.servers=192.0.2.1:9093: clusters of several "
+                "nodes are not supported, only this node can be the controller\n"
+            ),
+        ),
+        (
+            {"KAFKA_PROCESS_ROLES": "broker"},
+            (
+                "serve: process.roles=broker: a node is always broker and controller here; "
+                "clusters of several nodes are not supported\n"
+            ),
+        ),
+        (
+            {"KAFKA_CFG_LOG_RETENTION_HOURS": "1"},
+            (
+                "container: KAFKA_CFG_LOG_RETENTION_HOURS is not supported, "
+                "use KAFKA_LOG_RETENTION_HOURS\n"
+            ),
+        ),
+    ],
+)
+def test_what_would_be_less_safe_or_less_guarded_than_asked_is_refused(
+    environment: dict[str, str], complaint: str, tmp_path: Path
+) -> None:
+    surroundings = {**os.environ, "PYKBROKER_DATA": str(tmp_path / "data"), **environment}
     ended = subprocess.run(
-        ENTRY_POINT, env=environment, capture_output=True, text=True, timeout=60, check=False
+        ENTRY_POINT, env=surroundings, capture_output=True, text=True, timeout=60, check=False
     )
-    assert ended.returncode == 2
-    assert ended.stderr == "serve: listener SSL: SSL is not spoken here, only PLAINTEXT\n"
+    assert (ended.returncode, ended.stderr) == (2, complaint)
 
 
 def test_a_container_serves_tells_its_health_and_ends_on_a_signal(tmp_path: Path) -> None:

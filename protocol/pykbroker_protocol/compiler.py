@@ -2,7 +2,8 @@
 
 Nothing is interpreted while requests flow: for each (message, version) that is really used, the
 declaration is walked once, Python source is written and compiled, and kept. Runs of fixed-size
-fields become one `struct` call; arrays become inlined loops.
+fields become one `struct` call; arrays become inlined loops. Large messages are read and written by
+generators made of the same source: they yield after each slice of elements.
 """
 
 from __future__ import annotations
@@ -10,25 +11,62 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pykbroker_protocol.message import Message
-from pykbroker_protocol.reader_source import ReaderSource
-from pykbroker_protocol.source import MalformedMessage, Source, UnsupportedField
-from pykbroker_protocol.writer_source import WriterSource
+from pykbroker_protocol.reader_source import ReaderSource, SlicedReaderSource
+from pykbroker_protocol.source import (
+    SLICE_ELEMENTS,
+    MalformedMessage,
+    Source,
+    TooManyElements,
+    UnsupportedField,
+)
+from pykbroker_protocol.writer_source import SlicedWriterSource, WriterSource
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["MalformedMessage", "UnsupportedField", "decode", "encode", "reader_of", "writer_of"]
+__all__ = [
+    "SLICE_ELEMENTS",
+    "MalformedMessage",
+    "TooManyElements",
+    "UnsupportedField",
+    "decode",
+    "encode",
+    "reader_of",
+    "sliced_reader_of",
+    "sliced_writer_of",
+    "writer_of",
+]
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 AnyMessage_co = TypeVar("AnyMessage_co", bound=Message, covariant=True)
 
 
 class Reader(Protocol[AnyMessage_co]):
-    def __call__(self, buffer: Buffer, position: int, /) -> tuple[AnyMessage_co, int]: ...
+    def __call__(
+        self, buffer: Buffer, position: int, elements_max: int = ..., /
+    ) -> tuple[AnyMessage_co, int]:
+        """Raises TooManyElements before it reads the array that goes beyond the bound."""
+
+
+class SlicedReader(Protocol[AnyMessage_co]):
+    def __call__(
+        self, buffer: Buffer, position: int, elements_max: int = ..., /
+    ) -> Generator[None, None, tuple[AnyMessage_co, int]]: ...
 
 
 class Writer(Protocol):
-    def __call__(self, message: Message, out: bytearray, parts: list[Buffer], /) -> bytearray: ...
+    def __call__(
+        self, message: Message, out: bytearray, parts: list[Buffer], elements_max: int = ..., /
+    ) -> bytearray:
+        """Raises TooManyElements before it writes the array that goes beyond the bound."""
+
+
+class SlicedWriter(Protocol):
+    def __call__(
+        self, message: Message, out: bytearray, parts: list[Buffer], elements_max: int = ..., /
+    ) -> Generator[None, None, bytearray]: ...
 
 
 def decode(
@@ -45,26 +83,38 @@ def encode(message: Message, version: int, prefix: bytes = b"") -> bytes:
     return b"".join((*parts, last)) if parts else bytes(last)
 
 
-_readers: dict[tuple[type[Message], int], Reader[Any]] = {}
-_writers: dict[tuple[type[Message], int], Writer] = {}
+_compiled: dict[tuple[type[Source], type[Message], int], Any] = {}
 
 
 def reader_of(message: type[AnyMessage], version: int) -> Reader[AnyMessage]:
     """The reader of a version, compiled at its first use."""
-    reader = _readers.get((message, version))
-    if reader is None:
-        reader = compile_source(ReaderSource(message, version), message, version)
-        _readers[message, version] = reader
+    reader: Reader[AnyMessage] = compiled(ReaderSource, message, version)
+    return reader
+
+
+def sliced_reader_of(message: type[AnyMessage], version: int) -> SlicedReader[AnyMessage]:
+    """The reader as a generator that yields after each slice of elements."""
+    reader: SlicedReader[AnyMessage] = compiled(SlicedReaderSource, message, version)
     return reader
 
 
 def writer_of(message: type[Message], version: int) -> Writer:
     """The writer of a version, compiled at its first use."""
-    writer = _writers.get((message, version))
-    if writer is None:
-        writer = compile_source(WriterSource(message, version), message, version)
-        _writers[message, version] = writer
+    writer: Writer = compiled(WriterSource, message, version)
     return writer
+
+
+def sliced_writer_of(message: type[Message], version: int) -> SlicedWriter:
+    """The writer as a generator that yields after each slice of elements."""
+    writer: SlicedWriter = compiled(SlicedWriterSource, message, version)
+    return writer
+
+
+def compiled(source: type[Source], message: type[Message], version: int) -> Any:
+    key = source, message, version
+    if key not in _compiled:
+        _compiled[key] = compile_source(source(message, version), message, version)
+    return _compiled[key]
 
 
 def compile_source(source: Source, message: type[Message], version: int) -> Any:

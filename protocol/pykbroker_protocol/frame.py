@@ -8,14 +8,15 @@ the old header, so that a client can read it before it knows what the broker spe
 from __future__ import annotations
 
 import struct
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker_protocol.api_keys import ApiKey
-from pykbroker_protocol.compiler import MalformedMessage, writer_of
+from pykbroker_protocol.compiler import MalformedMessage, sliced_writer_of, writer_of
 from pykbroker_protocol.varint import TAGS_MAX, read_uvarint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from pykbroker_protocol.compiler import Buffer
     from pykbroker_protocol.message import Message
@@ -98,19 +99,37 @@ def write_response(message: Message, version: int, correlation_id: int) -> list[
 
 
 def response_writer(
-    message_type: type[Message], version: int
+    message_type: type[Message], version: int, elements_max: int = sys.maxsize
 ) -> Callable[[Message, int], list[Buffer]]:
-    """What `write_response` does for one message and version, all that can be known looked up."""
+    """What `write_response` does for one message and version, all that can be known looked up.
+
+    Raises TooManyElements for a message that holds more than `elements_max`.
+    """
     write = writer_of(message_type, version)
-    has_tags = version in message_type.flexible and message_type.api != ApiKey.API_VERSIONS
-    head = _CORRELATION_AND_NO_TAGS if has_tags else _CORRELATION
+    head = response_head(message_type, version)
 
     def written(message: Message, correlation_id: int) -> list[Buffer]:
         parts: list[Buffer] = []
-        parts.append(write(message, bytearray(head.pack(correlation_id)), parts))
+        parts.append(write(message, bytearray(head.pack(correlation_id)), parts, elements_max))
         return parts
 
     return written
+
+
+def write_response_in_slices(
+    message: Message, version: int, correlation_id: int
+) -> Generator[None, None, list[Buffer]]:
+    """What `write_response` returns, by a generator that yields after each slice of elements."""
+    parts: list[Buffer] = []
+    head = response_head(type(message), version).pack(correlation_id)
+    write = sliced_writer_of(type(message), version)
+    parts.append((yield from write(message, bytearray(head), parts)))
+    return parts
+
+
+def response_head(message_type: type[Message], version: int) -> struct.Struct:
+    has_tags = version in message_type.flexible and message_type.api != ApiKey.API_VERSIONS
+    return _CORRELATION_AND_NO_TAGS if has_tags else _CORRELATION
 
 
 def read_response_header(frame: Buffer, message: type[Message], version: int) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """Writes the source of a reader: bytes of one message in one version to its value.
 
 A reader trusts no length: each is checked against the bytes at hand before anything is allocated,
-and all arrays and tags of one message together hold at most `ELEMENTS_MAX` elements.
+and all arrays and tags of one message together hold at most `ELEMENTS_MAX` elements, or fewer if
+the caller says so. `SlicedReaderSource` is the same reader as a generator, for large messages.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.message import BYTES, RECORDS, STRING, UUID
-from pykbroker_protocol.source import MalformedMessage, Source, is_fixed
+from pykbroker_protocol.source import MalformedMessage, Sliced, Source, TooManyElements, is_fixed
 from pykbroker_protocol.varint import TAGS_MAX
 
 if TYPE_CHECKING:
@@ -33,16 +34,18 @@ class ReaderSource(Source):
 
     def text(self) -> str:
         self.names["stumbles"] = STUMBLES
-        self.add("def run(buffer, p):")
+        self.names["TooManyElements"] = TooManyElements
+        self.add(f"def run(buffer, p, left={ELEMENTS_MAX}):")
         self.depth = 1
         self.add("try:")
         self.depth = 2
         self.add("end = len(buffer)")
-        self.add(f"left = {ELEMENTS_MAX}")
+        self.begin_slices()
         result = self.read_struct(self.message)
         self.add(f"return {result}, p")
         self.depth = 1
         what = f"{self.message.__name__} version {self.version}"
+        self.add("except TooManyElements: raise")
         self.add("except stumbles as error:")
         self.add(f'    raise MalformedMessage(f"{what}: {{error}}") from error')
         return "\n".join(self.lines)
@@ -143,7 +146,8 @@ class ReaderSource(Source):
         self.depth += 1
         self.add(f"left -= {size}")
         reason = f"{{{size}}} elements do not fit in {{end - p}} bytes"
-        self.refuse_if(f"{size} > end - p or left < 0", field, reason)
+        self.refuse_if(f"{size} > end - p", field, reason)
+        self.add(f"if left < 0: raise TooManyElements('{field.name}: too many elements')")
         self.read_elements(field, size, value)
         self.depth -= 1
         return value
@@ -157,6 +161,7 @@ class ReaderSource(Source):
         self.add(f"{value} = []")
         self.add(f"for _ in range({size}):")
         self.depth += 1
+        self.count_element()
         element = self.read_struct(field.struct) if field.struct else self.read_one(kind, field)  # type: ignore[arg-type]  # one of the two is there
         self.add(f"{value}.append({element})")
         self.depth -= 1
@@ -191,12 +196,14 @@ class ReaderSource(Source):
         self.depth += 1
         self.add(f"if {count} > 127: {count}, p = read_uvarint(buffer, p - 1)")
         self.add(f"left -= {count}")
-        self.add(f"if {count} > {TAGS_MAX} or left < 0:")
+        self.add(f"if {count} > {TAGS_MAX}:")
         self.add(f"    raise MalformedMessage(f'{{{count}}} tagged fields')")
+        self.add("if left < 0: raise TooManyElements('too many tagged fields')")
         kept = self.fresh("kept")
         self.add(f"{kept} = []")
         self.add(f"for _ in range({count}):")
         self.depth += 1
+        self.count_element()
         self.read_tag(tagged, values, kept)
         self.depth -= 1
         self.add(f"{unknown} = tuple({kept})")
@@ -220,6 +227,10 @@ class ReaderSource(Source):
             branch = "elif"
         keep = f"{kept}.append(({tag}, bytes(buffer[p:{stop}]))); p = {stop}"
         self.add(f"else: {keep}" if tagged else keep)
+
+
+class SlicedReaderSource(Sliced, ReaderSource):
+    """Source of a generator that yields after each slice and returns what the reader returns."""
 
 
 def slice_expression(kind: Kind, stop: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+import sys
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.message import NO_VERSIONS, RECORDS, STRING, UUID
-from pykbroker_protocol.source import Source, is_fixed
+from pykbroker_protocol.source import Sliced, Source, TooManyElements, is_fixed
 
 if TYPE_CHECKING:
     from pykbroker_protocol.message import Field, Kind, Message
@@ -18,12 +19,21 @@ THERE = 1
 """The byte before a struct that might have been null."""
 
 
+SLICE_BYTES = 64 * 1024
+"""A sliced writer begins a new part after this much: one large part is copied as it grows."""
+
+
 class WriterSource(Source):
-    """Source of `run(message, out, parts) -> out`; what is in `parts` goes before `out`."""
+    """Source of `run(message, out, parts) -> out`; what is in `parts` goes before `out`.
+
+    Arrays of fixed-size values are written by one call and not counted as elements.
+    """
 
     def text(self) -> str:
-        self.add("def run(message, out, parts):")
+        self.names["TooManyElements"] = TooManyElements
+        self.add(f"def run(message, out, parts, left={sys.maxsize}):")
         self.depth = 1
+        self.begin_slices()
         self.write_struct(self.message, "message", "out")
         self.add("return out")
         return "\n".join(self.lines)
@@ -127,8 +137,11 @@ class WriterSource(Source):
         if kind is not None and kind.letter and kind is not UUID:
             self.add(f'{out} += pack_many(f">{{len({items})}}{kind.letter}", *{items})')
         else:
+            self.add(f"left -= len({items})")
+            self.add(f"if left < 0: raise TooManyElements('{field.name}: too many elements')")
             self.add(f"for {item} in {items}:")
             self.depth += 1
+            self.count_element()
             if field.struct is not None:
                 self.write_struct(field.struct, item, out)
             else:
@@ -175,6 +188,14 @@ class WriterSource(Source):
         )
         self.depth -= 1
         self.add(f"else: {out}.append(0)")
+
+
+class SlicedWriterSource(Sliced, WriterSource):
+    """Source of a generator that yields after each slice and returns what the writer returns."""
+
+    def count_element(self) -> None:
+        super().count_element()
+        self.add(f"    if len(out) > {SLICE_BYTES}: parts.append(out); out = bytearray()")
 
 
 def differs(value: str, field: Field, source: Source) -> str:

@@ -1,16 +1,51 @@
 """The contract between a connection and the code that serves its requests."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from pykbroker.apis.peer import Peer
 from pykbroker_protocol.late_dataclass import dataclass
+from pykbroker_protocol.source import MalformedMessage
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """A run of bytes; a memoryview must count in bytes (format B)."""
 
 Ready: TypeAlias = Sequence[Buffer] | None
 """An answer without its size prefix, or None: this request is not answered (acks=0)."""
+
+
+T = TypeVar("T")
+
+
+class Deferred(Generic[T]):
+    """Awaits `follow(first)`, a coroutine that is made only when this is awaited.
+
+    A coroutine that is made and dropped is an error to Python, and so is one that another coroutine
+    was given before the task of that one was cancelled. This can be dropped after `close`, which
+    closes what it was given.
+    """
+
+    __slots__ = ("_first", "_follow")
+
+    def __init__(self, first: Any, follow: Callable[[Any], Awaitable[T]]) -> None:
+        self._first = first
+        self._follow = follow
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._follow(self._first).__await__()
+
+    def close(self) -> None:
+        close_unawaited(self._first)
+
+
+def close_unawaited(answer: Any) -> None:
+    """Nobody will await this: closes a coroutine, a generator or what waits for one.
+
+    Without effect on those that have ended.
+    """
+    close = getattr(answer, "close", None)  # futures and tasks have none
+    if close is not None:
+        close()
 
 
 @dataclass(slots=True)
@@ -43,3 +78,10 @@ class ProtocolViolation(Exception):
         self.reason = reason
         self.last_bytes = last_bytes
         """Sent before the connection is closed, whatever a peer may make of them."""
+
+
+def unreadable(frame: memoryview, error: MalformedMessage) -> ProtocolViolation:
+    """Names the field and the byte at which the frame goes wrong, for the log."""
+    from pykbroker_protocol.explain import first_fault  # noqa: PLC0415  # loads construct
+
+    return ProtocolViolation(f"{error}; {first_fault(frame)}")

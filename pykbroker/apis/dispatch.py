@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykbroker.apis import api_versions
-from pykbroker.apis.answers import Answer, ProtocolViolation, Ready, Waiting
+from pykbroker.apis.answers import (
+    Answer,
+    Deferred,
+    ProtocolViolation,
+    Ready,
+    Waiting,
+    unreadable,
+)
 from pykbroker.apis.node import Call
 from pykbroker_protocol.api_keys import ApiKey
-from pykbroker_protocol.compiler import MalformedMessage, reader_of
+from pykbroker_protocol.compiler import (
+    SLICE_ELEMENTS,
+    MalformedMessage,
+    TooManyElements,
+    reader_of,
+)
 from pykbroker_protocol.frame import (
     read_request_header,
     response_writer,
@@ -37,9 +50,11 @@ class Route(NamedTuple):
     """How requests of one API in one version are read and handled; looked up once, then kept."""
 
     api: Api
+    version: int
     read: Reader[Message]
     handle: Handle
     write: Callable[[Message, int], Sequence[Buffer]]
+    """Raises TooManyElements where the answer has to be written in slices."""
     is_flexible: bool
     learn: Learn | None = None
     """Told what was answered, so that its like is answered sooner."""
@@ -55,9 +70,9 @@ class Dispatcher:
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         """The answer to one request, now or later; a frame that cannot be read ends its peer."""
         if peer.repeats is not None:
-            answer = peer.repeats.answer(frame)
-            if answer is not None:
-                return answer
+            repeated = peer.repeats.answer(frame)
+            if repeated is not None:
+                return repeated
         try:
             header = read_request_header(frame)
             version = header.api_version
@@ -67,22 +82,35 @@ class Dispatcher:
             position = header.body_position
             if route.is_flexible:
                 position = skip_tags(frame, position)
-            request, _ = route.read(frame, position)
+            request, _ = route.read(frame, position, SLICE_ELEMENTS)
+        except TooManyElements:
+            assert route is not None, "it was read"
+            return self.serve_in_slices(frame, position, header, route, peer)
         except MalformedMessage as error:
-            raise ProtocolViolation(explain(frame, error)) from error
+            raise unreadable(frame, error) from error
         if peer.client_id is None:
             peer.client_id = header.client_id
         call = Call(self.node, version, header.client_id, peer)
         response = route.handle(request, call)
-        if isinstance(response, Message):
-            if route.learn is not None:
-                route.learn(call, route, frame, request, response)
-            return route.write(response, header.correlation_id)
-        if response is None:
-            return None
+        if route.learn is not None and isinstance(response, Message):
+            route.learn(call, route, frame, request, response)
+        return answered(response, route, header.correlation_id)
+
+    def serve_in_slices(
+        self, frame: memoryview, position: int, header: RequestHeader, route: Route, peer: Peer
+    ) -> Waiting:
+        """No other request of the connection is served before such a one is answered."""
+        from pykbroker.apis.large_requests import serve  # noqa: PLC0415 - a start need not load it
+
+        if peer.client_id is None:
+            peer.client_id = header.client_id
+        call = Call(self.node, header.api_version, header.client_id, peer)
         return Waiting(
-            write_later(response, route, header.correlation_id),
-            pipelined=route.api.pipelined,
+            Deferred(
+                (frame, position),
+                partial(serve, route.api, route.handle, call, header.correlation_id),
+            ),
+            pipelined=False,
             answer_only=route.api.answer_only,
         )
 
@@ -93,9 +121,10 @@ class Dispatcher:
             return None
         route = Route(
             api=api,
+            version=version,
             read=reader_of(api.request_type, version),
             handle=api.handle,
-            write=response_writer(api.response_type, version),
+            write=response_writer(api.response_type, version, SLICE_ELEMENTS),
             is_flexible=version in api.request_type.flexible,
             learn=learns_repeated(header.api_key),
         )
@@ -126,15 +155,31 @@ def refuse_version(header: RequestHeader, offer: Offer) -> Answer:
     )
 
 
+def answered(response: Any, route: Route, correlation_id: int) -> Answer:
+    """What the connection gets for what a handler returned."""
+    if isinstance(response, Message):
+        try:
+            return route.write(response, correlation_id)
+        except TooManyElements:
+            pass  # written in slices
+    elif response is None:
+        return None
+    return Waiting(
+        Deferred(response, partial(write_later, route, correlation_id)),
+        pipelined=route.api.pipelined,
+        answer_only=route.api.answer_only,
+    )
+
+
 async def write_later(
-    response: Awaitable[Message | None], route: Route, correlation_id: int
+    route: Route, correlation_id: int, response: Message | Awaitable[Message | None]
 ) -> Ready:
-    message = await response
-    return None if message is None else route.write(message, correlation_id)
+    message = response if isinstance(response, Message) else await response
+    if message is None:
+        return None
+    try:
+        return route.write(message, correlation_id)
+    except TooManyElements:
+        from pykbroker.apis.large_requests import write  # noqa: PLC0415 - as above
 
-
-def explain(frame: memoryview, error: MalformedMessage) -> str:
-    """One line for the log: the field and the byte at which the frame goes wrong."""
-    from pykbroker_protocol.explain import first_fault  # noqa: PLC0415  # loads construct
-
-    return f"{error}; {first_fault(frame)}"
+        return await write(message, route.version, correlation_id)

@@ -6,9 +6,10 @@ UNKNOWN_TOPIC_OR_PARTITION, and clients ask again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.operations import ALL_ON_A_CLUSTER, ALL_ON_A_TOPIC, NOT_ASKED
+from pykbroker.apis.slices import Slice, all_of, in_slices, sliced
 from pykbroker.controller.topic_names import refuse_name
 from pykbroker.controller.topics import NewTopic
 from pykbroker.internal_topics import is_internal
@@ -22,9 +23,10 @@ from pykbroker_protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable
 
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker.controller.image import PartitionImage, TopicImage
     from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -33,65 +35,82 @@ NAMES_ONLY = (10, 11)
 NO_LEADER = -1
 
 
-def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Awaitable[MetadataResponse]:
-    if call.version in NAMES_ONLY and any(
-        it.name is None or it.topic_id != ZERO_UUID for it in request.topics or ()
-    ):
-        return ids_too_early(request)
-    missing = missing_topics(request, call)
+@sliced
+def handle(
+    request: MetadataRequest, call: Call
+) -> Slices[MetadataResponse | Awaitable[MetadataResponse]]:
+    count = Slice()
+    asked = yield from asked_for(request, call, count)
+    if call.version in NAMES_ONLY and asked.by_id:
+        return (yield from ids_too_early(request, count))
     may_create = request.allow_auto_topic_creation and call.node.settings.auto_create_topics_enable
-    if missing and may_create:
-        return create_and_answer(request, call, missing)
-    return answer(request, call, {})
+    if asked.missing and may_create:
+        return create_and_answer(request, call, asked)
+    return (yield from answer(request, call, asked, {}, count))
 
 
-def ids_too_early(request: MetadataRequest) -> MetadataResponse:
+class Asked(NamedTuple):
+    """What a request names: each topic once."""
+
+    topics: list[MetadataRequestTopic]
+    missing: list[str]
+    by_id: bool
+    """Whether any of them is named by its id."""
+
+
+def asked_for(request: MetadataRequest, call: Call, count: Slice) -> Slices[Asked]:
+    known = call.node.image.topics
+    topics: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    missing: dict[str, None] = {}
+    by_id = False
+    for it in request.topics or ():
+        topics[it.name, it.topic_id] = it
+        if it.name is None or it.topic_id != ZERO_UUID:
+            by_id = True
+        elif it.name not in known:
+            missing[it.name] = None
+        if count.is_full():
+            yield
+    return Asked(list(topics.values()), list(missing), by_id)
+
+
+def ids_too_early(request: MetadataRequest, count: Slice) -> Slices[MetadataResponse]:
     """Versions 10 and 11 have a field for the id, but may not be asked by it (KAFKA-12713)."""
-    return MetadataResponse(
-        brokers=(),
-        topics=[
-            missing_row(it.name or "", it.topic_id, ErrorCode.INVALID_REQUEST)
-            for it in request.topics or ()
-        ],
+    topics = yield from count.each(
+        lambda it: missing_row(it.name or "", it.topic_id, ErrorCode.INVALID_REQUEST),
+        request.topics or (),
     )
+    return MetadataResponse(brokers=(), topics=topics)
 
 
-def missing_topics(request: MetadataRequest, call: Call) -> list[str]:
-    topics = call.node.image.topics
-    asked = (it for it in request.topics or () if it.topic_id == ZERO_UUID)
-    names = [it.name for it in asked if it.name is not None]
-    return [name for name in dict.fromkeys(names) if name not in topics]
-
-
-async def create_and_answer(
-    request: MetadataRequest, call: Call, names: Sequence[str]
-) -> MetadataResponse:
-    outcomes = await call.node.controller.create_topics(
-        [NewTopic(name=name) for name in names if not is_internal(name)]
-    )
-    ordinary = [name for name in names if not is_internal(name)]
+async def create_and_answer(request: MetadataRequest, call: Call, asked: Asked) -> MetadataResponse:
+    ordinary = [name for name in asked.missing if not is_internal(name)]
+    outcomes = await call.node.controller.create_topics([NewTopic(name=it) for it in ordinary])
     refusals: dict[str, ErrorCode] = {
         name: outcome.code
         for name, outcome in zip(ordinary, outcomes, strict=True)
         if isinstance(outcome, Refusal) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
     }
-    return answer(request, call, refusals)
+    return await in_slices(answer(request, call, asked, refusals, Slice()))
 
 
 def answer(
-    request: MetadataRequest, call: Call, refusals: dict[str, ErrorCode]
-) -> MetadataResponse:
+    request: MetadataRequest,
+    call: Call,
+    asked: Asked,
+    refusals: dict[str, ErrorCode],
+    count: Slice,
+) -> Slices[MetadataResponse]:
     image = call.node.image
     wants_all = request.topics is None or (
         call.version < EMPTY_MEANS_ALL_BELOW_VERSION and not request.topics
     )
+    operations = ALL_ON_A_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
     if wants_all:
-        topics = [topic_row(topic) for topic in image.topics.values()]
+        rows = (topic_row(it, operations, count) for it in list(image.topics.values()))
     else:
-        once = {(it.name, it.topic_id): it for it in request.topics or ()}
-        topics = [named_topic_row(it, call, refusals) for it in once.values()]
-    if request.include_topic_authorized_operations:
-        topics = [it.replace(topic_authorized_operations=ALL_ON_A_TOPIC) for it in topics]
+        rows = (named_topic_row(it, call, refusals, operations, count) for it in asked.topics)
+    topics = yield from all_of(rows)
     return MetadataResponse(
         brokers=broker_rows(call),
         cluster_id=image.cluster_id,
@@ -119,41 +138,54 @@ def broker_rows(call: Call) -> list[MetadataResponseBroker]:
 
 
 def named_topic_row(
-    asked: MetadataRequestTopic, call: Call, refusals: dict[str, ErrorCode]
-) -> MetadataResponseTopic:
+    asked: MetadataRequestTopic,
+    call: Call,
+    refusals: dict[str, ErrorCode],
+    operations: int,
+    count: Slice,
+) -> Slices[MetadataResponseTopic]:
     image = call.node.image
     if asked.name is None or asked.topic_id != ZERO_UUID:
-        topic = image.topics_by_id.get(asked.topic_id)
-        if topic is not None:
-            return topic_row(topic)
-        return missing_row(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-    topic = image.topics.get(asked.name)
+        name, topic = None, image.topics_by_id.get(asked.topic_id)
+    else:
+        name, topic = asked.name, image.topics.get(asked.name)
     if topic is not None:
-        return topic_row(topic)
-    refusal = refuse_name(asked.name)
-    code = refusals.get(asked.name) or (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if refusal is None else refusal.code
-    )
-    return missing_row(asked.name, ZERO_UUID, code)
+        return (yield from topic_row(topic, operations, count))
+    if count.is_full():
+        yield
+    if name is None:
+        return missing_row(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, operations)
+    code = refusals.get(name) or code_of_missing(name)
+    return missing_row(name, ZERO_UUID, code, operations)
 
 
-def missing_row(name: str | None, topic_id: bytes, code: ErrorCode) -> MetadataResponseTopic:
+def code_of_missing(name: str) -> ErrorCode:
+    refusal = refuse_name(name)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if refusal is None else refusal.code
+
+
+def missing_row(
+    name: str | None, topic_id: bytes, code: ErrorCode, operations: int = NOT_ASKED
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=code,
         name=name,
         topic_id=topic_id,
         is_internal=name is not None and is_internal(name),
         partitions=(),
+        topic_authorized_operations=operations,
     )
 
 
-def topic_row(topic: TopicImage) -> MetadataResponseTopic:
+def topic_row(topic: TopicImage, operations: int, count: Slice) -> Slices[MetadataResponseTopic]:
+    partitions = yield from count.each(partition_row, topic.partitions)
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[partition_row(partition) for partition in topic.partitions],
+        partitions=partitions,
+        topic_authorized_operations=operations,
     )
 
 

@@ -62,6 +62,9 @@ NETWORK = (
         "How long a connection may say nothing before it is closed."),
     Property("socket.request.max.bytes", INT, 104_857_600, at_least(1), HIGH, READ_ONLY,
         "Largest request taken from a client; a longer one closes its connection."),
+    Property("socket.request.max.elements", INT, 200_000, at_least(1000), MEDIUM, READ_ONLY,
+        "Most elements in all arrays of a request; one with more closes its connection. "
+        "Not a property of Apache Kafka."),
     Property("socket.send.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY,
         "The kernel's send buffer of a connection; -1 leaves it to the system."),
     Property("socket.receive.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY,

@@ -101,6 +101,7 @@ class Settings(Given):
     max_connections_per_ip_overrides: str
     connections_max_idle_ms: int
     socket_request_max_bytes: int
+    socket_request_max_elements: int
     socket_send_buffer_bytes: int
     socket_receive_buffer_bytes: int
     socket_listen_backlog_size: int

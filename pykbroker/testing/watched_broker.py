@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pykbroker.apis.answers import Deferred
 from pykbroker.apis.dispatch import Dispatcher, Route
 from pykbroker.broker import Broker
 from pykbroker.clock import SystemChance
@@ -95,7 +97,7 @@ class WatchedDispatcher(Dispatcher):
             if isinstance(answer, Message):
                 self.timeline.note_answer(api, call, answer)
             elif answer is not None:
-                return self.note_later(api, call, answer)
+                return Deferred(answer, partial(self.note_later, api, call))
             return answer
 
         return handle_and_note

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, cast
 
-from pykbroker.apis.answers import ProtocolViolation, Ready, Serve, Waiting
+from pykbroker.apis.answers import ProtocolViolation, Ready, Serve, Waiting, close_unawaited
 from pykbroker.apis.peer import Peer
 from pykbroker.transport.frames import Scratch
 from pykbroker.transport.limits import ConnectionLimits
@@ -258,7 +258,8 @@ class Connection(asyncio.BufferedProtocol):
     def _awaited_ended(self, turn: Turn, wait: asyncio.Future[Ready]) -> None:
         self._around.waits.discard(wait)
         assert self._awaited is not None
-        del self._awaited[turn]
+        _, waiting = self._awaited.pop(turn)
+        close_unawaited(waiting.awaitable)  # cancelled before it began
         if wait.cancelled():
             if self._answers_have_ended:
                 self._complete(turn, None)  # what else was asked for is still done

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker_protocol.compiler import MalformedMessage, decode, encode
+from pykbroker_protocol.compiler import (
+    MalformedMessage,
+    TooManyElements,
+    decode,
+    encode,
+    reader_of,
+)
 from pykbroker_protocol.explain import first_fault
 from pykbroker_protocol.frame import (
     body_position,
@@ -183,8 +189,15 @@ def test_all_arrays_of_a_message_share_one_bound() -> None:
     half = ELEMENTS_MAX // 2
     numbers = half.to_bytes(4) + bytes(4 * half)
     assert len(decode(Lists, 0, (1).to_bytes(4) + numbers + b"\0\0").lists[0].numbers) == half
-    with pytest.raises(MalformedMessage, match="elements do not fit"):
+    with pytest.raises(TooManyElements, match="numbers"):
         decode(Lists, 0, (2).to_bytes(4) + 2 * numbers + b"\0\0")
+
+
+def test_a_caller_can_lower_the_bound_of_elements() -> None:
+    three = (1).to_bytes(4) + (2).to_bytes(4) + bytes(8) + b"\0\0"
+    assert len(reader_of(Lists, 0)(three, 0, 3)[0].lists[0].numbers) == 2
+    with pytest.raises(TooManyElements, match="numbers"):
+        reader_of(Lists, 0)(three, 0, 2)
 
 
 # A frame may have a hundred megabytes; a megabyte that is read in a blink leaves no room for

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pykbroker.apis.answers import Deferred
 from pykbroker.apis.dispatch import Dispatcher, Route
 from pykbroker.broker import Broker, end_tasks
 from pykbroker.partitions.upkeep import Upkeep
@@ -110,7 +112,7 @@ class TracingDispatcher(Dispatcher):
             if answer is None or isinstance(answer, Message):
                 self._note_answer(api, call, answer)
                 return answer
-            return self._later(api, call, answer)
+            return Deferred(answer, partial(self._later, api, call))
 
         return handle_and_note
 

@@ -1,0 +1,51 @@
+"""From a large frame to its answer: decodes, handles and encodes in slices."""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+from typing import TYPE_CHECKING
+
+from pykbroker.apis.answers import ProtocolViolation, unreadable
+from pykbroker.apis.slices import in_slices
+from pykbroker_protocol.compiler import MalformedMessage, TooManyElements, sliced_reader_of
+from pykbroker_protocol.frame import write_response_in_slices
+
+if TYPE_CHECKING:
+    from pykbroker.apis import Api, Handle
+    from pykbroker.apis.answers import Ready
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.message import Message
+
+
+async def serve(
+    api: Api,
+    handle: Handle,
+    call: Call,
+    correlation_id: int,
+    frame_and_position: tuple[memoryview, int],
+) -> Ready:
+    request = await read(api, call, *frame_and_position)
+    response = handle(request, call)
+    del request  # its elements need not live as long as those of the answer
+    if isawaitable(response):
+        response = await response
+    return None if response is None else await write(response, call.version, correlation_id)
+
+
+async def read(api: Api, call: Call, frame: memoryview, position: int) -> Message:
+    """The request, if it holds no more elements than the settings allow."""
+    elements_max = call.node.settings.socket_request_max_elements
+    slices = sliced_reader_of(api.request_type, call.version)(frame, position, elements_max)
+    try:
+        return (await in_slices(slices))[0]
+    except TooManyElements as error:
+        raise ProtocolViolation(
+            f"its {api.title} request holds more than {elements_max} elements "
+            f"(socket.request.max.elements); {error}"
+        ) from error
+    except MalformedMessage as error:
+        raise unreadable(frame, error) from error
+
+
+async def write(message: Message, version: int, correlation_id: int) -> Ready:
+    return await in_slices(write_response_in_slices(message, version, correlation_id))

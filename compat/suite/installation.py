@@ -38,7 +38,7 @@ def installed(client: StockClient) -> list[str]:
 def home_of(client: StockClient) -> Path:
     chosen = os.environ.get(CACHE_VARIABLE)
     cache = Path(chosen).expanduser() if chosen else Path.home() / ".cache/pykbroker/compat"
-    return cache.absolute() / f"{client.name}-{client.version}"
+    return cache.absolute() / f"{client.name}-{client.version}{_python(client)}"
 
 
 def filled_in(command: Sequence[str], client: StockClient, home: Path) -> list[str]:
@@ -115,8 +115,13 @@ def _recipe(client: StockClient) -> str:
 
 
 def _commands_digest(client: StockClient) -> str:
-    told = json.dumps([client.install, client.version, sys.version])
+    told = json.dumps([client.install, client.version, _python(client) and sys.version])
     return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _python(client: StockClient) -> str:
+    """A Python client has one installation for each version of Python."""
+    return f"-{sys.implementation.cache_tag}" if client.language == "Python" else ""
 
 
 def _own_files(folder: Path) -> Iterator[Path]:

@@ -34,7 +34,8 @@ from pykbroker_storage.offset_book import KnownOffsets, OffsetBook
 logger = logging.getLogger(__name__)
 
 DELETED_SUFFIX = "-delete"
-NAME_LETTERS_MAX = 255
+NAME_LETTERS_ANYWHERE = 143
+"""Names of this length are possible on all file systems: eCryptfs allows the fewest letters."""
 OPEN_FILES_MAX = 256
 # Closing more logs than this, one sync of the whole disk is quicker than five per log.
 SYNC_EACH_MAX = 100
@@ -186,7 +187,9 @@ class LogDirectory:
             log.abandon()
         topic, number = partition
         suffix = f"-{number}.{topic_id.hex()}{DELETED_SUFFIX}"
-        doomed = f"{self.path}/{topic[: NAME_LETTERS_MAX - len(suffix)]}{suffix}"
+        # The name of the folder fits, 255 letters may not: fuse-overlayfs allows 251.
+        name_letters_max = max(len(f"{topic}-{number}"), NAME_LETTERS_ANYWHERE)
+        doomed = f"{self.path}/{topic[: name_letters_max - len(suffix)]}{suffix}"
         self._filesystem.rename(self._folder(partition), doomed)
         self._pending_deletions.doom_directory(doomed, now_ms + delay_ms)
         self._offsets.forget(partition)

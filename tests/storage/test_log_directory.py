@@ -1,6 +1,8 @@
 """A log directory across starts, stops and crashes."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -343,11 +345,27 @@ def test_a_log_deleted_before_a_crash_does_not_come_back(tmp_path: Path) -> None
     assert list(tmp_path.glob("*-delete")) == []
 
 
-def test_a_long_topic_name_can_be_deleted(tmp_path: Path) -> None:
-    directory = open_directory(tmp_path)
-    create(directory, "t" * 249)
-    directory.delete_log(("t" * 249, 0), now_ms=NOW)
-    assert all(len(path.name) <= 255 for path in tmp_path.iterdir())
+class ShortNames(FileSystem):
+    """A file system with short names, as eCryptfs and fuse-overlayfs have them."""
+
+    def __init__(self, letters_max: int) -> None:
+        self.letters_max = letters_max
+
+    def rename(self, source: str, target: str) -> None:
+        if len(target.rpartition("/")[2]) > self.letters_max:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), target)
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("letters", [102, 141, 249])
+def test_a_topic_whose_folder_has_the_longest_name_possible_can_be_deleted(
+    tmp_path: Path, letters: int
+) -> None:
+    topic = "t" * letters
+    directory = open_directory(tmp_path, disk=ShortNames(max(143, len(f"{topic}-0"))))
+    create(directory, topic)
+    directory.delete_log((topic, 0), now_ms=NOW)
+    assert [it.name.endswith("-delete") for it in tmp_path.glob("ttt*")] == [True]
 
 
 def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:

@@ -132,7 +132,8 @@ def test_a_broker_that_is_never_stopped_does_not_keep_its_process(tmp_path: Path
 
 
 COPIED_PROCESS = """
-import os, sys
+import os, sys, warnings
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
 from pykbroker import Broker
 from pykbroker.testing.async_broker import NotRunning
 

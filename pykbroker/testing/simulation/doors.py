@@ -97,6 +97,12 @@ class VirtualServer(asyncio.AbstractServer):
             self._close = None
             self._closed.set_result(None)
 
+    def close_clients(self) -> None:
+        """Connections end with their hosts; required since Python 3.13."""
+
+    def abort_clients(self) -> None:
+        """As `close_clients`."""
+
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._loop
 

@@ -183,7 +183,7 @@ def test_a_start_is_a_matter_of_milliseconds() -> None:
         (lambda: Broker(topics={"t": 0}), "topic t: "),
         (lambda: Broker(topics={"t": Topic(config={"retention.ms": "soon"})}), "topic t: "),
         (lambda: Broker(data="/proc/nowhere"), "/proc/nowhere cannot be used"),
-        (lambda: Broker(config={"listeners": "SSL://:0"}), "SSL is not spoken here"),
+        (lambda: Broker(config={"listeners": "SSL://:0"}), "SSL is not supported, use PLAINTEXT"),
         (lambda: Broker(config={"log.dirs": "data"}), "name the directory as data="),
         (lambda: Broker(config={"log.dir": "data"}), "name the directory as data="),
     ],

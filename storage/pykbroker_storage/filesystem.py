@@ -8,8 +8,11 @@ import mmap
 import os
 import sys
 from collections.abc import Callable
+from typing import TypeVar
 
 from pykbroker_storage import elsewhere
+
+T = TypeVar("T")
 
 # Not every system hands descriptors on, and one translates line ends unless told not to.
 READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -20,13 +23,23 @@ IS_WINDOWS = sys.platform == "win32"
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
+NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+"""The process or the system has no file descriptor left; the call can be repeated."""
+
 
 class DiskFull(OSError):
     """No room for the bytes; the log is as it was and takes more when there is room again."""
 
 
 class FileSystem:
-    """The local disk. The hot calls are the bare functions of `os`: nothing stands between."""
+    """The local disk. The hot calls are the bare functions of `os`: nothing stands between.
+
+    Without a free file descriptor, calls that need one ask `release_descriptor` to free one, and
+    are repeated if it did.
+    """
+
+    release_descriptor: Callable[[], bool] = staticmethod(lambda: False)
+    is_durable = True
 
     pread: Callable[[int, int, int], bytes] = staticmethod(getattr(os, "pread", elsewhere.pread))
     pwrite: Callable[[int, bytes | bytearray | memoryview, int], int] = staticmethod(
@@ -38,13 +51,22 @@ class FileSystem:
 
     def open(self, path: str) -> int:
         """A descriptor for reading and writing; the file is made if it is not there."""
-        return os.open(path, READ_WRITE_CREATE, FILE_MODE)
+        return self._with_descriptor(lambda: os.open(path, READ_WRITE_CREATE, FILE_MODE))
 
     def open_existing(self, path: str) -> int:
-        return os.open(path, READ_WRITE)
+        return self._with_descriptor(lambda: os.open(path, READ_WRITE))
 
     def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
         return mmap.mmap(descriptor, size_bytes, access=mmap.ACCESS_READ)
+
+    def _with_descriptor(self, call: Callable[[], T]) -> T:
+        """The result of a call that takes a file descriptor, if need be one of a cached file."""
+        while True:
+            try:
+                return call()
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR or not self.release_descriptor():
+                    raise
 
     def size_and_age(self, path: str) -> tuple[int, int]:
         """How many bytes a file has, and when it was last written (in ms since 1970)."""
@@ -56,7 +78,7 @@ class FileSystem:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def list_directory(self, path: str) -> list[str]:
-        return os.listdir(path)
+        return self._with_descriptor(lambda: os.listdir(path))
 
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -74,7 +96,7 @@ class FileSystem:
     def sync_directory(self, path: str) -> None:
         """Makes the names in a directory survive a power cut, as `fdatasync` does the bytes."""
         try:
-            descriptor = os.open(path, READ_ONLY)
+            descriptor = self._with_descriptor(lambda: os.open(path, READ_ONLY))
         except PermissionError:
             if IS_WINDOWS:
                 return  # there a directory cannot be opened, and names are durable by themselves
@@ -100,6 +122,8 @@ class FileSystem:
 
 class FleetingDisk(FileSystem):
     """The local disk for data that need not survive: nothing waits for the platters."""
+
+    is_durable = False
 
     fdatasync: Callable[[int], None] = staticmethod(lambda _: None)
 

@@ -26,8 +26,8 @@ from pykbroker_storage.verification import walk
 logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
-# What a log alone, outside of a log directory, holds open.
-OPEN_FILES_MAX = 64
+# What a log alone, outside of a log directory, uses.
+DESCRIPTORS_MAX = 64
 
 
 class OffsetOutOfRange(Exception):
@@ -86,7 +86,7 @@ class Log:
         same `open_files`: it bounds their descriptors.
         """
         if open_files is None:
-            open_files = OpenFiles(LOCAL_DISK, OPEN_FILES_MAX)
+            open_files = OpenFiles(LOCAL_DISK, DESCRIPTORS_MAX)
         if pending_deletions is None:
             pending_deletions = PendingDeletions(open_files.filesystem)
         loaded = load(

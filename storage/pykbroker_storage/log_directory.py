@@ -36,7 +36,8 @@ logger = logging.getLogger(__name__)
 DELETED_SUFFIX = "-delete"
 NAME_LETTERS_ANYWHERE = 143
 """Names of this length are possible on all file systems: eCryptfs allows the fewest letters."""
-OPEN_FILES_MAX = 256
+DESCRIPTORS_MAX = 512
+"""File descriptors that all logs of a directory use together, if the process may open as many."""
 # Closing more logs than this, one sync of the whole disk is quicker than five per log.
 SYNC_EACH_MAX = 100
 
@@ -79,7 +80,7 @@ class LogDirectory:
         """
         path = path.rstrip("/") or "/"
         if open_files is None:
-            open_files = OpenFiles(filesystem, OPEN_FILES_MAX)
+            open_files = OpenFiles(filesystem, DESCRIPTORS_MAX)
         try:
             filesystem.make_directory(path)
             lock = DirectoryLock.take(path)
@@ -150,12 +151,20 @@ class LogDirectory:
         *,
         now_ms: int,
         configuration: LogConfiguration | None = None,
+        open_files: OpenFiles | None = None,
     ) -> Log:
-        """The log of a partition that is here; opened, or even recovered, when first asked for."""
+        """The log of a partition that is here; opened, or even recovered, when first asked for.
+
+        With `open_files` of its own it does not share descriptors with the other logs.
+        """
         log = self._logs[partition]
         if log is None:
             log = self._open_log(
-                partition, configuration or self._configuration, now_ms, was_clean=self.was_clean
+                partition,
+                configuration or self._configuration,
+                now_ms,
+                was_clean=self.was_clean,
+                open_files=open_files,
             )
         return log
 
@@ -166,8 +175,9 @@ class LogDirectory:
         topic_id: bytes,
         configuration: LogConfiguration,
         now_ms: int,
+        open_files: OpenFiles | None = None,
     ) -> Log:
-        """A new, empty log."""
+        """A new, empty log; `open_files` as in `log`."""
         assert partition not in self._logs, f"{partition} is here already"
         if self._offsets.may_be_in_files(partition):
             self.checkpoint({})  # or a crash leaves the new log with the offsets of the old one
@@ -176,7 +186,9 @@ class LogDirectory:
         metadata = PartitionMetadata(topic_id=topic_id).encode()
         write_file(self._filesystem, f"{folder}/{PARTITION_METADATA_FILE}", metadata)
         self._topic_ids[partition] = topic_id
-        return self._open_log(partition, configuration, now_ms, was_clean=True)
+        return self._open_log(
+            partition, configuration, now_ms, was_clean=True, open_files=open_files
+        )
 
     def delete_log(self, partition: TopicPartition, *, now_ms: int) -> None:
         """Takes the log away at once; its bytes go after `file.delete.delay.ms`, by `sweep`."""
@@ -319,6 +331,7 @@ class LogDirectory:
         now_ms: int,
         *,
         was_clean: bool,
+        open_files: OpenFiles | None,
     ) -> Log:
         log = Log.open(
             self._folder(partition),
@@ -327,7 +340,7 @@ class LogDirectory:
             now_ms=now_ms,
             recovery_point=self._offsets.recovery_points.get(partition, 0),
             log_start_offset=self._offsets.log_starts.get(partition, 0),
-            open_files=self._open_files,
+            open_files=open_files or self._open_files,
             pending_deletions=self._pending_deletions,
         )
         self._logs[partition] = log

@@ -1,10 +1,23 @@
 """A file that grows by one write at its end, its bytes read through a memory map."""
 
-from collections import OrderedDict
-from contextlib import suppress
+import errno
+import os
+import threading
+import weakref
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from pykbroker_storage.filesystem import FileSystem, directory_of, read_exactly, write_fully
+from pykbroker_storage.filesystem import (
+    NO_DESCRIPTOR,
+    FileSystem,
+    directory_of,
+    read_exactly,
+    sync_file,
+    write_fully,
+)
 from pykbroker_storage.segment_indexes import RecentIndexes
 
 if TYPE_CHECKING:
@@ -14,52 +27,159 @@ if TYPE_CHECKING:
 SMALL_READ_BYTES = 64 * 1024
 COPY_BYTES = 1024 * 1024
 CLOSED = -1
+# A range up to this size is copied when no descriptor is left for a map of it.
+COPIED_VIEW_BYTES_MAX = 64 * 1024 * 1024
+# A response that a slow client has not read may keep many maps: then bytes are copied instead.
+MAPS_DROPPED_MAX = 8
 # Sealed segments whose indexes stay in memory; one of 1 GiB needs up to 5 MB.
 INDEXES_MAX = 32
 
 
 class OpenFiles:
-    """The files held open, at most `files_max`; who has not been used lately goes first.
+    """LRU cache of open files that bounds the file descriptors they use.
 
-    An open file costs one descriptor, a mapped one two. Whoever is let go opens again on its
-    next use, and views given out stay good: a map lives as long as its last view.
+    An open file uses one descriptor. A map uses another one until its last view is gone; at most
+    half of the descriptors are used by maps. An evicted file opens again on its next use. One
+    thread opens and evicts files; others may `hold` them.
     """
 
-    __slots__ = ("_files", "_files_max", "filesystem", "recent_indexes")
+    __slots__ = (
+        "_closing",
+        "_descriptors_max",
+        "_files",
+        "_held",
+        "_lock",
+        "_mapped",
+        "_maps",
+        "_owner",
+        "filesystem",
+        "recent_indexes",
+    )
 
-    def __init__(self, filesystem: FileSystem, files_max: int) -> None:
-        assert files_max > 0
+    def __init__(self, filesystem: FileSystem, descriptors_max: int) -> None:
+        assert descriptors_max > 0
         self.filesystem = filesystem
         self.recent_indexes = RecentIndexes(INDEXES_MAX)
-        self._files_max = files_max
+        self._descriptors_max = descriptors_max
         self._files: OrderedDict[MappedFile, None] = OrderedDict()
+        self._mapped: OrderedDict[MappedFile, None] = OrderedDict()
+        self._maps: set[weakref.ref[mmap.mmap]] = set()
+        self._owner = threading.get_ident()
+        self._lock = threading.Lock()  # of the descriptors that other threads use
+        self._held: Counter[int] = Counter()
+        self._closing: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def admit(self, file: "MappedFile") -> None:
-        while len(self._files) >= self._files_max:
+    def open(self, file: "MappedFile") -> int:
+        """A descriptor of the file, which is in the cache from now on."""
+        self._make_room()
+        descriptor = self.filesystem.open_existing(file.path)
+        self._files[file] = None
+        return descriptor
+
+    def map(self, file: "MappedFile") -> "mmap.mmap | None":
+        """A map of the whole file, which is open, or None if there is no descriptor for it."""
+        if len(self._maps) >= self._descriptors_max // 2 and not self._release_map(keep=file):
+            return None
+        self._make_room(keep=file)
+        while True:
+            try:
+                mapped = self.filesystem.map(file.descriptor, file.size_bytes)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    raise
+                if not self.release_least_recent(keep=file):
+                    return None
+            else:
+                self._maps.add(weakref.ref(mapped, self._maps.discard))
+                self._mapped[file] = None
+                return mapped
+
+    def _make_room(self, keep: "MappedFile | None" = None) -> None:
+        while len(self._files) + len(self._maps) >= self._descriptors_max:
+            if not self.release_least_recent(keep):
+                break
+
+    def _release_map(self, keep: "MappedFile") -> bool:
+        """Drops maps until one is gone; False after a few that are still read."""
+        before = len(self._maps)
+        for file in list(islice(self._mapped, MAPS_DROPPED_MAX)):
+            if file is not keep:
+                file.drop_map()
+                if len(self._maps) < before:
+                    return True
+        return False
+
+    def release_least_recent(self, keep: "MappedFile | None" = None) -> bool:
+        """Closes a file; False if none is open, or on a thread that must not close files."""
+        if threading.get_ident() != self._owner:
+            return False
+        for _ in range(2 * len(self._files)):  # each file may get a second chance
             candidate, _ = self._files.popitem(last=False)
-            if candidate.recently_used:  # a second chance
+            if candidate.recently_used or candidate is keep:
                 candidate.recently_used = False
                 self._files[candidate] = None
             else:
                 candidate.let_go()
-        self._files[file] = None
+                return True
+        return False
 
     def forget(self, file: "MappedFile") -> None:
         self._files.pop(file, None)
+
+    def forget_map(self, file: "MappedFile") -> None:
+        self._mapped.pop(file, None)
+
+    @contextmanager
+    def hold(self, file: "MappedFile") -> Iterator[int]:
+        """The file's descriptor, CLOSED if it has none, for use on any thread.
+
+        Until the block ends the descriptor stays open, also when the file is evicted or deleted.
+        """
+        with self._lock:
+            descriptor = file.descriptor
+            if descriptor != CLOSED:
+                self._held[descriptor] += 1
+        try:
+            yield descriptor
+        finally:
+            if descriptor != CLOSED:
+                self._release(descriptor)
+
+    def _release(self, descriptor: int) -> None:
+        with self._lock:
+            self._held[descriptor] -= 1
+            if self._held[descriptor]:
+                return
+            del self._held[descriptor]
+            if descriptor not in self._closing:
+                return
+            self._closing.remove(descriptor)
+        self.filesystem.close(descriptor)
+
+    def take_descriptor(self, file: "MappedFile") -> None:
+        """Closes the file's descriptor as soon as no other thread uses it."""
+        with self._lock:
+            descriptor, file.descriptor = file.descriptor, CLOSED
+            if descriptor == CLOSED:
+                return
+            if descriptor in self._held:
+                self._closing.add(descriptor)
+                return
+        self.filesystem.close(descriptor)
 
 
 class MappedFile:
     """Single writer. `size_bytes` is the valid end: no view reaches beyond it."""
 
     __slots__ = (
-        "_descriptor",
         "_map",
         "_map_view",
         "_mapped_bytes",
         "_open_files",
+        "descriptor",
         "path",
         "recently_used",
         "size_bytes",
@@ -70,14 +190,14 @@ class MappedFile:
         self.size_bytes = size_bytes
         self.recently_used = False
         self._open_files = open_files
-        self._descriptor = CLOSED
+        self.descriptor = CLOSED
         self._map: mmap.mmap | None = None
         self._map_view: memoryview | None = None
         self._mapped_bytes = 0
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
         """Writes at the end in one system call; returns where. A failure leaves all as it was."""
-        descriptor = self._descriptor
+        descriptor = self.descriptor
         if descriptor == CLOSED:
             descriptor = self._open()
         position = self.size_bytes
@@ -94,19 +214,22 @@ class MappedFile:
         return position
 
     def view(self, start: int, end: int) -> memoryview:
-        """The bytes from `start` to `end`, not copied unless few and newly written."""
+        """The bytes from `start` to `end`, copied only if few and new, or without descriptors."""
         assert 0 <= start <= end <= self.size_bytes
         self.recently_used = True
         if end > self._mapped_bytes:
             if end - start <= SMALL_READ_BYTES:
                 return memoryview(self.read(start, end))
-            self._map_all()
+            if not self._map_all():
+                if end - start > COPIED_VIEW_BYTES_MAX:
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), self.path)
+                return memoryview(self.read(start, end))
         assert self._map_view is not None
         return self._map_view[start:end]
 
     def read(self, start: int, end: int) -> bytes:
         """A copy of the bytes from `start` to `end`."""
-        descriptor = self._descriptor
+        descriptor = self.descriptor
         if descriptor == CLOSED:
             descriptor = self._open()
         data = self._open_files.filesystem.pread(descriptor, end - start, start)
@@ -129,7 +252,7 @@ class MappedFile:
         if still_seen:
             self._replace_by_prefix(size_bytes)
         else:
-            descriptor = self._descriptor if self._descriptor != CLOSED else self._open()
+            descriptor = self.descriptor if self.descriptor != CLOSED else self._open()
             self._open_files.filesystem.ftruncate(descriptor, size_bytes)
         self.size_bytes = size_bytes
 
@@ -137,40 +260,60 @@ class MappedFile:
         """Cuts what a failed append, whose undoing failed too, may have left at the end."""
         filesystem = self._open_files.filesystem
         if filesystem.size_and_age(self.path)[0] != self.size_bytes:
-            descriptor = self._descriptor if self._descriptor != CLOSED else self._open()
+            descriptor = self.descriptor if self.descriptor != CLOSED else self._open()
             filesystem.ftruncate(descriptor, self.size_bytes)
 
+    def flush(self) -> None:
+        """Flushes the file to disk; may run on any thread.
+
+        Raises FileNotFoundError if the file was deleted: then its bytes survive nothing.
+        """
+        filesystem = self._open_files.filesystem
+        with self._open_files.hold(self) as descriptor:
+            if descriptor == CLOSED:
+                sync_file(filesystem, self.path)
+                return
+            filesystem.fdatasync(descriptor)
+            if os.fstat(descriptor).st_nlink == 0:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
+
     def let_go(self) -> None:
-        """Closes the file; it opens again when needed. The map goes with its last view."""
+        """Closes the file; it opens again when needed."""
+        self.drop_map()
+        self._open_files.take_descriptor(self)
+
+    def drop_map(self) -> None:
+        """The map is unmapped when its last view is gone."""
         self._map_view = None
         self._map = None
         self._mapped_bytes = 0
-        if self._descriptor != CLOSED:
-            descriptor, self._descriptor = self._descriptor, CLOSED
-            self._open_files.filesystem.close(descriptor)
+        self._open_files.forget_map(self)
 
     def close(self) -> None:
         self._open_files.forget(self)
         self.let_go()
 
     def _open(self) -> int:
-        self._open_files.admit(self)
-        self._descriptor = self._open_files.filesystem.open_existing(self.path)
-        return self._descriptor
+        self.descriptor = self._open_files.open(self)
+        return self.descriptor
 
-    def _map_all(self) -> None:
-        descriptor = self._descriptor if self._descriptor != CLOSED else self._open()
-        # The old map is dropped, never closed: readers may be in the middle of it.
-        self._map = self._open_files.filesystem.map(descriptor, self.size_bytes)
-        self._map_view = memoryview(self._map)
+    def _map_all(self) -> bool:
+        """Maps the whole file; False if there is no descriptor for a map."""
+        if self.descriptor == CLOSED:
+            self._open()
+        self.drop_map()  # never closed: readers may be in the middle of it
+        mapped = self._open_files.map(self)
+        if mapped is None:
+            return False
+        self._map = mapped
+        self._map_view = memoryview(mapped)
         self._mapped_bytes = self.size_bytes
+        return True
 
     def _unmap(self) -> bool:
         """Drops the map; whether nobody else was looking at it."""
         unseen = self._map
-        self._map = None
-        self._map_view = None
-        self._mapped_bytes = 0
+        self.drop_map()
         if unseen is None:
             return True
         try:
@@ -182,17 +325,19 @@ class MappedFile:
     def _replace_by_prefix(self, size_bytes: int) -> None:
         filesystem = self._open_files.filesystem
         shorter = self.path + ".tmp"
-        source = self._descriptor if self._descriptor != CLOSED else self._open()
-        target = filesystem.open(shorter)
-        try:
-            filesystem.ftruncate(target, 0)
-            for start in range(0, size_bytes, COPY_BYTES):
-                count = min(COPY_BYTES, size_bytes - start)
-                piece = read_exactly(filesystem, source, count, start)
-                write_fully(filesystem, target, piece, start)
-            filesystem.fdatasync(target)
-        finally:
-            filesystem.close(target)
+        if self.descriptor == CLOSED:
+            self._open()
+        with self._open_files.hold(self) as source:  # opening the other file may evict this one
+            target = filesystem.open(shorter)
+            try:
+                filesystem.ftruncate(target, 0)
+                for start in range(0, size_bytes, COPY_BYTES):
+                    count = min(COPY_BYTES, size_bytes - start)
+                    piece = read_exactly(filesystem, source, count, start)
+                    write_fully(filesystem, target, piece, start)
+                filesystem.fdatasync(target)
+            finally:
+                filesystem.close(target)
         filesystem.rename(shorter, self.path)
         filesystem.sync_directory(directory_of(self.path))
         self.close()

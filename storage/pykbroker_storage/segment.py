@@ -228,9 +228,11 @@ class Segment:
 
     def flush_records(self) -> None:
         """And what is known of them that the next start after a crash would not look up again."""
-        sync_file(self._open_files.filesystem, self.file.path)
-        with suppress(FileNotFoundError):  # most segments have none
-            sync_file(self._open_files.filesystem, self.path(ABORTED_INDEX_SUFFIX))
+        self.file.flush()
+        filesystem, aborted_index = self._open_files.filesystem, self.path(ABORTED_INDEX_SUFFIX)
+        with suppress(FileNotFoundError):
+            filesystem.size_and_age(aborted_index)  # needs no descriptor; most segments have none
+            sync_file(filesystem, aborted_index)
 
     def flush_indexes(self) -> None:
         sync_file(self._open_files.filesystem, self.path(".index"))

@@ -4,6 +4,8 @@ import errno
 import os
 import random
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,25 @@ from typing import Any
 from pykbroker_storage.filesystem import FileSystem
 
 PAGE_BYTES = 4096
+
+
+@contextmanager
+def without_descriptors() -> Iterator[None]:
+    """No file can be opened in this process, and nothing else that needs a file descriptor."""
+    import resource  # Windows has none
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 1, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(taken[0]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)
 
 
 class CountingDisk(FileSystem):

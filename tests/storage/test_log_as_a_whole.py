@@ -14,7 +14,9 @@ from hypothesis.stateful import (
 )
 
 from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.mapped_file import CLOSED
 from tests.storage.batches import NOW, append, open_log, records_from
+from tests.storage.disks import CountingDisk
 
 CONFIGURATION = LogConfiguration(
     segment_bytes=600, index_interval_bytes=100, retention_bytes=1500, file_delete_delay_ms=0
@@ -32,7 +34,8 @@ class LogMachine(RuleBasedStateMachine):
         self.start = 0
         self.count = 0
         self.held: list[tuple[memoryview, bytes]] = []
-        self.log = open_log(Path(self.directory.name), CONFIGURATION)
+        self.disk = CountingDisk()
+        self.log = open_log(Path(self.directory.name), CONFIGURATION, disk=self.disk)
 
     @rule(sizes=st.lists(st.integers(0, 200), min_size=1, max_size=4))
     def append(self, sizes: list[int]) -> None:
@@ -74,6 +77,12 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.log_start_offset >= self.start
         self.start = self.log.log_start_offset
 
+    @rule(later_ms=st.integers(-1, 1))
+    def look_up_times(self, later_ms: int) -> None:
+        found = self.log.offset_at_timestamp(NOW + later_ms)
+        assert (found is None) == (later_ms > 0 or self.start == self.batch_ends[-1])
+        assert self.log.aborted_transactions(self.start, self.batch_ends[-1]) == []
+
     @rule()
     def roll(self) -> None:
         self.log.roll(NOW)
@@ -97,6 +106,7 @@ class LogMachine(RuleBasedStateMachine):
             was_clean=was_clean,
             recovery_point=self.log.recovery_point,
             log_start_offset=self.start,
+            disk=self.disk,
         )
 
     @precondition(lambda self: hasattr(self, "log"))
@@ -108,6 +118,12 @@ class LogMachine(RuleBasedStateMachine):
         assert records_from(self.log, self.start) == expected
         assert list(self.log.verify()) == []
 
+    @precondition(lambda self: hasattr(self, "log"))
+    @invariant()
+    def only_segments_keep_a_descriptor(self) -> None:
+        descriptors = {it.file.descriptor for it in self.log.segments()} - {CLOSED}
+        assert self.disk.open_now == descriptors
+
     @precondition(lambda self: hasattr(self, "held"))
     @invariant()
     def slices_stay_what_they_were(self) -> None:
@@ -116,6 +132,7 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "log"):
             self.log.abandon()
+            assert self.disk.open_now == set()
             self.held.clear()
             self.directory.cleanup()
 

@@ -1,9 +1,17 @@
 """Views of a growing file stay what they were, whoever closes, cuts or deletes it."""
 
+import mmap
+import os
 from pathlib import Path
 
-from pykbroker_storage.mapped_file import SMALL_READ_BYTES, MappedFile, OpenFiles
-from tests.storage.disks import CountingDisk
+import pytest
+
+from pykbroker_storage import mapped_file as module
+from pykbroker_storage.filesystem import FileSystem
+from pykbroker_storage.mapped_file import CLOSED, SMALL_READ_BYTES, MappedFile, OpenFiles
+from tests.storage.disks import CountingDisk, without_descriptors
+
+LARGE = bytes(range(256)) * 300
 
 
 def mapped_file(path: Path, open_files: OpenFiles) -> MappedFile:
@@ -72,3 +80,97 @@ def test_files_in_use_stay_open_longer_than_idle_ones(tmp_path: Path) -> None:
     files[1].append(b"x")
     assert disk.calls["open"] == opened + 2
     assert (len(open_files), len(disk.open_now)) == (3, 3)
+
+
+def descriptors_now() -> int:
+    """Of the whole process; another test's thread opens none meanwhile."""
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_files_and_maps_share_the_descriptors_also_while_all_views_are_read(tmp_path: Path) -> None:
+    open_files = OpenFiles(FileSystem(), 8)
+    files = [mapped_file(tmp_path / str(number), open_files) for number in range(20)]
+    before = descriptors_now()
+    views = []
+    for file in files:
+        file.append(LARGE)
+        views.append(file.view(0, len(LARGE)))
+        assert descriptors_now() - before <= 8
+    assert all(view == LARGE for view in views)
+    views.clear()
+    for file in files:  # maps are available again
+        assert isinstance(file.view(0, len(LARGE)).obj, mmap.mmap)
+        assert descriptors_now() - before <= 8
+    for file in files:
+        file.close()
+    assert descriptors_now() == before
+
+
+def two_files_one_open(directory: Path) -> tuple[MappedFile, MappedFile]:
+    filesystem = FileSystem()
+    open_files = OpenFiles(filesystem, 100)
+    filesystem.release_descriptor = open_files.release_least_recent
+    first, second = (mapped_file(directory / name, open_files) for name in "ab")
+    first.append(LARGE)
+    second.append(LARGE)
+    second.let_go()
+    open_files.forget(second)
+    return first, second
+
+
+def test_without_descriptors_the_least_recently_used_file_is_closed(tmp_path: Path) -> None:
+    first, second = two_files_one_open(tmp_path)
+    with without_descriptors():
+        second.append(b"x")
+        assert first.descriptor == CLOSED
+        first.append(b"y")
+        assert second.descriptor == CLOSED
+
+
+def test_without_descriptors_a_range_is_copied_instead_of_mapped(tmp_path: Path) -> None:
+    first, _ = two_files_one_open(tmp_path)
+    with without_descriptors():
+        assert first.view(0, len(LARGE)) == LARGE
+        assert first.descriptor != CLOSED
+
+
+def test_without_descriptors_a_very_large_range_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "COPIED_VIEW_BYTES_MAX", len(LARGE) - 1)
+    first, _ = two_files_one_open(tmp_path)
+    with without_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        first.view(0, len(LARGE))
+    assert first.view(0, len(LARGE)) == LARGE
+
+
+def test_a_held_descriptor_stays_open_until_its_last_holder_is_done(tmp_path: Path) -> None:
+    open_files = OpenFiles(CountingDisk(), 4)
+    file = mapped_file(tmp_path / "a", open_files)
+    file.append(b"x")
+    with open_files.hold(file) as first:
+        with open_files.hold(file) as second:
+            file.close()
+            assert file.descriptor == CLOSED
+        assert first == second
+        assert os.pread(first, 1, 0) == b"x"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(first)
+
+
+def test_an_open_file_is_flushed_without_another_descriptor(tmp_path: Path) -> None:
+    first, second = two_files_one_open(tmp_path)
+    with without_descriptors():
+        first.flush()
+    second.flush()  # opens the file
+    assert second.descriptor == CLOSED
+
+
+def test_flushing_a_deleted_file_fails(tmp_path: Path) -> None:
+    """Its bytes survive nothing, although `fsync` succeeds."""
+    first, second = two_files_one_open(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    for file in (first, second):
+        with pytest.raises(FileNotFoundError):
+            file.flush()

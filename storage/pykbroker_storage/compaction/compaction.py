@@ -16,7 +16,6 @@ from typing import Self
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_storage.compaction.cleanable import Cleanable
 from pykbroker_storage.compaction.job import Job, LastWritten, Noted, Rewritten, Source
-from pykbroker_storage.filesystem import FLEETING_DISK
 from pykbroker_storage.log import Log
 from pykbroker_storage.segment import Segment
 from pykbroker_storage.swap import CLEANED_SUFFIX
@@ -66,7 +65,7 @@ class Compaction:
             index_interval_bytes=configuration.index_interval_bytes,
             map_bytes_max=bounds.map_bytes_max,
             bytes_per_second=bounds.bytes_per_second,
-            is_durable=log.filesystem is not FLEETING_DISK,
+            is_durable=log.filesystem.is_durable,
         )
         return cls(log, job, segments)
 

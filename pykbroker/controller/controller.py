@@ -8,6 +8,7 @@ observers follow, and the sender gets the outcome. What was decided but not logg
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,7 +46,7 @@ from pykbroker.settings import refuse_topic_overrides, with_dynamic
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
-from pykbroker_storage.filesystem import LOCAL_DISK, read_file
+from pykbroker_storage.filesystem import LOCAL_DISK, NO_DESCRIPTOR, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -62,6 +63,9 @@ Answer = TypeVar("Answer")
 
 SNAPSHOT_AFTER_BYTES = 2 * 1024 * 1024
 """Bounds what a start has to replay: some 40,000 records, less than half a second."""
+
+FLUSH_RETRY_SECONDS = 0.5
+"""How long a flush waits for a file descriptor when the broker has none to release."""
 
 RECORDS_PER_BATCH_MAX = 1_000
 """Of what has no need to happen at once."""
@@ -137,6 +141,7 @@ class Controller:
         self._observers: list[Callable[[Changes], None]] = []
         self._working: set[asyncio.Task[Any]] = set()
         self._failure: OSError | None = None
+        self._is_closing = False
         self._snapshot_after_bytes = snapshot_after_bytes
         self._snapshot_due_at_bytes = snapshot_after_bytes
 
@@ -244,6 +249,7 @@ class Controller:
 
     async def close(self) -> None:
         """Let the commands under way come to their end; the log belongs to its directory."""
+        self._is_closing = True
         while self._working:
             await asyncio.gather(*self._working, return_exceptions=True)
 
@@ -294,7 +300,7 @@ class Controller:
             logger.warning("the metadata log takes no records (%s); nothing was changed", failure)
             raise CannotCommit(str(failure)) from failure
         try:
-            await self._flush()
+            await self._flush_with_descriptor()
         except OSError as failure:
             # The records may or may not be on disk: only a start that reads it can tell.
             self._failure = failure
@@ -311,6 +317,28 @@ class Controller:
     async def _flush(self) -> None:
         if self.log.is_durable:
             await asyncio.to_thread(self.log.commit)
+
+    async def _flush_with_descriptor(self) -> None:
+        """Retries while there is no file descriptor; any other error may be a failed fsync."""
+        for retries in itertools.count():
+            try:
+                await self._flush()
+            except OSError as problem:
+                if problem.errno not in NO_DESCRIPTOR or self._is_closing:
+                    raise
+                if not retries:
+                    logger.warning(
+                        "metadata log: no file descriptor for a flush (%s); changes of metadata "
+                        "wait, next attempt every %g s",
+                        problem,
+                        FLUSH_RETRY_SECONDS,
+                    )
+                if not self.directory.filesystem.release_descriptor():
+                    await self.clock.sleep(FLUSH_RETRY_SECONDS)
+            else:
+                if retries:
+                    logger.info("metadata log: flushed after %d retries", retries)
+                return
 
     def _tell(self, follow: Callable[[Changes], None], changes: Changes) -> None:
         """The change is committed whatever becomes of an observer: its sender must hear that."""

@@ -26,6 +26,7 @@ from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import FOREVER_MS, LogConfiguration
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem, read_file, replace_file
+from pykbroker_storage.mapped_file import OpenFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +40,9 @@ METADATA_PARTITION = (CLUSTER_METADATA_TOPIC, 0)
 METADATA_TOPIC_ID = (1).to_bytes(16, "big")
 QUORUM_STATE_FILE = "quorum-state"
 READ_BYTES_MAX = 8 * 1024 * 1024
+
+DESCRIPTORS_MAX = 8
+"""For this log alone: a commit never waits for a descriptor that other logs and clients use."""
 
 # Only a snapshot lets go of records here: no policy, no age.
 CONFIGURATION = LogConfiguration(
@@ -76,8 +80,9 @@ class MetadataLog:
         durable: bool,
         filesystem: FileSystem = LOCAL_DISK,
     ) -> MetadataLog:
+        open_files = OpenFiles(filesystem, DESCRIPTORS_MAX)
         if METADATA_PARTITION in directory:
-            log = directory.log(METADATA_PARTITION, now_ms=now_ms)
+            log = directory.log(METADATA_PARTITION, now_ms=now_ms, open_files=open_files)
             log.configuration = CONFIGURATION
         else:
             log = directory.create_log(
@@ -85,6 +90,7 @@ class MetadataLog:
                 topic_id=METADATA_TOPIC_ID,
                 configuration=CONFIGURATION,
                 now_ms=now_ms,
+                open_files=open_files,
             )
             filesystem.sync_directory(directory.path)  # or a power cut takes the whole log
         return cls(log, node_id=node_id, durable=durable, filesystem=filesystem)

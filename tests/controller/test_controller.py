@@ -1,6 +1,7 @@
 """The controller's promise: what it told somebody is in the log, and the log makes the image."""
 
 import asyncio
+import errno
 import threading
 from typing import Any
 
@@ -20,7 +21,8 @@ from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_protocol.metadata.security import ClientQuotaRecord
 from pykbroker_protocol.metadata.topics import TopicRecord
-from pykbroker_storage.filesystem import LOCAL_DISK
+from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
+from tests.storage.disks import without_descriptors
 
 TOPIC, BROKER = 2, 4
 
@@ -233,6 +235,58 @@ async def test_metadata_this_node_would_forget_is_refused(
     node.crash()
     with pytest.raises(CannotLoadMetadata, match=message):
         await node.start()
+
+
+# --- file descriptors
+
+
+async def test_metadata_changes_need_no_free_descriptor(node: Any) -> None:
+    controller = await node.start()
+    with without_descriptors():
+        await controller.create_topics([NewTopic(name="a")])
+        await controller.allocate_producer_ids()
+    assert list(controller.image.topics) == ["a"]
+
+
+async def test_a_commit_waits_for_a_file_descriptor(
+    node: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The new segment's name must be flushed, and a directory cannot be kept open."""
+    controller = await node.start()
+    monkeypatch.setattr("pykbroker.controller.controller.FLUSH_RETRY_SECONDS", 0)
+    failures = [errno.EMFILE, errno.ENFILE, errno.EMFILE]
+    sync_directory = FileSystem.sync_directory
+
+    def sync(disk: FileSystem, path: str) -> None:
+        if failures:
+            raise OSError(failures.pop(), "no descriptor")
+        sync_directory(disk, path)
+
+    monkeypatch.setattr(FileSystem, "sync_directory", sync)
+    controller.log.log.roll(now_ms=0)
+    for name in ("a", "b"):
+        (created,) = await controller.create_topics([NewTopic(name=name)])
+        assert not isinstance(created, Refusal)
+    assert not failures
+    assert caplog.text.count("no file descriptor") == 1
+    node.crash()
+    assert list((await node.start()).image.topics) == ["a", "b"]
+
+
+async def test_after_a_failed_fsync_no_metadata_changes(
+    node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = await node.start()
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(FileSystem, "fdatasync", staticmethod(fail))
+        await controller.create_topics([NewTopic(name="a")])
+    (refusal,) = await controller.create_topics([NewTopic(name="b")])
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 # --- snapshots

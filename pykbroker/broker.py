@@ -28,6 +28,7 @@ from pykbroker.coordinators.group_coordinator import GroupCoordinator
 from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
 from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
 from pykbroker.coordinators.transaction_markers import MarkerWriter
+from pykbroker.descriptors import open_file_limit, shares_of
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
@@ -54,8 +55,9 @@ from pykbroker.wiring import (
 )
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
-from pykbroker_storage.filesystem import FLEETING_DISK, LOCAL_DISK
+from pykbroker_storage.filesystem import FileSystem, FleetingDisk
 from pykbroker_storage.log_directory import LogDirectory, LogDirectoryRefused
+from pykbroker_storage.mapped_file import OpenFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,7 +65,6 @@ if TYPE_CHECKING:
     from pykbroker.controller.changes import Changes
     from pykbroker.coordinators.coordinated_log import Witness
     from pykbroker.settings import Settings
-    from pykbroker_storage.filesystem import FileSystem
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +140,7 @@ class Broker:
         if refusal is not None:
             raise CannotStart(refusal)
         listeners = await self.bind_listeners()
-        self.open_directory(FLEETING_DISK if ephemeral else LOCAL_DISK)
+        self.open_directory(FleetingDisk() if ephemeral else FileSystem())
         await self.open_controller(durable=not ephemeral)
         self.open_partitions()
         self.open_coordinators()
@@ -181,6 +182,8 @@ class Broker:
         if len(self.settings.log_dirs) != 1:
             raise CannotStart("log.dirs names several directories; this broker works in one")
         (path,) = self.settings.log_dirs
+        open_files = OpenFiles(filesystem, shares_of(open_file_limit()).log_files)
+        filesystem.release_descriptor = open_files.release_least_recent
         self.directory = LogDirectory.open(
             path,
             cluster_id=cluster_id_in(path) or text_of(self.chance.uuid_bytes()),
@@ -188,6 +191,7 @@ class Broker:
             new_directory_id=self.chance.uuid_bytes(),
             configuration=log_configuration(self.settings.topic_defaults),
             filesystem=filesystem,
+            open_files=open_files,
         )
         self._ending.callback(self.close_directory)
 

@@ -12,6 +12,7 @@ from pykbroker.controller.image import GROUP_RESOURCE
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings, MigrationPolicy
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker.coordination.transactions.settings import TransactionSettings
+from pykbroker.descriptors import open_file_limit, shares_of
 from pykbroker.settings import Listener as Address
 from pykbroker.settings import connections_by_host, other_controllers, resolve_group
 from pykbroker.transport.limits import SYSTEM_DEFAULT, ConnectionLimits
@@ -80,7 +81,7 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
     return ConnectionLimits(
         request_bytes_max=settings.socket_request_max_bytes,
         idle_ms_max=settings.connections_max_idle_ms,
-        connections_max=settings.max_connections,
+        connections_max=min(settings.max_connections, shares_of(open_file_limit()).connections),
         connections_per_ip_max=settings.max_connections_per_ip,
         connections_per_ip_overrides=connections_by_host(settings.max_connections_per_ip_overrides),
         accept_backlog_max=settings.socket_listen_backlog_size,

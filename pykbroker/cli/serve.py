@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from pykbroker.cli.process import (
     seconds_since_process_start,
 )
 from pykbroker.cli.serve_settings import given_properties
+from pykbroker.descriptors import LIMIT_SMALL, raise_open_file_limit, shares_of
 from pykbroker.event_loop import new_event_loop
 from pykbroker.settings import InvalidSetting, load_settings
 from pykbroker.telemetry import LogFormat, configure_logging
@@ -31,12 +33,15 @@ if TYPE_CHECKING:
     from pykbroker.testing.control.served import ServedBroker
 
 
+logger = logging.getLogger(__name__)
+
 PROCESSORS_TO_BE_ATTENTIVE = 2
 """With less, whoever the broker looks out for would have to wait for it."""
 
 
 def serve(options: Namespace) -> int:
     configure_logging(options.log_level, LogFormat(options.log_format))
+    raise_limits()
     end_on_sigterm()  # until the event loop listens for it
     with data_directory(options) as data:
         try:
@@ -46,6 +51,18 @@ def serve(options: Namespace) -> int:
         except (CannotStart, InvalidSetting) as reason:
             raise CannotBegin(str(reason)) from reason
     return 0
+
+
+def raise_limits() -> None:
+    limit = raise_open_file_limit()
+    if limit < LIMIT_SMALL:
+        shares = shares_of(limit)
+        logger.warning(
+            "open file limit (ulimit -n) is %d: at most %d connections, and %d file descriptors "
+            "for log files; raise the hard limit for more",
+            limit,
+            *shares,
+        )
 
 
 @contextmanager

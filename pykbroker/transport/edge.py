@@ -129,6 +129,12 @@ class NetworkEdge:
             )
             self._log.peer_trouble(line, self._around.now_ms())
             return
+        if self._admission.is_full:
+            line = (
+                f"{self.connection_count} connections are open, the most that max.connections and "
+                "the open file limit (ulimit -n) allow; new connections wait until one closes"
+            )
+            self._log.peer_trouble(line, self._around.now_ms())
         self._open_or_shut()
         if self._next_look is None:
             self._plan_look()

@@ -16,7 +16,8 @@ class ConnectionLimits:
 
     request_bytes_max: int = 100 * 1024 * 1024  # socket.request.max.bytes
     idle_ms_max: int = 600_000  # connections.max.idle.ms; negative: no bound
-    connections_max: int = UNBOUNDED  # max.connections, all listeners together
+    # max.connections, all listeners together, or fewer if the open file limit allows fewer
+    connections_max: int = UNBOUNDED
     connections_per_ip_max: int = UNBOUNDED  # max.connections.per.ip
     connections_per_ip_overrides: Mapping[str, int] = field(
         default_factory=lambda: MappingProxyType({})

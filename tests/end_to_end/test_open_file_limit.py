@@ -1,0 +1,87 @@
+"""A broker with a small open file limit serves many partitions and refuses no write for it."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compat.broker_process import BrokerProcess
+from pykbroker_protocol.errors import ErrorCode
+from tests.apis.asked import (
+    batch,
+    created,
+    fetched,
+    from_partition,
+    new_topic,
+    produced,
+    to_partition,
+)
+from tests.apis.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LIMIT = 128
+PARTITIONS = 200
+CONNECTIONS = 80  # 48 are accepted, the others fit into the backlog of 50
+LIMITED = ("sh", "-c", f'ulimit -n {LIMIT}; exec "$0" "$@"', sys.executable)
+
+
+@pytest.fixture
+def limited_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    pytest.importorskip("resource")
+    with BrokerProcess(tmp_path / "data", python=LIMITED) as broker:
+        yield broker
+
+
+def create(wire: Wire, topic: str, partitions: int) -> int:
+    answer = wire.ask(created(new_topic(topic, partitions)), 7)
+    return int(answer.topics[0].error_code)
+
+
+def write_and_read_all(wire: Wire, values: list[bytes]) -> None:
+    """One more value in each partition, then all of them."""
+    for index in range(PARTITIONS):
+        data = to_partition(batch(values[-1]), partition=index, topic="many")
+        row = wire.ask(produced(data), 9).responses[0].partition_responses[0]
+        assert (row.error_code, row.base_offset) == (ErrorCode.NONE, len(values) - 1)
+    read_all(wire, values)
+
+
+def read_all(wire: Wire, values: list[bytes]) -> None:
+    for index in range(PARTITIONS):
+        answer = wire.ask(fetched(from_partition(0, partition=index, topic="many")), 11)
+        (row,) = answer.responses[0].partitions
+        assert row.error_code == ErrorCode.NONE
+        assert [bytes(row.records).count(value) for value in values] == [1] * len(values)
+
+
+def test_more_partitions_and_connections_than_the_open_file_limit(
+    limited_broker: BrokerProcess,
+) -> None:
+    broker, values = limited_broker, [b"alone"]
+    with Wire(broker.port) as wire:
+        assert create(wire, "many", PARTITIONS) == ErrorCode.NONE
+        write_and_read_all(wire, values)
+        with ExitStack() as crowd:
+            for _ in range(CONNECTIONS):
+                crowd.enter_context(socket.create_connection(("127.0.0.1", broker.port)))
+            values.append(b"in a crowd")
+            write_and_read_all(wire, values)
+            assert create(wire, "in-a-crowd", 20) == ErrorCode.NONE
+        with Wire(broker.port) as newcomer:
+            assert create(newcomer, "afterwards", 20) == ErrorCode.NONE
+    assert "connections are open, the most that" in broker.log()
+    assert "Too many open files" not in broker.log()
+    broker.kill()
+    broker.start()
+    with Wire(broker.port) as wire:
+        read_all(wire, values)
+        values.append(b"restarted")
+        write_and_read_all(wire, values)
+        assert create(wire, "in-a-crowd", 20) == ErrorCode.TOPIC_ALREADY_EXISTS

@@ -277,9 +277,9 @@ def long_poll_waits(stage: Stage) -> None:
     topic = stage.topic()
     client = reader_from(stage, topic, "beginning", fetch_wait_ms_max=1_000, fetch_bytes_min=1)
     client.poll(timeout_ms=1_000)
-    before = len(stage.relay.recording.of(ApiKey.FETCH))
+    before = stage.relay.recording.requests[ApiKey.FETCH]
     client.poll(timeout_ms=4_000)
-    asked = len(stage.relay.recording.of(ApiKey.FETCH)) - before
+    asked = stage.relay.recording.requests[ApiKey.FETCH] - before
     must(asked <= 6, f"{asked} Fetch requests in four seconds with nothing to read")
 
 

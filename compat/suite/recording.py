@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -101,10 +101,14 @@ class Recording:
     started: float = field(default_factory=time.monotonic)
     frames: deque[Frame] = field(default_factory=deque)
     count: int = 0
+    requests: Counter[int] = field(default_factory=Counter)
+    """Number of requests by API key, including those that are no longer kept."""
     _bytes: int = 0
 
     def keep(self, frame: Frame) -> None:
         self.count += 1
+        if frame.is_request:
+            self.requests[frame.api_key] += 1
         self.frames.append(frame)
         self._bytes += len(frame.content)
         while len(self.frames) > FRAMES_MAX or self._bytes > BYTES_MAX:

@@ -21,7 +21,7 @@ from compat.suite.actor import Actor, CannotError
 from compat.suite.commands import COMMANDS, asked_for
 from compat.suite.line_process import ClientError, LineProcess, ProgramFailedError
 from compat.suite.manifest import BadManifestError, read_manifest, stock_clients
-from compat.suite.recording import malformed
+from compat.suite.recording import FRAMES_MAX, Frame, Recording, malformed
 from compat.suite.relay import Relays, Which
 from compat.suite.results import Cell, Outcome, Results, Told
 from compat.suite.scenario import all_scenarios
@@ -164,6 +164,25 @@ def test_the_relay_puts_itself_in_the_brokers_place_and_records(broker: BrokerPr
         assert f"port: {broker.port}" in "\n".join(response.explanation())
         assert not malformed(relay.recording.frames)
         relay.close()
+
+
+def test_a_recording_keeps_the_last_frames_and_counts_all_requests() -> None:
+    recording = Recording()
+    fetch = Frame(
+        at_seconds=0.0,
+        connection=1,
+        api_key=ApiKey.FETCH,
+        version=12,
+        correlation_id=1,
+        is_request=True,
+        size=0,
+        content=b"",
+    )
+    for number in range(FRAMES_MAX + 5):
+        recording.keep(replace(fetch, correlation_id=number))
+    recording.keep(replace(fetch, is_request=False))
+    assert len(recording.frames) == FRAMES_MAX
+    assert recording.requests == {ApiKey.FETCH: FRAMES_MAX + 5}
 
 
 @pytest.mark.parametrize("which", Which)

@@ -6,6 +6,7 @@ ask again.
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,8 +18,10 @@ from pykbroker_protocol.messages.find_coordinator import Coordinator, FindCoordi
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from pykbroker.apis.node import Call
+    from pykbroker.apis.node import Call, Node
     from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+
+logger = logging.getLogger(__name__)
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
@@ -48,8 +51,25 @@ def handle(
 async def create_and_answer(
     topic: str, request: FindCoordinatorRequest, call: Call
 ) -> FindCoordinatorResponse:
-    await call.node.controller.create_topics([new_coordinator_topic(topic, call.node)])
+    new_topic = new_coordinator_topic(topic, call.node)
+    (outcome,) = await call.node.controller.create_topics([new_topic])
+    log_refusal(topic, outcome if isinstance(outcome, Refusal) else None, call.node)
     return answer(request, call)
+
+
+def log_refusal(topic: str, refusal: Refusal | None, node: Node) -> None:
+    """Clients retry every few milliseconds: a reason is logged once."""
+    if refusal is None or refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        node.refused_topics.pop(topic, None)
+        return
+    reason = refusal.message or refusal.code.name
+    if node.refused_topics.get(topic) != reason:
+        node.refused_topics[topic] = reason
+        logger.warning(
+            "%s: cannot be created (%s); clients get COORDINATOR_NOT_AVAILABLE and retry",
+            topic,
+            reason,
+        )
 
 
 def answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:

@@ -6,7 +6,7 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.offer import EVERYTHING
-from pykbroker_protocol.late_dataclass import dataclass
+from pykbroker_protocol.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +49,8 @@ class Node:
     transactions: TransactionCoordinator
     chance: Chance
     offer: Offer = EVERYTHING
+    refused_topics: dict[str, str | None] = field(default_factory=dict)
+    """Internal topics that could not be created, each with the reason that was logged last."""
 
     def new_uuid(self) -> UUID:
         from uuid import UUID  # noqa: PLC0415 - asks what platform this is; a start need not

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 
 from pykbroker.settings.addresses import Listener, parse_listener, security_protocols
+from pykbroker.settings.checks import at_least
 from pykbroker.settings.property import InvalidSetting
+from pykbroker.settings.topic_table import SEGMENT_BYTES_MIN
 from pykbroker.settings.values import Settings
 
 ASSIGNORS = ("uniform", "range")
@@ -35,6 +37,7 @@ def refuse_conflicts(settings: Settings) -> None:
             "group.consumer.heartbeat.interval.ms must be less than "
             "group.consumer.session.timeout.ms"
         )
+    refuse_small_segments(settings)
     refuse_assignors(settings.group_consumer_assignors)
     refuse_secured(settings)
     refuse_a_larger_cluster(settings)
@@ -50,6 +53,14 @@ def out_of_order(above: str, below: str) -> str:
     if ".max." in above and ".min." not in below:
         return f"{below} must be less than or equal to {above}"
     return f"{above} must be greater than or equal to {below}"
+
+
+def refuse_small_segments(settings: Settings) -> None:
+    """With such a segment size the topic could not be created, and no coordinator would serve."""
+    for name in ("offsets.topic.segment.bytes", "transaction.state.log.segment.bytes"):
+        refusal = at_least(SEGMENT_BYTES_MIN)(name, value(settings, name))
+        if refusal:
+            raise InvalidSetting(refusal)
 
 
 def refuse_assignors(assignors: tuple[str, ...]) -> None:

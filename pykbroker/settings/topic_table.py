@@ -41,6 +41,8 @@ def _row(  # noqa: PLR0917 - a table's columns are read by position
     )
 
 
+SEGMENT_BYTES_MIN = 1 << 20
+
 # fmt: off
 TOPIC_PROPERTIES: tuple[Property, ...] = (
     # How long records stay.
@@ -54,7 +56,7 @@ TOPIC_PROPERTIES: tuple[Property, ...] = (
     _row("file.delete.delay.ms", LONG, 60_000, at_least(0), "log.segment.delete.delay.ms",
          "How long a deleted segment's files stay on disk, for readers still in them."),
     # Segments and their indexes.
-    _row("segment.bytes", INT, 1 << 30, at_least(1 << 20), "log.segment.bytes",
+    _row("segment.bytes", INT, 1 << 30, at_least(SEGMENT_BYTES_MIN), "log.segment.bytes",
          "Size at which a segment is closed and the next one begun."),
     _row("internal.segment.bytes", INT, None, None, None,
          "Stands in for segment.bytes without its lower bound, for tests.", internal=True),

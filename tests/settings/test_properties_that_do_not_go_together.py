@@ -77,6 +77,17 @@ def test_every_assignor_may_be_named() -> None:
     assert set(ASSIGNORS) == set(KNOWN)
 
 
+@pytest.mark.parametrize(
+    "name", ["offsets.topic.segment.bytes", "transaction.state.log.segment.bytes"]
+)
+def test_a_coordinators_topic_that_could_not_be_created_is_refused(name: str) -> None:
+    """Apache Kafka starts, and logs every few milliseconds that it cannot create the topic."""
+    with pytest.raises(InvalidSetting) as refusal:
+        load_settings({name: "16384"})
+    expected = f"Invalid value 16384 for configuration {name}: Value must be at least 1048576"
+    assert str(refusal.value) == expected
+
+
 NAMED = "listener.security.protocol.map"
 
 

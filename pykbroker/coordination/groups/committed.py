@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
 NEVER = -1
+LATEST_MS = (1 << 63) - 1
+"""Greatest time that a record can hold."""
 
 Place = tuple[str, str, int]
 """A group, a topic, a partition."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.groups.committed import NEVER, Committed
+from pykbroker.coordination.groups.committed import LATEST_MS, NEVER, Committed
 from pykbroker.coordination.outcome import Write
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.offsets import OffsetCommitKey
@@ -81,7 +81,7 @@ def commit_topic(
     settings: GroupSettings,
 ) -> OffsetCommitResponseTopic:
     retention_ms = request.retention_time_ms
-    expires_ms = draft.now_ms + retention_ms if retention_ms >= 0 else NEVER
+    expires_ms = min(draft.now_ms + retention_ms, LATEST_MS) if retention_ms >= 0 else NEVER
     answers = []
     for partition in topic.partitions:
         code = refusal_of_metadata(partition, settings)

@@ -1,0 +1,112 @@
+"""A number of a request may be any that its type has: the broker answers each of them.
+
+Times are added to the clock, offsets to one another: the sum may be beyond what an answer or a
+record can hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from compat.probe.questions import SKIPPED, Asked, World
+from pykbroker.apis import APIS
+from pykbroker.apis.answers import Waiting
+from pykbroker.apis.dispatch import Dispatcher
+from pykbroker.apis.peer import Peer
+from pykbroker.broker import Broker
+from pykbroker.settings import load_settings
+from pykbroker_protocol.api_keys import ApiKey
+from pykbroker_protocol.frame import write_request
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from pykbroker_protocol.message import Kind, Message
+
+ANSWERED_SECONDS_MAX = 2.0
+"""What is to wait for weeks is cancelled then."""
+NAMES = sorted(api.key.name for api in APIS.values() if api.key.name not in SKIPPED)
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    settings = load_settings(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(tmp_path),
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+    )
+    broker = await Broker.start(settings, ephemeral=True)
+    await broker.create_topics(
+        [("asked", 2, 1), ("__consumer_offsets", 1, 1), ("__transaction_state", 1, 1)]
+    )
+    yield broker
+    await broker.stop()
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_each_number_is_answered_at_its_bounds(
+    name: str, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = APIS[ApiKey[name]]
+    dispatcher = Dispatcher(broker.node)
+    topic = broker.controller.image.topics["asked"]
+    peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
+    waiting = []
+    with caplog.at_level(logging.ERROR):
+        for version in api.served:
+            world = World(topic="asked", topic_id=topic.id, group="asked", new_name="new")
+            asked = Asked(version, world, creates=name == "CREATE_TOPICS")
+            for path, value in numbers(asked, api.request_type):
+                message = asked.message(api.request_type, path, value)
+                frame = memoryview(bytearray(b"".join(write_request(message, version, 1, "test"))))
+                answer = dispatcher.serve(frame, peer)
+                if isinstance(answer, Waiting):
+                    waiting.append(asyncio.ensure_future(answer.awaitable))
+        await all_answered(waiting)
+    assert caplog.messages == []
+
+
+def numbers(asked: Asked, message: type[Message]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The sensible request; then each field that is a number, at its bounds."""
+    yield (), None
+    for path in dict.fromkeys(path for path, _, _ in asked.variations(message)):
+        field = field_of(message, path)
+        if field.struct is None and is_number(field.kind):
+            for value in bounds(field.kind):
+                yield path, [value] if field.is_array else value
+
+
+def field_of(message: type[Message], path: tuple[str, ...]) -> Any:
+    (field,) = (it for it in message.fields if it.name == path[0])
+    return field if len(path) == 1 else field_of(field.struct, path[1:])
+
+
+def is_number(kind: Kind) -> bool:
+    return bool(kind.letter) and kind.letter in "bBhHiIqQ"
+
+
+def bounds(kind: Kind) -> list[int]:
+    bits = 8 * struct.calcsize(kind.letter)
+    if kind.letter.isupper():
+        return [0, 2**bits - 1]
+    return [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1]
+
+
+async def all_answered(waiting: list[asyncio.Future[Any]]) -> None:
+    if waiting:
+        done, late = await asyncio.wait(waiting, timeout=ANSWERED_SECONDS_MAX)
+        for it in late:
+            it.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        for it in done:
+            it.result()

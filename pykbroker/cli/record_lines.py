@@ -18,6 +18,22 @@ if TYPE_CHECKING:
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
+FIELDS: Final = frozenset(
+    [
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "headers",
+        "key",
+        "key_base64",
+        "value",
+        "value_base64",
+    ]
+)
+"""As `consume --format json` prints them."""
+HEADER_FIELDS: Final = frozenset(("name", "value", "value_base64"))
+
 PARTITIONS: Final = range(INT32_MAX + 1)
 TIMESTAMPS: Final = range(NO_TIMESTAMP, INT64_MAX)
 """A batch has the distances between them, which must fit 64 bits with their sign, too."""
@@ -93,6 +109,7 @@ def json_reader(headers: Headers, options: Namespace) -> Callable[[bytes], NewRe
             document = json.loads(line)
             if not isinstance(document, dict):
                 raise BadLine(f"a line that is no JSON object: {shortened(line)}")
+            refuse_unknown(document, FIELDS)
             return NewRecord(
                 key=field_bytes(document, "key"),
                 value=field_bytes(document, "value"),
@@ -109,6 +126,14 @@ def json_reader(headers: Headers, options: Namespace) -> Callable[[bytes], NewRe
     return read
 
 
+def refuse_unknown(document: dict[str, Any], known: frozenset[str]) -> None:
+    """A misspelt `value` would write a record without a value, which deletes its key."""
+    unknown = set(document) - known
+    if unknown:
+        names = ", ".join(shown(it) for it in sorted(unknown))
+        raise ValueError(f"unknown field {names}, use {', '.join(sorted(known))}")
+
+
 def chosen(option: int | None, in_line: Any, possible: range) -> int | None:
     """What the command line says counts for every line."""
     if option is not None or in_line is None:
@@ -122,6 +147,8 @@ def chosen(option: int | None, in_line: Any, possible: range) -> int | None:
 
 def field_bytes(document: dict[str, Any], name: str) -> bytes | None:
     encoded = document.get(f"{name}_base64")
+    if encoded is not None and document.get(name) is not None:
+        raise ValueError(f"both {name} and {name}_base64 are given")
     if encoded is not None:
         return base64.b64decode(encoded, validate=True)
     return text_bytes(document.get(name))
@@ -140,6 +167,8 @@ def json_headers(headers: Any) -> Headers:
     """An object, or a list of {"name": …, "value": …} where a name comes twice."""
     if isinstance(headers, dict):
         return tuple((header_name(name), text_bytes(value)) for name, value in headers.items())
+    for header in headers:
+        refuse_unknown(header, HEADER_FIELDS)
     return tuple((header_name(header["name"]), field_bytes(header, "value")) for header in headers)
 
 

@@ -92,11 +92,22 @@ def test_a_json_object_is_a_record(document: dict[str, Any], record: NewRecord) 
         (b'{"timestamp": 9223372036854775807}', ("--json-lines",)),
         (b'{"headers": [{"name": 5}]}', ("--json-lines",)),
         (b'{"headers": {"\\ud800": "1"}}', ("--json-lines",)),
+        (b'{"vlaue": 1}', ("--json-lines",)),
+        (b'{"value": 1, "Key": 1}', ("--json-lines",)),
+        (b'{"headers": [{"name": "a", "vlaue": "b"}]}', ("--json-lines",)),
+        (b'{"headers": ["a"]}', ("--json-lines",)),
+        (b'{"value": 1, "value_base64": "/w=="}', ("--json-lines",)),
     ],
 )
 def test_a_line_that_is_no_record_is_refused(line: bytes, arguments: tuple[str, ...]) -> None:
     with pytest.raises(BadLine):
         read(line, *arguments)
+
+
+def test_a_misspelt_field_is_named() -> None:
+    """Else it would write a tombstone."""
+    with pytest.raises(BadLine, match="unknown field 'vlaue', use headers, key, key_base64"):
+        read(b'{"key": "k", "vlaue": 1}', "--json-lines")
 
 
 RECORD = Record(

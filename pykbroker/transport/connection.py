@@ -12,6 +12,7 @@ from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.operator_log import OperatorLog
 from pykbroker.transport.outgoing import COPY_BYTES_MAX, pieces
 from pykbroker.transport.request_stream import RequestStream, Turn
+from pykbroker.transport.unread_ends import UnreadEnds
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 REQUESTS_PER_TURN_MAX: Final = 64
@@ -31,6 +32,7 @@ class Surroundings:
     log: OperatorLog
     when_lost: "Callable[[Connection], None]"
     now_ms: Callable[[], float]
+    unread_ends: UnreadEnds
     when_answered: Callable[[], None] | None = None
     scratch: Scratch = field(default_factory=Scratch)
     connections: "dict[Connection, None]" = field(default_factory=dict)  # as they came
@@ -43,7 +45,7 @@ class Connection(asyncio.BufferedProtocol):
 
     Reading goes on while the stream is held up, so that a peer which goes away is noticed; it
     pauses when bytes have come in that cannot be served yet. So at most one read, or one frame,
-    is buffered for a connection.
+    is buffered for a connection. While reading is paused, `UnreadEnds` looks for the peer's end.
     """
 
     __slots__ = (
@@ -103,11 +105,7 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """The peer sends no more: what it asked for is still answered, then we close."""
         self.peer_has_ended = True
-        for wait, waiting in list((self._awaited or {}).values()):
-            if waiting.answer_only:
-                # A later answer must not be taken for this one, so none is sent any more.
-                self._answers_have_ended = True
-                wait.cancel()
+        self._end_answers()
         self._close_if_all_is_answered()
         return not self._is_closing
 
@@ -123,6 +121,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._is_closing = True
         self._around.connections.pop(self, None)
+        if self._reading_is_paused:
+            self._around.unread_ends.forget(self)
         self._cancel_waits()
         self._transport = None
         for callback in self.peer.leave():
@@ -134,15 +134,23 @@ class Connection(asyncio.BufferedProtocol):
 
     # What the network edge calls
 
+    @property
+    def descriptor(self) -> int | None:
+        """Of its socket; None where it has none, as in the simulation."""
+        if self._transport is None:
+            return None
+        accepted = self._transport.get_extra_info("socket")
+        return None if accepted is None else accepted.fileno()
+
     def is_idle(self, now_ms: float, idle_ms_max: int) -> bool:
         """Whether nothing has moved for too long. Called now and then, not on every request.
 
-        A peer that awaits an answer is not idle, unless it has stopped reading or sending.
+        As in Apache Kafka, a peer that waits for an answer is idle, too: `max_wait_ms` of a Fetch
+        has no bound of its own, and a peer that has lost its network does not tell.
         """
         unsent_bytes = self._transport.get_write_buffer_size() if self._transport else 0
         answers_move = unsent_bytes != self._unsent_bytes_at_look
-        is_awaiting = bool(self._awaited) and not unsent_bytes and not self.peer_has_ended
-        if self._received_since_look or answers_move or is_awaiting:
+        if self._received_since_look or answers_move:
             self.active_ms = now_ms
             self._received_since_look = False
             self._unsent_bytes_at_look = unsent_bytes
@@ -154,6 +162,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.set_write_buffer_limits(high=limits.unsent_bytes_max)
             self._advance_soon()
+
+    def ended_unread(self, *, is_gone: bool) -> None:
+        """The peer sends no more, though requests of it are still unread; a gone one reads none."""
+        if is_gone:
+            self.abort()
+        else:
+            self._end_answers()
 
     def close(self) -> None:
         """Serves nothing more; bytes already answered are sent, answers still due are not."""
@@ -232,7 +247,9 @@ class Connection(asyncio.BufferedProtocol):
             self._reading_is_paused = not self._reading_is_paused
             if self._reading_is_paused:
                 transport.pause_reading()
+                self._around.unread_ends.watch(self)
             else:
+                self._around.unread_ends.forget(self)
                 transport.resume_reading()
 
     def _advance_soon(self) -> None:
@@ -254,6 +271,8 @@ class Connection(asyncio.BufferedProtocol):
         self._awaited[turn] = wait, waiting
         self._around.waits.add(wait)
         wait.add_done_callback(partial(self._awaited_ended, turn))
+        if self._answers_have_ended and waiting.answer_only:
+            wait.cancel()
 
     def _awaited_ended(self, turn: Turn, wait: asyncio.Future[Ready]) -> None:
         self._around.waits.discard(wait)
@@ -281,6 +300,14 @@ class Connection(asyncio.BufferedProtocol):
             self._advance_soon()
         else:
             self._advance()
+
+    def _end_answers(self) -> None:
+        """Cancels waits that only the peer needs, if there are any."""
+        for wait, waiting in list((self._awaited or {}).values()):
+            if waiting.answer_only:
+                # A later answer must not be taken for this one, so none is sent any more.
+                self._answers_have_ended = True
+                wait.cancel()
 
     def _cancel_waits(self) -> None:
         for wait, _ in list((self._awaited or {}).values()):

@@ -15,6 +15,7 @@ from pykbroker.transport.connection import Connection, Surroundings
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.listener import Listener
 from pykbroker.transport.operator_log import OperatorLog
+from pykbroker.transport.unread_ends import UnreadEnds
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class NetworkEdge:
             log=self._log,
             when_lost=self._lost,
             now_ms=now_ms or (lambda: loop.time() * 1000),
+            unread_ends=UnreadEnds(loop),
             when_answered=None if attention is None else Watch(loop, attention).answered,
         )
         self._admission = Admission(limits)
@@ -97,6 +99,7 @@ class NetworkEdge:
             self._next_look.cancel()
         if self._retry is not None:
             self._retry.cancel()
+        self._around.unread_ends.stop()
         for listener in self._listeners:
             listener.close()
         await self._end_entering()
@@ -116,6 +119,10 @@ class NetworkEdge:
         for connection in list(self._around.connections):
             if connection.is_idle(now_ms, idle_ms_max):
                 connection.abort()
+
+    def look_for_unread_ends(self) -> None:
+        """Ends connections whose peers have gone while nothing is read from them."""
+        self._around.unread_ends.look()
 
     # Coming in
 

@@ -28,6 +28,22 @@ so nearly at the same place in a page; if that is just above a page's start, whe
 own buffers start, copying a megabyte took 335 us instead of 90 (AMD EPYC)."""
 
 
+HTTP_STARTS: Final = frozenset(
+    {b"GET ", b"HEAD", b"POST", b"PUT ", b"PATC", b"DELE", b"OPTI", b"CONN", b"TRAC", b"PRI "}
+)
+TLS_START: Final = b"\x16\x03"
+"""A record of a handshake, of any version since SSL 3.0."""
+
+
+def other_protocol(start: bytes) -> str | None:
+    """The protocol that begins with these four bytes, if it is known."""
+    if start in HTTP_STARTS:
+        return "HTTP"
+    if start.startswith(TLS_START):
+        return "TLS (this listener is PLAINTEXT)"
+    return None
+
+
 class Scratch:
     """The memory into which connections read while no large frame is under way.
 
@@ -194,5 +210,8 @@ class FrameReader:
     def _refuse(self, size: int) -> None:
         self._head = b""
         self.violation = f"it announced a frame of {size} bytes"
-        if size > self.request_bytes_max:
+        other = other_protocol(SIZE.pack(size))
+        if other is not None:
+            self.violation = f"this looks like {other}, not like Kafka's protocol"
+        elif size > self.request_bytes_max:
             self.violation += f", and at most {self.request_bytes_max} are allowed"

@@ -6,8 +6,9 @@ import logging
 import os
 import resource
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NoReturn
@@ -16,6 +17,7 @@ import pytest
 
 from pykbroker.apis.answers import Answer, Ready, Waiting
 from pykbroker.apis.peer import Peer
+from pykbroker.transport import unread_ends
 from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.listener import CannotListen, Listener, PortInUse, bind
@@ -185,6 +187,36 @@ async def test_the_edge_looks_for_idle_connections_by_itself() -> None:
     await edge.stop(deadline_s=1)
 
 
+def client_hello() -> bytes:
+    sent = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(
+            ssl.MemoryBIO(), sent, server_hostname="a"
+        ).do_handshake()
+    return sent.read()
+
+
+@pytest.mark.parametrize(
+    ("sent", "protocol"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nHost: broker\r\n\r\n", "HTTP"),
+        (b"POST /topics/orders HTTP/1.1\r\n\r\n", "HTTP"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP"),
+        (client_hello(), "TLS (this listener is PLAINTEXT)"),
+    ],
+)
+async def test_a_peer_that_speaks_http_or_tls_is_named_in_the_log(
+    open_edge: OpenEdge, caplog: pytest.LogCaptureFixture, sent: bytes, protocol: str
+) -> None:
+    served = await open_edge(echo)
+    async with served.client() as client:
+        await client.send(sent)
+        assert await client.is_closed_by_the_broker()
+        peer = f"an unnamed client at 127.0.0.1:{client.local_port} on listener PLAINTEXT"
+    reason = f"this looks like {protocol}, not like Kafka's protocol"
+    assert f"closing the connection of {peer}: {reason}" in caplog.text
+
+
 async def test_without_a_bound_nobody_is_idle(open_edge: OpenEdge) -> None:
     served = await open_edge(echo, ConnectionLimits(idle_ms_max=-1))
     async with served.client() as client:
@@ -194,7 +226,10 @@ async def test_without_a_bound_nobody_is_idle(open_edge: OpenEdge) -> None:
         assert await is_served(client)
 
 
-async def test_a_peer_that_awaits_an_answer_is_not_idle(open_edge: OpenEdge) -> None:
+async def test_a_peer_that_waits_for_an_answer_is_closed_after_the_idle_time(
+    open_edge: OpenEdge,
+) -> None:
+    """As by Apache Kafka, which was asked: no bound of its own ends the wait of a Fetch."""
     answer: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
     served = await open_edge(
         lambda _, __: Waiting(answer, pipelined=False), ConnectionLimits(idle_ms_max=1000)
@@ -202,10 +237,82 @@ async def test_a_peer_that_awaits_an_answer_is_not_idle(open_edge: OpenEdge) -> 
     async with served.client() as client:
         await client.send_frames(b"join")
         await until(lambda: bool(served.edge._around.waits))
-        for now_ms in (0, 5_000, 10_000):
+        for now_ms in (0, 1000):
             served.edge.close_idle(now_ms)
-        answer.set_result([b"joined"])
-        assert await client.receive_frame() == b"joined"
+        assert served.edge.connection_count == 1
+        served.edge.close_idle(1001)
+        assert await client.is_closed_by_the_broker()
+        assert answer.cancelled()
+
+
+def serve_fetches(frame: memoryview, _: Peer) -> Answer:
+    """Each `fetch` waits for ever; any other request is answered at once."""
+    if frame != b"fetch":
+        return [bytes(frame)]
+    return Waiting(asyncio.Event().wait(), pipelined=False, answer_only=True)  # type: ignore[arg-type]  # never comes
+
+
+async def looked_until(edge: NetworkEdge, condition: Callable[[], bool]) -> None:
+    def is_so() -> bool:
+        edge.look_for_unread_ends()
+        return condition()
+
+    await until(is_so)
+
+
+@pytest.mark.parametrize("requests", [2, 150])
+async def test_a_peer_that_leaves_behind_a_waiting_fetch_is_closed_though_it_is_not_read(
+    open_edge: OpenEdge, requests: int
+) -> None:
+    served = await open_edge(serve_fetches)
+    async with served.client() as client:
+        await client.send_frames(*[b"fetch"] * requests)
+        await until(lambda: bool(served.edge._around.unread_ends._connections))
+        served.edge.look_for_unread_ends()
+        assert served.edge.connection_count == 1
+    await looked_until(served.edge, lambda: served.edge.connection_count == 0)
+    assert not served.edge._around.unread_ends._connections
+
+
+async def test_what_a_peer_sent_behind_a_waiting_fetch_is_still_done_when_it_has_gone(
+    open_edge: OpenEdge,
+) -> None:
+    done = []
+
+    def serve(frame: memoryview, peer: Peer) -> Answer:
+        done.append(bytes(frame))
+        return serve_fetches(frame, peer)
+
+    served = await open_edge(serve)
+    async with served.client() as client:
+        await client.send_frames(b"fetch", b"produce", b"fetch")
+        await until(lambda: done == [b"fetch"])
+        client.end()
+        await looked_until(served.edge, lambda: served.edge.connection_count == 0)
+        assert not await client.receive_some()
+    assert done == [b"fetch", b"produce", b"fetch"]
+
+
+async def test_a_peer_that_is_gone_while_it_is_not_read_gets_no_answer(
+    open_edge: OpenEdge,
+) -> None:
+    served = await open_edge(lambda _, __: Waiting(asyncio.Event().wait(), pipelined=False))  # type: ignore[arg-type]  # never comes
+    async with served.client() as client:
+        await client.send_frames(b"join", b"join")
+        await until(lambda: bool(served.edge._around.unread_ends._connections))
+        client.reset()
+        await looked_until(served.edge, lambda: served.edge.connection_count == 0)
+
+
+async def test_the_edge_looks_for_unread_ends_by_itself(
+    open_edge: OpenEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unread_ends, "LOOK_INTERVAL_S", 0.01)
+    served = await open_edge(serve_fetches)
+    async with served.client() as client:
+        await client.send_frames(b"fetch", b"fetch")
+        await until(lambda: bool(served.edge._around.unread_ends._connections))
+    await until(lambda: served.edge.connection_count == 0)
 
 
 async def test_a_reader_that_stalls_is_closed_after_the_idle_time(open_edge: OpenEdge) -> None:

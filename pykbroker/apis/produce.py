@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-from pykbroker.apis.answers import ProtocolViolation
+from pykbroker.apis.answers import Deferred, ProtocolViolation
 from pykbroker.apis.joining_transactions import (
     NOBODY_REFUSED,
     TOPIC_IDS_SINCE_VERSION,
@@ -98,7 +99,7 @@ def produce_in_transaction(
         return refuse_all(request, joined)
     if isinstance(joined, Mapping):
         return produce(request, call, joined)
-    return produce_when_joined(request, call, joined)
+    return Deferred(joined, partial(produce_when_joined, request, call))
 
 
 async def produce_when_joined(

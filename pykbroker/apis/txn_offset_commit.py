@@ -7,8 +7,10 @@ beforehand (AddOffsetsToTxn), for newer ones it is added here.
 from __future__ import annotations
 
 from asyncio import Future
+from functools import partial
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.answers import Deferred
 from pykbroker.coordination.groups.offsets import answered_in_transaction, refused_in_transaction
 from pykbroker.coordination.transactions.outcome import Place
 from pykbroker_protocol.errors import ErrorCode
@@ -80,11 +82,11 @@ def commit(request: TxnOffsetCommitRequest, call: Call) -> Message | Awaitable[M
     code = refusal_of_transaction(request, log.partition, call)
     if isinstance(code, ErrorCode):
         return decide(request, code, call)
-    return commit_later(request, code, call)
+    return Deferred(code, partial(commit_later, request, call))
 
 
 async def commit_later(
-    request: TxnOffsetCommitRequest, code: Awaitable[ErrorCode], call: Call
+    request: TxnOffsetCommitRequest, call: Call, code: Awaitable[ErrorCode]
 ) -> Message:
     answer = decide(request, await code, call)
     return await answer if isinstance(answer, Future) else answer

@@ -64,7 +64,6 @@ class PyKBrokerContainer(DockerContainer):
             "KAFKA_LISTENERS",
             f"{listener_name}://0.0.0.0:{port},{INSIDE_LISTENER}://0.0.0.0:{INSIDE_PORT}",
         )
-        self.with_env("KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS", "0")
         self.with_env("PYKBROKER_ADVERTISED_LISTENERS_FILE", self.TC_START_SCRIPT)
 
     def with_kraft(self) -> Self:
@@ -96,12 +95,24 @@ class PyKBrokerContainer(DockerContainer):
             self.with_command([word for topic in self.topics for word in ("--topic", topic)])
         super().start()
         try:
-            self.tc_start()
+            self._announce_address()
             self._wait_until_ready(timeout)
         except BaseException:
             self.stop()
             raise
         return self
+
+    def stop(self, force: bool = True, delete_volume: bool = True) -> None:  # noqa: FBT001, FBT002  # as inherited
+        """Removes the container, once: `with` also stops a container that did not start."""
+        super().stop(force, delete_volume)
+        self._container = None
+
+    def _announce_address(self) -> None:
+        try:
+            self.tc_start()
+        except Exception:  # the ports of an ended container cannot be looked up
+            self._raise_if_ended()
+            raise
 
     def tc_start(self) -> None:
         """Tells the broker how it is reached from the host."""
@@ -123,13 +134,16 @@ class PyKBrokerContainer(DockerContainer):
         deadline = time.monotonic() + seconds
         container = self.get_wrapped_container()
         while READY not in (log := container.logs()):
-            container.reload()
-            if container.status in ("exited", "dead"):
-                last_words = as_text(container.logs())  # said since the look before
-                raise ContainerNotReady(f"the container has ended:\n{last_words}")
+            self._raise_if_ended()
             if time.monotonic() > deadline:
                 raise ContainerNotReady(f"no broker within {seconds:g} s:\n{as_text(log)}")
             time.sleep(LOOK_SECONDS)
+
+    def _raise_if_ended(self) -> None:
+        container = self.get_wrapped_container()
+        container.reload()
+        if container.status in ("exited", "dead"):
+            raise ContainerNotReady(f"the container has ended:\n{as_text(container.logs())}")
 
 
 def as_text(log: bytes) -> str:

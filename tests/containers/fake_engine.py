@@ -130,6 +130,7 @@ class Engine(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Conversation)
         self.root = root
         self.process: Process | None = None
+        self.ended: Process | None = None
         self.asked: list[str] = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -210,6 +211,9 @@ class Conversation(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         assert self._path() == "/containers/ID"
-        assert self.server.process is not None
+        if self.server.process is None:
+            self._answer({"message": f"No such container: {CONTAINER_ID}"}, status=404)
+            return
         self.server.process.end()
+        self.server.ended, self.server.process = self.server.process, None
         self._answer(status=204)

@@ -42,8 +42,8 @@ def test_a_client_on_the_host_reaches_the_broker_in_the_container(engine: Engine
         )
         assert next(consumer).value == b"80"
         consumer.close()
-    assert engine.process is not None
-    assert engine.process.status == "exited"
+    assert engine.ended is not None
+    assert engine.ended.status == "exited"
     assert engine.asked[-1] == "DELETE /containers/ID"
 
 
@@ -73,13 +73,25 @@ def test_what_the_container_is_told(engine: Engine) -> None:
         assert f"pykbroker ready bootstrap={bootstrap} " in log
 
 
-def test_a_container_that_ends_is_told_with_its_log(engine: Engine) -> None:
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        ("KAFKA_LOG_RETENTION_HOURS", "soon", r"log\.retention\.hours"),
+        # Ends before the container's port on the host can be looked up.
+        ("KAFKA_CFG_NODE_ID", "1", "KAFKA_CFG_NODE_ID is not supported"),
+    ],
+)
+def test_a_container_that_ends_is_removed_once_and_its_log_is_the_reason(
+    engine: Engine, variable: str, value: str, reason: str
+) -> None:
     from pykbroker.testing.containers import ContainerNotReady, PyKBrokerContainer
 
-    asked = PyKBrokerContainer().with_env("KAFKA_LOG_RETENTION_HOURS", "soon")
-    with pytest.raises(ContainerNotReady, match=r"log\.retention\.hours"):
-        asked.start()
-    assert engine.asked[-1] == "DELETE /containers/ID"
+    with (
+        pytest.raises(ContainerNotReady, match=reason),
+        PyKBrokerContainer().with_env(variable, value),
+    ):
+        pass
+    assert engine.asked.count("DELETE /containers/ID") == 1
 
 
 def test_it_has_the_surface_of_the_container_that_people_know() -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.transactions.listing import listed
+from pykbroker.coordination.transactions.listing import listed_in_slices
+from pykbroker.coordinators.turns import in_slices
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.list_transactions import ListTransactionsResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from pykbroker.apis.node import Call
+    from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
 
 
-def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
+def handle(request: ListTransactionsRequest, call: Call) -> Message | Awaitable[Message]:
     coordinator = call.node.transactions
     if coordinator.is_loading:
         return ListTransactionsResponse(
@@ -21,5 +25,5 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
             unknown_state_filters=(),
             transaction_states=(),
         )
-    found = (it for log in coordinator.active() for it in log.state.transactions.values())
-    return listed(found, request, call.node.clock.now_ms())
+    found = [it for log in coordinator.active() for it in log.state.transactions.values()]
+    return in_slices(listed_in_slices(found, request, call.node.clock.now_ms()))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from enum import Enum, auto
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ from pykbroker.coordination.outcome import SetTimer
 from pykbroker.coordinators.records import encode_write
 from pykbroker.coordinators.stored import known_records, stored_batches
 from pykbroker.coordinators.timers import Name, Timers
+from pykbroker.coordinators.turns import Turns
 from pykbroker.partitions.waiting import until_committed
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import HEADER_BYTES, RecordBatch
@@ -95,6 +97,7 @@ class CoordinatedLog(Generic[AnyState]):
         clock: Clock,
         *,
         consequence: Consequence | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.partition = partition
         self.leader_epoch = partition.leadership.leader_epoch
@@ -111,7 +114,8 @@ class CoordinatedLog(Generic[AnyState]):
         self._parked: dict[Ticket, Parked] = {}
         self._last_written = -1
         self._once_loaded: list[Callable[[], Outcome]] = []
-        self._put_off: dict[Name, tuple[asyncio.Handle, list[Ticket]]] = {}
+        self._turns = Turns() if turns is None else turns
+        self._put_off: dict[Name, list[Ticket]] = {}
         """And the requests that wait for it."""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -171,8 +175,8 @@ class CoordinatedLog(Generic[AnyState]):
         """Another node coordinates from here on; who waits is told so."""
         self.status = Status.GIVEN_UP
         self._timers.cancel_all()
-        for handle, _ in self._put_off.values():
-            handle.cancel()
+        for name in self._put_off:
+            self._turns.cancel((self, name))
         for task in self._tasks:
             task.cancel()
         self._release_refused(list(self._parked), ErrorCode.NOT_COORDINATOR)
@@ -248,12 +252,12 @@ class CoordinatedLog(Generic[AnyState]):
     def _go_on_soon(self, name: Name, waits: Sequence[Ticket]) -> None:
         """What has arrived by now is served in this turn of the loop."""
         if name not in self._put_off:
-            self._put_off[name] = asyncio.get_running_loop().call_soon(self._go_on, name), []
-        _, waiting = self._put_off[name]
-        waiting.extend(waits)
+            self._put_off[name] = []
+            self._turns.wait((self, name), partial(self._go_on, name))
+        self._put_off[name].extend(waits)
 
     def _go_on(self, name: Name) -> None:
-        _, waiting = self._put_off.pop(name)
+        waiting = self._put_off.pop(name)
         try:
             self._fire(name)
         except Exception:

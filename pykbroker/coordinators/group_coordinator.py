@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pykbroker.coordinators.coordinated_topic import CoordinatedTopic
+from pykbroker.coordinators.turns import Turns
 from pykbroker.internal_topics import CONSUMER_OFFSETS
 from pykbroker_protocol.errors import ErrorCode
 
@@ -45,6 +46,7 @@ class GroupCoordinator:
         self.consumer_settings = consumer_settings
         self.topics = topics
         self._clock = clock
+        self._turns = Turns()
         self._topic = CoordinatedTopic(CONSUMER_OFFSETS, partitions, self._new_log, witness=witness)
 
     # --- following who leads what
@@ -58,7 +60,12 @@ class GroupCoordinator:
         from pykbroker.coordinators.group_log import new_group_log  # noqa: PLC0415  # see above
 
         return new_group_log(
-            partition, self._clock, self.topics, self.settings, self.consumer_settings
+            partition,
+            self._clock,
+            self.topics,
+            self._turns,
+            settings=self.settings,
+            consumer_settings=self.consumer_settings,
         )
 
     def configure(self, settings: GroupSettings, consumer: ConsumerGroupSettings) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Outcome, Write
     from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
+    from pykbroker.coordinators.turns import Turns
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.records.batch import RecordBatch
 
@@ -79,8 +80,10 @@ def new_group_log(
     partition: Partition,
     clock: Clock,
     topics: TopicsOfCluster,
+    turns: Turns,
+    *,
     settings: GroupSettings,
     consumer_settings: ConsumerGroupSettings,
 ) -> GroupLog:
     state = Groups(settings, consumer_settings, topics)
-    return GroupLog(partition, state, GROUP_RECORDS, clock)
+    return GroupLog(partition, state, GROUP_RECORDS, clock, turns=turns)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pykbroker.internal_topics import is_internal
 from pykbroker.partitions.followed import FollowedCluster, FollowedTopic
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class TopicsOfCluster:
         return None if found is None else self.topic(found.name)
 
     def names(self) -> Iterable[str]:
-        return (name for name in self._image().topics if not is_internal(name))
+        return self._image().topics
 
     def view_of(self, topic: FollowedTopic) -> TopicView:
         brokers = self._image().brokers

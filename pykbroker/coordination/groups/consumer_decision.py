@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.coordination.groups.consumer_regex import SLICE_EFFORT
 from pykbroker.coordination.groups.draft import Draft
 
 if TYPE_CHECKING:
+    from pykbroker.coordination.groups.consumer_matching import Matched
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
     from pykbroker.coordination.groups.consumer_topics import TopicsView
@@ -33,12 +35,15 @@ ASSIGNMENT = "consumer-assignment"
 """Put off, as (kind, group id): a new target is due, and members wait for it."""
 NEXT_STEPS = "consumer-next-steps"
 """Put off, as (kind, group id): the target that they waited for is there."""
+MATCHING = "consumer-matching"
+"""Put off, as (kind,): the next slice of matching; as (kind, group id, regular expression): match
+this one again, because topics have changed."""
 
 
 class Decision:
     """Lives as long as one decision, which happens at one moment."""
 
-    __slots__ = ("_is_copy", "draft", "settings", "state", "topics")
+    __slots__ = ("_is_copy", "draft", "effort", "matched", "settings", "state", "topics")
 
     def __init__(
         self,
@@ -52,6 +57,10 @@ class Decision:
         self.topics = topics
         self.settings = settings
         self.draft = Draft(now_ms)
+        self.effort = SLICE_EFFORT
+        """What is left for matching regular expressions within this decision."""
+        self.matched: dict[str, Matched] = {}
+        """Regular expressions that were matched for this decision."""
         self._is_copy = False
 
     @property

@@ -15,6 +15,7 @@ from pykbroker.coordination.groups.consumer_assignment import assign_if_due, ass
 from pykbroker.coordination.groups.consumer_checks import malformed
 from pykbroker.coordination.groups.consumer_decision import (
     ASSIGNMENT,
+    MATCHING,
     NEXT_STEPS,
     REVOCATION,
     SESSION,
@@ -22,11 +23,12 @@ from pykbroker.coordination.groups.consumer_decision import (
 )
 from pykbroker.coordination.groups.consumer_departure import fence, leave
 from pykbroker.coordination.groups.consumer_describe import describe
-from pykbroker.coordination.groups.consumer_heartbeat import answer, hear, refuse
+from pykbroker.coordination.groups.consumer_heartbeat import Unmatched, answer, hear, refuse
 from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
 from pykbroker.coordination.groups.consumer_memory import Memory
 from pykbroker.coordination.groups.consumer_migration import upgrade
 from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
+from pykbroker.coordination.groups.consumer_subscription import take_match
 from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.groups.group import GroupKind
 from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.classic_group import ClassicGroup
     from pykbroker.coordination.groups.classic_member import Joining
     from pykbroker.coordination.groups.consumer_heartbeat import Heard
+    from pykbroker.coordination.groups.consumer_matching import Arrived, Matched
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_topics import TopicsView
     from pykbroker.coordination.outcome import Ticket, Write
@@ -80,25 +83,25 @@ class ConsumerGroup:
 
     def heartbeat(
         self,
-        request: ConsumerGroupHeartbeatRequest,
+        arrived: Arrived,
         *,
-        ticket: Ticket,
-        version: int,
-        client_id: str,
-        client_host: str,
-        new_member_id: str,
         now_ms: int,
         topics: TopicsView,
         settings: ConsumerGroupSettings,
         let_wait: Callable[[Ticket, Heard], None],
+        let_match: Callable[[Arrived, str], None],
+        matched: Mapping[str, Matched],
         upgraded_from: ClassicGroup | None = None,
     ) -> Outcome:
         """Answer a heartbeat, or let it wait; `new_member_id` is for those that bring none along.
 
-        A classic group is carried over if this is a new group and the heartbeat joins it.
+        A classic group is carried over if this is a new group and the heartbeat joins it. A
+        heartbeat whose regular expression is not `matched` changes nothing: it is decided again.
         """
+        request, ticket = arrived.request, arrived.ticket
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
-        response = malformed(request, version, settings)
+        decision.matched.update(matched)
+        response = malformed(request, arrived.version, settings)
         if response is None and upgraded_from is not None:
             response = upgrade(decision, upgraded_from)
         if response is not None:
@@ -111,17 +114,36 @@ class ConsumerGroup:
         heard = hear(
             decision,
             self.memory,
-            request if request.member_id else request.replace(member_id=new_member_id),
-            client_id=client_id,
-            client_host=client_host,
+            request if request.member_id else request.replace(member_id=arrived.new_member_id),
+            client_id=arrived.client_id,
+            client_host=arrived.client_host,
         )
         if isinstance(heard, Refusal):
             return refused(ticket, heard)
-        if assignment_is_due(decision):
+        if isinstance(heard, Unmatched):
+            let_match(arrived, heard.regex)
+            decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+            decision.draft.go_on_soon(MATCHING, waits=(ticket,))
+        elif assignment_is_due(decision):
             let_wait(ticket, heard)
             decision.draft.go_on_soon(ASSIGNMENT, self.group_id, waits=(ticket,))
-            return decision.draft.outcome()
-        return decision.answer(ticket, answer(decision, heard))
+        else:
+            decision.draft.reply(ticket, answer(decision, heard))
+        return decision.draft.outcome()
+
+    def take_match(
+        self,
+        regex: str,
+        found: Matched,
+        *,
+        now_ms: int,
+        topics: TopicsView,
+        settings: ConsumerGroupSettings,
+    ) -> Outcome:
+        """A known regular expression was matched again because topics had changed."""
+        decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
+        take_match(decision, self.memory, regex, found)
+        return decision.draft.outcome()
 
     def share_out(
         self,

@@ -15,8 +15,8 @@ from pykbroker.coordination.groups.consumer_checks import fenced_epoch, identifi
 from pykbroker.coordination.groups.consumer_decision import REJOIN, REVOCATION, SESSION, SYNC
 from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
 from pykbroker.coordination.groups.consumer_reconciliation import Goal, reconcile
-from pykbroker.coordination.groups.consumer_regex import BadRegex, compile_regex
-from pykbroker.coordination.groups.consumer_subscription import take_subscription
+from pykbroker.coordination.groups.consumer_regex import BadRegex, TooCostly, compile_regex
+from pykbroker.coordination.groups.consumer_subscription import look_up, take_subscription
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.consumer_group_heartbeat import (
     Assignment as WireAssignment,
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_decision import Decision
     from pykbroker.coordination.groups.consumer_member import Holding
     from pykbroker.coordination.groups.consumer_memory import Memory
+
+
+class Unmatched(NamedTuple):
+    """A heartbeat has to be decided again once its regular expression is matched."""
+
+    regex: str
 
 
 class Heard(NamedTuple):
@@ -50,14 +56,14 @@ def hear(
     *,
     client_id: str,
     client_host: str,
-) -> Heard | Refusal:
+) -> Heard | Refusal | Unmatched:
     """Take a well-formed heartbeat of a member that joins or stays; the member id is not empty."""
     before = speaker(decision, request)
     if isinstance(before, Refusal):
         return before
     after = told(before, request, client_id=client_id, client_host=client_host)
-    if refusal := refused_regex(before, after, decision):
-        return refusal
+    if (verdict := verdict_on_regex(decision, before, after.topic_regex)) is not None:
+        return verdict
     subscription_changed = take_subscription(decision, memory, before, after)
     decision.wake(SESSION, after.member_id, after_ms=decision.settings.session_timeout_ms)
     if before.classic is not None:
@@ -143,21 +149,38 @@ def is_sign_of_life(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def refused_regex(
-    before: ConsumerMember, after: ConsumerMember, decision: Decision
-) -> Refusal | None:
-    """A regular expression is read, and tried on all topics, when a member comes with it."""
-    regex = after.topic_regex
-    if not regex or (regex == before.topic_regex and regex in decision.state.regexes):
+def verdict_on_regex(
+    decision: Decision, before: ConsumerMember, regex: str
+) -> Refusal | Unmatched | None:
+    """A regular expression that is new to the group is compiled and matched before it counts."""
+    if not regex or regex in decision.state.regexes:
         return None
     try:
-        compile_regex(regex).matches(decision.topics.names())
+        refuse_too_many_regexes(decision, before)
+        if regex not in decision.matched:
+            compile_regex(regex)
+        found = look_up(decision, regex)
+        if found is None:
+            return Unmatched(regex)
+        if found.names is None:
+            raise TooCostly("expression too costly to match")
     except BadRegex as bad:
         return Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {bad}.",
         )
     return None
+
+
+def refuse_too_many_regexes(decision: Decision, before: ConsumerMember) -> None:
+    """The expression that the member used before is not counted: it may be its only user."""
+    used = {wish.topic_regex for wish in decision.state.tallies.wishes}
+    count, count_max = len(used - {"", before.topic_regex}), decision.settings.regexes_max
+    if count >= count_max:
+        raise BadRegex(
+            f"the group uses {count} other expressions, and group.consumer.max.regexes allows "
+            f"{count_max}"
+        )
 
 
 def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Assignment | None:

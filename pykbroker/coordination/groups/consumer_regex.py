@@ -1,17 +1,18 @@
-"""Matches the names of topics against a regular expression, in time linear in their length.
+"""Matches names against a regular expression with bounded effort and memory.
 
-A member chooses the expression and every heartbeat of its group would pay for it, so matching must
-not be able to explode as Python's `re` can. The expression becomes a nondeterministic automaton;
-its sets of states are remembered as the states of a deterministic one. Both have a bound.
+Members choose the expressions, so matching must not take exponential time as Python's `re` can. The
+expression becomes a nondeterministic automaton (NFA). Sets of its states become the states of a
+deterministic one (DFA) while names are matched. RE2 works the same way. The size of the NFA is
+computed before it is built; a `Matching` proceeds in slices of bounded effort.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, assert_never
 
 from pykbroker.coordination.groups.consumer_regex_syntax import (
+    NEWLINE,
+    OTHER,
     WORD,
     Anchor,
     BadRegex,
@@ -23,54 +24,67 @@ from pykbroker.coordination.groups.consumer_regex_syntax import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pykbroker.coordination.groups.consumer_regex_syntax import Letters
 
-__all__ = ["BadRegex", "Regex", "TooCostly", "compile_regex"]
+__all__ = ["BadRegex", "Matching", "Regex", "TooCostly", "compile_regex"]
 
-STATES_MAX = 10_000
-"""Of the nondeterministic automaton."""
-EFFORT_MAX = 500_000
-"""Steps of that automaton which may be taken for one list of topics: less than a second."""
-REMEMBERED_MAX = 2_000
-"""States of the deterministic automaton that are kept."""
+PROGRAM_SIZE_MAX = 12_000
+"""States of the NFA, about 2 MB. A list of names of `PATTERN_LENGTH_MAX` characters fits."""
+EFFORT_MAX = 2_000_000
+"""NFA edges visited for one list of names. New DFA states cost this effort, known ones do not."""
+DFA_SIZE_MAX = 50_000
+"""NFA states in all DFA states, plus DFA transitions, about 5 MB; beyond it the DFA starts anew."""
+SLICE_EFFORT = 10_000
+"""Edges, and characters in eights, of one slice: about 1 ms, 4 ms in the largest NFA."""
 
 Edge = tuple["Letters | Anchor | None", int]
-"""What has to come, and the state behind it; nothing has to come for None."""
-Step = frozenset[int]
+"""What is consumed or required, and the next state; None requires nothing."""
 
 
 class TooCostly(BadRegex):
-    """It can be read, but not be matched within bounds."""
+    """A valid expression that cannot be matched within `EFFORT_MAX`."""
 
 
-@lru_cache(maxsize=64)
 def compile_regex(pattern: str) -> Regex:
-    return Regex(Parser(pattern).parse())
+    """Raises `BadRegex` for an invalid expression and for one that is too large."""
+    node = Parser(pattern).parse()
+    if size_of(node) > PROGRAM_SIZE_MAX:
+        raise BadRegex("expression too large")
+    return Regex(node)
+
+
+def size_of(node: Node) -> int:
+    """The number of states that `Regex` builds, or more. Empty parts count, because loops do."""
+    match node:
+        case frozenset() | Anchor():
+            return 1
+        case Sequence():
+            return max(1, sum(map(size_of, node.parts)))
+        case Choice():
+            return 1 + sum(1 + size_of(option) for option in node.options)
+        case Repeat():
+            copies = node.at_least + 1 if node.at_most is None else node.at_most
+            return 2 + copies * size_of(node.part)
+    assert_never(node)
 
 
 class Regex:
-    """Matches whole names."""
+    """The NFA of an expression. A match covers the whole name."""
 
-    __slots__ = ("_effort", "_remembered", "accepting", "edges")
+    __slots__ = ("accepting", "edges")
 
     def __init__(self, node: Node) -> None:
         self.edges: list[list[Edge]] = [[]]
         self.accepting = self.build(node, 0)
-        self._remembered: dict[tuple[Step, int, int], Step] = {}
-        self._effort = 0
-
-    # The automaton
 
     def state(self) -> int:
-        if len(self.edges) >= STATES_MAX:
-            raise TooCostly("expression too large")
         self.edges.append([])
         return len(self.edges) - 1
 
     def build(self, node: Node, start: int) -> int:
-        """Add states for a part of the expression behind `start`; the last of them."""
+        """Add the states of a part of the expression behind `start`; returns the last of them."""
         match node:
             case frozenset() | Anchor():
                 end = self.state()
@@ -108,61 +122,146 @@ class Regex:
         self.edges[start].append((None, end))
         return end
 
-    # Matching
-
     def matches(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names that match from their first character to their last."""
-        self._effort = 0
-        return frozenset(name for name in names if self.is_match(name))
+        """The matching names, in one piece: for short lists."""
+        matching = Matching(self, names)
+        while not matching.advance(SLICE_EFFORT):
+            pass
+        return matching.found
 
-    def is_match(self, name: str) -> bool:
-        # A line end stands for both ends of the name: neither it nor they are part of a word.
-        codes = [NO_CHAR, *map(ord, name), NO_CHAR]
-        states: Step = frozenset({0})
-        for before, char in pairwise(codes):
-            states = self.step(states, before, char)
-            if not states:
-                return False
-        return self.accepting in states
 
-    def step(self, states: Step, before: int, char: int) -> Step:
-        """From the states ahead of a character to those behind it; at the end, all within reach."""
-        # Of what came before, it only matters whether there was anything and whether in a word.
-        look_back = NO_CHAR if before == NO_CHAR else int(before in WORD)
-        key = (states, look_back, char)
-        if (found := self._remembered.get(key)) is None:
-            if len(self._remembered) >= REMEMBERED_MAX:
-                self._remembered.clear()
-            found = self._remembered[key] = self.walk(states, look_back, char)
-        return found
+NO_CHAR = ""
+"""Stands before and behind a name. Neither it nor a line end is part of a word."""
+BEFORE_NAME, BEHIND_NEWLINE, BEHIND_WORD, BEHIND_OTHER = range(4)
+"""What anchors see of the character before them."""
 
-    def walk(self, states: Step, look_back: int, char: int) -> Step:
-        reached, waiting, behind = set(states), list(states), set[int]()
+
+class DfaState:
+    """A set of NFA states after a character, and the next DFA state by character."""
+
+    __slots__ = ("after", "look_back", "states")
+
+    def __init__(self, states: frozenset[int], look_back: int) -> None:
+        self.states = states
+        self.look_back = look_back
+        self.after: dict[str, DfaState] = {}
+
+
+class Matching:
+    """Matches an expression against a list of names, one slice after the other."""
+
+    __slots__ = (
+        "_dfa",
+        "_found",
+        "_regex",
+        "_slice_end",
+        "_slices",
+        "_start",
+        "dfa_size",
+        "effort",
+    )
+
+    def __init__(self, regex: Regex, names: Iterable[str]) -> None:
+        self._regex = regex
+        self._found: list[str] = []
+        self.effort = 0
+        """Edges visited so far."""
+        self._slice_end = 0
+        self._slices = self._match(tuple(names))
+        self._clear()
+
+    @property
+    def found(self) -> frozenset[str]:
+        return frozenset(self._found)
+
+    @property
+    def effort_left(self) -> int:
+        """Of the last slice."""
+        return self._slice_end - self.effort
+
+    def advance(self, effort: int) -> bool:
+        """Continue until about that much effort is spent; returns whether all names are matched.
+
+        Raises `TooCostly` when the names need more than `EFFORT_MAX`.
+        """
+        self._slice_end = self.effort + effort
+        return next(self._slices, True)
+
+    def _match(self, names: tuple[str, ...]) -> Iterator[bool]:
+        """Yields False at the end of each slice."""
+        for name in names:
+            state = self._start
+            for char in (*name, NO_CHAR):
+                following = state.after.get(char)
+                if following is None:
+                    following = self._walk(state, char)
+                    if self.effort >= self._slice_end:
+                        yield False
+                state = following
+                if not state.states:
+                    break
+            if self._regex.accepting in state.states:
+                self._found.append(name)
+            self._slice_end -= 1 + len(name) // 8
+            if self.effort >= self._slice_end:
+                yield False
+
+    def _walk(self, state: DfaState, char: str) -> DfaState:
+        """The DFA state behind a character; behind the name, the NFA states without one."""
+        code = min(ord(char), OTHER) if char else -1
+        edges_of = self._regex.edges
+        reached, waiting, behind = set(state.states), list(state.states), set[int]()
+        effort = 0
         while waiting:
-            edges = self.edges[waiting.pop()]
-            self._effort += 1 + len(edges)
-            for what, state in edges:
+            edges = edges_of[waiting.pop()]
+            effort += 1 + len(edges)
+            for what, target in edges:
                 if isinstance(what, frozenset):
-                    if char in what:
-                        behind.add(state)
-                elif state not in reached and (what is None or holds(what, look_back, char)):
-                    reached.add(state)
-                    waiting.append(state)
-        if self._effort > EFFORT_MAX:
+                    if code in what:
+                        behind.add(target)
+                elif target not in reached and (what is None or holds(what, state.look_back, code)):
+                    reached.add(target)
+                    waiting.append(target)
+        self.effort += effort
+        if self.effort > EFFORT_MAX:
             raise TooCostly("expression too costly to match")
-        return frozenset(reached if char == NO_CHAR else behind)
+        following = self._known(frozenset(reached if not char else behind), look_back_of(code))
+        state.after[char] = following
+        return following
+
+    def _known(self, states: frozenset[int], look_back: int) -> DfaState:
+        key = states, look_back
+        self.dfa_size += 1
+        if (known := self._dfa.get(key)) is None:
+            if self.dfa_size + len(states) > DFA_SIZE_MAX:
+                self._clear()
+            known = self._dfa[key] = DfaState(states, look_back)
+            self.dfa_size += len(states)
+        return known
+
+    def _clear(self) -> None:
+        self._dfa: dict[tuple[frozenset[int], int], DfaState] = {}
+        self.dfa_size = 0
+        self._start = DfaState(frozenset({0}), BEFORE_NAME)
 
 
-NO_CHAR = -1
+def look_back_of(code: int) -> int:
+    if code in NEWLINE:
+        return BEHIND_NEWLINE
+    return BEHIND_WORD if code in WORD else BEHIND_OTHER
 
 
-def holds(anchor: Anchor, look_back: int, char: int) -> bool:
-    is_boundary = (look_back == 1) != (char in WORD)
+def holds(anchor: Anchor, look_back: int, code: int) -> bool:
+    is_boundary = (look_back == BEHIND_WORD) != (code in WORD)
     match anchor:
         case Anchor.START:
-            return look_back == NO_CHAR
+            return look_back == BEFORE_NAME
         case Anchor.END:
-            return char == NO_CHAR
+            return code == -1
+        case Anchor.LINE_START:
+            return look_back in (BEFORE_NAME, BEHIND_NEWLINE)
+        case Anchor.LINE_END:
+            return code == -1 or code in NEWLINE
         case Anchor.WORD_BOUNDARY:
             return is_boundary
         case Anchor.NO_WORD_BOUNDARY:

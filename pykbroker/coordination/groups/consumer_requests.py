@@ -14,6 +14,7 @@ from pykbroker.coordination.groups.consumer_checks import unknown_member
 from pykbroker.coordination.groups.consumer_decision import (
     ASSIGNMENT,
     DOWNGRADED,
+    MATCHING,
     MEMBER_TIMERS,
     NEXT_STEPS,
 )
@@ -23,20 +24,22 @@ from pykbroker.coordination.groups.consumer_group import (
     refuse_heartbeat_without_group,
     refused,
 )
+from pykbroker.coordination.groups.consumer_matching import Arrived, Matchings
 from pykbroker.coordination.groups.consumer_member import JOINING
 from pykbroker.coordination.groups.draft import Draft
-from pykbroker.coordination.outcome import joined
+from pykbroker.coordination.outcome import Outcome, joined
 from pykbroker_protocol.internal_topics import consumer_groups as log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pykbroker.coordination.groups.consumer_heartbeat import Heard
+    from pykbroker.coordination.groups.consumer_matching import Done, Matched
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_topics import TopicsView
     from pykbroker.coordination.groups.group import Group
     from pykbroker.coordination.groups.settings import GroupSettings
-    from pykbroker.coordination.outcome import Outcome, Ticket
+    from pykbroker.coordination.outcome import Ticket
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.consumer_group_describe import DescribedGroup
     from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -53,7 +56,7 @@ ConsumerGroupKey = (
 
 
 class ConsumerGroups:
-    __slots__ = ("assigned", "groups", "settings", "unassigned")
+    __slots__ = ("assigned", "groups", "matchings", "settings", "unassigned")
 
     def __init__(self, groups: dict[str, Group], settings: ConsumerGroupSettings) -> None:
         self.groups = groups
@@ -62,6 +65,8 @@ class ConsumerGroups:
         """By group id, heartbeats that wait for a new target; it is put off till all are heard."""
         self.assigned: dict[str, dict[Ticket, Heard]] = {}
         """Those that waited: it is there, and they are answered next."""
+        self.matchings = Matchings()
+        """Heartbeats that wait until their regular expressions are matched."""
 
     def find(self, group_id: str) -> ConsumerGroup | None:
         group = self.groups.get(group_id)
@@ -80,28 +85,37 @@ class ConsumerGroups:
         topics: TopicsView,
     ) -> Outcome:
         """Answer a heartbeat; one that joins makes the group, or turns a classic one into it."""
+        arrived = Arrived(request, ticket, version, client_id, client_host, new_member_id)
+        return self._heartbeat(arrived, now_ms=now_ms, topics=topics, matched={})
+
+    def _heartbeat(
+        self,
+        arrived: Arrived,
+        *,
+        now_ms: int,
+        topics: TopicsView,
+        matched: Mapping[str, Matched],
+    ) -> Outcome:
+        request = arrived.request
         found = self.groups.get(request.group_id)
         classic = found if isinstance(found, ClassicGroup) else None
         group = self.find(request.group_id)
         if group is None and request.member_epoch != JOINING:
             return refuse_heartbeat_without_group(
                 request,
-                ticket=ticket,
-                version=version,
+                ticket=arrived.ticket,
+                version=arrived.version,
                 is_classic=classic is not None,
                 settings=self.settings,  # whether the request makes sense: the same for all
             )
         return (group or ConsumerGroup(request.group_id)).heartbeat(
-            request,
-            ticket=ticket,
-            version=version,
-            client_id=client_id,
-            client_host=client_host,
-            new_member_id=new_member_id,
+            arrived,
             now_ms=now_ms,
             topics=topics,
             settings=self.settings.of(request.group_id),
             let_wait=self._let_wait,
+            let_match=self.matchings.wait,
+            matched=matched,
             upgraded_from=classic,
         )
 
@@ -109,7 +123,11 @@ class ConsumerGroups:
         self.unassigned.setdefault(heard.request.group_id, {})[ticket] = heard
 
     def forget_request(self, group_id: str, ticket: Ticket) -> None:
-        """Nobody waits for this answer any more; what the request said is taken in already."""
+        """Nobody waits for this answer any more; what the request said is taken in already.
+
+        A heartbeat whose regular expression is not matched yet has not been decided: it is void.
+        """
+        self.matchings.forget(group_id, ticket)
         for waiting in (self.unassigned, self.assigned):
             if group_id in waiting:
                 waiting[group_id].pop(ticket, None)
@@ -159,20 +177,20 @@ class ConsumerGroups:
         """
         match name:
             case (kind, group_id, member_id) if kind in MEMBER_TIMERS:
-                group = self.find(group_id)
-                if group is None:
-                    return None
-                return group.timer_fired(
-                    kind,
-                    member_id,
-                    now_ms=now_ms,
-                    topics=topics,
-                    settings=self.settings.of(group_id),
+                group, settings = self.find(group_id), self.settings.of(group_id)
+                return (
+                    None
+                    if group is None
+                    else group.timer_fired(
+                        kind, member_id, now_ms=now_ms, topics=topics, settings=settings
+                    )
                 )
             case (kind, group_id) if kind == ASSIGNMENT:
                 return self._share_out(group_id, now_ms=now_ms, topics=topics)
             case (kind, group_id) if kind == NEXT_STEPS:
                 return self._answer(group_id, now_ms=now_ms, topics=topics)
+            case (kind, *refreshed) if kind == MATCHING:
+                return self._match(refreshed, now_ms=now_ms, topics=topics)
             case (kind, group_id) if kind == DOWNGRADED:
                 draft = Draft(now_ms)
                 classic = self.groups.get(group_id)
@@ -181,6 +199,31 @@ class ConsumerGroups:
                     rebalance(classic, draft, classic_settings, why)
                 return draft.outcome()
         return None
+
+    def _match(self, refreshed: list[str], *, now_ms: int, topics: TopicsView) -> Outcome:
+        """Work for one slice, or decide one of the heartbeats that waited for it."""
+        if refreshed:
+            self.matchings.refresh(*refreshed)
+        done = self.matchings.step(topics) if self.matchings else None
+        decided = Outcome() if done is None else self._matched(done, now_ms=now_ms, topics=topics)
+        return self._and_go_on_matching(decided)
+
+    def _matched(self, done: Done, *, now_ms: int, topics: TopicsView) -> Outcome:
+        if done.arrived is not None:
+            matched = {done.regex: done.matched}
+            return self._heartbeat(done.arrived, now_ms=now_ms, topics=topics, matched=matched)
+        group = self.find(done.group_id)
+        if group is None:
+            return Outcome()
+        settings = self.settings.of(done.group_id)
+        return group.take_match(
+            done.regex, done.matched, now_ms=now_ms, topics=topics, settings=settings
+        )
+
+    def _and_go_on_matching(self, outcome: Outcome) -> Outcome:
+        if not self.matchings:
+            return outcome
+        return joined([outcome, Outcome(put_off=((MATCHING,),), waits=self.matchings.tickets())])
 
     def _share_out(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
         waiting = self.unassigned.pop(group_id, {})

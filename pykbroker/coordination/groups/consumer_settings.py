@@ -42,6 +42,8 @@ class ConsumerGroupSettings:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     members_max: int = UNLIMITED
+    regexes_max: int = 100
+    """`group.consumer.max.regexes`: different regular expressions that members of a group use."""
     classic_members_max: int = UNLIMITED
     """`group.max.size`: a larger group is not turned into a classic one."""
     assignors: tuple[str, ...] = ("uniform", "range")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups import consumer_records as records
-from pykbroker.coordination.groups.consumer_regex import TooCostly, compile_regex
+from pykbroker.coordination.groups.consumer_decision import MATCHING
+from pykbroker.coordination.groups.consumer_matching import Matched, match_at_once
 
 if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_decision import Decision
@@ -38,22 +39,48 @@ def drop_unused_regex(decision: Decision, regex: str) -> None:
 
 
 def match_regexes(decision: Decision, memory: Memory, regex_of_member: str) -> None:
-    """Look which topics the members' regular expressions find, where that may have changed."""
+    """Match the members' regular expressions that are new, or whose topics may have changed."""
     for regex in sorted({regex_of_member, *decision.state.regexes} - {""}):
         known = decision.state.regexes.get(regex)
         if known is not None and not is_due(decision, memory, regex, known.matched_at_ms):
             continue
         memory.looked_at[regex] = (decision.topics.version, decision.now_ms)
-        try:
-            names = compile_regex(regex).matches(decision.topics.names())
-        except TooCostly:
-            continue  # it keeps what it found while there were fewer topics
-        if known is None or names != known.names:
-            decision.write(
-                records.regular_expression(
-                    decision.group_id, regex, names, decision.topics.version, decision.now_ms
-                )
+        found = look_up(decision, regex)
+        if found is None:
+            decision.draft.go_on_soon(MATCHING, decision.group_id, regex)
+        else:
+            note_match(decision, regex, found)
+
+
+def look_up(decision: Decision, regex: str) -> Matched | None:
+    """The topics of a valid regular expression; None if it has to be matched in slices."""
+    found = decision.matched.get(regex)
+    if found is None:
+        found, decision.effort = match_at_once(regex, decision.topics, decision.effort)
+        if found is not None:
+            decision.matched[regex] = found
+    return found
+
+
+def note_match(decision: Decision, regex: str, found: Matched) -> None:
+    """Where matching costs too much by now, the expression keeps the topics it matched before."""
+    known = decision.state.regexes.get(regex)
+    if found.names is not None and (known is None or found.names != known.names):
+        decision.write(
+            records.regular_expression(
+                decision.group_id, regex, found.names, found.version, decision.now_ms
             )
+        )
+
+
+def take_match(decision: Decision, memory: Memory, regex: str, found: Matched) -> None:
+    """A known regular expression was matched again in slices."""
+    known = decision.state.regexes.get(regex)
+    if known is None:
+        return  # its last user has left
+    note_match(decision, regex, found)
+    names_changed = decision.state.regexes[regex].names != known.names
+    grow(decision, memory, because_of_members=names_changed)
 
 
 def is_due(decision: Decision, memory: Memory, regex: str, matched_at_ms: int) -> bool:

@@ -41,7 +41,7 @@ class TopicsView(Protocol):
     def topic_of_id(self, topic_id: bytes) -> TopicView | None: ...
 
     def names(self) -> Iterable[str]:
-        """Of all topics that a regular expression may match."""
+        """Of all topics; regular expressions match internal topics, too, as in Apache Kafka."""
 
 
 def fingerprint(names: Iterable[str], topics: TopicsView) -> int:

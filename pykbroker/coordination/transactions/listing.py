@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.groups.consumer_regex import BadRegex, compile_regex
+from pykbroker.coordination.groups.consumer_regex import (
+    SLICE_EFFORT,
+    BadRegex,
+    Matching,
+    compile_regex,
+)
 from pykbroker.coordination.transactions.records import by_topic
 from pykbroker.coordination.transactions.states import STATES
 from pykbroker_protocol.errors import ErrorCode
@@ -12,7 +18,7 @@ from pykbroker_protocol.messages import describe_transactions, list_transactions
 from pykbroker_protocol.messages.list_transactions import ListTransactionsResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from pykbroker.coordination.transactions.transaction import Transaction
     from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
@@ -20,19 +26,35 @@ if TYPE_CHECKING:
 STATE_NAMES = frozenset(it.value for it in STATES)
 
 
-def listed(
+Slices = Generator[None, None, ListTransactionsResponse]
+"""Yields after each slice of work, and returns the response."""
+
+
+def listed_in_slices(
     transactions: Iterable[Transaction], request: ListTransactionsRequest, now_ms: int
-) -> ListTransactionsResponse:
-    """An empty filter lets everything through; the name of a state must be exact."""
+) -> Slices:
+    """The client chooses the pattern, so matching it must not occupy the event loop."""
     found = [it for it in transactions if passes(it, request, now_ms)]
-    try:
-        found = named_like(request.transactional_id_pattern, found)
-    except BadRegex:
-        return ListTransactionsResponse(
-            error_code=ErrorCode.INVALID_REGULAR_EXPRESSION,
-            unknown_state_filters=(),
-            transaction_states=(),
-        )
+    if request.transactional_id_pattern:
+        try:
+            regex = compile_regex(request.transactional_id_pattern)
+            matching = Matching(regex, (it.transactional_id for it in found))
+            while not matching.advance(SLICE_EFFORT):
+                yield
+        except BadRegex:
+            return ListTransactionsResponse(
+                error_code=ErrorCode.INVALID_REGULAR_EXPRESSION,
+                unknown_state_filters=(),
+                transaction_states=(),
+            )
+        names = matching.found
+        found = [it for it in found if it.transactional_id in names]
+    return listed(found, request)
+
+
+def listed(
+    transactions: Iterable[Transaction], request: ListTransactionsRequest
+) -> ListTransactionsResponse:
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,
         unknown_state_filters=[
@@ -44,13 +66,17 @@ def listed(
                 producer_id=it.producer_id,
                 transaction_state=it.state.value,
             )
-            for it in found
+            for it in transactions
         ],
     )
 
 
 def passes(transaction: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
-    """Without a transaction there is no age: a filter for long ones lets it pass, as Kafka does."""
+    """Whether a transaction passes the filters; an empty filter lets everything through.
+
+    The name of a state must be exact. Without a transaction there is no age: a filter for long
+    ones lets it pass, as Kafka does.
+    """
     states, producer_ids = request.state_filters, request.producer_id_filters
     duration_ms = now_ms - transaction.started_ms
     return (
@@ -58,13 +84,6 @@ def passes(transaction: Transaction, request: ListTransactionsRequest, now_ms: i
         and (not producer_ids or transaction.producer_id in producer_ids)
         and (request.duration_filter < 0 or duration_ms > request.duration_filter)
     )
-
-
-def named_like(pattern: str | None, transactions: Sequence[Transaction]) -> list[Transaction]:
-    if not pattern:
-        return list(transactions)
-    names = compile_regex(pattern).matches(it.transactional_id for it in transactions)
-    return [it for it in transactions if it.transactional_id in names]
 
 
 def described(

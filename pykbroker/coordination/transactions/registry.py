@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
     from pykbroker_protocol.messages.end_txn import EndTxnRequest
     from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
-    from pykbroker_protocol.messages.list_transactions import (
-        ListTransactionsRequest,
-        ListTransactionsResponse,
-    )
 
 TIMEOUT_TIMER = ("transaction-timeout",)
 EXPIRY_TIMER = ("transactional-id-expiry",)
@@ -181,11 +177,6 @@ class Transactions:
         self, transactional_ids: Iterable[str]
     ) -> list[describe_transactions.TransactionState]:
         return [listing.described(it, self.transactions.get(it)) for it in transactional_ids]
-
-    def list_transactions(
-        self, request: ListTransactionsRequest, now_ms: int
-    ) -> ListTransactionsResponse:
-        return listing.listed(self.transactions.values(), request, now_ms)
 
     # --- the log
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pykbroker.coordination.transactions import joining
+from pykbroker.coordination.transactions.listing import listed_in_slices
 from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordinators.turns import in_slices
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pykbroker_protocol.messages.add_partitions_to_txn import (
@@ -23,13 +26,17 @@ from pykbroker_protocol.messages.describe_transactions import (
 from pykbroker_protocol.messages.end_txn import EndTxnRequest
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
-from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
+from pykbroker_protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from tests.apis.wire import Wire
 from tests.coordination.transactions.world import World
 
 if TYPE_CHECKING:
     from pykbroker.coordination.outcome import Ticket
     from pykbroker.coordination.transactions.outcome import TransactionOutcome
+    from pykbroker.coordination.transactions.registry import Transactions
     from pykbroker.coordination.transactions.settings import TransactionSettings
     from pykbroker_protocol.message import Message
 
@@ -38,6 +45,13 @@ OFFSETS_PARTITION = Place("__consumer_offsets", 0)
 
 class Unanswered(Exception):
     """The coordinator could not write what it had decided."""
+
+
+def listed(
+    transactions: Transactions, request: ListTransactionsRequest, now_ms: int
+) -> ListTransactionsResponse:
+    slices = listed_in_slices(transactions.transactions.values(), request, now_ms)
+    return asyncio.run(in_slices(slices))
 
 
 class Performer(Protocol):
@@ -58,7 +72,7 @@ class OurCoordinator:
                     transaction_states=transactions.describe_transactions(request.transactional_ids)
                 )
             case ListTransactionsRequest():
-                return transactions.list_transactions(request, self.world.now_ms)
+                return listed(transactions, request, self.world.now_ms)
             case AddPartitionsToTxnRequest():
                 return self.ask_to_join(request, version)
         told = len(self.world.told)

@@ -31,7 +31,7 @@ from pykbroker_protocol.messages.add_partitions_to_txn import (
 from pykbroker_protocol.messages.end_txn import EndTxnRequest
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
-from tests.coordination.transactions.performer import OurCoordinator
+from tests.coordination.transactions.performer import OurCoordinator, listed
 from tests.coordination.transactions.world import RECORDS, START_MS, World
 
 DAY_MS = 24 * 60 * 60_000
@@ -389,5 +389,5 @@ def test_a_pattern_that_would_take_too_long_is_refused() -> None:
     request = ListTransactionsRequest(
         state_filters=(), producer_id_filters=(), transactional_id_pattern="(a{1000}){1000}"
     )
-    response = transactions.list_transactions(request, START_MS)
+    response = listed(transactions, request, START_MS)
     assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -1,0 +1,123 @@
+"""Regular expressions of groups that are matched against the topic names in slices, in turn.
+
+Most expressions are matched within the heartbeat that needs them. The others come here, so that no
+expression occupies the event loop: a heartbeat with a new expression waits until it is matched, a
+known expression keeps the topics that it matched before. Only the first in the queue holds memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.coordination.groups.consumer_regex import (
+    SLICE_EFFORT,
+    Matching,
+    TooCostly,
+    compile_regex,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.coordination.groups.consumer_topics import TopicsView
+    from pykbroker.coordination.outcome import Ticket
+    from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+
+class Arrived(NamedTuple):
+    """A heartbeat, with what its connection and chance add to it."""
+
+    request: ConsumerGroupHeartbeatRequest
+    ticket: Ticket
+    version: int
+    client_id: str
+    client_host: str
+    new_member_id: str
+
+
+class Matched(NamedTuple):
+    """What an expression matches among the topics of one version."""
+
+    names: frozenset[str] | None
+    """None if matching costs too much."""
+    version: int
+
+
+class Done(NamedTuple):
+    """A matched expression, and one heartbeat that waited for it; None for a known expression."""
+
+    group_id: str
+    regex: str
+    matched: Matched
+    arrived: Arrived | None
+
+
+class Matchings:
+    """The queue of one coordinator partition."""
+
+    __slots__ = ("_matched", "_queue", "_running")
+
+    def __init__(self) -> None:
+        self._queue: dict[tuple[str, str], dict[Ticket, Arrived]] = {}
+        """By group id and expression, the heartbeats that wait; none for a known expression."""
+        self._running: tuple[Matching, int] | None = None
+        """The first of the queue, and the version of the topics."""
+        self._matched: Matched | None = None
+        """The result of the first of the queue, while heartbeats that waited are decided."""
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def tickets(self) -> tuple[Ticket, ...]:
+        return tuple(ticket for waiting in self._queue.values() for ticket in waiting)
+
+    def wait(self, arrived: Arrived, regex: str) -> None:
+        self._queue.setdefault((arrived.request.group_id, regex), {})[arrived.ticket] = arrived
+
+    def refresh(self, group_id: str, regex: str) -> None:
+        self._queue.setdefault((group_id, regex), {})
+
+    def forget(self, group_id: str, ticket: Ticket) -> None:
+        """The client has disconnected: an expression that only it waits for is not matched."""
+        for key, waiting in list(self._queue.items()):
+            if key[0] == group_id and waiting.pop(ticket, None) is not None and not waiting:
+                self._remove(key)
+
+    def _remove(self, key: tuple[str, str]) -> None:
+        if key == next(iter(self._queue)):
+            self._running = self._matched = None
+        del self._queue[key]
+
+    def step(self, topics: TopicsView) -> Done | None:
+        """Work for one slice; a result if the first of the queue is matched."""
+        key = next(iter(self._queue))
+        group_id, regex = key
+        if self._matched is None:
+            self._matched = self._advance(regex, topics)
+        if self._matched is None:
+            return None
+        matched, waiting = self._matched, self._queue[key]
+        arrived = waiting.pop(next(iter(waiting))) if waiting else None
+        if not waiting:
+            self._remove(key)
+        return Done(group_id, regex, matched, arrived)
+
+    def _advance(self, regex: str, topics: TopicsView) -> Matched | None:
+        if self._running is None:
+            self._running = Matching(compile_regex(regex), topics.names()), topics.version
+            return None  # compiling a long expression takes as long as a slice
+        matching, version = self._running
+        try:
+            if not matching.advance(SLICE_EFFORT):
+                return None
+        except TooCostly:
+            return Matched(None, version)
+        return Matched(matching.found, version)
+
+
+def match_at_once(regex: str, topics: TopicsView, effort: int) -> tuple[Matched | None, int]:
+    """Try to match a valid expression within an effort; the result, and what is left of it."""
+    if effort <= len(regex):
+        return None, effort
+    matching = Matching(compile_regex(regex), topics.names())
+    if not matching.advance(effort - len(regex)):
+        return None, 0
+    return Matched(matching.found, topics.version), matching.effort_left

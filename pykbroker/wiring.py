@@ -51,6 +51,7 @@ def consumer_group_settings(
         session_timeout_ms=settings.group_consumer_session_timeout_ms,
         heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
         members_max=settings.group_consumer_max_size,
+        regexes_max=settings.group_consumer_max_regexes,
         classic_members_max=settings.group_max_size,
         assignors=settings.group_consumer_assignors,
         assignment_interval_ms=settings.group_consumer_assignment_interval_ms,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import sliced
 from pykbroker.coordination.transactions.listing import listed_in_slices
-from pykbroker.coordinators.turns import in_slices
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.list_transactions import ListTransactionsResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
 
 
-def handle(request: ListTransactionsRequest, call: Call) -> Message | Awaitable[Message]:
+@sliced
+def handle(request: ListTransactionsRequest, call: Call) -> Slices[Message]:
     coordinator = call.node.transactions
     if coordinator.is_loading:
         return ListTransactionsResponse(
@@ -26,4 +26,4 @@ def handle(request: ListTransactionsRequest, call: Call) -> Message | Awaitable[
             transaction_states=(),
         )
     found = [it for log in coordinator.active() for it in log.state.transactions.values()]
-    return in_slices(listed_in_slices(found, request, call.node.clock.now_ms()))
+    return (yield from listed_in_slices(found, request, call.node.clock.now_ms()))

@@ -6,12 +6,10 @@ A deferred decision may take some milliseconds. Requests of other clients are se
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Hashable
-
-Result = TypeVar("Result")
+    from collections.abc import Callable, Hashable
 
 
 class Turns:
@@ -40,14 +38,3 @@ class Turns:
             decide = self._waiting.pop(name)
             self._schedule()
             decide()
-
-
-async def in_slices(slices: Generator[None, None, Result]) -> Result:
-    """Run one slice of a computation in each iteration of the event loop."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        await asyncio.sleep(0)

@@ -37,6 +37,9 @@ GROUPS = (
         READ_ONLY, "Longest heartbeat interval that a consumer group may be given."),
     Property("group.consumer.max.size", INT, UNLIMITED, at_least(1), MEDIUM, READ_ONLY,
         "Most members of a consumer group."),
+    Property("group.consumer.max.regexes", INT, 100, at_least(1), MEDIUM, READ_ONLY,
+        "Most different regular expressions that the members of a consumer group subscribe with. "
+        "Not a property of Apache Kafka."),
     Property("group.consumer.assignment.interval.ms", INT, 1000, at_least(0), MEDIUM,
         CLUSTER_WIDE, "Shortest time between two computations of a consumer group's assignment."),
     Property("group.consumer.min.assignment.interval.ms", INT, 0, at_least(0), MEDIUM, READ_ONLY,

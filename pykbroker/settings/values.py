@@ -137,6 +137,7 @@ class Settings(Given):
     group_consumer_max_heartbeat_interval_ms: int
     group_consumer_migration_policy: str
     group_consumer_max_size: int
+    group_consumer_max_regexes: int
     group_consumer_assignors: tuple[str, ...]
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pykbroker.transport.frames import BEGIN_BYTES, SPARE_BYTES_MAX, SPARES_MAX
+from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
+from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.apis.asked import (
     batch,
     created,
@@ -72,6 +75,27 @@ def test_a_frame_that_cannot_be_read_ends_its_connection_with_one_line(
     until_logged(broker, reason)
     lines = [line for line in broker.log().splitlines() if CLOSING.search(line)]
     assert len(lines) == 1, note
+    assert is_served(broker)
+
+
+def test_a_regular_expression_of_a_million_empty_groups_is_refused(broker: BrokerProcess) -> None:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="hostile",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex="((" + "()" * 4_000 + "){1000}){1000}",
+        topic_partitions=(),
+    )
+    with Wire(broker.port) as wire:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        deadline = time.monotonic() + 20
+        while code in {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}:
+            assert time.monotonic() < deadline, "the coordinator is not there"
+            wire.ask(FindCoordinatorRequest(key="", coordinator_keys=("g",)), 4)
+            code = wire.ask(request, 1).error_code
+    assert code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    until_logged(broker, "group g: regular expression refused: expression too large")
     assert is_served(broker)
 
 

@@ -119,7 +119,7 @@ class ConsumerGroup:
             client_host=arrived.client_host,
         )
         if isinstance(heard, Refusal):
-            return refused(ticket, heard)
+            return refused(ticket, heard, decision.draft.reasons)
         if isinstance(heard, Unmatched):
             let_match(arrived, heard.regex)
             decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
@@ -318,9 +318,9 @@ def session_timeout_ms(member: ConsumerMember, settings: ConsumerGroupSettings) 
     return member.classic.session_timeout_ms
 
 
-def refused(ticket: Ticket, refusal: Refusal) -> Outcome:
-    """A refused request leaves nothing behind."""
-    return Outcome(replies=(Reply(ticket, refuse(refusal)),))
+def refused(ticket: Ticket, refusal: Refusal, reasons: Iterable[str] = ()) -> Outcome:
+    """A refused request leaves nothing behind but a line in the log."""
+    return Outcome(replies=(Reply(ticket, refuse(refusal)),), reasons=tuple(reasons))
 
 
 def refuse_heartbeat_without_group(

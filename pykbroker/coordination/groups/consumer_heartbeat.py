@@ -165,6 +165,7 @@ def verdict_on_regex(
         if found.names is None:
             raise TooCostly("expression too costly to match")
     except BadRegex as bad:
+        decision.draft.because(f"group {decision.group_id}: regular expression refused: {bad}")
         return Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {bad}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from pykbroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -19,6 +20,7 @@ from tests.apis.groups.consuming import (
 )
 from tests.apis.groups.interview import conversation, gather, subscription
 from tests.apis.groups.offsets import SOME_ID, commit, fetch, forget, of
+from tests.apis.interview import READY_SECONDS_MAX
 
 if TYPE_CHECKING:
     from tests.apis.groups.interview import GroupInterview
@@ -97,6 +99,22 @@ def expressions_that_cannot_be_read(broker: GroupInterview) -> None:
     for number, regex in enumerate(("[", "(", "a{2,1}", "*")):
         stranger = Consumer(group, f"stranger-{number}")
         stranger.join(note=regex, subscribed_topic_names=None, subscribed_topic_regex=regex)
+
+
+@conversation
+def expressions_match_internal_topics(broker: GroupInterview) -> None:
+    """The record says nothing of epochs: Apache Kafka resolves an expression after the join."""
+    topic = broker.topic(partitions=2)
+    group = broker.group()  # the coordinator is found: __consumer_offsets exists
+    member = Consumer(group, "member")
+    regex = f"^({topic.name}|__consumer_offsets)$"
+    member.quietly(member.joining(subscribed_topic_names=None, subscribed_topic_regex=regex))
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while len(member.owned) < 2:
+        assert time.monotonic() < deadline, member.owned
+        member.quietly(member.living(topic_partitions=member.holds))
+        time.sleep(0.05)
+    list_ours(broker)
 
 
 @conversation

@@ -157,6 +157,7 @@ def test_a_group_uses_a_bounded_number_of_expressions(regex: str) -> None:
     refused = cleo.send()
     assert world.heartbeat_answer(refused).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert "group.consumer.max.regexes" in str(world.heartbeat_answer(refused).error_message)
+    assert "group.consumer.max.regexes" in world.reasons[-1]
     cleo.regex = "two"
     assert cleo.beat() is ErrorCode.NONE
     anna.regex = regex

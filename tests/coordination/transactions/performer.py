@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pykbroker.coordination.transactions import joining
 from pykbroker.coordination.transactions.listing import listed_in_slices
 from pykbroker.coordination.transactions.outcome import Place
-from pykbroker.coordinators.turns import in_slices
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pykbroker_protocol.messages.add_partitions_to_txn import (
@@ -34,6 +33,8 @@ from tests.apis.wire import Wire
 from tests.coordination.transactions.world import World
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pykbroker.coordination.outcome import Ticket
     from pykbroker.coordination.transactions.outcome import TransactionOutcome
     from pykbroker.coordination.transactions.registry import Transactions
@@ -50,8 +51,15 @@ class Unanswered(Exception):
 def listed(
     transactions: Transactions, request: ListTransactionsRequest, now_ms: int
 ) -> ListTransactionsResponse:
-    slices = listed_in_slices(transactions.transactions.values(), request, now_ms)
-    return asyncio.run(in_slices(slices))
+    """The slices in one piece."""
+    responses: list[ListTransactionsResponse] = []
+
+    def work() -> Iterator[None]:
+        known = transactions.transactions.values()
+        responses.append((yield from listed_in_slices(known, request, now_ms)))
+
+    deque(work(), maxlen=0)
+    return responses[0]
 
 
 class Performer(Protocol):

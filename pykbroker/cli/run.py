@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from pykbroker.cli.command_line import read_command_line
 from pykbroker.cli.failure import (
     EXIT_BROKEN_PIPE,
     EXIT_INTERRUPTED,
+    EXIT_REFUSED,
     CommandFailed,
     RefusedEach,
 )
@@ -24,13 +27,26 @@ if TYPE_CHECKING:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Whatever goes wrong is one line on stderr, never a traceback."""
-    options = read_command_line(arguments)
+    try:
+        options = read_command_line(arguments)
+        return run_and_report(options)
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC:
+            raise
+        with suppress(OSError):
+            print(f"pykbroker: output cannot be written: {problem.strerror}", file=sys.stderr)
+        forget_stdout()
+        return EXIT_REFUSED
+
+
+def run_and_report(options: Namespace) -> int:
     escape_what_cannot_be_shown()
     try:
         exit_code = run(options)
         sys.stdout.flush()
     except CommandFailed as failure:
-        complain(options, failure)
+        with suppress(OSError):  # stderr may be on a full disk; the exit code still tells
+            complain(options, failure)
         return failure.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -2,10 +2,13 @@
 
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,3 +119,28 @@ def test_a_property_that_the_client_does_not_know_is_one_line(
     words = ("--bootstrap", "127.0.0.1:1", "--property", "nonsense=1")
     assert main(["pipeline", "verify", str(tmp_path), *words]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+FULL = Path("/dev/full")
+"""A device on which every write fails with ENOSPC."""
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    ("command", "output", "exit_code"),
+    [
+        ("serve --listen 127.0.0.1:0 --data /dev/null/data", "stderr", 2),
+        ("log dump /nowhere", "stderr", 2),
+        ("--version", "stdout", 1),
+    ],
+)
+def test_output_on_a_full_disk_keeps_the_exit_code(
+    command: str, output: str, exit_code: int
+) -> None:
+    words = [sys.executable, "-m", "pykbroker", *command.split()]
+    outputs: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with FULL.open("wb") as full:
+        ran = subprocess.run(words, **{**outputs, output: full}, text=True, timeout=60, check=False)
+    assert ran.returncode == exit_code
+    if output == "stdout":
+        assert ran.stderr == "pykbroker: output cannot be written: No space left on device\n"

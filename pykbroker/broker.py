@@ -85,6 +85,8 @@ class Broker:
         self.addresses: list[Address] = []
         self.bound_port = 0
         self._ending = contextlib.AsyncExitStack()
+        self.directory_lost = asyncio.Event()
+        """Set when the data directory no longer belongs to this process."""
         self._broker_epoch = UNKNOWN_BROKER_EPOCH
         self._high_watermarks: Callable[[], dict[tuple[str, int], int]] = dict
         self._logged_without_effect: set[str] = set()
@@ -259,7 +261,7 @@ class Broker:
         )
 
     def start_upkeep(self) -> None:
-        tasks = Upkeep(self.partitions).start()
+        tasks = Upkeep(self.partitions, directory_lost=self.note_lost_directory).start()
         self._ending.push_async_callback(end_tasks, tasks)
 
     def open_doors(self, listeners: Iterable[Listener]) -> None:
@@ -325,6 +327,15 @@ class Broker:
             group_settings(self.settings),
             consumer_group_settings(self.settings, self.controller.image.configurations),
         )
+
+    def note_lost_directory(self) -> None:
+        if not self.directory_lost.is_set():
+            logger.critical(
+                "%s: the data directory was removed, replaced or locked by another process; "
+                "records written since may be lost; the broker must stop",
+                self.directory.path,
+            )
+            self.directory_lost.set()
 
     # --- for whoever started it
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.apis.offer import EVERYTHING
 from pykbroker.broker import Broker, CannotStart
-from pykbroker.cli.failure import CannotBegin
+from pykbroker.cli.failure import CannotBegin, CommandFailed
 from pykbroker.cli.process import (
     StopSignals,
     end_on_sigterm,
@@ -92,9 +92,17 @@ async def serve_until_stopped(options: Namespace, settings: Settings, data: str 
             write_port_file(options.port_file, broker)
         gc.freeze()  # what lives as long as the process need not be looked at again and again
         print(ready_line(broker), flush=True)
-        await signals.stop_asked()
+        await stopped_or_failed(signals, broker)
     finally:
         await broker.stop()
+
+
+async def stopped_or_failed(signals: StopSignals, broker: Broker | ServedBroker) -> None:
+    """Returns when the process is asked to stop; raises CommandFailed when it has to."""
+    if not isinstance(broker, Broker):
+        await signals.stop_asked()
+    elif await signals.unless_stopped(broker.directory_lost.wait()):
+        raise CommandFailed(f"data directory {broker.directory.path} is lost; stopped uncleanly")
 
 
 async def start_broker(options: Namespace, settings: Settings) -> Broker | ServedBroker:

@@ -41,9 +41,17 @@ class Upkeep:
     """The periodic work of a node, each kind in a task of its own."""
 
     def __init__(
-        self, partitions: Partitions, new_process: Callable[[], Rewriter] | None = None
+        self,
+        partitions: Partitions,
+        new_process: Callable[[], Rewriter] | None = None,
+        *,
+        directory_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """Compaction has a process of its own, unless a world without any has another way."""
+        """Compaction has a process of its own, unless a world without any has another way.
+
+        `directory_lost` is called when the data directory no longer belongs to this process.
+        """
+        self.directory_lost = directory_lost
         self.partitions = partitions
         self.new_process = new_process
         self.clock = partitions.clock
@@ -114,6 +122,8 @@ class Upkeep:
         await asyncio.to_thread(directory.save_offsets, known)
 
     async def sweep(self) -> None:
+        if not self.partitions.directory.keep_lock():
+            self.directory_lost()
         await asyncio.to_thread(self.partitions.directory.sweep, self.clock.now_ms())
 
 

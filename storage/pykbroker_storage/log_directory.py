@@ -137,6 +137,18 @@ class LogDirectory:
     def filesystem(self) -> FileSystem:
         return self._filesystem
 
+    def keep_lock(self) -> bool:
+        """False if the directory was removed or replaced, or another process has locked it."""
+        return self._lock.keep(self._is_named_ours)
+
+    def _is_named_ours(self) -> bool:
+        path = f"{self.path}/{META_PROPERTIES_FILE}"
+        try:
+            found = MetaProperties.decode(read_file(self._filesystem, path))
+        except (FileNotFoundError, MalformedCheckpoint):
+            return False
+        return found.directory_id == self.directory_id
+
     # --- the logs
 
     def partitions(self) -> list[TopicPartition]:
@@ -272,6 +284,9 @@ class LogDirectory:
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
     ) -> None:
         """Ends cleanly, so that the next start scans nothing; a bad disk may prevent that."""
+        if not self.keep_lock():
+            self.abandon()  # another broker may use the directory by now
+            return
         try:
             all_opened = self.was_clean or self._open_all(now_ms)
             all_closed = self._close_logs()

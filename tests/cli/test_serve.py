@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -232,3 +233,16 @@ def test_a_port_file_that_is_a_pipe_is_written_to_and_stays_one(tmp_path: Path) 
         assert pipe.is_fifo()
     finally:
         os.close(reader)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no directory that is in use")
+def test_a_broker_whose_data_directory_is_removed_stops(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        shutil.rmtree(broker.data_dir)
+        deadline = time.monotonic() + 30
+        while broker.is_running:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert broker.exit_code == 1
+        assert "the data directory was removed" in broker.log()
+    assert not broker.data_dir.exists()

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -85,6 +86,84 @@ def test_a_directory_has_one_broker_at_a_time(tmp_path: Path) -> None:
         open_directory(tmp_path)
     directory.abandon()
     open_directory(tmp_path).abandon()
+
+
+OPEN_IT = """
+import sys
+from pathlib import Path
+from pykbroker_storage.log_directory import LogDirectoryLocked
+from tests.storage.test_log_directory import open_directory
+try:
+    open_directory(Path(sys.argv[1]), new_directory_id=b"another process!")
+except LogDirectoryLocked:
+    print("locked")
+"""
+
+
+def opened_by_another_process(path: Path) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-c", OPEN_IT, str(path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return ran.stdout.strip()
+
+
+def test_a_directory_without_its_lock_file_is_still_locked(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    (tmp_path / ".lock").unlink()
+    assert opened_by_another_process(tmp_path) == "locked"
+    assert directory.keep_lock()
+    assert (tmp_path / ".lock").exists()
+    assert opened_by_another_process(tmp_path) == "locked"
+    directory.abandon()
+    assert opened_by_another_process(tmp_path) == ""
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(path)
+
+
+def move(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+
+
+def replace(path: Path) -> None:
+    move(path)
+    path.mkdir()
+
+
+def replace_by_another(path: Path) -> None:
+    move(path)
+    assert opened_by_another_process(path) == ""
+
+
+@pytest.mark.parametrize("happen", [remove, move, replace, replace_by_another])
+def test_a_directory_that_is_removed_or_replaced_is_lost(
+    tmp_path: Path, happen: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "data"
+    directory = open_directory(path)
+    create(directory, "a")
+    append(directory.log(("a", 0), now_ms=NOW), b"x")
+    assert directory.keep_lock()
+    happen(path)
+    found = sorted(path.iterdir()) if path.exists() else None
+    assert not directory.keep_lock()
+    directory.close({}, now_ms=NOW)
+    assert (sorted(path.iterdir()) if path.exists() else None) == found  # nothing was written
+
+
+def test_a_directory_with_another_inode_number_is_recognised(tmp_path: Path) -> None:
+    """As network file systems and those of desktop virtual machines may give it."""
+    path = tmp_path / "data"
+    directory = open_directory(path)
+    move(path)
+    shutil.copytree(tmp_path / "moved", path)
+    assert directory.keep_lock()
+    assert opened_by_another_process(path) == "locked"
 
 
 def test_a_directory_is_locked_against_other_processes(tmp_path: Path) -> None:

@@ -42,6 +42,39 @@ def test_leaders_take_turns(
     assert placed(candidates, len(picture), replicas) == picture
 
 
+@pytest.mark.parametrize("count", range(2, 6))
+def test_in_one_rack_each_leader_has_each_follower_equally_often(count: int) -> None:
+    candidates, period = brokers(*[None] * count), count * (count - 1)
+    pairs = placed(candidates, 3 * period, 2, drawn=count - 1)
+    for lap in range(3):
+        assert len(set(pairs[lap * period : (lap + 1) * period])) == period
+
+
+@pytest.mark.parametrize("count", range(1, 5))
+def test_over_two_racks_each_leader_has_each_follower_of_the_other_equally_often(
+    count: int,
+) -> None:
+    candidates, period = brokers(*["a"] * count, *["b"] * count), 2 * count * count
+    pairs = placed(candidates, 3 * period, 2)
+    for lap in range(3):
+        assert len(set(pairs[lap * period : (lap + 1) * period])) == period
+
+
+@pytest.mark.parametrize("drawn", range(7))
+def test_where_it_begins_is_drawn_for_the_racks_and_for_the_brokers(drawn: int) -> None:
+    candidates = brokers("a", "a", "b", "b", "c", "c")
+    bounds: list[int] = []
+
+    def draw(bound: int) -> int:
+        bounds.append(bound)
+        return drawn % bound
+
+    result = place(candidates, partitions=1, replicas=1, draw=draw)
+    assert bounds == [3, 6]
+    rack, lap = drawn % 3, (drawn % 6) // 3
+    assert result == [(2 * rack + lap % 2 + 1,)]
+
+
 def test_a_fenced_broker_holds_replicas_only_when_the_others_do_not_suffice() -> None:
     candidates = [Candidate(1), Candidate(2, fenced=True), Candidate(3)]
     assert all(2 not in replicas for replicas in placed(candidates, 6, 2))

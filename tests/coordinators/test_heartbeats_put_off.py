@@ -180,6 +180,7 @@ async def test_a_fault_of_ours_leaves_nobody_waiting(
             answers = [heartbeat(diary, name) for name in ("anna", "bob")]
             codes = [(await told(it))[0] for it in answers]
         assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+        assert diary.log.state.unload() == []  # the requests that still wait
         again = [heartbeat(diary, name) for name in ("anna", "bob")]
         assert [await told(it) for it in again] == [(ErrorCode.NONE, PARTITIONS // 2)] * 2
 

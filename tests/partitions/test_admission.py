@@ -143,6 +143,36 @@ def claiming(records: bytearray, count: int) -> bytearray:
     return with_header(records, ">i", 57, count)
 
 
+HEADERS = [  # record count, last offset delta, producer id, producer epoch, base sequence
+    ((2, 1, -1, -1, -1), ErrorCode.NONE),
+    ((2, 0, -1, -1, -1), ErrorCode.INVALID_RECORD),
+    ((2, 2, -1, -1, -1), ErrorCode.INVALID_RECORD),
+    ((1, 1, -1, -1, -1), ErrorCode.INVALID_RECORD),
+    ((3, 1, -1, -1, -1), ErrorCode.INVALID_RECORD),
+    ((0, -1, -1, -1, -1), ErrorCode.INVALID_RECORD),
+    ((0, 1, -1, -1, -1), ErrorCode.INVALID_RECORD),
+    ((-1, -2, -1, -1, -1), ErrorCode.INVALID_RECORD),
+    ((2, 1, 0, 0, 0), ErrorCode.NONE),
+    ((2, 1, 5, 3, 7), ErrorCode.NONE),
+    ((2, 1, 5, -1, 7), ErrorCode.INVALID_RECORD),
+    ((2, 1, 5, 3, -1), ErrorCode.INVALID_RECORD),
+    ((2, 1, 0, -1, 0), ErrorCode.INVALID_RECORD),
+    ((2, 1, 0, 0, -1), ErrorCode.INVALID_RECORD),
+    ((2, 1, -1, 3, 7), ErrorCode.NONE),
+]
+
+
+@pytest.mark.parametrize(("header", "code"), HEADERS)
+def test_a_header_that_contradicts_itself_is_refused(
+    header: tuple[int, int, int, int, int], code: ErrorCode
+) -> None:
+    count, last_delta, producer_id, producer_epoch, base_sequence = header
+    records = batch_of(b"a", b"b")
+    pack_into(">i", records, 23, last_delta)
+    pack_into(">qhi", records, 43, producer_id, producer_epoch, base_sequence)
+    assert verdict(with_header(records, ">i", 57, count)) == code
+
+
 @pytest.mark.parametrize("compression", list(Compression))
 def test_more_records_than_a_batch_can_hold_are_refused_unopened(compression: Compression) -> None:
     assert verdict(claiming(batch_of(compression=compression), 2**31 - 1)) == (

@@ -187,6 +187,17 @@ async def test_the_edge_looks_for_idle_connections_by_itself() -> None:
     await edge.stop(deadline_s=1)
 
 
+async def test_a_shorter_idle_time_holds_for_connections_that_are_open() -> None:
+    edge = NetworkEdge(echo, ConnectionLimits(idle_ms_max=-1))
+    listener = await bind("PLAINTEXT", "127.0.0.1", 0, edge.limits)
+    edge.open(listener)
+    async with RawClient(listener.address.port) as client:
+        assert await is_served(client)
+        edge.limits = ConnectionLimits(idle_ms_max=60)
+        assert await client.is_closed_by_the_broker()
+    await edge.stop(deadline_s=1)
+
+
 def client_hello() -> bytes:
     sent = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):

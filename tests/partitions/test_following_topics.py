@@ -1,0 +1,64 @@
+"""What a node knows of a topic's partitions comes and goes with the topic."""
+
+from pathlib import Path
+
+import pytest
+
+from pykbroker.controller.image import ClusterImage, PartitionImage, TopicImage
+from pykbroker.partitions.board import Partitions
+from tests.partitions.boards import Board
+
+HERE, TOPIC = 1, "trucks"
+
+
+@pytest.fixture
+def partitions(tmp_path: Path) -> Partitions:
+    board = Board(tmp_path)
+    return Partitions(
+        node_id=HERE, directory=board.directory, settings=board.settings, clock=board.clock
+    )
+
+
+def topic(topic_id: bytes) -> TopicImage:
+    return TopicImage(
+        name=TOPIC,
+        id=topic_id,
+        partitions=[
+            PartitionImage(
+                index=0,
+                replicas=(HERE,),
+                in_sync=(HERE,),
+                leader=HERE,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=(bytes(16),),
+            )
+        ],
+    )
+
+
+def test_a_deleted_topic_is_known_neither_by_name_nor_by_id(partitions: Partitions) -> None:
+    image, first = ClusterImage(cluster_id="c", controller_id=HERE), topic(b"1" * 16)
+    partitions.follow(image, [first])
+    assert partitions.topic_name(first.id) == TOPIC
+    assert partitions.get(TOPIC, 0) is not None
+    partitions.drop(first)
+    assert partitions.topic_name(first.id) is None
+    assert partitions.get(TOPIC, 0) is None
+    assert len(partitions) == 0
+    partitions.directory.abandon()
+
+
+def test_a_topic_made_anew_outlives_the_end_of_the_one_before(partitions: Partitions) -> None:
+    image = ClusterImage(cluster_id="c", controller_id=HERE)
+    first, second = topic(b"1" * 16), topic(b"2" * 16)
+    partitions.follow(image, [first])
+    partitions.drop(first)
+    partitions.follow(image, [second])
+    partitions.drop(first)  # which is told again
+    assert partitions.topic_name(second.id) == TOPIC
+    assert partitions.topic_name(first.id) is None
+    found = partitions.get(TOPIC, 0)
+    assert found is not None
+    assert found.topic_id == second.id
+    partitions.directory.abandon()

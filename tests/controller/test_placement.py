@@ -60,6 +60,11 @@ def test_over_two_racks_each_leader_has_each_follower_of_the_other_equally_often
         assert len(set(pairs[lap * period : (lap + 1) * period])) == period
 
 
+def test_a_rack_of_fenced_brokers_has_no_turn() -> None:
+    candidates = [*brokers("a", "b"), Candidate(3, "c", fenced=True)]
+    assert placed(candidates, 4, 1, drawn=0) == [(1,), (2,), (1,), (2,)]
+
+
 @pytest.mark.parametrize("drawn", range(7))
 def test_where_it_begins_is_drawn_for_the_racks_and_for_the_brokers(drawn: int) -> None:
     candidates = brokers("a", "a", "b", "b", "c", "c")

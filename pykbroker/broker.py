@@ -223,6 +223,7 @@ class Broker:
             settings=self.settings,
             clock=self.clock,
         )
+        self._ending.push_async_callback(self.partitions.flush_threads.end)
         self._high_watermarks = self.partitions.high_watermarks
         self.partitions.follow(self.controller.image, self.controller.image.topics.values())
         self.controller.observe(self.follow)

@@ -47,6 +47,7 @@ CHANGED = {
     "max.connections.per.ip.overrides": "127.0.0.2:5",
     "message.max.bytes": "1000",
     "min.insync.replicas": "2",
+    "num.io.threads": "5",
     "producer.id.expiration.ms": "1000",
     "transaction.partition.verification.enable": "false",
 }
@@ -90,6 +91,7 @@ def parts(broker: Broker) -> dict[str, Any]:
         "requests": {it: getattr(broker.node.settings, it) for it in names if it in known},
         "upkeep": {it: getattr(broker.partitions.settings, it) for it in names if it in known},
         "connections": broker.edge.limits,
+        "flush threads": broker.partitions.flush_threads.threads_max,
         "partition": partition.settings,
         "log": partition.log.configuration,
         "groups": broker.groups.settings,

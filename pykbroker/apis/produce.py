@@ -1,7 +1,8 @@
 """Produce: each partition's batch is appended or refused on its own.
 
 acks=0 is not answered, acks=1 is answered once the leader has the records, acks=all once every
-in-sync replica has them. What was refused comes back as an error of its partition.
+in-sync replica has them. Where `flush.messages` asks for a flush, it comes before each of these.
+What was refused comes back as an error of its partition.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pykbroker_protocol.messages.produce import (
 from pykbroker_storage.log import Written
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable
 
     from pykbroker.apis.joining_transactions import Refusals
     from pykbroker.apis.node import Call
@@ -56,7 +57,8 @@ TELLS_NO_LOG_START = (
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
 
-Uncommitted = list[tuple["Partition", "Written", PartitionProduceResponse]]
+Unsettled = list[tuple["Partition", "Written", PartitionProduceResponse]]
+"""Records that a flush or replicas are still to take, and what is answered then."""
 
 
 def handle(
@@ -72,18 +74,18 @@ def produce(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.acks not in (ALL, NONE, 1):
         return refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    uncommitted: Uncommitted = []
+    unsettled: Unsettled = []
     response = ProduceResponse(
         responses=[
-            append_topic(topic, request.acks, call, uncommitted, refusals)
+            append_topic(topic, request.acks, call, unsettled, refusals)
             for topic in request.topic_data
         ]
     )
+    if unsettled:
+        return answer_when_settled(response, unsettled, request.acks, request.timeout_ms, call)
     if request.acks == NONE:
         end_if_refused(response)
         return None
-    if uncommitted:
-        return answer_when_committed(response, uncommitted, request.timeout_ms)
     if call.version >= LEADER_HINT_SINCE_VERSION:
         return with_leaders(response, call)
     return response
@@ -124,7 +126,7 @@ def append_topic(
     topic: TopicProduceData,
     acks: int,
     call: Call,
-    uncommitted: Uncommitted,
+    unsettled: Unsettled,
     refusals: Refusals,
 ) -> TopicProduceResponse:
     name: str | None = topic.name
@@ -134,7 +136,7 @@ def append_topic(
         name=topic.name,
         topic_id=topic.topic_id,
         partition_responses=[
-            append(name, it, acks, call, uncommitted, refusals=refusals)
+            append(name, it, acks, call, unsettled, refusals=refusals)
             for it in topic.partition_data
         ],
     )
@@ -145,7 +147,7 @@ def append(
     request: PartitionProduceData,
     acks: int,
     call: Call,
-    uncommitted: Uncommitted,
+    unsettled: Unsettled,
     *,
     refusals: Refusals,
 ) -> PartitionProduceResponse:
@@ -173,8 +175,8 @@ def append(
         log_append_time_ms=written.log_append_time_ms,
         log_start_offset=written.log_start_offset,
     )
-    if acks == ALL and partition.high_watermark <= written.last_offset:
-        uncommitted.append((partition, written, answer))
+    if partition.high_watermark <= written.last_offset:
+        unsettled.append((partition, written, answer))
     return answer
 
 
@@ -193,37 +195,49 @@ def refused(
     )
 
 
-async def answer_when_committed(
-    response: ProduceResponse, uncommitted: Uncommitted, timeout_ms: int
-) -> ProduceResponse:
-    """Waits for the in-sync replicas; what they do not confirm in time is told as timed out."""
-    outcomes = await asyncio.gather(
+async def answer_when_settled(
+    response: ProduceResponse, unsettled: Unsettled, acks: int, timeout_ms: int, call: Call
+) -> ProduceResponse | None:
+    """Waits for flushes and in-sync replicas; a partition that fails or is late gets its error.
+
+    The request itself is not kept: its records are written, and may be large.
+    """
+    codes = await asyncio.gather(
         *(
-            until_committed(partition, written.last_offset + 1, timeout_ms / 1000)
-            for partition, written, _ in uncommitted
+            until_settled(partition, written.last_offset + 1, acks, timeout_ms)
+            for partition, written, _ in unsettled
         )
     )
-    late = {
-        id(answer)
-        for (_, _, answer), is_committed in zip(uncommitted, outcomes, strict=True)
-        if not is_committed
+    failed = {
+        id(answer): code
+        for (_, _, answer), code in zip(unsettled, codes, strict=True)
+        if code is not ErrorCode.NONE
     }
-    return response.replace(
-        responses=[
-            topic.replace(partition_responses=list(timed_out(topic.partition_responses, late)))
-            for topic in response.responses
-        ]
-    )
+    if failed:
+        response = response.replace(
+            responses=[
+                topic.replace(
+                    partition_responses=[
+                        refused(it.index, Refusal(failed[id(it)])) if id(it) in failed else it
+                        for it in topic.partition_responses
+                    ]
+                )
+                for topic in response.responses
+            ]
+        )
+    if acks == NONE:
+        end_if_refused(response)
+        return None
+    return with_leaders(response, call) if call.version >= LEADER_HINT_SINCE_VERSION else response
 
 
-def timed_out(
-    answers: Iterable[PartitionProduceResponse], late: set[int]
-) -> Iterable[PartitionProduceResponse]:
-    for answer in answers:
-        if id(answer) in late:
-            yield refused(answer.index, Refusal(ErrorCode.REQUEST_TIMED_OUT))
-        else:
-            yield answer
+async def until_settled(partition: Partition, offset: int, acks: int, timeout_ms: int) -> ErrorCode:
+    """A flush is waited for as long as it takes, as in Kafka; `timeout.ms` is for replicas."""
+    if not await partition.flushing.until_settled(offset):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if acks == ALL and not await until_committed(partition, offset, timeout_ms / 1000):
+        return ErrorCode.REQUEST_TIMED_OUT
+    return ErrorCode.NONE
 
 
 def refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse | None:

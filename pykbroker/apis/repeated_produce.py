@@ -135,11 +135,12 @@ class Repeats:
 
 
 def is_plain(partition: Partition, topic_id: bytes | None, acks: int, records: memoryview) -> bool:
-    """Led here, nobody has to be waited for or asked, and the topic is still the same one."""
+    """Led here, no replica, flush or coordinator to wait for, and the topic is the same one."""
     leadership = partition.leadership
     return (
         leadership.leader == partition.node_id
         and (acks != ALL or len(leadership.replicas) == 1)
+        and partition.never_waits_for_flushes
         and (topic_id is None or topic_id == partition.topic_id)
         and not records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
     )

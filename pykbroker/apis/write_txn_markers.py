@@ -89,17 +89,22 @@ def markers_of(marker: WritableTxnMarker) -> Markers:
 
 async def respond_when_committed(request: WriteTxnMarkersRequest, outcomes: Outcomes) -> Message:
     waiting = [(ended, outcome, place) for outcome in outcomes for place, ended in outcome.items()]
-    committed = await asyncio.gather(*(until_counts(ended) for ended, _, _ in waiting))
-    for (_, outcome, place), is_committed in zip(waiting, committed, strict=True):
-        if not is_committed:
-            outcome[place] = Ended(ErrorCode.REQUEST_TIMED_OUT)
+    codes = await asyncio.gather(*(until_counts(ended) for ended, _, _ in waiting))
+    for (_, outcome, place), code in zip(waiting, codes, strict=True):
+        outcome[place] = Ended(code)
     return respond(request, outcomes)
 
 
-async def until_counts(ended: Ended) -> bool:
-    if ended.partition is None:
-        return True
-    return await until_committed(ended.partition, ended.end_offset, COMMIT_SECONDS_MAX)
+async def until_counts(ended: Ended) -> ErrorCode:
+    """How the marker ends, once the flush and the replicas that it waits for are known."""
+    partition = ended.partition
+    if partition is None:
+        return ended.code
+    if not await partition.flushing.until_settled(ended.end_offset):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if not await until_committed(partition, ended.end_offset, COMMIT_SECONDS_MAX):
+        return ErrorCode.REQUEST_TIMED_OUT
+    return ErrorCode.NONE
 
 
 def respond(request: WriteTxnMarkersRequest, outcomes: Outcomes) -> WriteTxnMarkersResponse:

@@ -319,8 +319,9 @@ class CoordinatedLog(Generic[AnyState]):
 
     @property
     def commits_at_once(self) -> bool:
-        """Whether what is written here is committed: no replica has to be waited for."""
-        return len(self.partition.leadership.replicas) == 1
+        """Whether records are committed as soon as they are written: no replica, no flush."""
+        partition = self.partition
+        return len(partition.leadership.replicas) == 1 and partition.never_waits_for_flushes
 
     def write_batch(
         self,
@@ -367,10 +368,13 @@ class CoordinatedLog(Generic[AnyState]):
 
     async def _when_committed(self, outcome: Outcome, end_offset: int) -> None:
         """Who asked is told of it only for so long; what follows from it has no deadline."""
-        if await until_committed(self.partition, end_offset, COMMIT_SECONDS_MAX):
+        if not await self.partition.flushing.until_settled(end_offset):
+            self._refuse(tickets_of(outcome.replies), Refusal(ErrorCode.KAFKA_STORAGE_ERROR))
+        elif await until_committed(self.partition, end_offset, COMMIT_SECONDS_MAX):
             self._committed(outcome)
             return
-        self._refuse(tickets_of(outcome.replies), Refusal(ErrorCode.REQUEST_TIMED_OUT))
+        else:
+            self._refuse(tickets_of(outcome.replies), Refusal(ErrorCode.REQUEST_TIMED_OUT))
         while not await until_committed(self.partition, end_offset, COMMIT_SECONDS_MAX):
             pass
         if self._consequence is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from pykbroker.partitions.flushing import FlushThreads
 from pykbroker.partitions.partition import Leadership, Partition
 from pykbroker.settings import resolve_topic
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
@@ -42,6 +43,7 @@ class Partitions:
         self.directory = directory
         self.settings = settings
         self.clock = clock
+        self.flush_threads = FlushThreads(settings.num_io_threads)
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._topic_names: dict[bytes, str] = {}
         self._without_log: dict[tuple[str, int], WithoutLog] = {}
@@ -92,7 +94,7 @@ class Partitions:
             return
         if self._without_log.pop(name, None) is not None:
             logger.info("%s-%d has its log", *name)
-        self._partitions[name] = Partition(
+        partition = self._partitions[name] = Partition(
             topic=topic.name,
             index=image.index,
             topic_id=topic.id,
@@ -101,7 +103,10 @@ class Partitions:
             leadership=leadership_of(image),
             settings=settings,
             high_watermark=self.directory.high_watermark(name),
+            flush_threads=self.flush_threads,
         )
+        if log.is_flush_due:  # after a crash
+            partition.flushing.begin()
 
     def try_again(self) -> None:
         """A disk that was full may have room again."""
@@ -130,6 +135,7 @@ class Partitions:
     def change_defaults(self, settings: Settings, image: FollowedCluster) -> None:
         """The broker's own properties have changed, and with them what topics do not override."""
         self.settings = settings
+        self.flush_threads.resize(settings.num_io_threads)
         for topic in image.topics:
             self.reconfigure(image, topic)
 

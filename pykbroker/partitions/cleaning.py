@@ -181,7 +181,7 @@ class Cleaner:
         compaction = None
         try:
             # So that whoever flushes meanwhile has nothing to do with the segments that go.
-            await asyncio.to_thread(partition.log.flush, cleanable.end_offset)
+            await partition.flushing.until_flushed(cleanable.end_offset)
             if partition.log.is_closed:
                 return False  # deleted meanwhile
             compaction = Compaction.begin(

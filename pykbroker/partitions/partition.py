@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.partitions.admission import RecordsRefused, admit, too_large
 from pykbroker.partitions.codec import AS_PRODUCED, in_codec
+from pykbroker.partitions.flushing import Flushing, FlushThreads
 from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
 from pykbroker.partitions.isolation import Isolation, Reader, last_stable_offset, readable_end
 from pykbroker.partitions.joining import JoiningProducers, last_epoch_ended
@@ -21,6 +22,8 @@ from pykbroker_protocol.records.batch import (
 from pykbroker_protocol.records.control import EndTransactionMarker, marker_batch
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.batch_scan import CorruptLog
+from pykbroker_storage.configuration import FOREVER_MS
+from pykbroker_storage.filesystem import FlushFailed
 from pykbroker_storage.leader_epochs import NO_EPOCH, UNKNOWN_END, EpochEnd
 from pykbroker_storage.log import OffsetOutOfRange, Written
 from pykbroker_storage.producer import Duplicate
@@ -73,6 +76,7 @@ class Partition:
         "bytes_awaited",
         "commits_awaited",
         "disk_refuses",
+        "flushing",
         "high_watermark",
         "index",
         "joining",
@@ -95,6 +99,7 @@ class Partition:
         leadership: Leadership,
         settings: TopicSettings,
         high_watermark: int,
+        flush_threads: FlushThreads | None = None,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -108,6 +113,7 @@ class Partition:
         self.commits_awaited: list[CommitAwaited] = []
         self.joining = JoiningProducers()
         self.disk_refuses = False
+        self.flushing = Flushing(self, flush_threads or FlushThreads())
         log.producers.pass_high_watermark(self.high_watermark)
         if self.leads:
             self.commit()
@@ -220,6 +226,8 @@ class Partition:
         log = self.log
         try:
             written = log.append(batch.view, (batch,), self.leadership.leader_epoch, now_ms)
+        except FlushFailed:  # 'flushing' logs it
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
         except OSError as error:
             if not self.disk_refuses:  # each try would be told, and there are many
                 logger.warning(
@@ -230,8 +238,26 @@ class Partition:
         if self.disk_refuses:
             self.disk_refuses = False
             logger.info("%s: can append again", self)
+        if log.log_end_offset - log.recovery_point >= log.configuration.flush_messages:
+            self.flushing.begin()
         self.commit()
         return written
+
+    @property
+    def settled_offset(self) -> int:
+        """End of the records that wait for no flush: only these are acknowledged and visible.
+
+        As in Kafka, a flush that `flush.messages` asks for comes before the acknowledgement.
+        """
+        log = self.log
+        if log.is_flush_due or log.has_failed_flush:
+            return max(log.recovery_point, self.high_watermark)
+        return log.log_end_offset
+
+    @property
+    def never_waits_for_flushes(self) -> bool:
+        """Whether every append is settled at once: `flush.messages` has its default."""
+        return self.log.configuration.flush_messages == FOREVER_MS
 
     def written_before(self, duplicate: Duplicate) -> Written:
         return Written(
@@ -246,12 +272,12 @@ class Partition:
         before, log, leadership = self.high_watermark, self.log, self.leadership
         stable_before = self.last_stable_offset if self.bytes_awaited else before
         if len(leadership.replicas) == 1:
-            self.high_watermark = log.log_end_offset  # nobody else could take it back
+            self.high_watermark = self.settled_offset  # nobody else could take it back
         else:
             self.high_watermark = advanced_high_watermark(
                 before,
                 in_sync=leadership.in_sync,
-                end_offsets={self.node_id: log.log_end_offset},
+                end_offsets={self.node_id: self.settled_offset},
                 min_in_sync=self.min_in_sync,
             )
         if self.high_watermark == before:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pykbroker.partitions.troubles import Troubles
@@ -111,10 +112,10 @@ class Upkeep:
 
     async def flush(self) -> None:
         for partition in self.partitions:
-            with self.troubles.borne(FLUSH, partition):
+            with self.troubles.borne(FLUSH, partition), suppress(OSError):  # the partition logs it
                 upto = partition.log.flush_due(self.clock.now_ms())
                 if upto is not None:
-                    await asyncio.to_thread(partition.log.flush, upto)
+                    await partition.flushing.until_flushed(upto)
 
     async def checkpoint(self) -> None:
         directory = self.partitions.directory

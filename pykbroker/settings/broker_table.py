@@ -120,6 +120,8 @@ LOG = (
         "log.roll.jitter.ms in hours, used where that is not set."),
     Property("log.flush.interval.ms", LONG, None, None, HIGH, CLUSTER_WIDE,
         "What topics use that do not set flush.ms.", (("log.flush.scheduler.interval.ms", 1),)),
+    Property("num.io.threads", INT, 8, at_least(1), HIGH, CLUSTER_WIDE,
+        "Threads that flush logs, so that requests of other partitions do not wait for the disk."),
     Property("log.flush.scheduler.interval.ms", LONG, FOREVER, None, HIGH, READ_ONLY,
         "How often logs are looked at for records that must be forced to disk."),
     Property("log.flush.offset.checkpoint.interval.ms", INT, 60_000, at_least(0), HIGH, READ_ONLY,

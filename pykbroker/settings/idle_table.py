@@ -26,7 +26,6 @@ group.streams.assignment.interval.ms INT cluster-wide 1000 0
 log.cleaner.io.buffer.load.factor DOUBLE cluster-wide 0.9 -
 log.cleaner.io.buffer.size INT cluster-wide 524288 0
 metric.reporters LIST cluster-wide org.apache.kafka.common.metrics.JmxReporter -
-num.io.threads INT cluster-wide 8 1
 num.network.threads INT cluster-wide 3 1
 principal.builder.class CLASS per-broker - -
 remote.fetch.max.wait.ms INT cluster-wide 500 1

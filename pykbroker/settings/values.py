@@ -114,6 +114,7 @@ class Settings(Given):
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
 
+    num_io_threads: int
     log_retention_check_interval_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
 

@@ -37,7 +37,7 @@ internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
 internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
 kafka.metrics.reporters log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
 log.dir.failure.timeout.ms metric.reporters metrics.num.samples metrics.recording.level
-metrics.sample.window.ms num.io.threads num.network.threads num.replica.alter.log.dirs.threads
+metrics.sample.window.ms num.network.threads num.replica.alter.log.dirs.threads
 offsets.topic.compression.codec principal.builder.class
 producer.purgatory.purge.interval.requests remote.fetch.max.wait.ms
 remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes

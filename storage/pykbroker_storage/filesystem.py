@@ -31,6 +31,10 @@ class DiskFull(OSError):
     """No room for the bytes; the log is as it was and takes more when there is room again."""
 
 
+class FlushFailed(OSError):
+    """The disk did not take pages of a file; the system may have dropped them."""
+
+
 class FileSystem:
     """The local disk. The hot calls are the bare functions of `os`: nothing stands between.
 
@@ -186,9 +190,17 @@ def sync_file(filesystem: FileSystem, path: str) -> None:
     """Makes the bytes of a file durable. It is opened anew, so that any thread may do this."""
     descriptor = filesystem.open_existing(path)
     try:
-        filesystem.fdatasync(descriptor)
+        sync_descriptor(filesystem, descriptor, path)
     finally:
         filesystem.close(descriptor)
+
+
+def sync_descriptor(filesystem: FileSystem, descriptor: int, path: str) -> None:
+    """Makes the bytes of an open file durable; raises FlushFailed if the disk refuses them."""
+    try:
+        filesystem.fdatasync(descriptor)
+    except OSError as error:
+        raise FlushFailed(error.errno, error.strerror, path) from error
 
 
 def replace_file(filesystem: FileSystem, path: str, data: bytes) -> None:

@@ -10,7 +10,14 @@ from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch, iterat
 from pykbroker_storage.aborted import AbortedTransaction, MalformedAbortedIndex
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.deletion import PendingDeletions
-from pykbroker_storage.filesystem import LOCAL_DISK, DiskFull, FileSystem, directory_of, sync_file
+from pykbroker_storage.filesystem import (
+    LOCAL_DISK,
+    DiskFull,
+    FileSystem,
+    FlushFailed,
+    directory_of,
+    sync_file,
+)
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import load_producers, save_leader_epochs, save_producers
 from pykbroker_storage.producer_state import ProducerStates
@@ -54,6 +61,7 @@ class Log:
         "_changed",
         "_closed",
         "_filesystem",
+        "_flush_failure",
         "_last_flush_ms",
         "_names_flushed",
         "_segments",
@@ -126,6 +134,7 @@ class Log:
         self._closed = False
         self._names_flushed = False
         self._last_flush_ms = now_ms
+        self._flush_failure: str | None = None
 
     # --- writing
 
@@ -138,8 +147,8 @@ class Log:
     ) -> Written:
         """The leader's append: gives whole, validated batches their offsets, in place.
 
-        When it returns they are in the log; an exception leaves the log as it was. But if it
-        was the flush that `flush.messages` asked for, nobody knows what is durable any longer.
+        When it returns they are in the log; an exception leaves the log as it was. The caller
+        flushes if `is_flush_due`, before anybody hears of the records.
         """
         log_append_time_ms = NO_TIMESTAMP
         if self.configuration.message_timestamp_type is TimestampSource.LOG_APPEND_TIME:
@@ -166,6 +175,8 @@ class Log:
     ) -> None:
         if self._closed:
             raise LogClosed(self.directory)
+        if self._flush_failure is not None:
+            raise FlushFailed(self._flush_failure)
         configuration = self.configuration
         active = self._segments.active
         if is_roll_due(active, configuration, len(records), batches[-1], now_ms):
@@ -184,10 +195,8 @@ class Log:
                 if ended is not None and ended.is_aborted:
                     self._segments.note_aborted(ended.as_aborted())
                     self._names_flushed = False
-        self.log_end_offset = end_offset = active.next_offset
+        self.log_end_offset = active.next_offset
         self._changed = True
-        if end_offset - self.recovery_point >= configuration.flush_messages:
-            self.flush()
 
     def _begin_epoch(self, epoch: int, start_offset: int) -> None:
         if self.leader_epochs.assign(epoch, start_offset):
@@ -275,17 +284,30 @@ class Log:
     # --- making it durable
 
     def flush(self, upto: int | None = None) -> None:
-        """Makes everything before `upto` (by default: everything) survive a power cut."""
-        upto = self.log_end_offset if upto is None else upto
+        """Makes everything before `upto` (by default: everything) survive a power cut.
+
+        Raises FlushFailed if the disk does not take the bytes. Until a later flush has written
+        them again, the log takes no appends: a successful fsync would prove nothing.
+        """
+        if self._closed:
+            return
+        if upto is None or self._flush_failure is not None:
+            upto = self.log_end_offset
         if upto <= self.recovery_point and self._names_flushed:
             return
         try:
+            if self._flush_failure is not None:
+                self._segments.write_again(self.recovery_point)
             self._segments.flush(self.recovery_point, upto)
             self._flush_names()
+        except FlushFailed as failure:
+            self._flush_failure = str(failure)
+            raise
         except FileNotFoundError:
             if not self._closed:
                 raise  # else the log was deleted meanwhile
         self.recovery_point = max(self.recovery_point, upto)
+        self._flush_failure = None
 
     def _flush_names(self) -> None:
         if self._names_flushed:
@@ -298,12 +320,24 @@ class Log:
             self._names_flushed = False
             raise
 
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether `flush.messages` records are not flushed."""
+        return self.log_end_offset - self.recovery_point >= self.configuration.flush_messages
+
+    @property
+    def has_failed_flush(self) -> bool:
+        """Whether the last flush failed: appends are refused until one succeeds."""
+        return self._flush_failure is not None
+
     def flush_due(self, now_ms: int) -> int | None:
         """The offset up to which somebody should flush now; None if nothing is due.
 
-        Everything when `flush.ms` has passed, else what lies in sealed segments, so that
-        recovery stays short.
+        Everything when `flush.ms` has passed, `flush.messages` is reached or the last flush
+        failed, else what lies in sealed segments, so that recovery stays short.
         """
+        if self.is_flush_due or self.has_failed_flush:
+            return self.log_end_offset
         if now_ms - self._last_flush_ms >= self.configuration.flush_ms:
             self._last_flush_ms = now_ms
             if self.recovery_point < self.log_end_offset:

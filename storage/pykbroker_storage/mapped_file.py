@@ -15,6 +15,7 @@ from pykbroker_storage.filesystem import (
     FileSystem,
     directory_of,
     read_exactly,
+    sync_descriptor,
     sync_file,
     write_fully,
 )
@@ -273,7 +274,7 @@ class MappedFile:
             if descriptor == CLOSED:
                 sync_file(filesystem, self.path)
                 return
-            filesystem.fdatasync(descriptor)
+            sync_descriptor(filesystem, descriptor, self.path)
             if os.fstat(descriptor).st_nlink == 0:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
 

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedTransaction
 from pykbroker_storage.deletion import PendingDeletions
@@ -9,6 +10,8 @@ from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.retention import SegmentAge
 from pykbroker_storage.segment import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     LeftOver,
     LogSlice,
@@ -171,6 +174,25 @@ class Segments:
             except FileNotFoundError:
                 if segment in self._list:
                     raise  # else it was deleted meanwhile
+
+    def write_again(self, start_offset: int) -> None:
+        """Writes the files of all segments with records from an offset on again, in place."""
+        from pykbroker_storage.writing_again import (  # noqa: PLC0415 - hardly ever needed
+            write_batches_again,
+            write_file_again,
+        )
+
+        filesystem = self._open_files.filesystem
+        for segment in self.since(start_offset):
+            try:
+                log_file = segment.path(LOG_SUFFIX)
+                write_batches_again(filesystem, log_file, segment.size_bytes, start_offset)
+            except FileNotFoundError:
+                if segment in self._list:
+                    raise  # else it was deleted meanwhile
+            for suffix in INDEX_SUFFIXES:
+                with suppress(FileNotFoundError):
+                    write_file_again(filesystem, segment.path(suffix))
 
     def close(self) -> None:
         """The files; nobody asks for the segments any longer."""

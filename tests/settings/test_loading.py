@@ -129,9 +129,11 @@ def test_older_names_count_where_the_newer_are_not_given(
 
 def test_properties_without_effect_are_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        load_settings({"ssl.keystore.type": "JKS", "num.partitions": "1", "num.io.threads": "4"})
+        load_settings(
+            {"ssl.keystore.type": "JKS", "num.partitions": "1", "num.network.threads": "4"}
+        )
     assert caplog.messages == [
-        "these properties have no effect on this broker: num.io.threads, ssl.keystore.type"
+        "these properties have no effect on this broker: num.network.threads, ssl.keystore.type"
     ]
 
 

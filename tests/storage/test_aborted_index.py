@@ -225,15 +225,17 @@ def test_after_a_power_cut_the_index_agrees_with_the_log(tmp_path: Path, seed: i
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_flushed_with_each_append_survives_a_power_cut(tmp_path: Path, seed: int) -> None:
     disk = PowerCutDisk()
-    each_append = replace(SMALL, flush_messages=1)
-    log = open_log(tmp_path, each_append, disk=disk)
-    aborted = [abort(log, 1) for _ in range(10)]
+    log = open_log(tmp_path, SMALL, disk=disk)
+    aborted = []
+    for _ in range(10):
+        aborted.append(abort(log, 1))
+        log.flush()
     log.roll(NOW)
     recovery_point = log.recovery_point
     assert recovery_point == log.log_end_offset
     log.abandon()
     disk.cut_power(random.Random(seed))
-    log = open_log(tmp_path, each_append, recovery_point=recovery_point)
+    log = open_log(tmp_path, SMALL, recovery_point=recovery_point)
     assert_found(log, aborted)
 
 

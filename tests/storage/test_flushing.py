@@ -1,26 +1,130 @@
 """When records are made durable, and what is known to be so."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from pykbroker_storage.configuration import LogConfiguration
-from tests.storage.batches import NOW, append, open_log
+from pykbroker_storage.filesystem import FileSystem, FlushFailed
+from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.disks import CountingDisk, FailingDisk
 
 
-@pytest.mark.parametrize(
-    ("flush_messages", "recovery_points"), [(1, [1, 2, 3, 4]), (3, [0, 0, 3, 3])]
-)
-def test_a_flush_follows_every_so_many_records(
-    tmp_path: Path, flush_messages: int, recovery_points: list[int]
+@pytest.mark.parametrize(("flush_messages", "due"), [(1, [1, 2, 3, 4]), (3, [3])])
+def test_a_flush_is_due_after_so_many_records(
+    tmp_path: Path, flush_messages: int, due: list[int]
 ) -> None:
-    disk = CountingDisk()
-    log = open_log(tmp_path, LogConfiguration(flush_messages=flush_messages), disk=disk)
-    for expected in recovery_points:
+    log = open_log(tmp_path, LogConfiguration(flush_messages=flush_messages))
+    found = []
+    for _ in range(4):
         append(log, b"a")
-        assert log.recovery_point == expected
-    assert disk.calls["fdatasync"] == len(set(recovery_points) - {0})
+        if log.is_flush_due:
+            assert log.flush_due(NOW) == log.log_end_offset
+            found.append(log.log_end_offset)
+            log.flush()
+            assert log.flush_due(NOW) is None
+    assert found == due
+
+
+def test_an_append_flushes_nothing_by_itself(tmp_path: Path) -> None:
+    """It runs on the event loop, where nothing waits for a disk."""
+    disk = CountingDisk()
+    log = open_log(tmp_path, LogConfiguration(flush_messages=1), disk=disk)
+    append(log, b"a")
+    assert (disk.calls["fdatasync"], log.recovery_point) == (0, 0)
+
+
+def test_no_append_is_taken_between_a_failed_flush_and_one_that_succeeds(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, disk=disk)
+    append(log, b"a")
+    disk.broken = {"fdatasync"}
+    for _ in range(2):
+        with pytest.raises(FlushFailed):
+            log.flush()
+        with pytest.raises(FlushFailed):
+            append(log, b"b")
+        assert (log.log_end_offset, log.recovery_point) == (1, 0)
+        assert log.flush_due(NOW) == 1
+    disk.broken.clear()
+    log.flush()
+    append(log, b"b")
+    assert (log.log_end_offset, log.recovery_point) == (2, 1)
+
+
+class ForgetfulDisk(FileSystem):
+    """As Linux: after a failed fsync, pages count as clean though the disk does not have them."""
+
+    def __init__(self) -> None:
+        self.fails = False
+        self.dirty: dict[int, set[int]] = {}
+        self.lost: dict[int, set[int]] = {}
+
+        def pwrite(descriptor: int, data: bytes, position: int) -> int:
+            file = os.fstat(descriptor).st_ino
+            written = set(range(position, position + len(data)))
+            self.dirty.setdefault(file, set()).update(written)
+            self.lost.setdefault(file, set()).difference_update(written)
+            return os.pwrite(descriptor, data, position)
+
+        def fdatasync(descriptor: int) -> None:
+            file = os.fstat(descriptor).st_ino
+            dirty = self.dirty.pop(file, set())
+            if self.fails:
+                self.lost.setdefault(file, set()).update(dirty)
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        self.pwrite = pwrite
+        self.fdatasync = fdatasync
+
+    def on_disk(self, path: Path) -> bool:
+        file = path.stat().st_ino
+        return not self.dirty.get(file) and not self.lost.get(file)
+
+
+def test_after_a_failed_flush_a_successful_one_has_written_the_bytes_again(tmp_path: Path) -> None:
+    disk = ForgetfulDisk()
+    log = open_log(tmp_path, SMALL, disk=disk)
+    for number in range(5):
+        append(log, b"%d" % number)
+    log.flush(log.log_end_offset)
+    for _ in range(10):
+        append(log, bytes(250))
+    disk.fails = True
+    with pytest.raises(FlushFailed):
+        log.flush()
+    disk.fails = False
+    log.flush()
+    assert log.segment_count > 2
+    for path in tmp_path.glob("*"):
+        if path.suffix in {".log", ".index", ".timeindex"} and int(path.stem) < 12:
+            assert disk.on_disk(path), path
+    assert log.recovery_point == log.log_end_offset == 15
+    assert [offset for offset, _ in records_from(log, 0)] == list(range(15))
+
+
+def test_bytes_that_a_failed_flush_has_lost_are_never_taken_for_durable(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, ONE_SEGMENT, disk=disk)
+    append(log, b"kept")
+    log.flush()
+    append(log, b"lost")
+    disk.broken = {"fdatasync"}
+    with pytest.raises(FlushFailed):
+        log.flush()
+    disk.broken.clear()
+    file = tmp_path / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    data[-3:] = bytes(3)
+    file.write_bytes(data)
+    for _ in range(2):
+        with pytest.raises(FlushFailed, match="lost by a failed flush"):
+            log.flush()
+    assert log.recovery_point == 1
+    with pytest.raises(FlushFailed):
+        append(log, b"after")
 
 
 def test_a_flush_is_due_when_its_time_has_passed(tmp_path: Path) -> None:

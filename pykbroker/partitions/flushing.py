@@ -1,0 +1,140 @@
+"""Flushes the log of one partition in a thread, and tells the requests that wait for it.
+
+One flush of a log runs at a time. The appends that arrive meanwhile share the next one (group
+commit).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from pykbroker_storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+FLUSH_THREADS_MAX = 8
+"""Flushes of different logs that run at a time, if `num.io.threads` is unknown."""
+
+BEYOND_ALL = 2**63
+
+
+class Replica(Protocol):
+    """The partition as its flushes know it."""
+
+    log: Log
+
+    @property
+    def settled_offset(self) -> int: ...
+    def commit(self) -> None: ...
+
+
+class FlushThreads:
+    """The threads that flush the logs of a node; the first flush starts the first of them."""
+
+    def __init__(self, threads_max: int = FLUSH_THREADS_MAX) -> None:
+        self.threads_max = threads_max
+        self._executor: ThreadPoolExecutor | None = None
+
+    def flush(self, log: Log, upto: int) -> asyncio.Future[None]:
+        if self._executor is None:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - not at the start
+
+            self._executor = ThreadPoolExecutor(self.threads_max, "flush")
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(self._executor, log.flush, upto)
+
+    def resize(self, threads_max: int) -> None:
+        """The next flush starts new threads; the old ones end after their flushes."""
+        if threads_max != self.threads_max:
+            self.threads_max = threads_max
+            executor, self._executor = self._executor, None
+            if executor is not None:
+                executor.shutdown(wait=False)
+
+    async def end(self) -> None:
+        """Wait for the flushes that run."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await asyncio.to_thread(executor.shutdown)
+
+
+class Flushing:
+    """The flushes of one partition, and the requests whose records they cover."""
+
+    __slots__ = ("_awaited", "_has_failed", "_partition", "_running", "_threads")
+
+    def __init__(self, partition: Replica, threads: FlushThreads) -> None:
+        self._partition = partition
+        self._threads = threads
+        self._running: asyncio.Future[None] | None = None
+        self._awaited: list[tuple[int, asyncio.Future[bool]]] = []
+        self._has_failed = False
+
+    def begin(self, upto: int | None = None) -> asyncio.Future[None]:
+        """The running flush, or a new one of all records (or of those before `upto`)."""
+        if self._running is None:
+            if upto is None:
+                upto = self._partition.log.log_end_offset
+            self._running = self._threads.flush(self._partition.log, upto)
+            self._running.add_done_callback(self._ended)
+        return self._running
+
+    async def until_flushed(self, upto: int) -> None:
+        """Flush the records before `upto`; raises OSError if that fails."""
+        while self._running is not None:
+            await asyncio.wait([self._running])
+        await asyncio.shield(self.begin(upto))
+
+    async def until_settled(self, offset: int) -> bool:
+        """Wait until the records before `offset` need no flush; False if their flush failed."""
+        partition = self._partition
+        if partition.settled_offset >= offset:
+            partition.commit()  # the thread may have finished a moment ago
+            return True
+        if partition.log.has_failed_flush:
+            return False  # the upkeep tries again
+        self.begin()
+        settled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._awaited.append((offset, settled))
+        return await settled
+
+    def _ended(self, flush: asyncio.Future[None]) -> None:
+        self._running = None
+        partition = self._partition
+        error = asyncio.CancelledError() if flush.cancelled() else flush.exception()
+        self._note(error)
+        if error is not None or partition.log.is_closed:
+            self._tell(is_settled=False)
+            return
+        partition.commit()
+        if not partition.log.is_flush_due:
+            self._tell(is_settled=True)
+        else:
+            self._tell(is_settled=True, before=partition.settled_offset)
+            self.begin()
+
+    def _tell(self, *, is_settled: bool, before: int = BEYOND_ALL) -> None:
+        """Complete the requests whose records lie before an offset."""
+        waiting, self._awaited = self._awaited, []
+        for offset, settled in waiting:
+            if offset > before:
+                self._awaited.append((offset, settled))
+            elif not settled.done():
+                settled.set_result(is_settled)
+
+    def _note(self, error: BaseException | None) -> None:
+        """Log the first of several failures, and the success that ends them."""
+        if error is not None and not self._has_failed:
+            logger.error(
+                "%s: flush failed (%s); clients get KAFKA_STORAGE_ERROR; retrying every second",
+                self._partition,
+                error,
+            )
+        elif error is None and self._has_failed:
+            logger.info("%s: flush succeeds again; appends are accepted", self._partition)
+        self._has_failed = error is not None

@@ -1,0 +1,86 @@
+"""A broker on a disk of the test's own, and clients without sockets that ask it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.apis.answers import Ready, Waiting
+from pykbroker.apis.dispatch import Dispatcher
+from pykbroker.apis.peer import Peer
+from pykbroker.broker import Broker
+from pykbroker.clock import SystemChance, SystemClock
+from pykbroker.settings import load_settings
+from pykbroker_protocol.catalog import response_of
+from pykbroker_protocol.compiler import decode
+from pykbroker_protocol.frame import read_response_header, write_request
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable
+    from pathlib import Path
+
+    from pykbroker_protocol.message import Message
+    from pykbroker_storage.filesystem import FileSystem
+
+PATIENCE_SECONDS = 60
+
+
+class BrokerOnDisk(Broker):
+    """Without upkeep: what a test wants done from time to time it does itself."""
+
+    disk: FileSystem
+
+    def open_directory(self, filesystem: FileSystem) -> None:
+        del filesystem
+        super().open_directory(self.disk)
+
+    def start_upkeep(self) -> None: ...
+
+
+@asynccontextmanager
+async def broker_on(
+    disk: FileSystem, directory: Path, **properties: object
+) -> AsyncIterator[Broker]:
+    given = {name.replace("_", "."): str(value) for name, value in properties.items()}
+    settings = load_settings(
+        {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory), **given}
+    )
+    broker = BrokerOnDisk(settings=settings, clock=SystemClock(), chance=SystemChance())
+    broker.disk = disk
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await broker.begin(ephemeral=False)
+        try:
+            yield broker
+        finally:
+            await broker.stop()
+
+
+class Client:
+    """A connection, without its socket."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._dispatcher = Dispatcher(broker.node)
+        self._peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
+
+    def ask(self, request: Message, version: int) -> Any:
+        """The answer, or the future of one that waits."""
+        frame = b"".join(write_request(request, version, 0, "client"))
+        answer = self._dispatcher.serve(memoryview(bytearray(frame)), self._peer)
+        if isinstance(answer, Waiting):
+            return asyncio.ensure_future(later(request, version, answer.awaitable))
+        return read(request, version, answer)
+
+
+async def later(request: Message, version: int, answer: Awaitable[Ready]) -> Any:
+    return read(request, version, await answer)
+
+
+def read(request: Message, version: int, answer: Ready) -> Any:
+    if answer is None:
+        return None
+    response = response_of(type(request).api)
+    assert response is not None
+    frame = b"".join(answer)
+    _, position = read_response_header(frame, response, version)
+    return decode(response, version, frame, position)

@@ -20,6 +20,12 @@ def test_a_power_cut_loses_nothing_when_each_write_is_flushed(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", seeds(4))
+def test_a_power_cut_after_failed_flushes_loses_nothing_that_was_acknowledged(seed: int) -> None:
+    kinds = (Kind.POWER_CUT, Kind.DISK_ERROR, Kind.DISK_FULL)
+    expect_sound(play_crashes(seed, *kinds, config=FLUSHES_EACH_WRITE).history)
+
+
+@pytest.mark.parametrize("seed", seeds(4))
 def test_what_a_power_cut_leaves_is_in_order(seed: int) -> None:
     """Without flushing, records may go; what is left was sent, once, in order, as it was sent."""
     cast = play_crashes(seed, Kind.POWER_CUT, config={})

@@ -12,6 +12,7 @@ from pykbroker.testing.simulation import Kind
 from pykbroker_protocol.errors import Refusal
 from pykbroker_storage.log import Log
 from pykbroker_storage.producer_state import ProducerStates
+from pykbroker_storage.segments import Segments
 from tests.simulation.plays import FLUSHES_EACH_WRITE, play_crashes, play_members, play_writers
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def test_acknowledging_what_the_disk_did_not_take_is_found(
         return written
 
     monkeypatch.setattr(Partition, "append_batch", append)
-    found = first_seed_that_fails(play_writers)
-    assert "lost write" in found or "inconsistent offsets" in found or "unseen" in found
+    assert tells_of_a_loss(first_seed_that_fails(play_writers))
 
 
 def test_giving_a_partition_away_before_its_owner_lets_go_is_found(
@@ -72,9 +72,27 @@ def test_a_flush_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         self.recovery_point = self.log_end_offset if upto is None else upto
 
     monkeypatch.setattr(Log, "flush", flush)
+    assert tells_of_a_loss(first_seed_that_fails(play_power_cuts))
 
-    def play(seed: int) -> None:
-        expect_sound(play_crashes(seed, Kind.POWER_CUT, config=FLUSHES_EACH_WRITE).history)
 
-    found = first_seed_that_fails(play)
-    assert "lost write" in found or "inconsistent offsets" in found or "unseen" in found
+def play_power_cuts(seed: int, *more: Kind) -> None:
+    """Writers whose every write is flushed before it is answered."""
+    kinds = (Kind.POWER_CUT, *more)
+    expect_sound(play_crashes(seed, *kinds, config=FLUSHES_EACH_WRITE).history)
+
+
+def tells_of_a_loss(found: str) -> bool:
+    return "lost write" in found or "inconsistent offsets" in found or "unseen" in found
+
+
+def test_an_answer_before_the_flush_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Partition, "settled_offset", property(lambda it: it.log.log_end_offset))
+    assert tells_of_a_loss(first_seed_that_fails(play_power_cuts))
+
+
+def test_trusting_the_flush_that_follows_a_failed_one_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The system drops the pages of a failed flush; the next one succeeds without them."""
+    monkeypatch.setattr(Segments, "write_again", lambda *_: None)
+    assert tells_of_a_loss(first_seed_that_fails(lambda it: play_power_cuts(it, Kind.DISK_ERROR)))

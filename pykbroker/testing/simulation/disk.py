@@ -32,6 +32,15 @@ class Unflushed:
     size_bytes: int
     pages: dict[int, bytes] = field(default_factory=dict)
     last_page: int = 0
+    dropped: set[int] = field(default_factory=set)
+    """Pages of a failed fsync: the system takes them for clean, and the next fsync skips them."""
+
+    def flushed(self, size_bytes: int) -> Unflushed | None:
+        """What an fsync leaves."""
+        if not self.dropped:
+            return None
+        kept = {number: self.pages[number] for number in self.dropped}
+        return Unflushed(size_bytes, kept, self.last_page, self.dropped)
 
 
 class CrashingDisk(FileSystem):
@@ -39,7 +48,8 @@ class CrashingDisk(FileSystem):
 
     As with ext4 and xfs, names change in order: of the renamings and deletions since the last
     flush of a directory, a power cut leaves the first few. Pages of a file go to the platters in
-    any order, and one of them may be torn. Times are those of the simulation.
+    any order, and one of them may be torn. As with Linux, pages of a failed fsync count as clean
+    until they are written again. Times are those of the simulation.
     """
 
     def __init__(self, root: Path, chance: random.Random, now_ms: Callable[[], int]) -> None:
@@ -137,6 +147,7 @@ class CrashingDisk(FileSystem):
         unflushed = self._unflushed.get(status.st_ino)
         if unflushed is None:
             unflushed = self._unflushed[status.st_ino] = Unflushed(status.st_size)
+        unflushed.dropped.difference_update(pages)
         for number in pages:
             if number not in unflushed.pages:
                 start = number * PAGE_BYTES
@@ -145,8 +156,19 @@ class CrashingDisk(FileSystem):
         return unflushed
 
     def _fdatasync(self, descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        unflushed = self._unflushed.get(status.st_ino)
+        if unflushed is None:
+            self._may_change()
+            return
+        if self._refusal is not None:
+            unflushed.dropped.update(unflushed.pages)
         self._may_change()
-        self._unflushed.pop(os.fstat(descriptor).st_ino, None)
+        left = unflushed.flushed(status.st_size)
+        if left is None:
+            del self._unflushed[status.st_ino]
+        else:
+            self._unflushed[status.st_ino] = left
 
     def size_and_age(self, path: str) -> tuple[int, int]:
         status = os.stat(path)

@@ -22,7 +22,7 @@ from pykbroker_storage.compaction import (
     Tally,
     find_cleanable,
 )
-from pykbroker_storage.filesystem import DiskFull
+from pykbroker_storage.filesystem import is_passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,7 +148,7 @@ class Cleaner:
             try:
                 cleanable = self.cleanable(partition) if self.is_free(partition) else None
             except Exception as error:  # noqa: BLE001 - whatever it is, the other logs go on
-                self.set_aside(partition, error)
+                self.put_off(partition, error)
                 continue
             if cleanable is not None:
                 found.append(Candidate(partition, cleanable))
@@ -190,18 +190,18 @@ class Cleaner:
             report = await self.work_through(compaction, process)
         except Overtaken:
             return False
-        except (DiskFull, ProcessEnded) as error:
-            logger.warning("%s: is not compacted for now, but later: %s", partition, error)
-            return False
         except Exception as error:  # noqa: BLE001 - a fault of ours, too, is one log's alone
             if not was_deleted(compaction, error):
-                self.set_aside(partition, error)
+                self.put_off(partition, error)
             return False
         await self.note(partition, report)
         return True
 
-    def set_aside(self, partition: Partition, error: Exception) -> None:
-        """It would fail again each time, and keep the others waiting."""
+    def put_off(self, partition: Partition, error: Exception) -> None:
+        """Until the next round, or for good if it would fail again and keep the others waiting."""
+        if isinstance(error, ProcessEnded) or is_passing(error):
+            logger.warning("%s: is not compacted for now, but later: %s", partition, error)
+            return
         self.uncleanable.add(name_of(partition))
         reason = str(error) if isinstance(error, OF_THE_DISK) else repr(error)
         logger.warning(

@@ -12,6 +12,11 @@ from typing import TypeVar
 
 from pykbroker_storage import elsewhere
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # there is none
+
 T = TypeVar("T")
 
 # Not every system hands descriptors on, and one translates line ends unless told not to.
@@ -19,12 +24,17 @@ READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 
 READ_WRITE = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 READ_WRITE_CREATE = READ_WRITE | os.O_CREAT
 FILE_MODE = 0o644
+DIRECTORY_MODE = 0o777  # as the process's umask allows
+PRIVATE_MODE = 0o700
 IS_WINDOWS = sys.platform == "win32"
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 """The process or the system has no file descriptor left; the call can be repeated."""
+
+_NO_FULL_FLUSH = frozenset({errno.ENOTSUP, errno.EINVAL, errno.ENOTTY})
+_PASSING = _NO_ROOM | NO_DESCRIPTOR | {errno.ENOMEM, errno.EAGAIN, errno.EINTR}
 
 
 class DiskFull(OSError):
@@ -33,6 +43,20 @@ class DiskFull(OSError):
 
 class FlushFailed(OSError):
     """The disk did not take pages of a file; the system may have dropped them."""
+
+
+def _flush_to_platters(descriptor: int) -> None:
+    """macOS: `fsync` alone leaves the bytes in the drive's cache. Java's `force` does the same."""
+    assert fcntl is not None
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # type: ignore[attr-defined]  # macOS alone has it
+    except OSError as error:
+        if error.errno not in _NO_FULL_FLUSH:
+            raise
+        os.fsync(descriptor)  # a network drive or a foreign file system
+
+
+_flush = _flush_to_platters if hasattr(fcntl, "F_FULLFSYNC") else os.fsync
 
 
 class FileSystem:
@@ -50,7 +74,7 @@ class FileSystem:
         getattr(os, "pwrite", elsewhere.pwrite)
     )
     ftruncate: Callable[[int, int], None] = staticmethod(os.ftruncate)
-    fdatasync: Callable[[int], None] = staticmethod(getattr(os, "fdatasync", os.fsync))
+    fdatasync: Callable[[int], None] = staticmethod(getattr(os, "fdatasync", _flush))
     close: Callable[[int], None] = staticmethod(os.close)
 
     def open(self, path: str) -> int:
@@ -69,6 +93,8 @@ class FileSystem:
             try:
                 return call()
             except OSError as error:
+                if error.errno in _NO_ROOM:  # a name or an inode needs room, too
+                    raise DiskFull(error.errno, error.strerror) from error
                 if error.errno not in NO_DESCRIPTOR or not self.release_descriptor():
                     raise
 
@@ -84,8 +110,8 @@ class FileSystem:
     def list_directory(self, path: str) -> list[str]:
         return self._with_descriptor(lambda: os.listdir(path))
 
-    def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+    def make_directory(self, path: str, mode: int = DIRECTORY_MODE) -> None:
+        os.makedirs(path, mode, exist_ok=True)
 
     def remove_directory(self, path: str) -> None:
         os.rmdir(path)
@@ -106,7 +132,7 @@ class FileSystem:
                 return  # there a directory cannot be opened, and names are durable by themselves
             raise
         try:
-            os.fsync(descriptor)
+            _flush(descriptor)
         finally:
             os.close(descriptor)
 
@@ -117,7 +143,8 @@ class FileSystem:
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
-    can_sync_all = hasattr(os, "sync")
+    can_sync_all = sys.platform == "linux"
+    """Elsewhere `sync` returns before the bytes are on disk."""
 
     def sync_all(self) -> None:
         """Makes everything written so far durable, whoever wrote it."""
@@ -137,6 +164,11 @@ class FleetingDisk(FileSystem):
 
 LOCAL_DISK = FileSystem()
 FLEETING_DISK = FleetingDisk()
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the machine lacks something for now, so that a later attempt may succeed."""
+    return isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in _PASSING)
 
 
 def read_file(filesystem: FileSystem, path: str) -> bytes:

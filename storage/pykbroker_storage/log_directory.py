@@ -22,6 +22,7 @@ from pykbroker_storage.directory_files import (
 from pykbroker_storage.directory_lock import AlreadyLocked, DirectoryLock
 from pykbroker_storage.filesystem import (
     LOCAL_DISK,
+    PRIVATE_MODE,
     FileSystem,
     read_file,
     replace_file,
@@ -82,7 +83,7 @@ class LogDirectory:
         if open_files is None:
             open_files = OpenFiles(filesystem, DESCRIPTORS_MAX)
         try:
-            filesystem.make_directory(path)
+            filesystem.make_directory(path, PRIVATE_MODE)  # records are nobody else's business
             lock = DirectoryLock.take(path)
         except AlreadyLocked:
             raise LogDirectoryLocked(

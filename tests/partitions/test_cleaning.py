@@ -1,6 +1,7 @@
 """Which log is compacted next, and that nobody who works with it meanwhile is disturbed."""
 
 import asyncio
+import errno
 import logging
 import os
 import re
@@ -228,6 +229,40 @@ async def test_a_process_that_dies_is_told_of_and_the_log_tried_again(
     board.settings = load_settings()
     assert await cleaner.clean_dirtiest(process)
     assert len(keyed_records(partition.log)) == 5
+
+
+class Lacking(CompactionProcess):
+    """Fails once with an error of the system."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.failures = [number]
+
+    def begin(self, job: Job) -> Noted:
+        if self.failures:
+            raise OSError(self.failures.pop(), "the system refuses")
+        return super().begin(job)
+
+
+@pytest.mark.parametrize(
+    ("number", "is_retried"),
+    [
+        (errno.EMFILE, True),
+        (errno.ENFILE, True),
+        (errno.ENOMEM, True),
+        (errno.ENOSPC, True),
+        (errno.EIO, False),
+        (errno.EROFS, False),
+    ],
+)
+async def test_compaction_is_retried_when_the_system_lacked_something(
+    board: Board, number: int, *, is_retried: bool
+) -> None:
+    fill(board.add("a"), 100)
+    cleaner, process = Cleaner(board), Lacking(number)
+    assert not await cleaner.clean_dirtiest(process)
+    assert await cleaner.clean_dirtiest(process) == is_retried
+    process.end()
 
 
 async def test_as_many_logs_at_a_time_as_there_are_threads_share_the_bounds(board: Board) -> None:

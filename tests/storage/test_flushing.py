@@ -2,10 +2,12 @@
 
 import errno
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from pykbroker_storage import filesystem
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.filesystem import FileSystem, FlushFailed
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
@@ -188,3 +190,41 @@ def test_a_failed_directory_sync_is_repeated_by_the_next_flush(tmp_path: Path) -
     log.flush()
     assert disk.calls["sync_directory"] == 2  # the partition's and the log directory
     assert log.recovery_point == 1
+
+
+class MacsFcntl:
+    """Of macOS, where `fsync` leaves the bytes in the cache of the drive."""
+
+    F_FULLFSYNC = 51
+
+    def __init__(self, refusal: int | None) -> None:
+        self.refusal = refusal
+
+    def fcntl(self, _: int, command: int) -> None:
+        assert command == self.F_FULLFSYNC
+        if self.refusal is not None:
+            raise OSError(self.refusal, os.strerror(self.refusal))
+
+
+@pytest.mark.parametrize(
+    ("refusal", "is_flushed", "uses_fsync"),
+    [
+        (None, True, False),
+        (errno.ENOTSUP, True, True),
+        (errno.EINVAL, True, True),
+        (errno.EIO, False, False),
+    ],
+)
+def test_macos_flushes_the_cache_of_the_drive(
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: int | None,
+    *,
+    is_flushed: bool,
+    uses_fsync: bool,
+) -> None:
+    fsynced: list[int] = []
+    monkeypatch.setattr(filesystem, "fcntl", MacsFcntl(refusal))
+    monkeypatch.setattr(os, "fsync", fsynced.append)
+    with nullcontext() if is_flushed else pytest.raises(OSError, match="error"):
+        filesystem._flush_to_platters(3)
+    assert fsynced == [3] * uses_fsync

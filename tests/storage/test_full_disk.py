@@ -1,11 +1,13 @@
 """A disk that is full or broken costs an append, never the log."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from pykbroker_storage.configuration import LogConfiguration
-from pykbroker_storage.filesystem import DiskFull
+from pykbroker_storage.filesystem import LOCAL_DISK, DiskFull
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.disks import FailingDisk, SmallDisk
 
@@ -126,3 +128,16 @@ def test_on_a_full_disk_retention_deletes_all_that_is_too_old(
     again = open_log(tmp_path, log_start_offset=batches)
     assert records_from(again, batches) == [(batches, b"x")]
     assert [state.last_sequence for state in again.producers.active()] == [batches]
+
+
+def test_a_disk_without_room_for_another_file_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system can run out of inodes while it has room for bytes."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(DiskFull):
+        LOCAL_DISK.open(str(tmp_path / "a"))

@@ -88,6 +88,16 @@ def test_a_directory_has_one_broker_at_a_time(tmp_path: Path) -> None:
     open_directory(tmp_path).abandon()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has access lists instead")
+def test_a_new_directory_is_private_and_an_existing_one_stays_as_it_is(tmp_path: Path) -> None:
+    new, existing = tmp_path / "new", tmp_path / "existing"
+    existing.mkdir(0o755)
+    existing.chmod(0o755)
+    for path in (new, existing):
+        open_directory(path).abandon()
+    assert [it.stat().st_mode & 0o777 for it in (new, existing)] == [0o700, 0o755]
+
+
 OPEN_IT = """
 import sys
 from pathlib import Path

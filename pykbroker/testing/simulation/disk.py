@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.testing.simulation.journal import Journal
-from pykbroker_storage.filesystem import FileSystem
+from pykbroker_storage.filesystem import DIRECTORY_MODE, FileSystem
 
 if TYPE_CHECKING:
     import random
@@ -185,13 +185,13 @@ class CrashingDisk(FileSystem):
     def list_directory(self, path: str) -> list[str]:
         return sorted(super().list_directory(path))
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, mode: int = DIRECTORY_MODE) -> None:
         if os.path.isdir(path):
             return
         missing = [it for it in (Path(path), *Path(path).parents) if not it.exists()]
         self._may_change()
         for directory in reversed(missing):
-            directory.mkdir()
+            directory.mkdir(mode)
             self._journal.made_directory(str(directory))
 
     def remove_directory(self, path: str) -> None:

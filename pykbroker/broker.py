@@ -22,7 +22,7 @@ from pykbroker.clock import Chance, Clock, SystemChance, SystemClock
 from pykbroker.controller.controller import CannotCommit, Controller
 from pykbroker.controller.features import TRANSACTION_VERSION
 from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from pykbroker.controller.metadata_log import CannotLoadMetadata
+from pykbroker.controller.metadata_log import METADATA_PARTITION, CannotLoadMetadata
 from pykbroker.controller.topics import NewTopic
 from pykbroker.coordinators.group_coordinator import GroupCoordinator
 from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
@@ -225,6 +225,7 @@ class Broker:
         )
         self._ending.push_async_callback(self.partitions.flush_threads.end)
         self._high_watermarks = self.partitions.high_watermarks
+        self.partitions.set_strays_aside(self.controller.image, METADATA_PARTITION)
         self.partitions.follow(self.controller.image, self.controller.image.topics.values())
         self.controller.observe(self.follow)
 

@@ -23,7 +23,7 @@ from pykbroker.controller.topic_names import CLUSTER_METADATA_TOPIC
 from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.batch_scan import CorruptLog
+from pykbroker_storage.batch_scan import CorruptLog, FlushedDataLost
 from pykbroker_storage.configuration import FOREVER_MS, LogConfiguration
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem, read_file, replace_file
 from pykbroker_storage.mapped_file import OpenFiles
@@ -50,6 +50,12 @@ CONFIGURATION = LogConfiguration(
     segment_ms=FOREVER_MS,
     max_message_bytes=8 * 1024 * 1024,
     cleanup_policy=frozenset(),
+    refuses_loss=True,
+)
+
+WHAT_TO_DO = (
+    "nothing was changed; restore the folder from a copy "
+    "(docs/operations.md, 'When the metadata is damaged')"
 )
 
 
@@ -80,11 +86,22 @@ class MetadataLog:
         durable: bool,
         filesystem: FileSystem = LOCAL_DISK,
     ) -> MetadataLog:
+        """Raises CannotLoadMetadata where a start would go on without metadata that was there."""
         open_files = OpenFiles(filesystem, DESCRIPTORS_MAX)
         if METADATA_PARTITION in directory:
-            log = directory.log(METADATA_PARTITION, now_ms=now_ms, open_files=open_files)
-            log.configuration = CONFIGURATION
+            try:
+                log = directory.log(
+                    METADATA_PARTITION,
+                    now_ms=now_ms,
+                    configuration=CONFIGURATION,
+                    open_files=open_files,
+                )
+            except FlushedDataLost as problem:
+                raise CannotLoadMetadata(f"{problem}; {WHAT_TO_DO}") from problem
+            if not log.log_end_offset and not newest_snapshot(filesystem, log.directory):
+                cls._refuse_loss(directory, "is empty")
         else:
+            cls._refuse_loss(directory, "is missing")
             log = directory.create_log(
                 METADATA_PARTITION,
                 topic_id=METADATA_TOPIC_ID,
@@ -94,6 +111,20 @@ class MetadataLog:
             )
             filesystem.sync_directory(directory.path)  # or a power cut takes the whole log
         return cls(log, node_id=node_id, durable=durable, filesystem=filesystem)
+
+    @staticmethod
+    def _refuse_loss(directory: LogDirectory, condition: str) -> None:
+        """Without metadata and without partitions a node is new."""
+        held = [
+            f"{topic}-{index}"
+            for topic, index in directory.partitions()
+            if (topic, index) != METADATA_PARTITION
+        ]
+        if held:
+            raise CannotLoadMetadata(
+                f"{directory.path}/{CLUSTER_METADATA_TOPIC}-0 {condition}, but the directory holds "
+                f"{len(held)} partitions ({held[0]}, …); {WHAT_TO_DO}"
+            )
 
     def __init__(
         self, log: Log, *, node_id: int, durable: bool, filesystem: FileSystem = LOCAL_DISK
@@ -114,7 +145,10 @@ class MetadataLog:
         try:
             known = self._read_state()
         except MalformedQuorumState as problem:
-            raise CannotLoadMetadata(f"{self._state_path}: {problem}") from problem
+            raise CannotLoadMetadata(
+                f"{self._state_path}: {problem}; restore the file from a copy, or remove it: the "
+                "epoch is then taken from the metadata log"
+            ) from problem
         last = self.log.leader_epochs.latest_epoch
         state = next_epoch(known, node_id=self._node_id, last_epoch_in_log=last)
         replace_file(self._filesystem, self._state_path, state.encode())
@@ -143,7 +177,7 @@ class MetadataLog:
             for record in without_spans(self._records(offset)):
                 image.apply(record)
         except _UNREADABLE as problem:
-            raise CannotLoadMetadata(f"{self.log.directory}: {problem}") from problem
+            raise CannotLoadMetadata(f"{self.log.directory}: {problem}; {WHAT_TO_DO}") from problem
         image.offset = self.end_offset - 1
 
     def _load_snapshot(self, image: ClusterImage) -> int:
@@ -154,7 +188,7 @@ class MetadataLog:
             if start > 0:
                 raise CannotLoadMetadata(
                     f"{self.log.directory} begins at offset {start}, and there is no snapshot of "
-                    "what was before"
+                    f"what was before; {WHAT_TO_DO}"
                 )
             return start
         for record in read_snapshot(self._filesystem, self.log.directory, name):
@@ -168,10 +202,13 @@ class MetadataLog:
         end = self.log.log_end_offset
         while offset < end:
             found = self.log.read(offset, bytes_max=READ_BYTES_MAX, end_offset=end)
-            assert found is not None, f"the metadata log ends at {offset}, not at {end}"
+            if found is None:
+                raise CorruptLog(f"offsets {offset} to {end - 1} are missing")
             for batch in iterate_batches(found.view):
+                if batch.base_offset > offset:
+                    raise CorruptLog(f"offsets {offset} to {batch.base_offset - 1} are missing")
+                offset = batch.next_offset
                 yield from records_of(batch)
-            offset = found.next_offset
 
     # --- making it short
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.partitions.flushing import FlushThreads
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+STRAYS_NAMED_MAX = 5
+"""In the line at a start; a damaged metadata log may leave thousands."""
 TOPIC = 2
 """The resource type of topics, as configuration records number it."""
 
@@ -67,6 +70,46 @@ class Partitions:
         return {name: it.high_watermark for name, it in self._partitions.items()}
 
     # --- following the metadata
+
+    def set_strays_aside(self, image: FollowedCluster, besides: tuple[str, int]) -> None:
+        """At a start: logs that the metadata does not know may be all that is left of a topic."""
+        for name in self.directory.partitions():
+            if name == besides:
+                continue
+            with suppress(OSError):  # `follow` tells of it, and tries again
+                if not self._is_known(name, image):
+                    self._set_stray(name)
+        if strays := self.directory.strays():
+            logger.warning(
+                "%s: %d folders of partitions that the metadata does not know (%s%s); they are "
+                "kept; remove them, or see docs/operations.md",
+                self.directory.path,
+                len(strays),
+                ", ".join(strays[:STRAYS_NAMED_MAX]),
+                ", …" if len(strays) > STRAYS_NAMED_MAX else "",
+            )
+
+    def _is_known(self, name: tuple[str, int], image: FollowedCluster) -> bool:
+        topic = image.topics.get(name[0])
+        return (
+            topic is not None
+            and name[1] < len(topic.partitions)
+            and self.node_id in topic.partitions[name[1]].replicas
+            and self._is_of(name, topic)
+        )
+
+    def _is_of(self, name: tuple[str, int], topic: FollowedTopic) -> bool:
+        """Whether a log on disk is of this topic; without a readable topic id its name tells."""
+        return self.directory.topic_id(name) in (topic.id, None)
+
+    def _set_stray(self, name: tuple[str, int]) -> None:
+        stray = self.directory.set_stray(name)
+        logger.warning(
+            "%s-%d: the metadata knows no topic with this name and the topic id on disk; "
+            "log renamed to %s",
+            *name,
+            stray,
+        )
 
     def follow(self, image: FollowedCluster, topics: Iterable[FollowedTopic]) -> None:
         """Create what is missing of these topics, and take over who leads."""
@@ -117,16 +160,17 @@ class Partitions:
             self.tell_of_late_logs()
 
     def open_log(self, topic: FollowedTopic, index: int, settings: TopicSettings) -> Log:
-        """The log that lies on disk, or a new one; that of another topic id gives way."""
+        """The log on disk, or a new one; a log with another topic id becomes a stray."""
         name, now_ms = (topic.name, index), self.clock.now_ms()
         configuration = log_configuration(settings)
-        if name in self.directory and self.directory.topic_id(name) not in (topic.id, None):
-            logger.warning("%s-%d on disk belongs to a deleted topic of that name; removed", *name)
-            self.directory.delete_log(name, now_ms=now_ms)
+        if name in self.directory and not self._is_of(name, topic):
+            self._set_stray(name)
         if name not in self.directory:
             return self.directory.create_log(
                 name, topic_id=topic.id, configuration=configuration, now_ms=now_ms
             )
+        if self.directory.topic_id(name) is None:
+            self.directory.note_topic_id(name, topic.id)
         return self.directory.log(name, now_ms=now_ms, configuration=configuration)
 
     def topic_settings(self, image: FollowedCluster, topic: str) -> TopicSettings:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from pykbroker.testing.copying import FILES, make_directory_within
 from pykbroker.testing.own_directory import remove_directory
-from pykbroker_storage.log_directory import DELETED_SUFFIX, partition_named
+from pykbroker_storage.filesystem import LOCAL_DISK
+from pykbroker_storage.log_directory import (
+    DELETED_SUFFIX,
+    STRAY_SUFFIX,
+    holds_log,
+    partition_named,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,8 +39,9 @@ def replace_content(directory: Path, by: Path) -> None:
 
 def entries_of_broker(directory: Path) -> Iterator[Path]:
     for entry in directory.iterdir():
-        is_folder = partition_named(entry.name) or entry.name.endswith(DELETED_SUFFIX)
-        if entry.name in FILES or (is_folder and entry.is_dir()):
+        is_partition = partition_named(entry.name) and holds_log(LOCAL_DISK, str(entry))
+        is_left_over = entry.name.endswith((DELETED_SUFFIX, STRAY_SUFFIX)) and entry.is_dir()
+        if entry.name in FILES or is_partition or is_left_over:
             yield entry
 
 

@@ -18,6 +18,10 @@ class CorruptLog(Exception):
     """The stored bytes are no sequence of record batches; the message says where."""
 
 
+class FlushedDataLost(CorruptLog):
+    """Batches that were flushed are damaged or missing, in a log that must not lose any."""
+
+
 class BatchBounds(NamedTuple):
     position: int
     end: int

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Self
 
+from pykbroker_storage.batch_scan import FlushedDataLost
 from pykbroker_storage.checkpoint import (
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
@@ -28,6 +30,7 @@ from pykbroker_storage.filesystem import (
     replace_file,
     write_file,
 )
+from pykbroker_storage.leftovers import is_segment
 from pykbroker_storage.log import Log
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.offset_book import KnownOffsets, OffsetBook
@@ -35,6 +38,7 @@ from pykbroker_storage.offset_book import KnownOffsets, OffsetBook
 logger = logging.getLogger(__name__)
 
 DELETED_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
 NAME_LETTERS_ANYWHERE = 143
 """Names of this length are possible on all file systems: eCryptfs allows the fewest letters."""
 DESCRIPTORS_MAX = 512
@@ -126,6 +130,7 @@ class LogDirectory:
         self._open_files = open_files
         self._filesystem = open_files.filesystem
         self._pending_deletions = PendingDeletions(self._filesystem)
+        self._is_refused = False
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._logs: dict[TopicPartition, Log | None] = dict.fromkeys(self._find_partitions())
         self._offsets = OffsetBook(self._filesystem, path)
@@ -169,6 +174,7 @@ class LogDirectory:
         """The log of a partition that is here; opened, or even recovered, when first asked for.
 
         With `open_files` of its own it does not share descriptors with the other logs.
+        Raises `FlushedDataLost` if its configuration says so.
         """
         log = self._logs[partition]
         if log is None:
@@ -206,19 +212,49 @@ class LogDirectory:
     def delete_log(self, partition: TopicPartition, *, now_ms: int) -> None:
         """Takes the log away at once; its bytes go after `file.delete.delay.ms`, by `sweep`."""
         topic_id = self.topic_id(partition) or bytes(16)
-        log = self._logs.pop(partition)
+        log = self._logs[partition]
         delay_ms = (log.configuration if log else self._configuration).file_delete_delay_ms
+        doomed = self._rename_folder(partition, topic_id.hex() + DELETED_SUFFIX)
+        self._pending_deletions.doom_directory(doomed, now_ms + delay_ms)
+
+    def set_stray(self, partition: TopicPartition) -> str:
+        """Keeps a log that the metadata does not know, under a name that ends in `-stray`.
+
+        Returns the path. No later start opens or deletes it, as with Apache Kafka.
+        """
+        topic_id = (self.topic_id(partition) or bytes(16)).hex()
+        before = sum(f"-{partition[1]}.{topic_id}" in name for name in self.strays())
+        ending = f"{topic_id}.{before}" if before else topic_id
+        return self._rename_folder(partition, ending + STRAY_SUFFIX)
+
+    def strays(self) -> list[str]:
+        """The folders of partitions that the metadata did not know at some start."""
+        names = self._filesystem.list_directory(self.path)
+        return sorted(name for name in names if name.endswith(STRAY_SUFFIX))
+
+    def _rename_folder(self, partition: TopicPartition, ending: str) -> str:
+        """Closes the log; the directory does not list the partition any longer."""
+        log = self._logs[partition]
         if log is not None:
             log.abandon()
+            self._logs[partition] = None  # where renaming fails, the log can be opened again
         topic, number = partition
-        suffix = f"-{number}.{topic_id.hex()}{DELETED_SUFFIX}"
+        suffix = f"-{number}.{ending}"
         # The name of the folder fits, 255 letters may not: fuse-overlayfs allows 251.
         name_letters_max = max(len(f"{topic}-{number}"), NAME_LETTERS_ANYWHERE)
-        doomed = f"{self.path}/{topic[: name_letters_max - len(suffix)]}{suffix}"
-        self._filesystem.rename(self._folder(partition), doomed)
-        self._pending_deletions.doom_directory(doomed, now_ms + delay_ms)
+        path = f"{self.path}/{topic[: name_letters_max - len(suffix)]}{suffix}"
+        self._filesystem.rename(self._folder(partition), path)
+        del self._logs[partition]
         self._offsets.forget(partition)
         self._topic_ids.pop(partition, None)
+        return path
+
+    def note_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
+        """Writes down whose the folder is, where its file was lost or damaged."""
+        metadata = PartitionMetadata(topic_id=topic_id).encode()
+        path = f"{self._folder(partition)}/{PARTITION_METADATA_FILE}"
+        replace_file(self._filesystem, path, metadata)
+        self._topic_ids[partition] = topic_id
 
     def sweep(self, now_ms: int) -> int:
         """Unlinks the deleted files that are due; may run on another thread."""
@@ -284,8 +320,12 @@ class LogDirectory:
         now_ms: int,
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
     ) -> None:
-        """Ends cleanly, so that the next start scans nothing; a bad disk may prevent that."""
-        if not self.keep_lock():
+        """Ends cleanly, so that the next start scans nothing; a bad disk may prevent that.
+
+        Changes nothing where a log was refused: recovering the others would not make it clean.
+        """
+        is_refused = self._is_refused and not self.was_clean
+        if is_refused or not self.keep_lock():
             self.abandon()  # another broker may use the directory by now
             return
         try:
@@ -349,16 +389,20 @@ class LogDirectory:
         was_clean: bool,
         open_files: OpenFiles | None,
     ) -> Log:
-        log = Log.open(
-            self._folder(partition),
-            configuration=configuration,
-            was_clean=was_clean,
-            now_ms=now_ms,
-            recovery_point=self._offsets.recovery_points.get(partition, 0),
-            log_start_offset=self._offsets.log_starts.get(partition, 0),
-            open_files=open_files or self._open_files,
-            pending_deletions=self._pending_deletions,
-        )
+        try:
+            log = Log.open(
+                self._folder(partition),
+                configuration=configuration,
+                was_clean=was_clean,
+                now_ms=now_ms,
+                recovery_point=self._offsets.recovery_points.get(partition, 0),
+                log_start_offset=self._offsets.log_starts.get(partition, 0),
+                open_files=open_files or self._open_files,
+                pending_deletions=self._pending_deletions,
+            )
+        except FlushedDataLost:
+            self._is_refused = True
+            raise
         self._logs[partition] = log
         return log
 
@@ -369,7 +413,7 @@ class LogDirectory:
         partitions = []
         for name in self._filesystem.list_directory(self.path):
             partition = partition_named(name)
-            if partition is not None:
+            if partition is not None and holds_log(self._filesystem, f"{self.path}/{name}"):
                 partitions.append(partition)
             elif name.endswith(DELETED_SUFFIX):
                 self._pending_deletions.doom_directory(f"{self.path}/{name}", due_ms=0)
@@ -392,12 +436,31 @@ def partition_named(folder: str) -> TopicPartition | None:
     return (topic, int(number)) if topic and number.isdecimal() else None
 
 
+def holds_log(filesystem: FileSystem, folder: str) -> bool:
+    """Whether a folder is a partition's, and not something else with such a name."""
+    try:
+        with suppress(FileNotFoundError):
+            filesystem.size_and_age(f"{folder}/{PARTITION_METADATA_FILE}")
+            return True
+        return any(map(is_segment, filesystem.list_directory(folder)))
+    except NotADirectoryError:
+        return False
+
+
 def _claim(filesystem: FileSystem, path: str, own: MetaProperties) -> bytes:
     """Checks whose directory it is, or makes it ours; returns its id."""
     name = f"{path}/{META_PROPERTIES_FILE}"
     try:
         found = MetaProperties.decode(read_file(filesystem, name))
     except FileNotFoundError:
+        names = filter(partition_named, filesystem.list_directory(path))
+        held = [it for it in names if holds_log(filesystem, f"{path}/{it}")]
+        if held:
+            raise ForeignLogDirectory(
+                f"{name} is missing, but {path} holds {len(held)} partitions ({min(held)}, …); "
+                "restore it from a copy, or write it anew with version=1 and the cluster.id, "
+                "node.id and directory.id of before"
+            ) from None
         replace_file(filesystem, name, own.encode())
         return own.directory_id
     except MalformedCheckpoint as problem:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.batch_scan import CorruptLog
+from pykbroker_storage.batch_scan import CorruptLog, FlushedDataLost
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.leader_epochs import LeaderEpochs
 from pykbroker_storage.leftovers import tidy
@@ -21,7 +21,7 @@ from pykbroker_storage.partition_files import (
 from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.segment import Segment
 from pykbroker_storage.segment_origins import create_segment, open_segment
-from pykbroker_storage.verification import Damage, walk
+from pykbroker_storage.verification import Damage, find_whole_batch, walk
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,8 @@ def load(
     aborted_from = None
     if segments and not is_intact:
         aborted_from = _check_segments(directory, segments, recovery_point, epochs, configuration)
+    if configuration.refuses_loss:
+        _refuse_missing(directory, segments, recovery_point)
     if segments and segments[-1].next_offset < log_start_offset:
         _forget_all(segments, log_start_offset)
     if not segments:
@@ -125,14 +127,46 @@ def _check_segments(
         if aborted_from is None and has_markers:
             aborted_from = segment.base_offset
         if damage is not None:
+            if configuration.refuses_loss:
+                _refuse_damage(segment, segments[-1], damage, recovery_point)
             _cut(segment, damage)
         if following is not None:
             segment.finish()
             segment.seal()
-    _remove_empty(segments, recovery_point)
+    if not configuration.refuses_loss:
+        _remove_empty(segments, recovery_point)
     segments[-1].unseal()
     _tell_gaps(directory, [it for it in checked if it in segments], configuration)
     return aborted_from
+
+
+def _refuse_damage(segment: Segment, last: Segment, damage: Damage, recovery_point: int) -> None:
+    """Only a torn end, which was never flushed, may be cut."""
+    if segment.next_offset < recovery_point:
+        proof = f"offsets up to {recovery_point} were flushed"
+    elif segment is not last:
+        proof = f"{last.file.path} follows"
+    elif (whole := find_whole_batch(segment, damage.position)) is not None:
+        proof = f"a whole batch follows at position {whole}"
+    else:
+        return
+    raise FlushedDataLost(
+        f"{segment.file.path} is damaged at position {damage.position} ({damage.reason}), "
+        f"and {proof}"
+    )
+
+
+def _refuse_missing(directory: str, segments: Sequence[Segment], recovery_point: int) -> None:
+    for segment, following in pairwise(segments):
+        if segment.next_offset != following.base_offset:
+            raise FlushedDataLost(
+                f"{directory}: offsets {segment.next_offset} to {following.base_offset - 1} "
+                "are missing"
+            )
+    if (end := segments[-1].next_offset if segments else 0) < recovery_point:
+        raise FlushedDataLost(
+            f"{directory} ends at offset {end}, but offsets up to {recovery_point} were flushed"
+        )
 
 
 def _remove_empty(segments: list[Segment], recovery_point: int) -> None:

@@ -1,5 +1,6 @@
 """Reads a segment batch by batch and tells of the first that is not good."""
 
+import re
 from collections.abc import Callable
 
 from pykbroker_protocol.late_dataclass import dataclass
@@ -7,6 +8,8 @@ from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 from pykbroker_storage.segment import Segment
+
+_MAGIC_AHEAD = re.compile(rb"(?=.{16}\x02)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,15 @@ def walk(
             take(batch, position)
         next_offset = batch.next_offset
         position += batch.size_bytes
+    return None
+
+
+def find_whole_batch(segment: Segment, position: int) -> int | None:
+    """The position of the first whole batch behind a damaged one; None if there is none."""
+    data = segment.file.view_all()
+    for found in _MAGIC_AHEAD.finditer(data, position + 1):
+        if not isinstance(_good_batch(data, found.start(), segment.base_offset), str):
+            return found.start()
     return None
 
 

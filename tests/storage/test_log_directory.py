@@ -488,3 +488,41 @@ def test_broken_text_files_are_begun_anew(tmp_path: Path, caplog: pytest.LogCapt
     assert again.topic_id(("a", 0)) is None
     assert records_from(again.log(("a", 0), now_ms=NOW), 0) == [(0, b"x")]
     assert "replication-offset-checkpoint" in caplog.text
+
+
+def test_a_log_whose_folder_cannot_be_renamed_stays_listed_with_its_topic_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the next topic of that name would find the records of the old one in a new log."""
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    append(directory.log(("a", 0), now_ms=NOW), b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(directory.filesystem, "rename", fail)
+        for remove in (
+            lambda: directory.delete_log(("a", 0), now_ms=NOW),
+            lambda: directory.set_stray(("a", 0)),
+        ):
+            with pytest.raises(OSError, match="Input/output"):
+                remove()
+    assert ("a", 0) in directory
+    assert directory.topic_id(("a", 0)) == TOPIC_ID
+    directory.set_stray(("a", 0))
+    assert directory.strays() == [f"a-0.{TOPIC_ID.hex()}-stray"]
+    assert ("a", 0) not in directory
+
+
+def test_a_directory_with_partitions_and_without_meta_properties_is_refused(
+    tmp_path: Path,
+) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    directory.abandon()
+    (tmp_path / "meta.properties").unlink()
+    with pytest.raises(ForeignLogDirectory, match=r"holds 1 partitions \(a-0, …\)"):
+        open_directory(tmp_path)
+    assert not (tmp_path / "meta.properties").exists()

@@ -254,8 +254,9 @@ def test_a_directory_is_meant_as_seen_from_where_it_was_named(
 
 
 def test_what_cannot_be_replaced_is_as_it_was(tmp_path: Path) -> None:
-    copied = {"copy/trucks-0/copied", "copy/ships-0/copied", "copy/notes/copied"}
-    held = {"trucks-0/held", "trucks-1/held", "notes/in the way"}
+    its_own = "partition.metadata"
+    copied = {f"copy/trucks-0/{its_own}", f"copy/ships-0/{its_own}", "copy/notes/copied"}
+    held = {f"trucks-0/{its_own}", f"trucks-1/{its_own}", "notes/in the way"}
     for name in held | copied:
         (tmp_path / name).mkdir(parents=True)
     with pytest.raises(OSError, match="notes"):

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run demo install test check bench soak compat docs clean
+.PHONY: run demo install test check bench soak mutants compat docs clean
 
 run: install
 	$(BIN)/pykbroker serve --listen 127.0.0.1:9092
@@ -34,6 +34,10 @@ bench: install
 # SEEDS may be a number or a stretch: make soak SEEDS=20000-25000
 soak: install
 	SIMULATION_SEEDS=$(or $(SEEDS),1000) $(BIN)/pytest tests/simulation -k "accidents or power_cuts" -n auto -q
+
+# 24 mutants of a sample take about an hour: make mutants ARGS="--seed 7 --count 8 --rooms storage"
+mutants: install
+	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 compat: install
 	$(BIN)/pykbroker-compat run --report build/compat

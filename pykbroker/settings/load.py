@@ -47,7 +47,7 @@ def with_dynamic(
     this_broker: Mapping[str, str] = _NOTHING,
 ) -> Settings:
     """The settings once the properties stored in the cluster's metadata are laid over them."""
-    _refuse_guards({**cluster_default, **this_broker})
+    _refuse_guards({**cluster_default, **this_broker}, "in the cluster metadata: ")
     own = {name: text for name, text in this_broker.items() if name not in _ONLY_AT_START}
     return _settings(Layers(settings.layers.static, cluster_default, own))
 
@@ -114,10 +114,10 @@ def unknown_property(name: str) -> str:
     return f"unknown property {name}{question}"
 
 
-def _refuse_guards(given: Mapping[str, str]) -> None:
+def _refuse_guards(given: Mapping[str, str], place: str = "") -> None:
     refusal = refuse_guards(given)
     if refusal:
-        raise InvalidSetting(refusal)
+        raise InvalidSetting(f"{place}{refusal}")
 
 
 def _without_aliases(given: dict[str, str]) -> dict[str, str]:

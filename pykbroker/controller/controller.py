@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,6 +46,7 @@ from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, del
 from pykbroker.settings import refuse_topic_overrides, with_dynamic
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
+from pykbroker_protocol.metadata.topics import PartitionRecord
 from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from pykbroker_storage.filesystem import LOCAL_DISK, NO_DESCRIPTOR, read_file
 
@@ -306,6 +308,7 @@ class Controller:
             self._failure = failure
             logger.critical("the metadata log cannot be flushed (%s); no more changes", failure)
             raise CannotCommit(str(failure)) from failure
+        await self._forget_deleted_logs(records)
         changes = replay(self.image, records)
         self.image.offset = last_offset
         for follow in self._observers:
@@ -313,6 +316,15 @@ class Controller:
         if self.log.size_bytes > self._snapshot_due_at_bytes:
             self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
             self._begin(self._take_snapshot())
+
+    async def _forget_deleted_logs(self, records: Sequence[Message]) -> None:
+        """Before a log is made anew, its predecessor's offsets leave the files, in a thread."""
+        directory = self.directory
+        if directory.has_offsets_of_deleted_logs and any(
+            isinstance(it, PartitionRecord) for it in records
+        ):
+            with suppress(OSError):  # then the new log waits until the disk takes them
+                await asyncio.to_thread(directory.save_offsets, directory.known_offsets({}))
 
     async def _flush(self) -> None:
         if self.log.is_durable:

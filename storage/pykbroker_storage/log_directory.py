@@ -280,6 +280,11 @@ class LogDirectory:
         """Writes down, durably, what a start after a crash should know."""
         self.save_offsets(self.known_offsets(high_watermarks))
 
+    @property
+    def has_offsets_of_deleted_logs(self) -> bool:
+        """Whether checkpoint files may hold them; `create_log` then writes the files and blocks."""
+        return self._offsets.has_gone_in_files()
+
     def known_offsets(self, high_watermarks: Mapping[TopicPartition, int]) -> KnownOffsets:
         book = self._offsets
         book.high_watermarks.update(

@@ -87,6 +87,9 @@ class OffsetBook:
         """Whether a start might find the offsets of a log that is gone."""
         return self._gone.get(partition, -1) >= self._files.written_turn
 
+    def has_gone_in_files(self) -> bool:
+        return any(turn >= self._files.written_turn for turn in self._gone.values())
+
     def known(self) -> KnownOffsets:
         """A copy as of now: what is to be written."""
         self._turn += 1

@@ -72,6 +72,10 @@ class Client:
         return read(request, version, answer)
 
 
+async def answer_of(answer: Any) -> Any:
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
 async def later(request: Message, version: int, answer: Awaitable[Ready]) -> Any:
     return read(request, version, await answer)
 

@@ -31,7 +31,7 @@ from pykbroker_protocol.messages.write_txn_markers import (
 )
 from pykbroker_storage.filesystem import FileSystem
 from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
-from tests.apis.one_broker import PATIENCE_SECONDS, Client, broker_on
+from tests.apis.one_broker import PATIENCE_SECONDS, Client, answer_of, broker_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -223,10 +223,6 @@ async def test_a_failed_flush_fails_all_waiting_requests_and_shows_nothing(
     assert succeeded == "slow-0: flush succeeds again; appends are accepted"
 
 
-async def answer_of(answer: Any) -> Any:
-    return await answer if isinstance(answer, asyncio.Future) else answer
-
-
 async def test_an_append_like_earlier_ones_waits_once_the_topic_is_told_to_flush(
     tmp_path: Path,
 ) -> None:
@@ -267,10 +263,10 @@ async def test_a_commit_is_answered_after_the_flush(tmp_path: Path) -> None:
         assert code_of(await on.client.ask(commit(4), 8)) == ErrorCode.NOT_COORDINATOR
 
 
-def commit(offset: int) -> OffsetCommitRequest:
+def commit(offset: int, topic: str = "quick") -> OffsetCommitRequest:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    topic = OffsetCommitRequestTopic(name="quick", partitions=[partition])
-    return OffsetCommitRequest(group_id="readers", member_id="", topics=[topic])
+    row = OffsetCommitRequestTopic(name=topic, partitions=[partition])
+    return OffsetCommitRequest(group_id="readers", member_id="", topics=[row])
 
 
 def code_of(answer: Any) -> int:

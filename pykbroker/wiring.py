@@ -37,6 +37,8 @@ def group_settings(settings: Settings) -> GroupSettings:
         session_timeout_ms_max=settings.group_max_session_timeout_ms,
         initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
         members_max=settings.group_max_size,
+        member_bytes_max=settings.group_member_max_bytes,
+        all_members_bytes_max=settings.group_coordinator_members_max_bytes,
         offset_metadata_length_max=settings.offset_metadata_max_bytes,
         offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,

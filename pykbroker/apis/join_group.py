@@ -20,11 +20,12 @@ NULL_PROTOCOL_SINCE_VERSION = 7
 
 def handle(request: JoinGroupRequest, call: Call) -> Message | Awaitable[Message]:
     node = call.node
+    member_id = request.member_id
 
     def refused(code: ErrorCode) -> JoinGroupResponse:
         return JoinGroupResponse(
-            error_code=code, protocol_name=None, leader="", member_id=request.member_id, members=()
-        )
+            error_code=code, protocol_name=None, leader="", member_id=member_id, members=()
+        )  # holds no request: a member may wait for minutes
 
     answer = node.groups.decide(
         request.group_id,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+    from pykbroker.coordination.groups.member_bytes import MemberBytes
     from pykbroker.coordination.groups.registry import Groups
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Outcome, Ticket
@@ -47,6 +48,7 @@ class GroupCoordinator:
         self.topics = topics
         self._clock = clock
         self._turns = Turns()
+        self._member_bytes: MemberBytes | None = None
         self._topic = CoordinatedTopic(CONSUMER_OFFSETS, partitions, self._new_log, witness=witness)
 
     # --- following who leads what
@@ -57,13 +59,19 @@ class GroupCoordinator:
 
     def _new_log(self, partition: Partition) -> GroupLog:
         """A broker that has no group yet starts without their code."""
+        from pykbroker.coordination.groups.member_bytes import (  # noqa: PLC0415  # see above
+            MemberBytes,
+        )
         from pykbroker.coordinators.group_log import new_group_log  # noqa: PLC0415  # see above
 
+        if self._member_bytes is None:
+            self._member_bytes = MemberBytes()
         return new_group_log(
             partition,
             self._clock,
             self.topics,
             self._turns,
+            self._member_bytes,
             settings=self.settings,
             consumer_settings=self.consumer_settings,
         )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+    from pykbroker.coordination.groups.member_bytes import MemberBytes
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Outcome, Write
     from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
@@ -33,6 +34,10 @@ FIRST_SEQUENCE = 0
 
 class GroupLog(CoordinatedLog[Groups]):
     """The runtime of groups; what belongs to a transaction is written and replayed as such."""
+
+    def give_up(self) -> None:
+        super().give_up()
+        self.state.member_bytes.clear()
 
     def _replay_batch(self, batch: RecordBatch) -> None:
         if batch.is_control:
@@ -81,9 +86,10 @@ def new_group_log(
     clock: Clock,
     topics: TopicsOfCluster,
     turns: Turns,
+    member_bytes: MemberBytes,
     *,
     settings: GroupSettings,
     consumer_settings: ConsumerGroupSettings,
 ) -> GroupLog:
-    state = Groups(settings, consumer_settings, topics)
+    state = Groups(settings, consumer_settings, topics, member_bytes)
     return GroupLog(partition, state, GROUP_RECORDS, clock, turns=turns)

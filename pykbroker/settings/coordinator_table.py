@@ -23,6 +23,12 @@ GROUPS = (
         "Longest session timeout that a member of a classic group may ask for."),
     Property("group.max.size", INT, UNLIMITED, at_least(1), MEDIUM, READ_ONLY,
         "Most members of a classic group."),
+    Property("group.member.max.bytes", INT, 1 << 20, at_least(10_000), MEDIUM, READ_ONLY,
+        "Most bytes that a member of a group may store: ids, metadata of protocols, subscription "
+        "and assignment. Not a property of Apache Kafka."),
+    Property("group.coordinator.members.max.bytes", LONG, 128 << 20, at_least(1 << 20), MEDIUM,
+        READ_ONLY, "Most bytes that the members of all groups of this broker may store. "
+        "Not a property of Apache Kafka."),
     Property("group.consumer.session.timeout.ms", INT, 45_000, at_least(1), MEDIUM, READ_ONLY,
         "How long a consumer group waits for a member's heartbeat before it counts as gone."),
     Property("group.consumer.min.session.timeout.ms", INT, 45_000, at_least(1), MEDIUM, READ_ONLY,

@@ -144,6 +144,8 @@ class Settings(Given):
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_size: int
+    group_member_max_bytes: int
+    group_coordinator_members_max_bytes: int
     offset_metadata_max_bytes: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int

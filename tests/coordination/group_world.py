@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pykbroker.coordination.groups.classic_group import ClassicGroup
+from pykbroker.coordination.groups.consumer_group import ConsumerGroup
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+from pykbroker.coordination.groups.member_bytes import (
+    MEMBER_OVERHEAD_BYTES,
+    bytes_of_consumer_member,
+)
 from pykbroker.coordination.groups.outcome import OutcomeInTransaction
 from pykbroker.coordination.groups.registry import Groups
 from pykbroker.coordination.outcome import Outcome, SetTimer, Write
@@ -39,6 +45,21 @@ class NoTopics:
 
 
 NO_TOPICS = NoTopics()
+
+
+def recounted(groups: Groups) -> int:
+    """What the members of all groups hold, counted anew."""
+    return sum(
+        sum(it.held_bytes + len(group.group_id) for it in group.members.values())
+        + sum(
+            MEMBER_OVERHEAD_BYTES + len(group.group_id) + len(member_id)
+            for member_id in group.pending
+        )
+        if isinstance(group, ClassicGroup)
+        else sum(map(bytes_of_consumer_member, group.state.members.values()))
+        for group in groups.groups.values()
+        if isinstance(group, ClassicGroup | ConsumerGroup)
+    )
 
 
 class Logged(NamedTuple):

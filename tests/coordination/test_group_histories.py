@@ -34,7 +34,7 @@ from pykbroker_protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from tests.coordination.group_world import World
+from tests.coordination.group_world import World, recounted
 
 if TYPE_CHECKING:
     from pykbroker.coordination.outcome import Outcome, Ticket
@@ -326,6 +326,11 @@ class GroupHistories(RuleBasedStateMachine):
         ]
         assert len(parked) == len(set(parked))
         assert set(parked) == self.world.waiting
+
+    @invariant()
+    def what_members_hold_is_counted(self) -> None:
+        groups = self.world.groups
+        assert groups.member_bytes.of_coordinator.total == recounted(groups)
 
     @invariant()
     def nobody_waits_for_ever(self) -> None:

@@ -104,6 +104,15 @@ async def test_an_assignment_that_is_too_large_is_refused_and_nobody_is_told_oth
     assert heard == []
 
 
+async def test_a_partition_that_is_given_up_releases_what_its_members_hold(tmp_path: Path) -> None:
+    async with diary_in(tmp_path) as diary:
+        join(diary)
+        of_coordinator = diary.log.state.member_bytes.of_coordinator
+        assert of_coordinator.total > 0
+        diary.log.give_up()
+        assert of_coordinator.total == 0
+
+
 def join(diary: Diary) -> tuple[str, int]:
     """The first member of a group, which begins at once."""
     diary.log.state.settings = GroupSettings(initial_rebalance_delay_ms=0)

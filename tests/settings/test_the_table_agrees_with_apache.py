@@ -18,7 +18,12 @@ OURS = {
     "controller.listener.names": "CONTROLLER",
     "log.dirs": "pykbroker-data",
 }
-OUR_OWN = {"group.consumer.max.regexes", "socket.request.max.elements"}
+OUR_OWN = {
+    "group.consumer.max.regexes",
+    "group.coordinator.members.max.bytes",
+    "group.member.max.bytes",
+    "socket.request.max.elements",
+}
 """Bounds that Apache does not have."""
 # Only ever set while a broker runs, so Apache's static table leaves them out.
 DYNAMIC_ONLY = {

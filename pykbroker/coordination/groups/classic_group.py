@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pykbroker.coordination.groups.classic_member import member_of_record
 from pykbroker.coordination.groups.classic_state import ANSWERS, LEGAL_MOVES, GroupState
 from pykbroker.coordination.groups.group import GroupKind
+from pykbroker.coordination.groups.member_bytes import MEMBER_OVERHEAD_BYTES, length
 from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from pykbroker.coordination.outcome import Write
 from pykbroker_protocol.errors import ErrorCode
@@ -57,6 +58,8 @@ class ClassicGroup:
         """Members that will be in the next generation."""
         self.unsynced: set[str] = set()
         """Members that have yet to ask for their part of the assignment."""
+        self.member_bytes = 0
+        """What members and ids given out to newcomers hold."""
         self.gathering: Gathering | None = None
         self._supporters: Counter[str] = Counter()
         self._topics: frozenset[str] | None = None
@@ -123,6 +126,10 @@ class ClassicGroup:
             return commit_timestamp_ms
         return None
 
+    def bytes_of_member(self, member_id: str, instance_id: str | None) -> int:
+        member = self.members.get(self.instances.get(instance_id or "", member_id))
+        return 0 if member is None else member.counted_bytes
+
     def tombstones(self) -> Sequence[Write]:
         return (Write(GroupMetadataKey(group=self.group_id), None),)
 
@@ -169,6 +176,7 @@ class ClassicGroup:
         self.state_since_ms = value.current_state_timestamp
         protocol = value.protocol or ""
         here, self.members = self.members, {}
+        self.member_bytes = sum(map(self._bytes_of_pending, self.pending))
         self.instances.clear()
         self._supporters.clear()
         for stored in value.members:
@@ -210,12 +218,13 @@ class ClassicGroup:
     def add(self, member: Member) -> None:
         if self.leader is None:
             self.leader = member.member_id
-        self.pending.discard(member.member_id)
+        self.stop_expecting(member.member_id)
         self.joined.add(member.member_id)
         self._take(member)
 
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
+        self.member_bytes -= member.counted_bytes
         if member.instance_id is not None:
             del self.instances[member.instance_id]
         self._supporters -= Counter(list(member.protocols))
@@ -244,12 +253,35 @@ class ClassicGroup:
         self._supporters -= Counter(list(member.protocols))
         self._supporters.update(list(protocols))
         member.protocols = protocols
+        self.count(member)
         member.session_timeout_ms = session_timeout_ms
         member.rebalance_timeout_ms = rebalance_timeout_ms
         self._topics_are_read = False
 
+    def expect(self, member_id: str) -> None:
+        """A newcomer was given this id and will come back with it."""
+        if member_id not in self.pending:
+            self.pending.add(member_id)
+            self.member_bytes += self._bytes_of_pending(member_id)
+
+    def stop_expecting(self, member_id: str) -> None:
+        if member_id in self.pending:
+            self.pending.remove(member_id)
+            self.member_bytes -= self._bytes_of_pending(member_id)
+
+    def _bytes_of_pending(self, member_id: str) -> int:
+        return MEMBER_OVERHEAD_BYTES + length(self.group_id, member_id)
+
+    def count(self, member: Member) -> None:
+        """What the member stores has changed."""
+        held_bytes = member.held_bytes + len(self.group_id)
+        self.member_bytes += held_bytes - member.counted_bytes
+        member.counted_bytes = held_bytes
+
     def _take(self, member: Member) -> None:
         self.members[member.member_id] = member
+        member.counted_bytes = 0
+        self.count(member)
         if member.instance_id is not None:
             self.instances[member.instance_id] = member.member_id
         self._supporters.update(list(member.protocols))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.draft import Draft
     from pykbroker.coordination.groups.settings import GroupSettings
 
+REASON_LENGTH_MAX = 255
+"""Apache Kafka's clients cut their reasons at this length (KIP-800)."""
 MEMBER_ID_REQUIRED_SINCE = 4
 """KIP-394: who joins without an id comes back with one, so that lost answers leave no ghosts."""
 
@@ -66,7 +68,7 @@ def turn_away(group: ClassicGroup, joining: Joining, draft: Draft) -> None:
     if member is not None:
         dismiss(group, member, draft)
     elif member_id in group.pending:
-        group.pending.discard(member_id)
+        group.stop_expecting(member_id)
         draft.let_sleep(SESSION_TIMER, group.group_id, member_id)
     complete_if_all_have_joined(group, draft)
 
@@ -86,7 +88,7 @@ def join_without_id(
 
 def hand_out_member_id(group: ClassicGroup, joining: Joining, draft: Draft) -> None:
     member_id = joining.new_member_id
-    group.pending.add(member_id)
+    group.expect(member_id)
     timeout_ms = joining.request.session_timeout_ms
     draft.wake(SESSION_TIMER, group.group_id, member_id, after_ms=timeout_ms)
     draft.reply(joining.ticket, refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
@@ -172,4 +174,4 @@ def rejoin(
 
 def because_of(joining: Joining, what_happens: str) -> str:
     reason = joining.request.reason
-    return f"{what_happens} ({reason})" if reason else what_happens
+    return f"{what_happens} ({reason[:REASON_LENGTH_MAX]})" if reason else what_happens

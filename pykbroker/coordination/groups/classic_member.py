@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.coordination.groups.member_bytes import MEMBER_OVERHEAD_BYTES, length
 from pykbroker_protocol.internal_topics.classic_groups import MemberMetadata
 from pykbroker_protocol.late_dataclass import dataclass
 
@@ -55,6 +56,14 @@ class Member:
     """Has yet to hear of its first generation: it cannot send heartbeats before."""
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
+    counted_bytes: int = 0
+    """What its group has counted for it."""
+
+    @property
+    def held_bytes(self) -> int:
+        ids = length(self.member_id, self.instance_id, self.client_id, self.client_host)
+        metadata = sum(len(name) + len(data) for name, data in self.protocols.items())
+        return MEMBER_OVERHEAD_BYTES + ids + metadata + len(self.assignment)
 
     @property
     def waits(self) -> bool:

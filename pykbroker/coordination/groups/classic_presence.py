@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups.classic_answers import BATCHED_LEAVE, told_heartbeat
+from pykbroker.coordination.groups.classic_join import REASON_LENGTH_MAX
 from pykbroker.coordination.groups.classic_rebalance import (
     SESSION_TIMER,
     complete_if_all_have_joined,
@@ -52,7 +53,7 @@ def leave_group(
     members_before = len(group.members)
     answers = [leave(group, identity, draft) for identity in identities]
     left = [
-        f"{it.member_id or it.group_instance_id} leaves ({it.reason or 'it gave no reason'})"
+        f"{it.member_id or it.group_instance_id} leaves ({reason_of(it)})"
         for it, answer in zip(identities, answers, strict=True)
         if answer.error_code == ErrorCode.NONE
     ]
@@ -61,6 +62,10 @@ def leave_group(
     else:
         complete_if_all_have_joined(group, draft)
     return answers
+
+
+def reason_of(identity: MemberIdentity) -> str:
+    return (identity.reason or "it gave no reason")[:REASON_LENGTH_MAX]
 
 
 def leave(group: ClassicGroup, identity: MemberIdentity, draft: Draft) -> MemberResponse:
@@ -81,7 +86,7 @@ def leave(group: ClassicGroup, identity: MemberIdentity, draft: Draft) -> Member
 
 
 def forget_pending(group: ClassicGroup, member_id: str, draft: Draft) -> None:
-    group.pending.remove(member_id)
+    group.stop_expecting(member_id)
     draft.let_sleep(SESSION_TIMER, group.group_id, member_id)
 
 

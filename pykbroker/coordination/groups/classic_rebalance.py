@@ -54,6 +54,7 @@ def call_together(group: ClassicGroup, draft: Draft, settings: GroupSettings, re
 def send_back_to_join(group: ClassicGroup, member: Member, draft: Draft) -> None:
     """The generation ends before its assignment came: whoever waits for it joins again."""
     member.assignment = b""
+    group.count(member)
     if member.sync_ticket is not None:
         draft.reply(member.sync_ticket, told_to_rejoin())
         member.sync_ticket = None

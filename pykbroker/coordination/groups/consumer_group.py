@@ -31,6 +31,7 @@ from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
 from pykbroker.coordination.groups.consumer_subscription import take_match
 from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.groups.group import GroupKind
+from pykbroker.coordination.groups.member_bytes import bytes_of_consumer_member
 from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE
 from pykbroker.coordination.outcome import Outcome, Reply
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -262,6 +263,15 @@ class ConsumerGroup:
     @property
     def is_empty(self) -> bool:
         return not self.state.members
+
+    @property
+    def member_bytes(self) -> int:
+        return self.state.tallies.member_bytes
+
+    def bytes_of_member(self, member_id: str, instance_id: str | None) -> int:
+        owner_id = self.state.instances.get(instance_id or "", member_id)
+        member = self.state.members.get(owner_id)
+        return 0 if member is None else bytes_of_consumer_member(member)
 
     def describe(self, *, topics: TopicsView, settings: ConsumerGroupSettings) -> DescribedGroup:
         return describe(self.state, topics, settings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pykbroker.coordination.assignors.question import NOTHING
+from pykbroker.coordination.groups.member_bytes import bytes_of_consumer_member
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
@@ -37,15 +38,25 @@ class Tallies:
     meant_by_topic: dict[bytes, int] = field(default_factory=dict)
     """How many partitions of each topic are in targets; one that is meant for two counts twice."""
 
+    member_bytes: int = 0
+    """What the members hold in memory by their own choice."""
+
     def copy(self) -> Tallies:
-        return Tallies(dict(self.wishes), dict(self.meant_for), dict(self.meant_by_topic))
+        return Tallies(
+            dict(self.wishes),
+            dict(self.meant_for),
+            dict(self.meant_by_topic),
+            self.member_bytes,
+        )
 
     def member_changed(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
         """None for one that is not there before, or no longer is."""
         if after is not None:
             add(self.wishes, wish_of(after), 1)
+            self.member_bytes += bytes_of_consumer_member(after)
         if before is not None:
             add(self.wishes, wish_of(before), -1)
+            self.member_bytes -= bytes_of_consumer_member(before)
 
     def target_changed(
         self, member_id: str, before: Assignment | None, after: Assignment | None

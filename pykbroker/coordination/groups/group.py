@@ -37,6 +37,13 @@ class Group(Protocol):
     @property
     def is_empty(self) -> bool: ...
 
+    @property
+    def member_bytes(self) -> int:
+        """What its members hold in memory."""
+
+    def bytes_of_member(self, member_id: str, instance_id: str | None) -> int:
+        """What one of them holds, or the one whose place a static member takes."""
+
     def refusal_of_commit(
         self,
         *,

@@ -29,13 +29,21 @@ from pykbroker.coordination.groups.classic_rebalance import (
 from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState
 from pykbroker.coordination.groups.classic_sync import sync_group
 from pykbroker.coordination.groups.committed import CommittedOffsets
+from pykbroker.coordination.groups.consumer_group import refused
+from pykbroker.coordination.groups.consumer_heartbeat import is_sign_of_life
 from pykbroker.coordination.groups.consumer_requests import ConsumerGroupKey, ConsumerGroups
 from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.groups.forgetting import delete_group, expire
 from pykbroker.coordination.groups.listing import describe_group, list_groups
+from pykbroker.coordination.groups.member_bytes import (
+    MemberBytes,
+    MemberBytesByGroup,
+    bytes_of_heartbeat,
+    bytes_of_joining,
+)
 from pykbroker.coordination.groups.outcome import OutcomeInTransaction
 from pykbroker.coordination.outcome import joined
-from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataKey, GroupMetadataValue
 from pykbroker_protocol.internal_topics.offsets import OffsetCommitKey, OffsetCommitValue
 from pykbroker_protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -82,6 +90,7 @@ class Groups:
         settings: GroupSettings,
         consumer_settings: ConsumerGroupSettings,
         topics: TopicsView,
+        member_bytes: MemberBytes | None = None,
     ) -> None:
         self.settings = settings
         self.consumer_settings = consumer_settings
@@ -89,6 +98,7 @@ class Groups:
         self.groups: dict[str, Group] = {}
         self.consumer = ConsumerGroups(self.groups, consumer_settings)
         self.offsets = CommittedOffsets()
+        self.member_bytes = MemberBytesByGroup(member_bytes or MemberBytes())
         self._parked: dict[Ticket, str] = {}
         """The group in which a request waits for its reply."""
 
@@ -127,6 +137,15 @@ class Groups:
             client_host=client_host,
             new_member_id=new_member_id,
         )
+        code = self._refusal_of_growth(
+            group_id,
+            self._bytes_of_member(group_id, request.member_id, request.group_instance_id),
+            bytes_of_joining(request, client_id, client_host),
+            draft,
+        )
+        if code is not ErrorCode.NONE:
+            draft.reply(ticket, classic_answers.refused_join(code, request.member_id))
+            return draft.outcome()
         consumer = self.consumer.find(group_id)
         if consumer is not None and not consumer.is_empty:
             return consumer.join(joining, now_ms=now_ms, **self._surroundings(group_id))
@@ -134,7 +153,33 @@ class Groups:
         join_group(group, joining, draft, self.settings)
         if group.members or group.pending:
             self.groups.setdefault(group_id, group)  # a mere refusal makes no group
+        self._count_members(group_id)
         return self._outcome(draft, parked=(ticket, group_id))
+
+    def _count_members(self, group_id: str) -> None:
+        group = self.groups.get(group_id)
+        self.member_bytes.note(group_id, 0 if group is None else group.member_bytes)
+
+    def _bytes_of_member(self, group_id: str, member_id: str, instance_id: str | None) -> int:
+        group = self.groups.get(group_id)
+        return 0 if group is None else group.bytes_of_member(member_id, instance_id)
+
+    def _refusal_of_growth(
+        self,
+        group_id: str,
+        before_bytes: int,
+        after_bytes: int,
+        draft: Draft,
+        *,
+        others_bytes: int = 0,
+    ) -> ErrorCode:
+        """Why a member may not hold so much, which the log then says."""
+        code, words = self.member_bytes.refusal(
+            before_bytes, after_bytes, self.settings, others_bytes=others_bytes
+        )
+        if words:
+            draft.because(f"group {group_id}: {words}; refused with {code.name}")
+        return code
 
     def _group_to_join(self, group_id: str, draft: Draft) -> ClassicGroup:
         """An empty group of the other protocol gives way; its offsets stay."""
@@ -161,9 +206,33 @@ class Groups:
             draft.reply(ticket, classic_answers.refused_sync(code))
         elif group is None:
             draft.reply(ticket, classic_answers.refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
+        elif (code := self._refusal_of_assignments(group, request, draft)) is not ErrorCode.NONE:
+            draft.reply(ticket, classic_answers.refused_sync(code))
         else:
             sync_group(group, request, ticket, draft)
         return self._outcome(draft, parked=(ticket, request.group_id))
+
+    def _refusal_of_assignments(
+        self, group: ClassicGroup, request: SyncGroupRequest, draft: Draft
+    ) -> ErrorCode:
+        """The leader stores an assignment with each member."""
+        others_bytes = 0
+        for it in request.assignments:
+            member = group.members.get(it.member_id)
+            if member is None:
+                continue
+            growth_bytes = len(it.assignment) - len(member.assignment)
+            code = self._refusal_of_growth(
+                group.group_id,
+                member.counted_bytes,
+                member.counted_bytes + growth_bytes,
+                draft,
+                others_bytes=others_bytes,
+            )
+            if code is not ErrorCode.NONE:
+                return code
+            others_bytes += growth_bytes
+        return ErrorCode.NONE
 
     def heartbeat(self, request: HeartbeatRequest, *, ticket: Ticket, now_ms: int) -> Outcome:
         consumer = self.consumer.find(request.group_id)
@@ -204,6 +273,7 @@ class Groups:
             fates = classic_answers.strangers(leaving)
         else:
             fates = classic_presence.leave_group(group, leaving, draft, self.settings)
+            self._count_members(request.group_id)
         draft.reply(ticket, classic_answers.told_leaving(fates, version))
         return self._outcome(draft)
 
@@ -223,6 +293,16 @@ class Groups:
         new_member_id: str,
         now_ms: int,
     ) -> Outcome:
+        if not is_sign_of_life(request):
+            draft = Draft(now_ms)
+            code = self._refusal_of_growth(
+                request.group_id,
+                self._bytes_of_member(request.group_id, request.member_id, request.instance_id),
+                bytes_of_heartbeat(request, client_id, client_host),
+                draft,
+            )
+            if code is not ErrorCode.NONE:
+                return refused(ticket, Refusal(code, draft.reasons[-1]), draft.reasons)
         outcome = self.consumer.heartbeat(
             request,
             ticket=ticket,
@@ -353,12 +433,15 @@ class Groups:
                 group = self.classic(key.group) or ClassicGroup(key.group)
                 group.replay(value)
                 self.groups[key.group] = group
+                self._count_members(key.group)
             case GroupMetadataKey(), None:
                 if self.classic(key.group) is not None:
                     del self.groups[key.group]
+                    self._count_members(key.group)
             case _:
                 assert isinstance(key, ConsumerGroupKey), f"{type(key).__name__} is no group's"
                 self.consumer.replay(key, value)
+                self._count_members(key.group_id)
 
     def _replay_existence(self, group_id: str) -> None:
         """Consumers that assign partitions to themselves have a group without saying so."""
@@ -413,6 +496,7 @@ class Groups:
                 join_time_is_over(group, draft, self.settings)
             case (kind, _) if kind == SYNC_TIMER:
                 sync_time_is_over(group, draft, self.settings)
+        self._count_members(group.group_id)
 
     def _expire(self, now_ms: int) -> Outcome:
         draft = Draft(now_ms, in_parts=True)

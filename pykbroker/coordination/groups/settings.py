@@ -9,12 +9,16 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Kafka's properties of the same names, with its defaults."""
+    """Kafka's properties of the same names, with its defaults, and two bounds of our own."""
 
     session_timeout_ms_min: int = 6_000
     session_timeout_ms_max: int = 1_800_000
     initial_rebalance_delay_ms: int = 3_000
     members_max: int = UNLIMITED
+    member_bytes_max: int = 1 << 20
+    """`group.member.max.bytes`; a larger member does not fit into a record of the group."""
+    all_members_bytes_max: int = 128 << 20
+    """`group.coordinator.members.max.bytes`: the members of all groups of this node."""
     offset_metadata_length_max: int = 4_096
     """`offset.metadata.max.bytes`; Kafka counts UTF-16 units rather than bytes."""
     offsets_retention_ms: int = 10_080 * 60_000

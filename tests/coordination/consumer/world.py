@@ -34,6 +34,7 @@ from pykbroker_protocol.messages.leave_group import (
     MemberIdentity,
 )
 from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.coordination.group_world import recounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -246,6 +247,7 @@ class World:
 
     def check(self) -> None:
         """The log tells the same as the life that wrote it, compacted or not."""
+        assert self.groups.member_bytes.of_coordinator.total == recounted(self.groups)
         group = self.find()
         for log in (self.log, compacted(self.log)):
             reader = World(self.settings)

@@ -271,6 +271,7 @@ class Broker:
             self.dispatcher().serve,
             connection_limits(self.settings),
             attention=Attention() if self.attentive else None,
+            work_clock=self.clock.monotonic,
         )
         self._ending.push_async_callback(self.edge.stop, STOP_SECONDS_MAX)
         for listener in listeners:

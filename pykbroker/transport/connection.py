@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import Final, cast
 
 from pykbroker.apis.answers import ProtocolViolation, Ready, Serve, Waiting, close_unawaited
@@ -16,7 +17,8 @@ from pykbroker.transport.unread_ends import UnreadEnds
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 REQUESTS_PER_TURN_MAX: Final = 64
-"""After so many requests of one connection the others get their turn."""
+TURN_SECONDS_MAX: Final = 0.005
+"""After so many requests of one connection, or so much time, the others get their turn."""
 
 FLUSH_BYTES: Final = 256 * 1024
 """Answers gathered beyond this are written before the next request is served."""
@@ -33,6 +35,8 @@ class Surroundings:
     when_lost: "Callable[[Connection], None]"
     now_ms: Callable[[], float]
     unread_ends: UnreadEnds
+    work_clock: Callable[[], float]
+    """Seconds, for measuring how long work on the loop takes."""
     when_answered: Callable[[], None] | None = None
     scratch: Scratch = field(default_factory=Scratch)
     connections: "dict[Connection, None]" = field(default_factory=dict)  # as they came
@@ -208,7 +212,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve_some(self) -> None:
         stream, serve, peer = self._stream, self._around.serve, self.peer
-        for _ in range(REQUESTS_PER_TURN_MAX):
+        end_s = inf
+        for served in range(REQUESTS_PER_TURN_MAX):
+            if served == 1:  # most turns have one request, which need not be timed
+                end_s = self._around.work_clock() + TURN_SECONDS_MAX
+            elif served and self._around.work_clock() > end_s:
+                break
             frame = stream.next_request()
             if frame is None:
                 return

@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import Any, Final
 
 from pykbroker.apis.answers import Serve
@@ -40,8 +41,11 @@ class NetworkEdge:
         limits: ConnectionLimits,
         now_ms: Callable[[], float] | None = None,
         attention: Attention | None = None,
+        work_clock: Callable[[], float] = perf_counter,
     ) -> None:
         """Without a clock of its own it goes by that of the event loop, as its timers do.
+
+        uvloop's does not move while the loop works: how long work takes is another clock's.
 
         Without attention it sleeps whenever nothing is to be done.
         """
@@ -55,6 +59,7 @@ class NetworkEdge:
             when_lost=self._lost,
             now_ms=now_ms or (lambda: loop.time() * 1000),
             unread_ends=UnreadEnds(loop),
+            work_clock=work_clock,
             when_answered=None if attention is None else Watch(loop, attention).answered,
         )
         self._admission = Admission(limits)

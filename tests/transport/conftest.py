@@ -25,7 +25,9 @@ async def open_edge() -> AsyncIterator[OpenEdge]:
     opened: list[NetworkEdge] = []
 
     async def open_one(serve: Serve, limits: ConnectionLimits | None = None) -> ServedEdge:
-        edge = NetworkEdge(serve, limits or ConnectionLimits(), now_ms=lambda: 0.0)
+        edge = NetworkEdge(
+            serve, limits or ConnectionLimits(), now_ms=lambda: 0.0, work_clock=lambda: 0.0
+        )
         opened.append(edge)
         listener = await bind("PLAINTEXT", "127.0.0.1", 0, edge.limits)
         edge.open(listener)

@@ -12,7 +12,9 @@ import pytest
 
 from pykbroker.apis.answers import Answer, ProtocolViolation, Ready, Waiting
 from pykbroker.apis.peer import Peer
+from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.limits import ConnectionLimits
+from pykbroker.transport.listener import bind
 from tests.transport.raw import OpenEdge, RawClient, framed, until
 
 MEGABYTE = 1 << 20
@@ -35,6 +37,36 @@ async def test_ten_thousand_small_requests_at_once_are_answered_in_order(
         group.create_task(client.send_frames(*bodies))
         answers = group.create_task(client.receive_frames(10_000))
     assert answers.result() == [echoed(body) for body in bodies]
+
+
+@pytest.mark.parametrize(("milliseconds", "requests_max"), [(0, 64), (3, 3), (20, 2)])
+async def test_pipelined_requests_take_turns_with_other_connections(
+    milliseconds: int, requests_max: int
+) -> None:
+    now_s, log = 0.0, ""
+
+    def serve(frame: memoryview, _: Peer) -> Answer:
+        nonlocal now_s, log
+        now_s += milliseconds / 1000
+        log += "."
+        return [frame]
+
+    def iteration() -> None:
+        nonlocal log, marking
+        log += "|"
+        marking = loop.call_soon(iteration)
+
+    loop = asyncio.get_running_loop()
+    edge = NetworkEdge(serve, ConnectionLimits(), work_clock=lambda: now_s)
+    listener = await bind("PLAINTEXT", "127.0.0.1", 0, edge.limits)
+    edge.open(listener)
+    async with RawClient(listener.address.port) as client:
+        marking = loop.call_soon(iteration)
+        await client.send_frames(*[b"heavy"] * 200)
+        assert await client.receive_frames(200) == [b"heavy"] * 200
+        marking.cancel()
+    await edge.stop(deadline_s=1)
+    assert max(map(len, log.split("|"))) == requests_max
 
 
 async def test_answers_leave_in_request_order_though_they_complete_in_any(

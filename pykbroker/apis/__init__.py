@@ -36,6 +36,7 @@ class Api:
         advertised_from: int | None = None,
         pipelined: bool = False,
         answer_only: bool = False,
+        divided: str | None = None,
     ) -> None:
         self.key = key
         self.served = Versions(*served)
@@ -46,6 +47,8 @@ class Api:
         """Further requests of the connection are served while this one's answer is awaited."""
         self.answer_only = answer_only
         """Nobody but the peer cares for the outcome: it is dropped when the peer goes."""
+        self.divided = divided
+        """The array at which a large request is divided; its elements do not concern each other."""
         self._request_type: type[Message] | None = None
         self._handle: Handle | None = None
 
@@ -60,6 +63,7 @@ class Api:
             advertised_from=max(first, self.advertised.first),
             pipelined=self.pipelined,
             answer_only=self.answer_only,
+            divided=self.divided,
         )
         api._handle = handle
         return api
@@ -97,16 +101,16 @@ class Api:
 
 _ROWS = (
     # KAFKA-18659: released librdkafka takes "gzip, snappy and lz4 work" from Produce version 0.
-    Api(ApiKey.PRODUCE, (3, 13), advertised_from=0, pipelined=True),
+    Api(ApiKey.PRODUCE, (3, 13), advertised_from=0, pipelined=True, divided="topic_data"),
     Api(ApiKey.FETCH, (4, 18), answer_only=True),
     Api(ApiKey.LIST_OFFSETS, (1, 11)),
     Api(ApiKey.METADATA, (0, 13)),
-    Api(ApiKey.OFFSET_COMMIT, (2, 10)),
+    Api(ApiKey.OFFSET_COMMIT, (2, 10), divided="topics"),
     Api(ApiKey.OFFSET_FETCH, (1, 10)),
-    Api(ApiKey.FIND_COORDINATOR, (0, 6)),
+    Api(ApiKey.FIND_COORDINATOR, (0, 6), divided="coordinator_keys"),
     Api(ApiKey.JOIN_GROUP, (0, 9)),
     Api(ApiKey.HEARTBEAT, (0, 4)),
-    Api(ApiKey.LEAVE_GROUP, (0, 5)),
+    Api(ApiKey.LEAVE_GROUP, (0, 5), divided="members"),
     Api(ApiKey.SYNC_GROUP, (0, 5)),
     Api(ApiKey.DESCRIBE_GROUPS, (0, 6)),
     Api(ApiKey.LIST_GROUPS, (0, 5)),
@@ -115,30 +119,30 @@ _ROWS = (
     Api(ApiKey.DELETE_TOPICS, (1, 6)),
     Api(ApiKey.DELETE_RECORDS, (0, 2)),
     Api(ApiKey.INIT_PRODUCER_ID, (0, 5)),
-    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4)),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), divided="topics"),
     Api(ApiKey.ADD_PARTITIONS_TO_TXN, (0, 5)),
     Api(ApiKey.ADD_OFFSETS_TO_TXN, (0, 4)),
     Api(ApiKey.END_TXN, (0, 5)),
-    Api(ApiKey.WRITE_TXN_MARKERS, (1, 2)),
-    Api(ApiKey.TXN_OFFSET_COMMIT, (0, 5)),
+    Api(ApiKey.WRITE_TXN_MARKERS, (1, 2), divided="markers"),
+    Api(ApiKey.TXN_OFFSET_COMMIT, (0, 5), divided="topics"),
     Api(ApiKey.DESCRIBE_ACLS, (1, 3)),
     Api(ApiKey.CREATE_ACLS, (1, 3)),
     Api(ApiKey.DELETE_ACLS, (1, 3)),
     Api(ApiKey.DESCRIBE_CONFIGS, (1, 4)),
     Api(ApiKey.ALTER_CONFIGS, (0, 2)),
-    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, (1, 2)),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, (1, 2), divided="dirs"),
     Api(ApiKey.DESCRIBE_LOG_DIRS, (1, 5)),
     Api(ApiKey.CREATE_PARTITIONS, (0, 3)),
     Api(ApiKey.CREATE_DELEGATION_TOKEN, (1, 3)),
     Api(ApiKey.RENEW_DELEGATION_TOKEN, (1, 2)),
     Api(ApiKey.EXPIRE_DELEGATION_TOKEN, (1, 2)),
     Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, (1, 3)),
-    Api(ApiKey.DELETE_GROUPS, (0, 2)),
-    Api(ApiKey.ELECT_LEADERS, (0, 2)),
+    Api(ApiKey.DELETE_GROUPS, (0, 2), divided="groups_names"),
+    Api(ApiKey.ELECT_LEADERS, (0, 2), divided="topic_partitions"),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1)),
-    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1)),
+    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), divided="topics"),
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0)),
-    Api(ApiKey.OFFSET_DELETE, (0, 0)),
+    Api(ApiKey.OFFSET_DELETE, (0, 0), divided="topics"),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0)),
     Api(ApiKey.DESCRIBE_QUORUM, (0, 2)),
     Api(ApiKey.UPDATE_FEATURES, (0, 2)),

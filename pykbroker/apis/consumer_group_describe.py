@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.operations import ALL_ON_A_GROUP
+from pykbroker.apis.slices import Slice, sliced
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -14,12 +15,19 @@ from pykbroker_protocol.messages.consumer_group_describe import (
 
 if TYPE_CHECKING:
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
 
 
-def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
-    groups = [describe(it, call) for it in request.group_ids]
-    if request.include_authorized_operations:
-        groups = [permitted(it) for it in groups]
+@sliced
+def handle(
+    request: ConsumerGroupDescribeRequest, call: Call
+) -> Slices[ConsumerGroupDescribeResponse]:
+    count, groups = Slice(), []
+    for group_id in request.group_ids:
+        group = describe(group_id, call)
+        groups.append(permitted(group) if request.include_authorized_operations else group)
+        if count.is_full(1 + len(group.members)):
+            yield
     return ConsumerGroupDescribeResponse(groups=groups)
 
 

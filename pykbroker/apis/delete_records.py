@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import Slice, sliced
 from pykbroker.internal_topics import is_internal
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.delete_records import (
@@ -14,24 +15,28 @@ from pykbroker_protocol.messages.delete_records import (
 
 if TYPE_CHECKING:
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker_protocol.messages.delete_records import (
         DeleteRecordsPartition,
         DeleteRecordsRequest,
     )
 
 NO_OFFSET = -1
+SYSTEM_CALLS = 16
+"""Elements for which each partition counts: files of its log are renamed and written."""
 
 
-def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[result(topic.name, it, call) for it in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+@sliced
+def handle(request: DeleteRecordsRequest, call: Call) -> Slices[DeleteRecordsResponse]:
+    count, topics = Slice(), []
+    for topic in request.topics:
+        partitions = []
+        for it in topic.partitions:
+            partitions.append(result(topic.name, it, call))
+            if count.is_full(SYSTEM_CALLS):
+                yield
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
+    return DeleteRecordsResponse(topics=topics)
 
 
 def result(topic: str, asked: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE, described_loggers
+from pykbroker.apis.slices import Slice, sliced
 from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.controller.topic_names import refuse_name
 from pykbroker.settings import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker.settings import DescribedProperty
     from pykbroker_protocol.messages.describe_configs import (
         DescribeConfigsRequest,
@@ -32,10 +34,19 @@ if TYPE_CHECKING:
     )
 
 
-def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[result(resource, request, call) for resource in request.resources]
-    )
+@sliced
+def handle(request: DescribeConfigsRequest, call: Call) -> Slices[DescribeConfigsResponse]:
+    count, results = Slice(), []
+    for resource in request.resources:
+        described = result(resource, request, call)
+        results.append(described)
+        if count.is_full(LOOKED_UP + len(described.configs)):
+            yield
+    return DescribeConfigsResponse(results=results)
+
+
+LOOKED_UP = 64
+"""Elements for which each resource counts, because all its properties are looked up."""
 
 
 def result(

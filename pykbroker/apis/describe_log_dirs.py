@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import Slice, sliced
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -15,17 +15,19 @@ from pykbroker_protocol.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
 
-def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+@sliced
+def handle(request: DescribeLogDirsRequest, call: Call) -> Slices[DescribeLogDirsResponse]:
+    count = Slice()
     path = call.node.partitions.directory.path
     total_bytes, usable_bytes = room_at(path)
-    rows = topic_rows(asked_for(request, call))
+    asked = yield from asked_for(request, call, count)
+    rows = yield from topic_rows(asked, count)
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResult(
@@ -39,34 +41,43 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
     )
 
 
-def asked_for(request: DescribeLogDirsRequest, call: Call) -> list[Partition]:
+def asked_for(
+    request: DescribeLogDirsRequest, call: Call, count: Slice
+) -> Slices[dict[str, dict[int, Partition]]]:
+    """By topic and index."""
+    asked: dict[str, dict[int, Partition]] = {}
     if request.topics is None:
-        return list(call.node.partitions)
-    found = (
-        call.node.partitions.get(topic.topic, index)
-        for topic in request.topics
-        for index in topic.partitions
+        for partition in list(call.node.partitions):
+            asked.setdefault(partition.topic, {})[partition.index] = partition
+        return asked
+    for topic in request.topics:
+        for index in topic.partitions:
+            found = call.node.partitions.get(topic.topic, index)
+            if found is not None:
+                asked.setdefault(topic.topic, {})[index] = found
+            if count.is_full():
+                yield
+    return asked
+
+
+def topic_rows(
+    asked: dict[str, dict[int, Partition]], count: Slice
+) -> Slices[list[DescribeLogDirsTopic]]:
+    rows = []
+    for topic in sorted(asked):
+        partitions = [partition for _, partition in sorted(asked[topic].items())]
+        described = yield from count.each(partition_row, partitions)
+        rows.append(DescribeLogDirsTopic(name=topic, partitions=described))
+    return rows
+
+
+def partition_row(partition: Partition) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=partition.index,
+        partition_size=partition.log.size_bytes,
+        offset_lag=max(0, partition.high_watermark - partition.log.log_end_offset),
+        is_future_key=False,
     )
-    return [partition for partition in found if partition is not None]
-
-
-def topic_rows(partitions: Iterable[Partition]) -> list[DescribeLogDirsTopic]:
-    in_order = sorted(partitions, key=lambda it: (it.topic, it.index))
-    return [
-        DescribeLogDirsTopic(
-            name=topic,
-            partitions=[
-                DescribeLogDirsPartition(
-                    partition_index=it.index,
-                    partition_size=it.log.size_bytes,
-                    offset_lag=max(0, it.high_watermark - it.log.log_end_offset),
-                    is_future_key=False,
-                )
-                for it in group
-            ],
-        )
-        for topic, group in groupby(in_order, key=lambda it: it.topic)
-    ]
 
 
 def room_at(path: str) -> tuple[int, int]:

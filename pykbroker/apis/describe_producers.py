@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import Slice, sliced
 from pykbroker.controller.topic_names import refuse_name
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_producers import (
@@ -15,20 +16,24 @@ from pykbroker_protocol.messages.describe_producers import (
 
 if TYPE_CHECKING:
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.describe_producers import DescribeProducersRequest
 
 
-def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[answer(topic.name, index, call) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+@sliced
+def handle(request: DescribeProducersRequest, call: Call) -> Slices[DescribeProducersResponse]:
+    count, topics = Slice(), []
+    for topic in request.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append(answer(topic.name, index, call))
+            if count.is_full(1 + len(partitions[-1].active_producers)):
+                yield
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+        if count.is_full():
+            yield
+    return DescribeProducersResponse(topics=topics)
 
 
 def answer(topic: str, index: int, call: Call) -> PartitionResponse:

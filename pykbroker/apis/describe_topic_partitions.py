@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.operations import ALL_ON_A_TOPIC
+from pykbroker.apis.slices import Slice, sliced
 from pykbroker.controller.topic_names import refuse_name
 from pykbroker.internal_topics import is_internal
 from pykbroker_protocol.errors import ErrorCode
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker.controller.image import PartitionImage, TopicImage
     from pykbroker_protocol.messages.describe_topic_partitions import (
         DescribeTopicPartitionsRequest,
@@ -28,17 +30,26 @@ if TYPE_CHECKING:
 NO_LEADER = -1
 
 
-def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+@sliced
+def handle(
+    request: DescribeTopicPartitionsRequest, call: Call
+) -> Slices[DescribeTopicPartitionsResponse]:
+    count = Slice()
     cursor = request.cursor
     names = sorted({topic.name for topic in request.topics} or call.node.image.topics)
     if cursor is not None:
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
-            return page([refused_row(name, ErrorCode.INVALID_REQUEST) for name in names], None)
+            refused = yield from count.each(
+                lambda name: refused_row(name, ErrorCode.INVALID_REQUEST), names
+            )
+            return page(refused, None)
         names = [name for name in names if name >= cursor.topic_name]
     bound = call.node.settings.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, bound))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
+        if count.is_full():
+            yield
         topic = call.node.image.topics.get(name)
         if topic is None:
             topics.append(missing_row(name))
@@ -47,7 +58,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
             return page(topics, Cursor(topic_name=name, partition_index=0))
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         shown = topic.partitions[first : first + left]
-        topics.append(topic_row(topic, shown))
+        topics.append((yield from topic_row(topic, shown, count)))
         left -= len(shown)
         if first + len(shown) < len(topic.partitions):
             return page(topics, Cursor(topic_name=name, partition_index=first + len(shown)))
@@ -77,14 +88,15 @@ def refused_row(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTo
 
 
 def topic_row(
-    topic: TopicImage, partitions: Sequence[PartitionImage]
-) -> DescribeTopicPartitionsResponseTopic:
+    topic: TopicImage, partitions: Sequence[PartitionImage], count: Slice
+) -> Slices[DescribeTopicPartitionsResponseTopic]:
+    rows = yield from count.each(partition_row, partitions)
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[partition_row(partition) for partition in partitions],
+        partitions=rows,
         topic_authorized_operations=ALL_ON_A_TOPIC,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import Slice, sliced
 from pykbroker.coordination.transactions.listing import refused
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_transactions import (
@@ -14,12 +15,20 @@ from pykbroker_protocol.messages.describe_transactions import (
 
 if TYPE_CHECKING:
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
 
 
-def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[describe(it, call) for it in request.transactional_ids]
-    )
+@sliced
+def handle(
+    request: DescribeTransactionsRequest, call: Call
+) -> Slices[DescribeTransactionsResponse]:
+    count, states = Slice(), []
+    for transactional_id in request.transactional_ids:
+        state = describe(transactional_id, call)
+        states.append(state)
+        if count.is_full(1 + sum(1 + len(topic.partitions) for topic in state.topics)):
+            yield
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 def describe(transactional_id: str, call: Call) -> TransactionState:

@@ -1,4 +1,7 @@
-"""From a large frame to its answer: decodes, handles and encodes in slices."""
+"""From a large frame to its answer: decodes, handles and encodes in slices.
+
+The handler gets the whole request and yields by itself (`slices`), or parts of it (`parts`).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,20 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.answers import ProtocolViolation, unreadable
-from pykbroker.apis.slices import in_slices
-from pykbroker_protocol.compiler import MalformedMessage, TooManyElements, sliced_reader_of
+from pykbroker.apis.parts import Joined, parts_of
+from pykbroker.apis.slices import in_slices, next_turn
+from pykbroker_protocol.compiler import (
+    SLICE_ELEMENTS,
+    MalformedMessage,
+    TooManyElements,
+    sliced_reader_of,
+)
+from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.frame import write_response_in_slices
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from pykbroker.apis import Api, Handle
     from pykbroker.apis.answers import Ready
     from pykbroker.apis.node import Call
@@ -25,10 +37,11 @@ async def serve(
     frame_and_position: tuple[memoryview, int],
 ) -> Ready:
     request = await read(api, call, *frame_and_position)
-    response = handle(request, call)
+    if api.divided is None:
+        response = await settled(handle(request, call))
+    else:
+        response = await respond_in_parts(request, api.divided, handle, call)
     del request  # its elements need not live as long as those of the answer
-    if isawaitable(response):
-        response = await response
     return None if response is None else await write(response, call.version, correlation_id)
 
 
@@ -45,6 +58,26 @@ async def read(api: Api, call: Call, frame: memoryview, position: int) -> Messag
         ) from error
     except MalformedMessage as error:
         raise unreadable(frame, error) from error
+
+
+async def settled(answer: Message | Awaitable[Message | None] | None) -> Message | None:
+    return await answer if isawaitable(answer) else answer
+
+
+async def respond_in_parts(
+    request: Message, array: str, handle: Handle, call: Call
+) -> Message | None:
+    """What is refused as a whole is not continued."""
+    joined = Joined()
+    for part in parts_of(request, array, SLICE_ELEMENTS):
+        await next_turn()
+        response = await settled(handle(part, call))
+        if response is not None:
+            joined.add(response)
+            if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
+                break
+    whole: Message | None = joined.response()
+    return whole
 
 
 async def write(message: Message, version: int, correlation_id: int) -> Ready:

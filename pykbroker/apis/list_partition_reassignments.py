@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import Slice, sliced
 from pykbroker.controller.moves import is_moving
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.list_partition_reassignments import (
@@ -16,41 +17,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker.controller.image import PartitionImage, TopicImage
     from pykbroker_protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
     )
 
 
+@sliced
 def handle(
     request: ListPartitionReassignmentsRequest, call: Call
-) -> ListPartitionReassignmentsResponse:
-    moving = (
-        OngoingTopicReassignment(
-            name=topic.name, partitions=[move(it) for it in partitions if is_moving(it)]
-        )
-        for topic, partitions in asked_for(request, call)
-    )
+) -> Slices[ListPartitionReassignmentsResponse]:
+    count, topics = Slice(), []
+    for topic, partitions in asked_for(request, call):
+        if topic is not None:
+            moving = [move(it) for it in partitions if is_moving(it)]
+            if moving:
+                topics.append(OngoingTopicReassignment(name=topic.name, partitions=moving))
+        if count.is_full(1 + len(topic.partitions if topic is not None else ())):
+            yield
     return ListPartitionReassignmentsResponse(
-        error_code=ErrorCode.NONE,
-        error_message=None,
-        topics=[topic for topic in moving if topic.partitions],
+        error_code=ErrorCode.NONE, error_message=None, topics=topics
     )
 
 
 def asked_for(
     request: ListPartitionReassignmentsRequest, call: Call
-) -> Iterator[tuple[TopicImage, Iterable[PartitionImage]]]:
-    """What does not exist does not move."""
+) -> Iterator[tuple[TopicImage | None, Iterable[PartitionImage]]]:
+    """A topic that does not exist does not move: None stands for it."""
     topics = call.node.image.topics
     if request.topics is None:
-        yield from ((topic, topic.partitions) for topic in topics.values())
+        yield from ((topic, topic.partitions) for topic in list(topics.values()))
         return
     for named in request.topics:
         topic = topics.get(named.name)
-        if topic is not None:
-            wanted = set(named.partition_indexes)
-            yield topic, [it for it in topic.partitions if it.index in wanted]
+        wanted = set(named.partition_indexes)
+        yield topic, [it for it in topic.partitions if it.index in wanted] if topic else ()
 
 
 def move(partition: PartitionImage) -> OngoingPartitionReassignment:

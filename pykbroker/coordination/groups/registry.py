@@ -68,7 +68,11 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest
     from pykbroker_protocol.messages.offset_commit import OffsetCommitRequest
     from pykbroker_protocol.messages.offset_delete import OffsetDeleteRequest
-    from pykbroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+    from pykbroker_protocol.messages.offset_fetch import (
+        OffsetFetchRequest,
+        OffsetFetchRequestTopics,
+        OffsetFetchResponse,
+    )
     from pykbroker_protocol.messages.sync_group import SyncGroupRequest
     from pykbroker_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -383,6 +387,10 @@ class Groups:
             for asked in offset_fetch.asked_groups(request, version)
         ]
         return offset_fetch.in_shape_of(groups, version)
+
+    def topics_committed(self, group_id: str) -> list[OffsetFetchRequestTopics]:
+        """What a group asks for that asks for all."""
+        return offset_fetch.known_topics(group_id, self.offsets)
 
     def offset_delete(
         self, request: OffsetDeleteRequest, *, ticket: Ticket, now_ms: int

@@ -6,13 +6,12 @@ The handler gets the whole request and yields by itself (`slices`), or parts of 
 from __future__ import annotations
 
 from inspect import isawaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pykbroker.apis.answers import ProtocolViolation, unreadable
 from pykbroker.apis.parts import Joined, parts_of
 from pykbroker.apis.slices import in_slices, next_turn
 from pykbroker_protocol.compiler import (
-    SLICE_ELEMENTS,
     MalformedMessage,
     TooManyElements,
     sliced_reader_of,
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from pykbroker.apis.answers import Ready
     from pykbroker.apis.node import Call
     from pykbroker_protocol.message import Message
+
+PART_ELEMENTS: Final = 64
+"""Of a request that is divided: each may append to a log or change a group."""
 
 
 async def serve(
@@ -69,7 +71,7 @@ async def respond_in_parts(
 ) -> Message | None:
     """What is refused as a whole is not continued."""
     joined = Joined()
-    for part in parts_of(request, array, SLICE_ELEMENTS):
+    for part in parts_of(request, array, PART_ELEMENTS):
         await next_turn()
         response = await settled(handle(part, call))
         if response is not None:

@@ -111,7 +111,9 @@ class Upkeep:
         await self.each(EXPIRY, lambda it: it.forget_silent_producers(now_ms, age_ms))
 
     async def flush(self) -> None:
-        for partition in self.partitions:
+        for count, partition in enumerate(self.partitions):
+            if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
+                await asyncio.sleep(0)
             with self.troubles.borne(FLUSH, partition), suppress(OSError):  # the partition logs it
                 upto = partition.log.flush_due(self.clock.now_ms())
                 if upto is not None:

@@ -196,6 +196,44 @@ def properties_of_brokers_are_altered(broker: Interview) -> None:
             broker.ask(described(name, BROKER, ["log.retention.ms", "message.max.bytes"]), 4)
 
 
+WITHOUT_EFFECT = (
+    ("background.threads", "12"),
+    ("follower.fetch.last.tiered.offset.enable", "true"),
+    ("log.cleaner.io.buffer.size", "600000"),
+    ("num.io.threads", "9"),
+    ("remote.fetch.max.wait.ms", "700"),
+    ("sasl.kerberos.min.time.before.relogin", "61000"),
+    ("sasl.login.refresh.window.factor", "0.7"),
+    ("ssl.client.auth", "none"),
+)
+
+
+@conversation
+def properties_of_brokers_that_do_nothing_here_are_kept(broker: Interview) -> None:
+    for name in ("1", ""):
+        for key, value in WITHOUT_EFFECT:
+            for given in (value, "nonsense"):
+                broker.ask(altered(name, (key, SET, given), kind=BROKER), 1, note=f"{key} {given}")
+        broker.settle()
+        broker.ask(described(name, BROKER, [key for key, _ in WITHOUT_EFFECT]), 4)
+        several = (("num.io.threads", SET, "7"), ("log.retention.ms", SET, "800000000"))
+        broker.ask(altered(name, *several, kind=BROKER), 1, note="several at once")
+        broker.settle()
+        broker.ask(described(name, BROKER, [key for key, _, _ in several]), 4)
+        for key in ("log.retention.ms", *(key for key, _ in WITHOUT_EFFECT)):
+            broker.ask(altered(name, (key, DELETE, None), kind=BROKER), 1, note=f"{key} deleted")
+        broker.settle()
+
+
+@conversation
+def properties_of_brokers_that_are_refused_here(broker: Interview) -> None:
+    with broker.known_difference("Properties of a broker that are changed at run time"):
+        for key, value in (("nonsense", "1"), ("ssl.provider", "x"), ("sasl.jaas.config", "x")):
+            broker.ask(altered("1", (key, SET, value), kind=BROKER), 1, note=key)
+    for key in ("nonsense", "ssl.provider", "sasl.jaas.config"):
+        broker.quietly(altered("1", (key, DELETE, None), kind=BROKER), 1)
+
+
 @conversation
 def a_topics_property_that_a_broker_sets(broker: Interview) -> None:
     topic = broker.topic()

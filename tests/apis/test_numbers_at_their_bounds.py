@@ -22,6 +22,9 @@ from pykbroker.broker import Broker
 from pykbroker.settings import load_settings
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.frame import write_request
+from pykbroker_protocol.records.batch import CHECKED_FROM, CRC_AT
+from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_protocol.records.crc32c import checksum
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -110,3 +113,48 @@ async def all_answered(waiting: list[asyncio.Future[Any]]) -> None:
         await asyncio.gather(*late, return_exceptions=True)
         for it in done:
             it.result()
+
+
+LATEST_MS, EARLIEST_MS = 2**63 - 1, -(2**63)
+
+
+@pytest.mark.parametrize(
+    ("base_ms", "later_by_ms"), [(LATEST_MS, 5), (EARLIEST_MS, -5), (LATEST_MS, LATEST_MS)]
+)
+@pytest.mark.parametrize("asked_ms", [-5, -4, -3, -2, -1, EARLIEST_MS, 0, LATEST_MS])
+async def test_a_record_beyond_the_end_of_time_can_be_asked_for(
+    base_ms: int, later_by_ms: int, asked_ms: int, broker: Broker
+) -> None:
+    """Its batch claims another time, which is believed: records are not opened."""
+    batch = batch_of_times(base_ms, later_by_ms, claimed_ms=broker.clock.now_ms())
+    path = ("topic_data", "partition_data", "records")
+    assert await asked_with(broker, "PRODUCE", 9, path, batch)
+    partition = broker.partitions.get("asked", 0)
+    assert partition is not None
+    assert partition.log.log_end_offset == 2
+    path = ("topics", "partitions", "timestamp")
+    for version in (7, 11):
+        assert await asked_with(broker, "LIST_OFFSETS", version, path, asked_ms)
+
+
+async def asked_with(
+    broker: Broker, name: str, version: int, path: tuple[str, ...], value: Any
+) -> Any:
+    api, topic = APIS[ApiKey[name]], broker.controller.image.topics["asked"]
+    world = World(topic="asked", topic_id=topic.id, group="asked", new_name="new")
+    message = Asked(version, world, creates=False).message(api.request_type, path, value)
+    frame = memoryview(bytearray(b"".join(write_request(message, version, 1, "test"))))
+    peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
+    answer = Dispatcher(broker.node).serve(frame, peer)
+    return await answer.awaitable if isinstance(answer, Waiting) else answer
+
+
+def batch_of_times(base_ms: int, later_by_ms: int, *, claimed_ms: int) -> bytes:
+    """Two records, and a header that claims another time for the later one."""
+    builder = BatchBuilder()
+    for timestamp in (0, later_by_ms):
+        builder.append(timestamp, b"k", b"v")
+    batch = bytearray(builder.build())
+    struct.pack_into(">qq", batch, 27, base_ms, claimed_ms)
+    struct.pack_into(">I", batch, CRC_AT, checksum(memoryview(batch)[CHECKED_FROM:]))
+    return bytes(batch)

@@ -2,10 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from struct import pack_into
 
 import pytest
 
+from pykbroker_protocol.records.batch import CHECKED_FROM, CRC_AT, iterate_batches
+from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
+from pykbroker_protocol.records.crc32c import checksum
 from pykbroker_storage.aborted import decode_aborted
 from pykbroker_storage.compaction import (
     Bounds,
@@ -334,3 +338,40 @@ def test_a_full_disk_ends_the_round_and_nothing_has_changed(
     disk.room_bytes = 1 << 30
     compact(log)
     assert len(keyed_records(log)) == 5
+
+
+LATEST_MS, EARLIEST_MS = 2**63 - 1, -(2**63)
+
+
+@pytest.mark.parametrize(
+    ("base_ms", "later_by_ms"),
+    [
+        (LATEST_MS, 1),
+        (LATEST_MS, LATEST_MS),
+        (EARLIEST_MS, 0),
+        (EARLIEST_MS, -1),
+        (EARLIEST_MS, EARLIEST_MS),
+        (NOW, LATEST_MS),
+    ],
+)
+@pytest.mark.parametrize("value", [b"2", None], ids=["record", "tombstone"])
+def test_a_batch_of_times_beyond_64_bits_is_compacted_and_keeps_them(
+    tmp_path: Path, base_ms: int, later_by_ms: int, value: bytes | None
+) -> None:
+    """A client may write such a batch: its header tells another time."""
+    builder = BatchBuilder()
+    for timestamp, pair in zip((0, later_by_ms), ((b"a", b"1"), (b"b", value)), strict=True):
+        builder.append(timestamp, *pair)
+    records = bytearray(builder.build())
+    pack_into(">qq", records, 27, base_ms, NOW)
+    pack_into(">I", records, CRC_AT, checksum(memoryview(records)[CHECKED_FROM:]))
+    log = open_log(tmp_path / "log", LARGE)
+    log.append(records, list(iterate_batches(records)), leader_epoch=0, now_ms=NOW)
+    append_keyed(log, [(b"a", b"2")])
+    seal(log)
+    times = {it.offset: it.timestamp for batch in batches_from(log, 0) for it in batch.records()}
+    compact(log)
+    assert kept(log) == [(1, b"b", value), (2, b"a", b"2")]
+    left = {it.offset: it.timestamp for batch in batches_from(log, 0) for it in batch.records()}
+    assert left == {offset: times[offset] for offset in left}
+    assert all(EARLIEST_MS <= it <= LATEST_MS for it in left.values())

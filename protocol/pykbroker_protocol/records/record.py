@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_protocol.records.varint import read_varint, read_varlong, write_varint
+from pykbroker_protocol.records.varint import int64, read_varint, read_varlong, write_varint
 
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -85,7 +85,7 @@ def _read_record(
         raise CorruptBatch(f"a record at {start} ends {end - position} bytes from where it says")
     record = Record(
         offset=base_offset + offset_delta,
-        timestamp=base_timestamp + timestamp_delta if appended_ms is None else appended_ms,
+        timestamp=int64(base_timestamp + timestamp_delta) if appended_ms is None else appended_ms,
         key=key,
         value=value,
         headers=headers,

@@ -7,6 +7,16 @@ VARINT_BYTES_MAX = 5
 VARLONG_BYTES_MAX = 10
 
 
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+def int64(number: int) -> int:
+    """The number in 64 bits with a sign, as Java's addition leaves it."""
+    if _INT64_MIN <= number <= _INT64_MAX:
+        return number
+    return (number - _INT64_MIN) % 2**64 + _INT64_MIN
+
+
 def read_varint(data: Bytes, position: int) -> tuple[int, int]:
     """A 32-bit integer and the position after it."""
     return _read(data, position, VARINT_BYTES_MAX, 32)

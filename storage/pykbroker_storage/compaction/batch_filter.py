@@ -12,6 +12,7 @@ from pykbroker_protocol.records.batch import (
     encode_batch,
 )
 from pykbroker_protocol.records.compression import compress
+from pykbroker_protocol.records.varint import int64
 from pykbroker_storage.compaction.job import LastWritten
 from pykbroker_storage.compaction.offset_map import OffsetMap
 from pykbroker_storage.compaction.record_spans import (
@@ -135,8 +136,8 @@ class BatchFilter:
             records = b"".join(payload[start:end] for start, end, *_ in kept)
         max_timestamp = batch.max_timestamp
         if not attributes & LOG_APPEND_TIME_FLAG:
-            max_timestamp = batch.base_timestamp + max(
-                timestamp_delta(payload, span) for span in kept
+            max_timestamp = max(
+                int64(batch.base_timestamp + timestamp_delta(payload, span)) for span in kept
             )
         return _encoded(
             batch,

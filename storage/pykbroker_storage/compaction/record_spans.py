@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_protocol.records.varint import read_varint, read_varlong, write_varint
+from pykbroker_protocol.records.varint import int64, read_varint, read_varlong, write_varint
 
 # Where a record starts and ends, and its timestamp delta stands; its offset delta; its key;
 # whether it has no value. A plain tuple: there is one for every record of the log.
@@ -79,7 +79,7 @@ def shifted(payload: bytes, span: RecordSpan, earlier_by_ms: int) -> bytes:
     _, end, timestamp_at, *_ = span
     delta, after_timestamp = read_varlong(payload, timestamp_at)
     body = bytearray(b"\0")  # attributes: none is defined
-    write_varint(body, delta - earlier_by_ms)
+    write_varint(body, int64(delta - earlier_by_ms))
     body += payload[after_timestamp:end]
     record = bytearray()
     write_varint(record, len(body))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pykbroker.partitions.cleaning import Rewriter
     from pykbroker.partitions.partition import Partition
     from pykbroker.settings import Settings
+    from pykbroker_storage.log import Log
+    from pykbroker_storage.partition_files import DeferredSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +35,7 @@ PARTITIONS_PER_BREATH = 100
 RETENTION = "retention"
 CHECKPOINT = "writing the checkpoints"
 FLUSH = "flushing"
+SNAPSHOT = "writing the producer snapshot"
 SWEEP = "removing deleted files"
 TRY_AGAIN = "opening the logs that are missing"
 EXPIRY = "forgetting silent producers"
@@ -114,6 +117,9 @@ class Upkeep:
         for count, partition in enumerate(self.partitions):
             if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
                 await asyncio.sleep(0)
+            if partition.log.deferred_snapshot is not None:
+                with self.troubles.borne(SNAPSHOT, partition):
+                    await save_producers(partition.log, partition.log.deferred_snapshot)
             with self.troubles.borne(FLUSH, partition), suppress(OSError):  # the partition logs it
                 upto = partition.log.flush_due(self.clock.now_ms())
                 if upto is not None:
@@ -128,6 +134,21 @@ class Upkeep:
         if not self.partitions.directory.keep_lock():
             self.directory_lost()
         await asyncio.to_thread(self.partitions.directory.sweep, self.clock.now_ms())
+
+
+async def save_producers(log: Log, snapshot: DeferredSnapshot) -> None:
+    """Requests are served between two slices."""
+    is_written = False
+    try:
+        for _ in snapshot.encode():
+            await asyncio.sleep(0)
+        await asyncio.to_thread(snapshot.write)
+        is_written = True
+    except FileNotFoundError:
+        if not log.is_closed:
+            raise  # else the log was deleted meanwhile
+    finally:
+        log.finish_snapshot(snapshot, is_written=is_written)
 
 
 def let_go_of_the_old(partition: Partition, now_ms: int) -> None:

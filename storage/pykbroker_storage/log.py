@@ -19,7 +19,12 @@ from pykbroker_storage.filesystem import (
     sync_file,
 )
 from pykbroker_storage.mapped_file import OpenFiles
-from pykbroker_storage.partition_files import load_producers, save_leader_epochs, save_producers
+from pykbroker_storage.partition_files import (
+    DeferredSnapshot,
+    load_producers,
+    save_leader_epochs,
+    save_producers,
+)
 from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.recovery import LoadedLog, load
 from pykbroker_storage.retention import count_expired
@@ -33,6 +38,8 @@ from pykbroker_storage.verification import walk
 logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
+PRODUCERS_SAVED_AT_ONCE_MAX = 2_000
+"""A roll with more leaves their snapshot for later: 300,000 would take 0.3 s."""
 # What a log alone, outside of a log directory, uses.
 DESCRIPTORS_MAX = 64
 
@@ -66,6 +73,7 @@ class Log:
         "_names_flushed",
         "_segments",
         "configuration",
+        "deferred_snapshot",
         "directory",
         "leader_epochs",
         "log_end_offset",
@@ -130,6 +138,8 @@ class Log:
             open_files=loaded.open_files,
             pending_deletions=pending_deletions,
         )
+        # Set when a segment begins; whoever finds it encodes and finishes it.
+        self.deferred_snapshot: DeferredSnapshot | None = None
         self._changed = loaded.was_changed
         self._closed = False
         self._names_flushed = False
@@ -216,7 +226,12 @@ class Log:
         self._changed = True
         if self._segments.active.size_bytes:
             self._segments.active.finish()
-            self._save_producers()
+            if len(self.producers) <= PRODUCERS_SAVED_AT_ONCE_MAX:
+                self._save_producers()
+            else:
+                self.deferred_snapshot = DeferredSnapshot(
+                    self._filesystem, self.directory, self.producers, self.log_end_offset
+                )
         self._begin_empty_segment(base_offset, now_ms)
 
     def _begin_empty_segment(self, base_offset: int, now_ms: int) -> None:
@@ -415,6 +430,7 @@ class Log:
 
     def _reload_after_truncation(self) -> None:
         self._changed = True
+        self.deferred_snapshot = None
         self.log_end_offset = self._segments.active.next_offset
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
@@ -469,6 +485,14 @@ class Log:
         if durable:
             sync_file(self._filesystem, path)
 
+    def finish_snapshot(self, snapshot: DeferredSnapshot, *, is_written: bool) -> None:
+        """Takes over a deferred snapshot, unless the log was cut meanwhile."""
+        is_current = snapshot is self.deferred_snapshot
+        if is_current:
+            self.deferred_snapshot = None
+        begins_segment = any(it.base_offset == snapshot.offset for it in self._segments)
+        snapshot.finish(is_wanted=is_written and is_current and begins_segment)
+
     # --- the end
 
     @property
@@ -506,4 +530,5 @@ class Log:
     def abandon(self) -> None:
         """Closes the files and writes nothing, as before a deletion; views stay good."""
         self._closed = True
+        self.deferred_snapshot = None
         self._segments.close()

@@ -48,6 +48,15 @@ class Producer:
         # Per batch: last sequence, last offset, offset delta, timestamp.
         self.batches = array("q")
 
+    def copy(self) -> "Producer":
+        copied = Producer()
+        copied.epoch = self.epoch
+        copied.coordinator_epoch = self.coordinator_epoch
+        copied.last_timestamp_ms = self.last_timestamp_ms
+        copied.transaction_first_offset = self.transaction_first_offset
+        copied.batches = self.batches[:]
+        return copied
+
     @property
     def last_batch(self) -> Sequence[int]:
         """Its last sequence, last offset, offset delta and timestamp."""

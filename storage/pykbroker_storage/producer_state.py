@@ -4,7 +4,7 @@ Per producer id: its epoch, its last five batches, where its open transaction be
 follows from the log; a snapshot spares reading the log again from its start.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Self
 
@@ -53,10 +53,12 @@ class ActiveProducer:
 class ProducerStates:
     """Ask `check` before appending, tell `update` after; both follow the log's order."""
 
-    __slots__ = ("_completed", "_open", "_producers")
+    __slots__ = ("_completed", "_frozen", "_open", "_producers")
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
+        # The last copy made by `freeze`, while it is in use.
+        self._frozen: dict[int, Producer] | None = None
         # First offset -> producer id. Transactions begin in log order, so the first key is least.
         self._open: dict[int, int] = {}
         # First offset -> the marker's offset, until the high watermark has passed the marker.
@@ -185,11 +187,19 @@ class ProducerStates:
 
     def encode(self) -> bytes:
         """A `.snapshot` file, version 1: of each producer's batches it holds only the last."""
-        entries = _COUNT.pack(len(self._producers)) + b"".join(
-            _encode_producer(producer_id, producer)
-            for producer_id, producer in self._producers.items()
-        )
-        return _SNAPSHOT_HEADER.pack(SNAPSHOT_VERSION, checksum(entries)) + entries
+        return encode_snapshot([encode_producers(self._producers.items())])
+
+    def freeze(self) -> dict[int, Producer]:
+        """The producers as they are now; each one is copied before it changes, until `thaw`.
+
+        After another `freeze` both copies stay as they are.
+        """
+        self._frozen = self._producers.copy()
+        return self._frozen
+
+    def thaw(self, frozen: dict[int, Producer]) -> None:
+        if self._frozen is frozen:
+            self._frozen = None
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -210,6 +220,8 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = Producer()
+        elif self._frozen is not None and self._frozen.get(producer_id) is producer:
+            producer = self._producers[producer_id] = producer.copy()
         return producer
 
     def _end_transaction(self, batch: RecordBatch, offset: int) -> CompletedTransaction | None:
@@ -265,6 +277,17 @@ def _read_snapshot(data: bytes) -> Iterator[tuple[int, Producer]]:
         raise CorruptSnapshot(f"{count} producers do not fill {len(entries)} bytes")
     for fields in _SNAPSHOT_ENTRY.iter_unpack(entries[_COUNT.size :]):
         yield _producer_of(fields)
+
+
+def encode_snapshot(entries: Sequence[bytes]) -> bytes:
+    """A `.snapshot` file of entries from `encode_producers`."""
+    size_bytes = sum(map(len, entries))
+    body = b"".join((_COUNT.pack(size_bytes // _SNAPSHOT_ENTRY.size), *entries))
+    return _SNAPSHOT_HEADER.pack(SNAPSHOT_VERSION, checksum(body)) + body
+
+
+def encode_producers(producers: Iterable[tuple[int, Producer]]) -> bytes:
+    return b"".join(_encode_producer(producer_id, producer) for producer_id, producer in producers)
 
 
 def _encode_producer(producer_id: int, producer: Producer) -> bytes:

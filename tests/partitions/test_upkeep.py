@@ -51,6 +51,22 @@ async def test_a_flush_that_fails_keeps_no_other_partition_from_it(board: Board)
     assert (broken.log.recovery_point, sound.log.recovery_point) == (0, 3)
 
 
+async def test_a_large_producer_snapshot_is_written_after_the_roll(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykbroker_storage.log.PRODUCERS_SAVED_AT_ONCE_MAX", 2)
+    few, many = board.add("few"), board.add("many")
+    for partition, producers in ((few, 2), (many, 3)):
+        for producer_id in range(producers):
+            append(partition.log, b"x", producer_id=producer_id, base_sequence=0)
+        partition.log.roll(NOW)
+    paths = [board.path / f"few-0/{2:020d}.snapshot", board.path / f"many-0/{3:020d}.snapshot"]
+    assert [it.exists() for it in paths] == [True, False]
+    await Upkeep(board).flush()
+    assert paths[1].read_bytes() == many.log.producers.encode()
+    assert many.log.deferred_snapshot is None
+
+
 class WatchedDisk(FileSystem):
     """Knows which threads have waited for it."""
 

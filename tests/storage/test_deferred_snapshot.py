@@ -5,7 +5,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykbroker_storage import log as log_module
@@ -43,6 +43,7 @@ def snapshots(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.glob("*.snapshot*"))
 
 
+@settings(deadline=None)
 @given(changes=st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=8))
 def test_it_holds_the_producers_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, changes: list[list[int]]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pykbroker.apis.repeated_produce import KEY_BYTES_MAX, KNOWN_MAX
+from pykbroker.apis.repeated_produce import KEY_BYTES_MAX, KNOWN_MAX, is_plain
 from pykbroker.controller.topics import NewTopic
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.message import ZERO_UUID
@@ -218,3 +219,43 @@ async def test_damaged_frames_are_answered_alike(tmp_path: Path) -> None:
                 ways.ask(damaged(frame, dice))
                 ways.ask(frame)
         assert ways.shortened > 1500
+
+
+ID, OTHER_ID = b"i" * 16, b"o" * 16
+PLAIN = {"leader": 1, "replicas": (1,), "settled": True, "topic_id": ID, "acks": -1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "plain"),
+    [
+        ({}, True),
+        ({"acks": 1}, True),
+        ({"topic_id": None}, True),
+        ({"topic_id": OTHER_ID}, False),
+        ({"leader": 2}, False),
+        ({"settled": False}, False),
+        ({"settled": False, "acks": 1}, False),
+        ({"replicas": (1, 2)}, False),
+        ({"replicas": (1, 2), "acks": 1}, True),
+        ({"is_transactional": True}, False),
+    ],
+    ids=str,
+)
+def test_the_shorter_way_is_for_what_is_answered_at_once(
+    changes: dict[str, Any],
+    plain: bool,  # noqa: FBT001  # a column of the table
+) -> None:
+    case = {**PLAIN, **changes}
+    leadership = SimpleNamespace(leader=case["leader"], replicas=case["replicas"])
+    partition: Any = SimpleNamespace(
+        leadership=leadership,
+        node_id=1,
+        never_waits_for_flushes=case["settled"],
+        topic_id=ID,
+    )
+    records = memoryview(
+        batch(producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+        if case.get("is_transactional")
+        else batch()
+    )
+    assert is_plain(partition, case["topic_id"], case["acks"], records) == plain

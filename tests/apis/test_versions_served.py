@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pykbroker import apis
 from pykbroker.apis import APIS, delete_topics, list_config_resources
 from pykbroker.apis.node import Call
 from pykbroker.apis.peer import Peer
@@ -20,7 +24,6 @@ from pykbroker_protocol.messages.list_config_resources import ListConfigResource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from pykbroker.apis import Api
 
@@ -41,6 +44,83 @@ def test_what_is_advertised_is_served(api: Api) -> None:
     for version in api.served:
         assert version in api.request_type.versions
         assert version in api.response_type.versions
+
+
+# A bound in a handler, and the field (or its nullability) that comes or goes with that version.
+BOUNDS = {
+    "api_versions.SOFTWARE_SINCE_VERSION": "ApiVersionsRequest.client_software_name",
+    "create_delegation_token.REQUESTER_SINCE_VERSION": (
+        "CreateDelegationTokenRequest.owner_principal_name"
+    ),
+    "delete_topics.STATES_SINCE_VERSION": "DeleteTopicsRequest.topics",
+    "describe_cluster.ENDPOINT_TYPE_SINCE_VERSION": "DescribeClusterRequest.endpoint_type",
+    "describe_quorum.LISTENERS_SINCE_VERSION": "DescribeQuorumResponse.nodes",
+    "fetch.LEADER_ENDPOINTS_SINCE_VERSION": "FetchResponse.node_endpoints",
+    "fetch.LEADER_HINT_SINCE_VERSION": "FetchResponse.responses.partitions.current_leader",
+    "fetch.TOPIC_IDS_SINCE_VERSION": "FetchRequest.topics.topic_id",
+    "find_coordinator.BATCHED_SINCE_VERSION": "FindCoordinatorRequest.coordinator_keys",
+    "join_group.NULL_PROTOCOL_SINCE_VERSION": "JoinGroupResponse.protocol_name?",
+    "joining_transactions.TOPIC_IDS_SINCE_VERSION": "ProduceRequest.topic_data.topic_id",
+    "list_config_resources.KINDS_SINCE_VERSION": "ListConfigResourcesRequest.resource_types",
+    "list_offsets.EPOCHS_SINCE_VERSION": "ListOffsetsResponse.topics.partitions.leader_epoch",
+    "metadata.EMPTY_MEANS_ALL_BELOW_VERSION": "MetadataRequest.topics?",
+    "offset_commit.TOPIC_IDS_SINCE_VERSION": "OffsetCommitRequest.topics.topic_id",
+    "offset_fetch.GROUP_ERRORS_SINCE_VERSION": "OffsetFetchResponse.error_code",
+    "offset_fetch.TOPIC_IDS_SINCE_VERSION": "OffsetFetchRequest.groups.topics.topic_id",
+    "produce.LEADER_HINT_SINCE_VERSION": (
+        "ProduceResponse.responses.partition_responses.current_leader"
+    ),
+    "repeated_produce.SINCE_VERSION": (
+        "ProduceResponse.responses.partition_responses.log_start_offset"
+    ),
+    "update_features.DIRECTION_SINCE_VERSION": "UpdateFeaturesRequest.feature_updates.upgrade_type",
+    "update_features.RESULTS_BELOW_VERSION": "!UpdateFeaturesResponse.results",
+}
+# Of the meaning of a field, which no declaration tells; Apache Kafka is asked (`make test`).
+OF_MEANING = {
+    "api_versions.ZERO_MINIMUM_SINCE_VERSION": 4,  # KAFKA-17011
+    "delete_topics.DISABLED_ERROR_SINCE_VERSION": 3,
+    "joining_transactions.ABORTABLE_SINCE_VERSION": 11,  # KIP-890
+    "joining_transactions.ADDED_SINCE_VERSION": 12,  # KIP-890
+    "txn_offset_commit.ABORTABLE_SINCE": 4,  # KIP-890
+    "txn_offset_commit.ADDED_HERE_SINCE": 5,  # KIP-890
+}
+BOUND = re.compile(r"^([A-Z_]*(?:SINCE|BELOW)[A-Z_]*) = \d+$", re.MULTILINE)
+
+
+def bounds_found() -> set[str]:
+    modules = Path(apis.__file__).parent.glob("*.py")
+    return {f"{path.stem}.{name}" for path in modules for name in BOUND.findall(path.read_text())}
+
+
+def value_of(bound: str) -> int:
+    module, name = bound.split(".")
+    value: int = getattr(import_module(f"pykbroker.apis.{module}"), name)
+    return value
+
+
+def test_every_bound_of_a_version_is_in_one_of_the_tables() -> None:
+    assert bounds_found() == BOUNDS.keys() | OF_MEANING.keys()
+    assert {it: value_of(it) for it in OF_MEANING} == OF_MEANING
+
+
+@pytest.mark.parametrize(("bound", "path"), BOUNDS.items())
+def test_a_bound_is_that_of_the_field_it_stands_for(bound: str, path: str) -> None:
+    name, *names = path.strip("?!").split(".")
+    found: Any = next(
+        getattr(module, name)
+        for api in APIS.values()
+        for module in [import_module(f"pykbroker_protocol.messages.{api.name}")]
+        if hasattr(module, name)
+    )
+    field: Any = None
+    for each in names:
+        (field,) = [it for it in found.fields if it.name == each]
+        found = field.struct
+    if path.startswith("!"):
+        assert value_of(bound) == field.versions.last + 1
+    else:
+        assert value_of(bound) == (field.nullable if path.endswith("?") else field.versions).first
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ import errno
 import logging
 import os
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from pykbroker.partitions.partition import Partition
 from pykbroker.partitions.troubles import TOLD_MAX, Troubles
-from pykbroker.partitions.upkeep import Upkeep
+from pykbroker.partitions.upkeep import PARTITIONS_PER_BREATH, Upkeep
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
 from tests.partitions.boards import Board, damage
 from tests.storage.batches import NOW, append
@@ -65,6 +66,27 @@ async def test_a_large_producer_snapshot_is_written_after_the_roll(
     await Upkeep(board).flush()
     assert paths[1].read_bytes() == many.log.producers.encode()
     assert many.log.deferred_snapshot is None
+
+
+async def test_a_round_over_many_partitions_lets_requests_in_between(board: Board) -> None:
+    board.found = [board.add("trucks")] * (3 * PARTITIONS_PER_BREATH + 1)
+    done, seen = 0, [0]
+
+    def work(_: Partition) -> None:
+        nonlocal done
+        done += 1
+
+    async def look() -> None:
+        while True:
+            seen.append(done)
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(look())
+    await Upkeep(board).each("work", work)
+    looking.cancel()
+    steps = [after - before for before, after in pairwise([*seen, done])]
+    assert max(steps) == PARTITIONS_PER_BREATH
+    assert done == len(board.found)
 
 
 class WatchedDisk(FileSystem):

@@ -2,15 +2,19 @@
 
 Limits are soft (KIP-74): the first partition that has records gives its first batch whole, however
 large; the others give what still fits. A fetch that finds less than it wants waits for more. What
-is sent are views of the mapped files: no record is copied.
+is sent are views of the mapped files: no record is copied. Records that are not in the page cache
+are read in a thread, and only these are copied.
 """
 
 from __future__ import annotations
 
+import asyncio
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.fetch_sessions import NO_SESSION, FetchSession, WantedPartition, by_topic
+from pykbroker.apis.slices import Slice, in_slices, sliced
+from pykbroker.partitions.disk_reads import READ_BYTES_MAX, read_from_disk
 from pykbroker.partitions.isolation import Isolation, Reader
 from pykbroker.partitions.partition import BYTES_MAX, Fetched
 from pykbroker.partitions.waiting import until_bytes
@@ -24,11 +28,13 @@ from pykbroker_protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from pykbroker_storage.filesystem import NotCached
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Iterable, Iterator, Sequence
 
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.fetch import FetchPartition, FetchRequest
     from pykbroker_storage.aborted import AbortedTransaction as Aborted
@@ -38,8 +44,19 @@ LEADER_ENDPOINTS_SINCE_VERSION = 16
 DEBUGGING_REPLICA = -2
 """Apache's replica verification reads as this: a consumer that sees all there is."""
 
+DISK_READS_MAX = 8
+"""For one request; a slow disk does a hundred a second."""
+
 NO_RECORDS = b""
 NO_EPOCH = -1
+
+
+class OnDisk(NamedTuple):
+    """A partition whose records have to be read from the disk."""
+
+    wanted: WantedPartition
+    partition: Partition
+    asked: FetchPartition
 
 
 class Found(NamedTuple):
@@ -50,80 +67,139 @@ class Found(NamedTuple):
     outcome: Fetched | Refusal | EpochEndOffset
 
 
-def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
+@sliced
+def handle(request: FetchRequest, call: Call) -> Slices[FetchResponse | Awaitable[FetchResponse]]:
     node = call.node
-    session = node.fetch_sessions.find(
+    session = yield from node.fetch_sessions.find(
         request,
         uses_topic_ids=call.version >= TOPIC_IDS_SINCE_VERSION,
         now_ms=node.clock.now_ms(),
+        is_full=Slice().is_full,
     )
     if isinstance(session, Refusal):
         return FetchResponse(error_code=session.code, responses=())
-    asked = asked_for(request, session)
-    fetch = OneFetch(request, call, session, asked)
-    found = fetch.look()
-    missing = fetch.bytes_missing(found)
-    return fetch.wait_and_answer(found, missing) if missing > 0 else fetch.answer(found)
+    return (yield from OneFetch(request, call, session).serve())
 
 
 def asked_for(
     request: FetchRequest, session: FetchSession | None
-) -> list[tuple[WantedPartition, FetchPartition]]:
+) -> Iterator[tuple[WantedPartition, FetchPartition]]:
     if session is not None:
-        return [(wanted, it.asked) for wanted, it in session.partitions.items()]
-    return [
+        return ((wanted, it.asked) for wanted, it in list(session.partitions.items()))
+    return (
         (WantedPartition(topic.topic, topic.topic_id, asked.partition), asked)
         for topic in request.topics
         for asked in topic.partitions
-    ]
+    )
 
 
 class OneFetch:
-    """One fetch from its request to its answer, with at most one wait between."""
+    """One fetch from its request to its answer: it waits at most once for new records."""
 
     __slots__ = (
-        "asked",
         "bytes_least",
+        "bytes_left",
         "bytes_max",
         "call",
+        "found",
+        "has_errors",
+        "is_first",
         "isolation",
         "reader",
         "request",
+        "seen",
         "session",
+        "unread",
     )
 
-    def __init__(
-        self,
-        request: FetchRequest,
-        call: Call,
-        session: FetchSession | None,
-        asked: list[tuple[WantedPartition, FetchPartition]],
-    ) -> None:
+    def __init__(self, request: FetchRequest, call: Call, session: FetchSession | None) -> None:
         self.request = request
         self.call = call
         self.session = session
-        self.asked = asked
         self.bytes_max = max(0, min(request.max_bytes, call.node.settings.fetch_max_bytes))
         self.bytes_least = min(request.min_bytes, self.bytes_max)
         self.isolation = Isolation(request.isolation_level & 1)
         replica_id = max(request.replica_id, request.replica_state.replica_id, key=abs)
         self.reader = Reader.FOLLOWER if replica_id == DEBUGGING_REPLICA else Reader.CONSUMER
+        self.begin()
 
-    def look(self) -> list[Found]:
-        """Read every partition in turn, until the limits are reached."""
-        bytes_left, is_first = self.bytes_max, True
-        found = []
-        for wanted, asked in self.asked:
+    def begin(self) -> None:
+        """Nothing is read yet, or no longer: views pin segments that may be deleted meanwhile."""
+        self.unread = asked_for(self.request, self.session)
+        self.found: list[Found] = []
+        self.bytes_left = self.bytes_max
+        self.is_first = True
+        self.has_errors = False
+        self.seen: dict[Partition, tuple[int, int]] = {}
+
+    def serve(self) -> Slices[FetchResponse | Awaitable[FetchResponse]]:
+        """The answer, or what waits: for the disk, or for more records."""
+        on_disk = yield from self.look(Slice())
+        if on_disk is not None:
+            return self.answer_from_disk(on_disk)
+        missing = yield from self.bytes_missing(Slice())
+        if missing > 0:
+            return self.wait_and_answer(missing)
+        return (yield from self.answer(Slice()))
+
+    def look(self, count: Slice) -> Slices[OnDisk | None]:
+        """Read the next partitions, until the limits are reached; the first that is on disk."""
+        for wanted, asked in self.unread:
+            if count.is_full():
+                yield
             partition = self.resolve(wanted)
             if isinstance(partition, Refusal):
-                found.append(Found(wanted, None, partition))
+                self.found.append(Found(wanted, None, partition))
+                self.has_errors = True
                 continue
-            outcome = self.read(partition, asked, bytes_left, is_first=is_first)
-            found.append(Found(wanted, partition, outcome))
-            if isinstance(outcome, Fetched) and outcome.records:
-                bytes_left = max(0, bytes_left - len(outcome.records))
-                is_first = False
-        return found
+            try:
+                self.note(wanted, partition, self.read(partition, asked))
+            except NotCached:
+                return OnDisk(wanted, partition, asked)
+        return None
+
+    def note(
+        self,
+        wanted: WantedPartition,
+        partition: Partition,
+        outcome: Fetched | Refusal | EpochEndOffset,
+    ) -> None:
+        self.found.append(Found(wanted, partition, outcome))
+        if not isinstance(outcome, Fetched):
+            self.has_errors = True
+            return
+        self.seen[partition] = outcome.high_watermark, outcome.last_stable_offset
+        if outcome.records:
+            self.bytes_left -= len(outcome.records)
+            self.is_first = False
+
+    async def look_at_disk(self, on_disk: OnDisk | None) -> None:
+        """Read on from the disk, so many times or bytes: then others have their turn.
+
+        Partitions behind are answered without records. In a session they come first next time.
+        """
+        reads_left, bytes_left = DISK_READS_MAX, READ_BYTES_MAX
+        while on_disk is not None:
+            wanted, partition, asked = on_disk
+            outcome: Fetched | Refusal
+            if reads_left and bytes_left > 0:
+                outcome = await read_from_disk(
+                    partition,
+                    asked.fetch_offset,
+                    bytes_max=min(self.bytes_for(asked), bytes_left),
+                    isolation=self.isolation,
+                    first_batch_whole=self.is_first,
+                    reader=self.reader,
+                )
+                if self.resolve(wanted) is not partition:  # deleted meanwhile
+                    outcome = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                outcome = partition.epoch_refusal(asked.current_leader_epoch) or outcome
+                reads_left -= 1
+                bytes_left -= len(outcome.records) if isinstance(outcome, Fetched) else 0
+            else:
+                outcome = partition.without_records(self.isolation, self.reader)
+            self.note(wanted, partition, outcome)
+            on_disk = await in_slices(self.look(Slice()))
 
     def resolve(self, wanted: WantedPartition) -> Partition | Refusal:
         partitions = self.call.node.partitions
@@ -136,7 +212,7 @@ class OneFetch:
         return partition or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def read(
-        self, partition: Partition, asked: FetchPartition, bytes_left: int, *, is_first: bool
+        self, partition: Partition, asked: FetchPartition
     ) -> Fetched | Refusal | EpochEndOffset:
         refusal = partition.epoch_refusal(max(NO_EPOCH, asked.current_leader_epoch))
         if refusal is not None:
@@ -147,11 +223,14 @@ class OneFetch:
                 return divergence
         return partition.read(
             asked.fetch_offset,
-            bytes_max=max(0, min(asked.partition_max_bytes, bytes_left)),
+            bytes_max=self.bytes_for(asked),
             isolation=self.isolation,
-            first_batch_whole=is_first,
+            first_batch_whole=self.is_first,
             reader=self.reader,
         )
+
+    def bytes_for(self, asked: FetchPartition) -> int:
+        return max(0, min(asked.partition_max_bytes, self.bytes_left))
 
     def divergence(
         self, partition: Partition, asked: FetchPartition
@@ -166,59 +245,68 @@ class OneFetch:
 
     # --- waiting
 
-    def bytes_missing(self, found: list[Found]) -> int:
+    def bytes_missing(self, count: Slice) -> Slices[int]:
         """So many are worth waiting for; none if there is enough, or the reader will not wait."""
-        if self.request.max_wait_ms <= 0 or not self.asked:
+        if self.request.max_wait_ms <= 0 or not self.found or self.has_errors:
             return 0
-        if not all(isinstance(it.outcome, Fetched) for it in found):
-            return 0
-        missing = self.bytes_least - self.bytes_in(found)
+        missing = self.bytes_least - (self.bytes_max - self.bytes_left)
         if missing <= 0 or missing == self.bytes_least:
             return missing
-        return min(missing, self.bytes_least - self.bytes_in_reach(found))
+        return min(missing, self.bytes_least - (yield from self.bytes_in_reach(count)))
 
-    def bytes_in(self, found: list[Found]) -> int:
-        return sum(len(it.outcome.records) for it in found if isinstance(it.outcome, Fetched))
-
-    def bytes_in_reach(self, found: list[Found]) -> int:
+    def bytes_in_reach(self, count: Slice) -> Slices[int]:
         """What lies before the reader, whole batch or not: it is not kept waiting for that.
 
         A partition counts up to its own limit, but as more than anybody waits for where it goes
         on in another segment, for one answer holds records of one.
         """
         total = 0
-        for it, (_, asked) in zip(found, self.asked, strict=True):
+        asked_for_all = asked_for(self.request, self.session)
+        for it, (_, asked) in zip(self.found, asked_for_all, strict=True):
+            if count.is_full():
+                yield
             assert it.partition is not None, "only what was read is counted"
             in_reach = it.partition.bytes_ahead(asked.fetch_offset, self.isolation, self.reader)
             limit = BYTES_MAX if in_reach == BYTES_MAX else max(0, asked.partition_max_bytes)
             total += min(in_reach, limit)
         return total
 
-    async def wait_and_answer(self, found: list[Found], missing: int) -> FetchResponse:
-        partitions = [it.partition for it in found if it.partition is not None]
-        del found  # its views pin segments that may be deleted meanwhile
-        await until_bytes(
-            partitions, missing, self.request.max_wait_ms / 1000, isolation=self.isolation
-        )
-        return self.answer(self.look())
+    async def answer_from_disk(self, on_disk: OnDisk) -> FetchResponse:
+        await self.look_at_disk(on_disk)
+        missing = await in_slices(self.bytes_missing(Slice()))
+        if missing > 0:
+            return await self.wait_and_answer(missing)
+        return await in_slices(self.answer(Slice()))
+
+    async def wait_and_answer(self, missing: int) -> FetchResponse:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.request.max_wait_ms / 1000
+        while missing > 0 and (seconds_left := deadline - loop.time()) > 0:
+            seen = self.seen
+            self.begin()
+            if not have_moved(seen):  # other requests were served since it was read
+                await until_bytes(seen, missing, seconds_left, isolation=self.isolation)
+                deadline = 0
+            await self.look_at_disk(await in_slices(self.look(Slice())))
+            missing = await in_slices(self.bytes_missing(Slice()))
+        return await in_slices(self.answer(Slice()))
 
     # --- answering
 
-    def answer(self, found: list[Found]) -> FetchResponse:
+    def answer(self, count: Slice) -> Slices[FetchResponse]:
         session = self.session
-        told = found if session is None else [it for it in found if self.has_news(it)]
+        told = self.found if session is None else [it for it in self.found if self.has_news(it)]
         if session is not None:
             self.remember(session, told)
+        responses = []
+        for (topic, topic_id), group in groupby(told, key=lambda it: by_topic(it.wanted)):
+            partitions = yield from count.each(self.partition_data, list(group))
+            responses.append(
+                FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=partitions)
+            )
         return FetchResponse(
             session_id=NO_SESSION if session is None else session.session_id,
-            responses=[
-                FetchableTopicResponse(
-                    topic=topic,
-                    topic_id=topic_id,
-                    partitions=[self.partition_data(it) for it in group],
-                )
-                for (topic, topic_id), group in groupby(told, key=lambda it: by_topic(it.wanted))
-            ],
+            responses=responses,
             node_endpoints=self.leader_endpoints(told),
         )
 
@@ -307,6 +395,11 @@ class OneFetch:
             NodeEndpoint(node_id=it.node_id, host=it.host, port=it.port, rack=it.rack)
             for it in self.call.endpoints_of(leaders)
         ]
+
+
+def have_moved(seen: dict[Partition, tuple[int, int]]) -> bool:
+    """Whether a high watermark or last stable offset is another than when it was looked at."""
+    return any((it.high_watermark, it.last_stable_offset) != seen[it] for it in seen)
 
 
 def told_of(aborted: Sequence[Aborted] | None) -> list[AbortedTransaction] | None:

@@ -6,15 +6,21 @@ within a session leaves out every partition that has nothing new to say.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from pykbroker_protocol.messages.fetch import FetchPartition, FetchRequest
+
+T = TypeVar("T")
+Steps: TypeAlias = "Generator[None, None, T]"
+"""Yields after each slice of a large request and returns the result."""
+IsFull: TypeAlias = "Callable[[], bool]"
+"""Counts an element of the request; whether its slice is full."""
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -51,18 +57,22 @@ class FetchSession:
     used_ms: int = 0
     partitions: dict[WantedPartition, SessionPartition] = field(default_factory=dict)
 
-    def update(self, request: FetchRequest) -> None:
+    def update(self, request: FetchRequest, is_full: IsFull) -> Steps[None]:
         """Take over what the request adds, changes and forgets."""
-        self.add(request)
+        yield from self.add(request, is_full)
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
+                if is_full():
+                    yield
                 self.partitions.pop(
                     WantedPartition(forgotten.topic, forgotten.topic_id, index), None
                 )
 
-    def add(self, request: FetchRequest) -> None:
+    def add(self, request: FetchRequest, is_full: IsFull) -> Steps[None]:
         for topic in request.topics:
             for asked in topic.partitions:
+                if is_full():
+                    yield
                 wanted = WantedPartition(topic.topic, topic.topic_id, asked.partition)
                 known = self.partitions.get(wanted)
                 if known is None:
@@ -86,27 +96,39 @@ class FetchSessions:
         self.new_id = new_id
         self.sessions: dict[int, FetchSession] = {}
 
-    def find(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Found:
+    def find(
+        self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_full: IsFull
+    ) -> Steps[Found]:
         """The session a request belongs to, None for a fetch without one, or a refusal."""
         if request.session_epoch == FINAL_EPOCH:
             self.sessions.pop(request.session_id, None)
             return None
         if request.session_epoch == INITIAL_EPOCH:
             self.sessions.pop(request.session_id, None)
-            return self.open(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-        return self.go_on(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+            return (yield from self.open(request, uses_topic_ids, now_ms, is_full))
+        return (yield from self.go_on(request, uses_topic_ids, now_ms, is_full))
 
     def open(
-        self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int
-    ) -> FetchSession | None:
+        self,
+        request: FetchRequest,
+        uses_topic_ids: bool,  # noqa: FBT001 - of private use
+        now_ms: int,
+        is_full: IsFull,
+    ) -> Steps[FetchSession | None]:
         if not self.make_room(now_ms):
             return None
         session = FetchSession(self.unused_id(), uses_topic_ids, used_ms=now_ms)
-        session.add(request)  # a new one has nothing to forget
+        yield from session.add(request, is_full)  # a new one has nothing to forget
         self.sessions[session.session_id] = session
         return session
 
-    def go_on(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Found:
+    def go_on(
+        self,
+        request: FetchRequest,
+        uses_topic_ids: bool,  # noqa: FBT001 - of private use
+        now_ms: int,
+        is_full: IsFull,
+    ) -> Steps[Found]:
         session = self.sessions.get(request.session_id)
         if session is None:
             return Refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -116,9 +138,9 @@ class FetchSessions:
             return Refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.used_ms = now_ms
-        session.update(request)
+        yield from session.update(request, is_full)
         if not session.partitions:
-            del self.sessions[session.session_id]
+            self.sessions.pop(session.session_id, None)
             return None
         return session
 

@@ -1,6 +1,7 @@
-"""ListOffsets: the start, the end, or the offset at a time, answered from values at hand.
+"""ListOffsets: the start, the end, or the offset at a time.
 
-Spark asks for start and end after every poll, so the two common questions touch no file.
+Spark asks for start and end after every poll: these two are answered from memory. Look-ups by time
+run in a thread.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from pykbroker.apis.slices import Slice, in_slices, sliced
+from pykbroker.partitions.disk_reads import record_at
 from pykbroker.partitions.isolation import Isolation
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.list_offsets import (
@@ -19,9 +22,14 @@ from pykbroker_protocol.messages.list_offsets import (
 )
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.batch_scan import CorruptLog
+from pykbroker_storage.log import LogClosed
+from pykbroker_storage.time_lookup import TimedOffset
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 
@@ -30,6 +38,10 @@ logger = logging.getLogger(__name__)
 NO_OFFSET = NO_TIMESTAMP = NO_EPOCH = -1
 DEBUGGING_REPLICA = -2
 EPOCHS_SINCE_VERSION = 4
+NOWHERE = TimedOffset(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
+
+Rows: TypeAlias = dict[int, ListOffsetsPartitionResponse]
+"""The answers for the partitions of one topic."""
 
 
 class At(IntEnum):
@@ -53,96 +65,135 @@ SINCE_VERSION: dict[int, int] = {
 }
 
 
-def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-    named = [
-        (topic.name, it.partition_index) for topic in request.topics for it in topic.partitions
-    ]
-    if len(set(named)) < len(named):
-        return answer_each_once(request, call, Counter(named))
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[answer(topic.name, it, request, call) for it in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+class LookUp(NamedTuple):
+    """A partition whose records have to be searched by time, and where the row belongs."""
+
+    partition: Partition
+    timestamp: int
+    rows: Rows
 
 
-def answer_each_once(
-    request: ListOffsetsRequest, call: Call, named: Counter[tuple[str, int]]
-) -> ListOffsetsResponse:
-    """A partition that is named more than once is refused; the others are answered."""
-    topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
-    for topic in request.topics:
-        rows = topics.setdefault(topic.name, {})
+@sliced
+def handle(
+    request: ListOffsetsRequest, call: Call
+) -> Slices[ListOffsetsResponse | Awaitable[ListOffsetsResponse]]:
+    named = yield from named_partitions(request, Slice())
+    is_any_repeated = named.total() > len(named)
+    topics: dict[str | int, tuple[str, Rows]] = {}
+    look_ups: list[LookUp] = []
+    count = Slice()
+    for position, topic in enumerate(request.topics):
+        name = topic.name
+        _, rows = topics.setdefault(name if is_any_repeated else position, (name, {}))
         for it in topic.partitions:
-            is_repeated = named[topic.name, it.partition_index] > 1
-            rows[it.partition_index] = (
-                refused(it.partition_index, ErrorCode.INVALID_REQUEST)
-                if is_repeated
-                else answer(topic.name, it, request, call)
-            )
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(name=name, partitions=list(rows.values()))
-            for name, rows in topics.items()
-        ]
+            if count.is_full():
+                yield
+            found: ListOffsetsPartitionResponse | LookUp
+            if named[name, it.partition_index] > 1:
+                found = refused(it.partition_index, ErrorCode.INVALID_REQUEST)
+            else:
+                found = answer(rows, name, it, request, call)
+            if isinstance(found, LookUp):
+                look_ups.append(found)
+                found = refused(it.partition_index, ErrorCode.NONE)
+            rows[it.partition_index] = found
+    if look_ups:
+        return answer_when_found(topics, look_ups, request, call)
+    return (yield from response_of(topics))
+
+
+def named_partitions(request: ListOffsetsRequest, count: Slice) -> Slices[Counter[tuple[str, int]]]:
+    """A partition that is named more than once is refused."""
+    named: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for it in topic.partitions:
+            if count.is_full():
+                yield
+            named[topic.name, it.partition_index] += 1
+    return named
+
+
+def response_of(topics: dict[str | int, tuple[str, Rows]]) -> Slices[ListOffsetsResponse]:
+    answered = yield from Slice().each(
+        lambda it: ListOffsetsTopicResponse(name=it[0], partitions=list(it[1].values())),
+        list(topics.values()),
     )
+    return ListOffsetsResponse(topics=answered)
+
+
+async def answer_when_found(
+    topics: dict[str | int, tuple[str, Rows]],
+    look_ups: list[LookUp],
+    request: ListOffsetsRequest,
+    call: Call,
+) -> ListOffsetsResponse:
+    """One partition after the other: a request has one thread."""
+    for partition, timestamp, rows in look_ups:
+        rows[partition.index] = await look_up(partition, timestamp, request, call)
+    return await in_slices(response_of(topics))
 
 
 def answer(
-    topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
-) -> ListOffsetsPartitionResponse:
-    index = asked.partition_index
+    rows: Rows, topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
+) -> ListOffsetsPartitionResponse | LookUp:
+    index, timestamp = asked.partition_index, asked.timestamp
     partition = call.node.partitions.get(topic, index)
     if partition is None:
         return refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     refusal = partition.epoch_refusal(asked.current_leader_epoch)
     if refusal is not None:
         return refused(index, refusal.code)
-    if asked.timestamp < 0 and not is_asked_well(asked.timestamp, call.version):
+    if timestamp < 0 and not is_asked_well(timestamp, call.version):
         return refused(index, ErrorCode.UNSUPPORTED_VERSION)
+    if timestamp == At.LATEST:
+        at = TimedOffset(
+            latest(partition, request), NO_TIMESTAMP, partition.leadership.leader_epoch
+        )
+    elif timestamp in (At.EARLIEST, At.EARLIEST_LOCAL):
+        at = TimedOffset(partition.log.log_start_offset, NO_TIMESTAMP, epoch_at_start(partition))
+    elif timestamp in (At.LATEST_TIERED, At.EARLIEST_PENDING_UPLOAD):
+        at = NOWHERE  # nothing is tiered here
+    else:
+        return LookUp(partition, timestamp, rows)
+    return told(index, at, call)
+
+
+async def look_up(
+    partition: Partition, timestamp: int, request: ListOffsetsRequest, call: Call
+) -> ListOffsetsPartitionResponse:
+    """Reads and unpacks records in a thread: batches may be on disk, or hold millions."""
+    index = partition.index
     try:
-        offset, timestamp, epoch = look_up(partition, asked.timestamp, request)
+        found = await record_at(partition, None if timestamp == At.MAX_TIMESTAMP else timestamp)
+    except LogClosed:
+        return refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except (CorruptLog, CorruptBatch):
         return refused(index, ErrorCode.CORRUPT_MESSAGE)
     except OSError as error:
-        logger.warning("%s: cannot be searched: %s", partition, error)
+        logger.warning(
+            "%s: records cannot be searched by time (%s); the client gets KAFKA_STORAGE_ERROR",
+            partition,
+            error,
+        )
         return refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    if found is None or found.offset >= latest(partition, request):
+        found = NOWHERE
+    return told(index, found, call)
+
+
+def told(index: int, found: TimedOffset, call: Call) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,
-        timestamp=timestamp,
-        offset=offset,
-        leader_epoch=epoch if call.version >= EPOCHS_SINCE_VERSION else NO_EPOCH,
+        timestamp=found.timestamp_ms,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch if call.version >= EPOCHS_SINCE_VERSION else NO_EPOCH,
     )
 
 
 def is_asked_well(timestamp: int, version: int) -> bool:
     since = SINCE_VERSION.get(timestamp)
     return since is not None and version >= since
-
-
-def look_up(
-    partition: Partition, timestamp: int, request: ListOffsetsRequest
-) -> tuple[int, int, int]:
-    """Offset, timestamp and leader epoch; -1 for each that there is not."""
-    log = partition.log
-    if timestamp == At.LATEST:
-        return latest(partition, request), NO_TIMESTAMP, partition.leadership.leader_epoch
-    if timestamp in (At.EARLIEST, At.EARLIEST_LOCAL):
-        return log.log_start_offset, NO_TIMESTAMP, epoch_at_start(partition)
-    if timestamp in (At.LATEST_TIERED, At.EARLIEST_PENDING_UPLOAD):
-        return NO_OFFSET, NO_TIMESTAMP, NO_EPOCH  # nothing is tiered here
-    if timestamp == At.MAX_TIMESTAMP:
-        found = log.latest_timestamp_record()
-    else:
-        found = log.offset_at_timestamp(timestamp)
-    if found is None or found.offset >= latest(partition, request):
-        return NO_OFFSET, NO_TIMESTAMP, NO_EPOCH
-    return found.offset, found.timestamp_ms, found.leader_epoch
 
 
 def latest(partition: Partition, request: ListOffsetsRequest) -> int:

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pykbroker.coordinators.records import UnknownRecord, decode_record
+from pykbroker.partitions.disk_reads import beside
 from pykbroker_protocol.records.batch import iterate_batches
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.records.batch import RecordBatch
+    from pykbroker_storage.frozen_log import FrozenLog
     from pykbroker_storage.segment import LogSlice
 
 logger = logging.getLogger(__name__)
@@ -41,17 +43,23 @@ async def stored_batches(partition: Partition, clock: Clock) -> AsyncIterator[Re
 
 
 async def _read(partition: Partition, offset: int, clock: Clock) -> LogSlice | None:
-    """What comes next; from a disk that fails it comes when the disk does no longer."""
-    log = partition.log
+    """The next batches, read in a thread; retries until the disk can read them."""
+    end_offset = partition.log.log_end_offset
+
+    def work(frozen: FrozenLog) -> LogSlice | None:
+        return frozen.read(offset, bytes_max=BYTES_PER_BREATH, end_offset=end_offset)
+
     while True:
         try:
-            return log.read(offset, bytes_max=BYTES_PER_BREATH, end_offset=log.log_end_offset)
+            return await beside(partition.log, partition.off_loop.read, work, offset)
         except OSError as error:
             logger.warning(
-                "%s: cannot be loaded from offset %d on, which is tried again: %s",
+                "%s: coordinator state cannot be read at offset %d (%s); clients get "
+                "COORDINATOR_LOAD_IN_PROGRESS; retrying every %g s",
                 partition,
                 offset,
                 error,
+                READ_AGAIN_SECONDS,
             )
             await clock.sleep(READ_AGAIN_SECONDS)
 

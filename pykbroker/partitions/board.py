@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.partitions.flushing import FlushThreads
+from pykbroker.partitions.off_loop import OffLoop
 from pykbroker.partitions.partition import Leadership, Partition
 from pykbroker.settings import resolve_topic
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
@@ -47,6 +48,10 @@ class Partitions:
         self.settings = settings
         self.clock = clock
         self.flush_threads = FlushThreads(settings.num_io_threads)
+        self.off_loop = OffLoop(
+            disk_threads_max=settings.num_io_threads,
+            bytes_held_max=settings.disk_read_buffer_bytes,
+        )
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._topic_names: dict[bytes, str] = {}
         self._without_log: dict[tuple[str, int], WithoutLog] = {}
@@ -147,6 +152,7 @@ class Partitions:
             settings=settings,
             high_watermark=self.directory.high_watermark(name),
             flush_threads=self.flush_threads,
+            off_loop=self.off_loop,
         )
         if log.is_flush_due:  # after a crash
             partition.flushing.begin()
@@ -180,6 +186,7 @@ class Partitions:
         """The broker's own properties have changed, and with them what topics do not override."""
         self.settings = settings
         self.flush_threads.resize(settings.num_io_threads)
+        self.off_loop.resize(settings.num_io_threads)
         for topic in image.topics:
             self.reconfigure(image, topic)
 

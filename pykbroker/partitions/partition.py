@@ -31,6 +31,7 @@ from pykbroker_storage.producer import Duplicate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pykbroker.partitions.off_loop import OffLoop
     from pykbroker.partitions.waiting import BytesAwaited, CommitAwaited
     from pykbroker.settings import TopicSettings
     from pykbroker_storage.aborted import AbortedTransaction
@@ -83,6 +84,8 @@ class Partition:
         "leadership",
         "log",
         "node_id",
+        "off_loop",
+        "read_fails",
         "settings",
         "topic",
         "topic_id",
@@ -99,9 +102,11 @@ class Partition:
         leadership: Leadership,
         settings: TopicSettings,
         high_watermark: int,
+        off_loop: OffLoop,
         flush_threads: FlushThreads | None = None,
     ) -> None:
         self.topic = topic
+        self.off_loop = off_loop
         self.index = index
         self.topic_id = topic_id
         self.node_id = node_id
@@ -114,6 +119,7 @@ class Partition:
         self.joining = JoiningProducers()
         self.disk_refuses = False
         self.flushing = Flushing(self, flush_threads or FlushThreads())
+        self.read_fails = False
         log.producers.pass_high_watermark(self.high_watermark)
         if self.leads:
             self.commit()
@@ -303,18 +309,16 @@ class Partition:
             awaited.arrived(stable if is_careful else committed)
 
     def bytes_between(self, start_offset: int, end_offset: int) -> int:
-        """More than anybody waits for, if it is more than one segment has or cannot be served.
+        """More than any request waits for, if it is more than one segment has or not known.
 
-        A transaction from before the start may end in bytes that nobody has read since: whoever
-        waits for them hears what is wrong, and whoever has just written does not.
+        A transaction from before the start may end in bytes that are not in memory: the waiting
+        requests then read them, and the producer that has just written does not wait.
         """
         try:
-            found = self.log.read(start_offset, bytes_max=BYTES_MAX, end_offset=end_offset)
+            found = self.log.bytes_between(start_offset, end_offset)
         except (CorruptLog, OSError):
             return BYTES_MAX
-        if found is None:
-            return 0
-        return len(found.view) if found.next_offset >= end_offset else BYTES_MAX
+        return BYTES_MAX if found is None else found
 
     def wake_all(self) -> None:
         """Something other than new bytes has changed: whoever waits shall look again."""
@@ -332,12 +336,15 @@ class Partition:
         first_batch_whole: bool,
         reader: Reader = Reader.CONSUMER,
     ) -> Fetched | Refusal:
-        """Whole batches from an offset on, as far as this reader may see."""
+        """Whole batches from an offset on, as far as this reader may see.
+
+        Raises `NotCached` instead of waiting for the disk; `disk_reads` reads in a thread.
+        """
         log = self.log
         stable = self.last_stable_offset
         end_offset = self.end_for(reader, isolation, stable)
         try:
-            found = log.read(
+            found = log.read_cached(
                 offset,
                 bytes_max=bytes_max,
                 end_offset=end_offset,
@@ -345,17 +352,43 @@ class Partition:
             )
             aborted = None
             if isolation is Isolation.READ_COMMITTED and reader is Reader.CONSUMER:
-                aborted = log.aborted_transactions(offset, found.next_offset) if found else ()
-        except OffsetOutOfRange:
-            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
-        except CorruptLog as error:
-            logger.error("%s: offset %d is not served to readers: %s", self, offset, error)  # noqa: TRY400 - no trace of a bug
-            return Refusal(ErrorCode.CORRUPT_MESSAGE)
-        except OSError as error:
-            logger.warning("%s: cannot read at offset %d: %s", self, offset, error)
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+                aborted = log.aborted_cached(offset, found.next_offset) if found else ()
+        except (OffsetOutOfRange, CorruptLog, OSError) as error:
+            return self.refusal_of_read(offset, error)
         records = NO_BYTES if found is None else found.view
         return Fetched(records, self.high_watermark, stable, log.log_start_offset, aborted)
+
+    def without_records(self, isolation: Isolation, reader: Reader) -> Fetched:
+        is_careful = isolation is Isolation.READ_COMMITTED and reader is Reader.CONSUMER
+        return Fetched(
+            NO_BYTES,
+            self.high_watermark,
+            self.last_stable_offset,
+            self.log.log_start_offset,
+            () if is_careful else None,
+        )
+
+    def refusal_of_read(self, offset: int, error: Exception) -> Refusal:
+        """What a reader is told of an error, which is logged unless the last read failed, too."""
+        if isinstance(error, OffsetOutOfRange):
+            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if not self.read_fails:
+            self.read_fails = True
+            logger.error(
+                "%s: stored records cannot be read at offset %d (%s); clients get an error and "
+                "retry; the log is silent until a read from disk succeeds",
+                self,
+                offset,
+                error,
+            )
+        if isinstance(error, CorruptLog):
+            return Refusal(ErrorCode.CORRUPT_MESSAGE)
+        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def reads_succeed(self) -> None:
+        if self.read_fails:
+            self.read_fails = False
+            logger.info("%s: stored records can be read again", self)
 
     def end_for(self, reader: Reader, isolation: Isolation, last_stable_offset: int) -> int:
         return readable_end(

@@ -97,6 +97,8 @@ READING = (
         "Most bytes of records in one Fetch answer, whatever the client asks for."),
     Property("max.incremental.fetch.session.cache.slots", INT, 1000, at_least(0), MEDIUM,
         READ_ONLY, "Fetch sessions kept at a time."),
+    Property("disk.read.buffer.bytes", LONG, 16 << 20, at_least(1), LOW, READ_ONLY,
+        "Memory for records that were read from disk and wait to be sent.", (), internal=True),
 )
 
 LOG = (
@@ -121,7 +123,7 @@ LOG = (
     Property("log.flush.interval.ms", LONG, None, None, HIGH, CLUSTER_WIDE,
         "What topics use that do not set flush.ms.", (("log.flush.scheduler.interval.ms", 1),)),
     Property("num.io.threads", INT, 8, at_least(1), HIGH, CLUSTER_WIDE,
-        "Threads that flush logs, so that requests of other partitions do not wait for the disk."),
+        "Threads that flush logs, and as many that read records which are not in memory."),
     Property("log.flush.scheduler.interval.ms", LONG, FOREVER, None, HIGH, READ_ONLY,
         "How often logs are looked at for records that must be forced to disk."),
     Property("log.flush.offset.checkpoint.interval.ms", INT, 60_000, at_least(0), HIGH, READ_ONLY,

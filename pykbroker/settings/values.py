@@ -113,6 +113,7 @@ class Settings(Given):
     max_request_partition_size_limit: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
+    disk_read_buffer_bytes: int
 
     num_io_threads: int
     log_retention_check_interval_ms: int

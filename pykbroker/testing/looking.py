@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pykbroker.partitions.isolation import Isolation
+from pykbroker.partitions.isolation import Isolation, Reader
 from pykbroker.partitions.waiting import until_bytes
 from pykbroker.testing.rows import Record
-from pykbroker_protocol.errors import Refusal
 from pykbroker_protocol.records.batch import iterate_batches
-from pykbroker_storage.log import LogClosed
+from pykbroker_storage.batch_scan import CorruptLog
+from pykbroker_storage.log import LogClosed, OffsetOutOfRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,14 +79,15 @@ def batches_of(partition: Partition, offset: int, isolation: Isolation) -> Itera
     """Those with records, without what transactions have taken back."""
     aborted = Aborted(partition, offset, isolation)
     while True:
-        found = partition.read(
-            offset, bytes_max=READ_BYTES_MAX, isolation=isolation, first_batch_whole=True
-        )
-        if isinstance(found, Refusal):
-            raise NotReadable(f"{partition} at offset {offset}: {found.code.name}")
-        if not len(found.records):
+        end_offset = partition.end_for(Reader.CONSUMER, isolation, partition.last_stable_offset)
+        try:
+            found = partition.log.read(offset, bytes_max=READ_BYTES_MAX, end_offset=end_offset)
+        except (OffsetOutOfRange, CorruptLog, OSError) as error:
+            code = partition.refusal_of_read(offset, error).code
+            raise NotReadable(f"{partition} at offset {offset}: {code.name}") from error
+        if found is None:
             return
-        for batch in iterate_batches(found.records):
+        for batch in iterate_batches(found.view):
             offset = batch.next_offset
             if not aborted.hides(batch):
                 yield batch

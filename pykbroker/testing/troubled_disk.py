@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pykbroker.testing.asked_for import AskedFor, lasting
-from pykbroker_storage.filesystem import FleetingDisk
+from pykbroker_storage.filesystem import FleetingDisk, NotCached
 
 if TYPE_CHECKING:
     import mmap
@@ -100,6 +100,11 @@ class TroubledDisk(FleetingDisk):
     def _troubled_read(self, descriptor: int, count: int, position: int) -> bytes:
         self._befall_reading(descriptor)
         return FleetingDisk.pread(descriptor, count, position)
+
+    def pread_cached(self, descriptor: int, count: int, position: int) -> bytearray | None:
+        if self._faults_of_reading:
+            raise NotCached  # a read that waits for the disk is troubled
+        return super().pread_cached(descriptor, count, position)
 
     def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
         self._befall_reading(descriptor)

@@ -60,6 +60,9 @@ class AbortedIndex:
         for _, producer_id, first, last, stable in _ENTRY.iter_unpack(bytes(self._entries)):
             yield AbortedTransaction(producer_id, first, last, stable)
 
+    def copy(self) -> "AbortedIndex":
+        return AbortedIndex(bytes(self._entries))
+
     def append(self, transaction: AbortedTransaction) -> None:
         self._entries += encode_aborted((transaction,))
 

@@ -28,7 +28,12 @@ DIRECTORY_MODE = 0o777  # as the process's umask allows
 PRIVATE_MODE = 0o700
 IS_WINDOWS = sys.platform == "win32"
 
+# Pages next to each other are read and evicted together, so not each of them is asked for.
+CACHE_PROBE_BYTES = 64 * 1024
+
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NOT_SUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 """The process or the system has no file descriptor left; the call can be repeated."""
@@ -39,6 +44,10 @@ _PASSING = _NO_ROOM | NO_DESCRIPTOR | {errno.ENOMEM, errno.EAGAIN, errno.EINTR}
 
 class DiskFull(OSError):
     """No room for the bytes; the log is as it was and takes more when there is room again."""
+
+
+class NotCached(Exception):
+    """Raised instead of waiting for the disk; read the bytes in a thread."""
 
 
 class FlushFailed(OSError):
@@ -97,6 +106,36 @@ class FileSystem:
                     raise DiskFull(error.errno, error.strerror) from error
                 if error.errno not in NO_DESCRIPTOR or not self.release_descriptor():
                     raise
+
+    can_tell_cached = hasattr(os, "preadv") and _NO_WAIT != 0
+
+    def pread_cached(self, descriptor: int, count: int, position: int) -> bytearray | None:
+        """The bytes, without waiting for the disk; raises `NotCached` unless all are in memory.
+
+        Returns None if this file system cannot tell (tmpfs, for example).
+        """
+        room = bytearray(count)
+        try:
+            found = os.preadv(descriptor, (room,), position, _NO_WAIT)
+        except BlockingIOError:
+            raise NotCached from None
+        except OSError as error:
+            if error.errno in _NOT_SUPPORTED:
+                return None
+            raise
+        if found < count:  # the rest is on disk, or the file was cut: a blocking read tells
+            raise NotCached
+        return room
+
+    def is_cached(self, descriptor: int, start: int, end: int) -> bool | None:
+        """Whether memory holds the bytes, as far as a sample tells; None if unknown."""
+        try:
+            for position in (*range(start, end, CACHE_PROBE_BYTES), end - 1):
+                if self.pread_cached(descriptor, 1, position) is None:
+                    return None
+        except NotCached:
+            return False
+        return True
 
     def size_and_age(self, path: str) -> tuple[int, int]:
         """How many bytes a file has, and when it was last written (in ms since 1970)."""

@@ -4,6 +4,8 @@ What this process has appended was checked before it was written, and what recov
 was checked then. A byte that has changed while nobody looked is found here, before it is served.
 """
 
+from typing import Self
+
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.mapped_file import MappedFile
@@ -12,26 +14,36 @@ from pykbroker_storage.mapped_file import MappedFile
 class FirstReading:
     """One stretch of a segment's old bytes is known to be good; readers in sequence extend it."""
 
-    __slots__ = ("_good_from", "_good_to", "_old_bytes")
+    __slots__ = ("_old_bytes", "good_from", "good_to")
 
     def __init__(self, old_bytes: int) -> None:
         self._old_bytes = old_bytes
-        self._good_from = self._good_to = 0
+        self.good_from = self.good_to = 0
+
+    def copy(self) -> Self:
+        copy = type(self)(self._old_bytes)
+        copy.good_from, copy.good_to = self.good_from, self.good_to
+        return copy
+
+    def is_due(self, start: int, end: int) -> bool:
+        """Whether any of the bytes from `start` to `end` is to be checked yet."""
+        is_known = self.good_from <= start and min(end, self._old_bytes) <= self.good_to
+        return start < self._old_bytes and not is_known
 
     @property
     def is_over(self) -> bool:
-        return self._good_from == 0 and self._good_to >= self._old_bytes
+        return self.good_from == 0 and self.good_to >= self._old_bytes
 
     def first_bad(self, file: MappedFile, start: int, end: int) -> int | None:
         """Of the batches from `start` to `end`: where the first begins that is not good."""
-        if not self._good_from <= start <= self._good_to:
-            self._good_from = self._good_to = start
+        if not self.good_from <= start <= self.good_to:
+            self.good_from = self.good_to = start
         end = min(end, self._old_bytes)
-        while self._good_to < end:
-            size = good_batch_bytes(file.view(self._good_to, end))
+        while self.good_to < end:
+            size = good_batch_bytes(file.view(self.good_to, end))
             if size is None:
-                return self._good_to
-            self._good_to += size
+                return self.good_to
+            self.good_to += size
         return None
 
 

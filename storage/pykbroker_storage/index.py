@@ -34,8 +34,8 @@ class OffsetIndex:
         return len(self._offsets)
 
     def append(self, relative_offset: int, position: int) -> None:
+        self._positions.append(position)  # first: a look-up in another thread begins with offsets
         self._offsets.append(relative_offset)
-        self._positions.append(position)
 
     def position_at_or_before(self, relative_offset: int) -> int:
         """A position from which a scan forward finds the batch that holds the offset."""
@@ -102,8 +102,8 @@ class TimeIndex:
     def append(self, timestamp_ms: int, relative_offset: int) -> None:
         """Remembers the largest timestamp so far; one that is not larger says nothing new."""
         if timestamp_ms > self.last_timestamp:
+            self._offsets.append(relative_offset)  # first: a look-up begins with timestamps
             self._timestamps.append(timestamp_ms)
-            self._offsets.append(relative_offset)
 
     def offset_before(self, timestamp_ms: int) -> int:
         """A relative offset before which every record is older than `timestamp_ms`."""

@@ -15,9 +15,11 @@ from pykbroker_storage.filesystem import (
     DiskFull,
     FileSystem,
     FlushFailed,
+    NotCached,
     directory_of,
     sync_file,
 )
+from pykbroker_storage.frozen_log import FrozenLog
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import (
     DeferredSnapshot,
@@ -32,7 +34,6 @@ from pykbroker_storage.rolling import is_roll_due
 from pykbroker_storage.segment import LeftOver, LogSlice, Segment
 from pykbroker_storage.segments import Segments
 from pykbroker_storage.stamping import stamp_batches
-from pykbroker_storage.time_lookup import TimedOffset, first_at_or_after, latest_record
 from pykbroker_storage.verification import walk
 
 logger = logging.getLogger(__name__)
@@ -71,6 +72,8 @@ class Log:
         "_flush_failure",
         "_last_flush_ms",
         "_names_flushed",
+        "_open_files",
+        "_rewrites",
         "_segments",
         "configuration",
         "deferred_snapshot",
@@ -132,6 +135,9 @@ class Log:
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
         self._filesystem = loaded.open_files.filesystem
+        self._open_files = loaded.open_files
+        self._rewrites = 0
+        """How often segments were cut, replaced or deleted: what was read before may be wrong."""
         self._segments = Segments(
             loaded.directory,
             loaded.segments,
@@ -250,10 +256,7 @@ class Log:
         """
         if self._closed:
             raise LogClosed(self.directory)
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRange(
-                f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
-            )
+        self._refuse_if_outside(offset)
         active = self._segments.active
         return (active if offset >= active.base_offset else self._segments).read(
             offset,
@@ -262,13 +265,66 @@ class Log:
             first_batch_whole=first_batch_whole,
         )
 
-    def offset_at_timestamp(self, timestamp_ms: int) -> TimedOffset | None:
-        """The first record at or after a time: what ListOffsets asks for."""
-        return first_at_or_after(self._segments, timestamp_ms, self.log_start_offset)
+    def read_cached(
+        self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool = True
+    ) -> LogSlice | None:
+        """As `read`, but raises `NotCached` where that would wait for the disk or take long."""
+        open_files = self._open_files
+        open_files.may_wait = False
+        try:
+            return self.read(
+                offset,
+                bytes_max=bytes_max,
+                end_offset=end_offset,
+                first_batch_whole=first_batch_whole,
+            )
+        finally:
+            open_files.may_wait = True
 
-    def latest_timestamp_record(self) -> TimedOffset | None:
-        """The record with the largest timestamp, the first of several."""
-        return latest_record(self._segments, self.log_start_offset)
+    def aborted_cached(self, start_offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
+        """As `aborted_transactions`, but raises `NotCached` where that would wait for the disk."""
+        open_files = self._open_files
+        open_files.may_wait = False
+        try:
+            return self._segments.aborted_transactions(start_offset, end_offset)
+        finally:
+            open_files.may_wait = True
+
+    def bytes_between(self, start_offset: int, end_offset: int) -> int | None:
+        """The size of the batches between the offsets.
+
+        None if it is unknown without the disk, or if they are not all in one segment.
+        """
+        segment = self._segments.since(start_offset)[0]
+        open_files = self._open_files
+        open_files.may_wait = False
+        try:
+            count, next_offset = segment.bytes_between(start_offset, end_offset)
+        except NotCached:
+            return None
+        finally:
+            open_files.may_wait = True
+        return count if next_offset >= end_offset else None
+
+    def freeze(self, offset: int | None = None) -> FrozenLog:
+        """The log from an offset on as it is now, for one thread to read; see `learn`."""
+        self._refuse_if_closed()
+        if offset is None:
+            offset = self.log_start_offset
+        self._refuse_if_outside(offset)
+        return self._segments.freeze(
+            offset, log_start_offset=self.log_start_offset, rewrites=self._rewrites
+        )
+
+    def learn(self, frozen: FrozenLog) -> bool:
+        """Takes over what a thread has loaded and verified, once it is done.
+
+        False if segments were cut, replaced or deleted meanwhile: what it has read may be wrong.
+        """
+        if self._closed or frozen.rewrites != self._rewrites:
+            return False
+        self._segments.learn(frozen)
+        return True
 
     def aborted_transactions(
         self, start_offset: int, end_offset: int
@@ -366,10 +422,7 @@ class Log:
     def advance_log_start(self, offset: int, now_ms: int) -> None:
         """Nobody may read before `offset` any longer; whole segments below it are deleted."""
         self._refuse_if_closed()
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRange(
-                f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
-            )
+        self._refuse_if_outside(offset)
         self.log_start_offset = offset
         self._delete_oldest(self._segments.count_below(offset), now_ms)
 
@@ -417,12 +470,14 @@ class Log:
         if offset <= self._segments.base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
+        self._rewrites += 1
         self._segments.truncate_to(offset, self._due_ms(now_ms))
         self._reload_after_truncation()
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Forgets all records: the log begins anew, empty, at `offset`."""
         self._refuse_if_closed()
+        self._rewrites += 1
         self._segments.begin_anew(offset, due_ms=self._due_ms(now_ms), now_ms=now_ms)
         self._names_flushed = False
         self.log_start_offset = offset
@@ -446,6 +501,7 @@ class Log:
 
     def _delete_oldest(self, count: int, now_ms: int) -> None:
         if count:
+            self._rewrites += 1
             self._segments.drop_oldest(count, self._due_ms(now_ms))
             self.log_start_offset = max(self.log_start_offset, self._segments.base_offset)
         if self.leader_epochs.truncate_from_start(self.log_start_offset):
@@ -472,6 +528,7 @@ class Log:
     def replace(self, segments: Sequence[Segment], left: LeftOver, now_ms: int) -> None:
         """What compaction has left of these segments takes their place."""
         assert self.holds(segments), "whoever replaces segments has just looked whether they are"
+        self._rewrites += 1
         self._segments.replace(segments, left, self._due_ms(now_ms))
         self._names_flushed = False
 
@@ -499,6 +556,12 @@ class Log:
     def is_closed(self) -> bool:
         """Then its files may be gone, or those of that name be another log's."""
         return self._closed
+
+    def _refuse_if_outside(self, offset: int) -> None:
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
+            )
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

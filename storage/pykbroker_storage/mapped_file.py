@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pykbroker_storage.filesystem import (
     NO_DESCRIPTOR,
     FileSystem,
+    NotCached,
     directory_of,
     read_exactly,
     sync_descriptor,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 # Beyond the mapped range a read up to this size is copied: cheaper than mapping anew.
 SMALL_READ_BYTES = 64 * 1024
 COPY_BYTES = 1024 * 1024
+# Where the system cannot tell what is cached: so many bytes of a file, appended by this process
+# last, are taken to be in memory.
+RECENT_BYTES = 16 * 1024 * 1024
 CLOSED = -1
 # A range up to this size is copied when no descriptor is left for a map of it.
 COPIED_VIEW_BYTES_MAX = 64 * 1024 * 1024
@@ -53,13 +57,24 @@ class OpenFiles:
         "_mapped",
         "_maps",
         "_owner",
+        "can_tell_cached",
+        "copies",
         "filesystem",
+        "may_wait",
         "recent_indexes",
     )
 
-    def __init__(self, filesystem: FileSystem, descriptors_max: int) -> None:
+    def __init__(
+        self, filesystem: FileSystem, descriptors_max: int, *, copies: bool = False
+    ) -> None:
         assert descriptors_max > 0
         self.filesystem = filesystem
+        self.copies = copies
+        """Reads return copies, never views of a map. A page fault holds the interpreter lock and
+        is a fatal signal where the disk cannot read; a copying read does neither."""
+        self.may_wait = True
+        """Whether reads may wait for the disk; else they raise `NotCached`."""
+        self.can_tell_cached = filesystem.can_tell_cached
         self.recent_indexes = RecentIndexes(INDEXES_MAX)
         self._descriptors_max = descriptors_max
         self._files: OrderedDict[MappedFile, None] = OrderedDict()
@@ -72,6 +87,10 @@ class OpenFiles:
 
     def __len__(self) -> int:
         return len(self._files)
+
+    def hand_over(self) -> None:
+        """From now on the calling thread opens and evicts files."""
+        self._owner = threading.get_ident()
 
     def open(self, file: "MappedFile") -> int:
         """A descriptor of the file, which is in the cache from now on."""
@@ -176,10 +195,12 @@ class MappedFile:
     """Single writer. `size_bytes` is the valid end: no view reaches beyond it."""
 
     __slots__ = (
+        "_appended_from",
         "_map",
         "_map_view",
         "_mapped_bytes",
         "_open_files",
+        "_was_opened",
         "descriptor",
         "path",
         "recently_used",
@@ -190,6 +211,8 @@ class MappedFile:
         self.path = path
         self.size_bytes = size_bytes
         self.recently_used = False
+        self._appended_from = size_bytes
+        self._was_opened = False
         self._open_files = open_files
         self.descriptor = CLOSED
         self._map: mmap.mmap | None = None
@@ -218,15 +241,51 @@ class MappedFile:
         """The bytes from `start` to `end`, copied only if few and new, or without descriptors."""
         assert 0 <= start <= end <= self.size_bytes
         self.recently_used = True
-        if end > self._mapped_bytes:
+        open_files = self._open_files
+        if not open_files.may_wait:
+            return self._view_of_cached(start, end)
+        if end > self._mapped_bytes and (end - start <= SMALL_READ_BYTES or open_files.copies):
+            return memoryview(self.read(start, end))
+        return self._view_of_map(start, end)
+
+    def _view_of_cached(self, start: int, end: int) -> memoryview:
+        """Few bytes are copied, which is as fast as to make sure that the map can be touched."""
+        descriptor = self.descriptor
+        if descriptor == CLOSED:
+            if not self._was_opened:
+                raise NotCached  # the disk may be needed for the file's place on it, too
+            descriptor = self._open()
+        open_files, filesystem = self._open_files, self._open_files.filesystem
+        if open_files.can_tell_cached:
             if end - start <= SMALL_READ_BYTES:
-                return memoryview(self.read(start, end))
-            if not self._map_all():
-                if end - start > COPIED_VIEW_BYTES_MAX:
-                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), self.path)
-                return memoryview(self.read(start, end))
+                data = filesystem.pread_cached(descriptor, end - start, start)
+                if data is not None:
+                    return memoryview(data)
+            else:
+                is_cached = filesystem.is_cached(descriptor, start, end)
+                if is_cached is False:
+                    raise NotCached
+                if is_cached:
+                    return self._view_of_map(start, end)
+            open_files.can_tell_cached = False
+        if start < max(self._appended_from, self.size_bytes - RECENT_BYTES):
+            raise NotCached
+        if end - start <= SMALL_READ_BYTES:
+            return memoryview(self.read(start, end))
+        return self._view_of_map(start, end)
+
+    def _view_of_map(self, start: int, end: int) -> memoryview:
+        if end > self._mapped_bytes and not self._map_all():
+            if end - start > COPIED_VIEW_BYTES_MAX:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), self.path)
+            return memoryview(self.read(start, end))
         assert self._map_view is not None
         return self._map_view[start:end]
+
+    def open_ahead(self) -> None:
+        """Opens a file that a thread has just read, so that reads which may not wait find it."""
+        if self.descriptor == CLOSED:
+            self._open()
 
     def read(self, start: int, end: int) -> bytes:
         """A copy of the bytes from `start` to `end`."""
@@ -256,6 +315,7 @@ class MappedFile:
             descriptor = self.descriptor if self.descriptor != CLOSED else self._open()
             self._open_files.filesystem.ftruncate(descriptor, size_bytes)
         self.size_bytes = size_bytes
+        self._appended_from = min(self._appended_from, size_bytes)
 
     def cut_leftover(self) -> None:
         """Cuts what a failed append, whose undoing failed too, may have left at the end."""
@@ -296,6 +356,7 @@ class MappedFile:
 
     def _open(self) -> int:
         self.descriptor = self._open_files.open(self)
+        self._was_opened = True
         return self.descriptor
 
     def _map_all(self) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedIndex, AbortedTransaction
 from pykbroker_storage.batch_scan import CorruptLog, first_batch
-from pykbroker_storage.filesystem import sync_file
+from pykbroker_storage.filesystem import NotCached, directory_of, sync_file
 from pykbroker_storage.first_reading import FirstReading
 from pykbroker_storage.index import MalformedIndex
 from pykbroker_storage.mapped_file import MappedFile, OpenFiles
@@ -51,15 +51,15 @@ class Segment:
     """The bounds: every offset in it is >= `base_offset` and < `next_offset`."""
 
     __slots__ = (
-        "_aborted",
-        "_boundaries",
-        "_first_reading",
         "_first_timestamp_ms",
-        "_indexes",
         "_open_files",
+        "aborted_loaded",
         "base_offset",
+        "boundaries",
         "created_ms",
         "file",
+        "first_reading",
+        "indexes_loaded",
         "is_sealed",
         "max_timestamp_ms",
         "max_timestamp_offset",
@@ -83,12 +83,12 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self._open_files = open_files
         self._first_timestamp_ms = NO_TIMESTAMP
-        self._boundaries: dict[int, int] = {base_offset: 0}
+        self.boundaries: dict[int, int] = {base_offset: 0}
         self.is_sealed = False
         # None until needed: most sealed segments are never read again.
-        self._indexes: SegmentIndexes | None = None
-        self._aborted: AbortedIndex | None = None
-        self._first_reading: FirstReading | None = None
+        self.indexes_loaded: SegmentIndexes | None = None
+        self.aborted_loaded: AbortedIndex | None = None
+        self.first_reading: FirstReading | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -116,7 +116,7 @@ class Segment:
         if batch.max_timestamp > self.max_timestamp_ms:
             self.max_timestamp_ms = batch.max_timestamp
             self.max_timestamp_offset = batch.last_offset
-        indexes = self._indexes or self.indexes
+        indexes = self.indexes_loaded or self.indexes
         if indexes.unindexed_bytes > index_interval_bytes:
             indexes.note(
                 batch.last_offset - self.base_offset,
@@ -142,28 +142,80 @@ class Segment:
             end, next_offset = self._cut(
                 start, start + bytes_max, first_batch_whole=first_batch_whole
             )
-        if self._first_reading is not None and start < end:
+        if self.first_reading is not None and start < end:
             end, next_offset = self._as_far_as_good(start, end, next_offset)
         if start >= end:
             return None
-        if next_offset not in self._boundaries:
+        if next_offset not in self.boundaries:
             self._remember(next_offset, end)
         return LogSlice(self.file.view(start, end), next_offset)
 
+    def bytes_between(self, start_offset: int, end_offset: int) -> tuple[int, int]:
+        """The size of what `read` would return without a bound, and the offset after it."""
+        end, next_offset = self._boundary_at_or_before(end_offset)
+        return max(0, end - self.position_of(start_offset)), next_offset
+
+    def copy_to_read(self, open_files: OpenFiles) -> "Segment":
+        """The segment as it is now, with a file of its own: another thread may read it.
+
+        It shares the indexes: their owner only appends to them, and only beyond this end.
+        """
+        copy = Segment(
+            directory_of(self.file.path),
+            self.base_offset,
+            size_bytes=self.size_bytes,
+            created_ms=self.created_ms,
+            open_files=open_files,
+        )
+        copy.next_offset = self.next_offset
+        copy.max_timestamp_ms = self.max_timestamp_ms
+        copy.max_timestamp_offset = self.max_timestamp_offset
+        copy.boundaries = self.boundaries.copy()
+        copy.indexes_loaded = self.indexes_loaded
+        copy.aborted_loaded = (
+            self.aborted_loaded.copy() if self.aborted_loaded is not None else None
+        )
+        copy.first_reading = self.first_reading.copy() if self.first_reading else None
+        return copy
+
+    def learn(self, copy: "Segment") -> None:
+        """Takes over what reading a copy of this segment has loaded, found and verified."""
+        if self.is_sealed and self.indexes_loaded is None and copy.indexes_loaded is not None:
+            self.indexes_loaded = copy.indexes_loaded
+            self._open_files.recent_indexes.admit(self)
+        if self.aborted_loaded is None:
+            self.aborted_loaded = copy.aborted_loaded
+            if self.aborted_loaded and self.is_sealed:
+                self._open_files.recent_indexes.admit(self)
+        if self.max_timestamp_ms == NO_TIMESTAMP:
+            self.max_timestamp_ms = copy.max_timestamp_ms
+            self.max_timestamp_offset = copy.max_timestamp_offset
+        if self.first_reading is not None:
+            self.first_reading = copy.first_reading
+        for offset, position in copy.boundaries.items():
+            if offset not in self.boundaries:
+                self._remember(offset, position)
+        with suppress(OSError):  # the next read says what is wrong
+            self.file.open_ahead()
+
     def check_when_read(self) -> None:
         """Its bytes have lain on the disk, and nobody knows what has become of them."""
-        self._first_reading = FirstReading(self.size_bytes)
+        self.first_reading = FirstReading(self.size_bytes)
 
     def trust(self) -> None:
         """All of it has just been checked."""
-        self._first_reading = None
+        self.first_reading = None
 
     def _as_far_as_good(self, start: int, end: int, next_offset: int) -> tuple[int, int]:
         """Where the good batches end, and the offset after them; raises `CorruptLog` if none is."""
-        assert self._first_reading is not None
-        bad = self._first_reading.first_bad(self.file, start, end)
-        if self._first_reading.is_over:
-            self._first_reading = None
+        assert self.first_reading is not None
+        if not self.first_reading.is_due(start, end):
+            return end, next_offset
+        if not self._open_files.may_wait:
+            raise NotCached  # checking takes time, too
+        bad = self.first_reading.first_bad(self.file, start, end)
+        if self.first_reading.is_over:
+            self.first_reading = None
         if bad is None:
             return end, next_offset
         if bad == start:
@@ -174,7 +226,7 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Where the batch with this offset, or the next one kept, starts; else the end."""
-        position = self._boundaries.get(offset)
+        position = self.boundaries.get(offset)
         if position is not None:
             return position
         if offset >= self.next_offset:
@@ -185,7 +237,7 @@ class Segment:
 
     def _boundary_at_or_before(self, offset: int) -> tuple[int, int]:
         """Where the last batch wholly below `offset` ends, and which offset comes then."""
-        position = self._boundaries.get(offset)
+        position = self.boundaries.get(offset)
         if position is not None:
             return position, offset
         if offset >= self.next_offset:
@@ -223,7 +275,7 @@ class Segment:
             first_removed = self.batch_at(position).base_offset - self.base_offset
             self.indexes.truncate(position, first_removed)
             self.file.truncate(position)
-            self._boundaries = {self.base_offset: 0}
+            self.boundaries = {self.base_offset: 0}
         self.find_end()
 
     def flush_records(self) -> None:
@@ -296,36 +348,38 @@ class Segment:
 
     @property
     def indexes(self) -> SegmentIndexes:
-        if self._indexes is None:
-            self._indexes = self._load_indexes()
-        return self._indexes
+        if self.indexes_loaded is None:
+            self.indexes_loaded = self._load_indexes()
+        return self.indexes_loaded
 
     def drop_indexes(self) -> None:
         """Frees the memory; they are read again when needed."""
         if self.is_sealed:
-            self._indexes = None
-            if self._aborted and self._aborted.is_saved:
-                self._aborted = None
+            self.indexes_loaded = None
+            if self.aborted_loaded and self.aborted_loaded.is_saved:
+                self.aborted_loaded = None
 
     @property
     def aborted(self) -> AbortedIndex:
         """The transactions whose marker is here; raises `MalformedAbortedIndex`."""
-        if self._aborted is None:
+        if self.aborted_loaded is None:
+            if not self._open_files.may_wait:
+                raise NotCached
             path = self.path(ABORTED_INDEX_SUFFIX)
-            self._aborted = AbortedIndex.read(self._open_files.filesystem, path)
-            if self._aborted and self.is_sealed:
+            self.aborted_loaded = AbortedIndex.read(self._open_files.filesystem, path)
+            if self.aborted_loaded and self.is_sealed:
                 self._open_files.recent_indexes.admit(self)
-        return self._aborted
+        return self.aborted_loaded
 
     def forget_aborted(self) -> None:
         """Whoever reads the log again will note them."""
         with suppress(FileNotFoundError):
             self._open_files.filesystem.unlink(self.path(ABORTED_INDEX_SUFFIX))
-        self._aborted = AbortedIndex()
+        self.aborted_loaded = AbortedIndex()
 
     def begin_indexes(self) -> None:
         """Starts both indexes empty: for a new segment, or before a scan that fills them."""
-        self._indexes = SegmentIndexes()
+        self.indexes_loaded = SegmentIndexes()
         self.next_offset = self.base_offset
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
@@ -337,9 +391,9 @@ class Segment:
 
     def save_aborted(self) -> None:
         """What the disk refused before; the flushes that are over did not find it."""
-        if self._aborted is not None and not self._aborted.is_saved:
+        if self.aborted_loaded is not None and not self.aborted_loaded.is_saved:
             path = self.path(ABORTED_INDEX_SUFFIX)
-            self._aborted.save(self._open_files.filesystem, path)
+            self.aborted_loaded.save(self._open_files.filesystem, path)
             sync_file(self._open_files.filesystem, path)
 
     def close(self) -> None:
@@ -367,6 +421,8 @@ class Segment:
     def _load_indexes(self) -> SegmentIndexes:
         if self.size_bytes == 0:
             return SegmentIndexes()
+        if not self._open_files.may_wait:
+            raise NotCached
         try:
             filesystem = self._open_files.filesystem
             indexes = SegmentIndexes.read(filesystem, self._stem, log_bytes=self.size_bytes)
@@ -386,7 +442,7 @@ class Segment:
         return self.indexes
 
     def _remember(self, offset: int, position: int) -> None:
-        boundaries = self._boundaries
+        boundaries = self.boundaries
         if len(boundaries) >= BOUNDARIES_MAX:
             del boundaries[next(iter(boundaries))]
         boundaries[offset] = position

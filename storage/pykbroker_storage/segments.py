@@ -4,9 +4,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedTransaction
+from pykbroker_storage.aborted import AbortedTransaction
 from pykbroker_storage.deletion import PendingDeletions
-from pykbroker_storage.filesystem import FileSystem
+from pykbroker_storage.filesystem import NotCached
+from pykbroker_storage.frozen_log import FrozenLog, collect_aborted, last_with_aborted, read_first
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.retention import SegmentAge
 from pykbroker_storage.segment import (
@@ -71,28 +72,41 @@ class Segments:
     def read(
         self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool
     ) -> LogSlice | None:
-        for segment in self.since(offset):
-            # Compaction may have left nothing at the end of a segment: the next one has it.
-            if segment.position_of(offset) < segment.size_bytes:
-                return segment.read(
-                    offset,
-                    bytes_max=bytes_max,
-                    end_offset=end_offset,
-                    first_batch_whole=first_batch_whole,
-                )
-        return None
+        return read_first(
+            self.since(offset),
+            offset,
+            bytes_max=bytes_max,
+            end_offset=end_offset,
+            first_batch_whole=first_batch_whole,
+        )
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Their markers may lie in later segments; raises `MalformedAbortedIndex`."""
         if self._aborted_upto is None:
+            if not self._open_files.may_wait:
+                raise NotCached
             self._aborted_upto = last_with_aborted(self._open_files.filesystem, self._directory)
-        found: list[AbortedTransaction] = []
-        for segment in self.since(start_offset):
-            if segment.base_offset > self._aborted_upto or segment.aborted.collect(
-                start_offset, end_offset, found
-            ):
-                break
-        return found
+        return collect_aborted(
+            self.since(start_offset), start_offset, end_offset, self._aborted_upto
+        )
+
+    def freeze(self, offset: int, *, log_start_offset: int, rewrites: int) -> FrozenLog:
+        return FrozenLog(
+            self._directory,
+            self.since(offset),
+            self._open_files.filesystem,
+            log_start_offset=log_start_offset,
+            rewrites=rewrites,
+            aborted_upto=self._aborted_upto,
+        )
+
+    def learn(self, frozen: FrozenLog) -> None:
+        """Keeps what a thread has loaded and verified, of the segments that are still there."""
+        if self._aborted_upto is None:
+            self._aborted_upto = frozen.aborted_upto
+        for segment, copy in frozen.copies():
+            if segment.base_offset >= self.base_offset:
+                segment.learn(copy)
 
     def note_aborted(self, transaction: AbortedTransaction) -> None:
         """Its marker is the last batch."""
@@ -207,13 +221,3 @@ class Segments:
         segment.close()
         for suffix in SEGMENT_SUFFIXES:
             self._pending_deletions.bury_file(segment.path(suffix), due_ms)
-
-
-def last_with_aborted(filesystem: FileSystem, directory: str) -> int:
-    """The base offset of the last segment that has an index of aborted transactions; -1: none."""
-    stems = (
-        name.removesuffix(ABORTED_INDEX_SUFFIX)
-        for name in filesystem.list_directory(directory)
-        if name.endswith(ABORTED_INDEX_SUFFIX)
-    )
-    return max((int(stem) for stem in stems if stem.isdecimal()), default=-1)

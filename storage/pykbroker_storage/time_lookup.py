@@ -1,11 +1,13 @@
 """Finds records by their timestamps, across the segments of a log."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from pykbroker_protocol.records.contents import (
+from pykbroker_protocol.records.times import (
+    Breathe,
     max_timestamp_record,
     offset_and_timestamp_at_or_after,
+    without_pause,
 )
 from pykbroker_storage.segment import NO_TIMESTAMP, Segment
 
@@ -17,21 +19,27 @@ class TimedOffset(NamedTuple):
 
 
 def first_at_or_after(
-    segments: Iterable[Segment], timestamp_ms: int, log_start_offset: int
+    segments: Iterable[Segment],
+    timestamp_ms: int,
+    log_start_offset: int,
+    breathe: Breathe = without_pause,
 ) -> TimedOffset | None:
     """The first record from the log's start on that is not older than the time."""
     for segment in segments:
         position = segment.position_of_timestamp(timestamp_ms, log_start_offset)
         while position < segment.size_bytes:
             batch = segment.batch_at(position)
-            found = offset_and_timestamp_at_or_after(batch, timestamp_ms, log_start_offset)
+            found = offset_and_timestamp_at_or_after(batch, timestamp_ms, log_start_offset, breathe)
             if found is not None:
                 return TimedOffset(*found, batch.partition_leader_epoch)
             position += batch.size_bytes
+            breathe()
     return None
 
 
-def latest_record(segments: Collection[Segment], log_start_offset: int) -> TimedOffset | None:
+def latest_record(
+    segments: Iterable[Segment], log_start_offset: int, breathe: Breathe = without_pause
+) -> TimedOffset | None:
     """The first record with the largest timestamp of all from the log's start on."""
     latest: Segment | None = None
     for segment in segments:
@@ -42,13 +50,15 @@ def latest_record(segments: Collection[Segment], log_start_offset: int) -> Timed
     if latest is None or latest.max_timestamp_ms == NO_TIMESTAMP:
         return None
     batch = latest.batch_at(latest.position_of(latest.max_timestamp_offset))
-    found = max_timestamp_record(batch)
+    found = max_timestamp_record(batch, breathe=breathe)
     if found is None or found[0] < log_start_offset:
-        return latest_not_deleted(segments, log_start_offset)
+        return latest_not_deleted(segments, log_start_offset, breathe)
     return TimedOffset(*found, batch.partition_leader_epoch)
 
 
-def latest_not_deleted(segments: Collection[Segment], log_start_offset: int) -> TimedOffset | None:
+def latest_not_deleted(
+    segments: Iterable[Segment], log_start_offset: int, breathe: Breathe
+) -> TimedOffset | None:
     """The newest record of all lies before the log's start, so what is left is looked through."""
     latest: TimedOffset | None = None
     for segment in segments:
@@ -57,8 +67,10 @@ def latest_not_deleted(segments: Collection[Segment], log_start_offset: int) -> 
         position = segment.position_of(log_start_offset)
         while position < segment.size_bytes:
             batch = segment.batch_at(position)
-            found = max_timestamp_record(batch, log_start_offset)
-            if found is not None and (latest is None or found[1] > latest.timestamp_ms):
-                latest = TimedOffset(*found, batch.partition_leader_epoch)
+            if latest is None or batch.max_timestamp > latest.timestamp_ms:
+                found = max_timestamp_record(batch, log_start_offset, breathe)
+                if found is not None and (latest is None or found[1] > latest.timestamp_ms):
+                    latest = TimedOffset(*found, batch.partition_leader_epoch)
             position += batch.size_bytes
+            breathe()
     return latest

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from pykbroker.apis.fetch_sessions import (
     EVICTION_AGE_MS,
     FetchSession,
@@ -42,8 +44,19 @@ def fetch(
     )
 
 
+def find(
+    store: FetchSessions, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int
+) -> object:
+    slices = store.find(
+        request, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_full=lambda: False
+    )
+    with pytest.raises(StopIteration) as done:
+        next(slices)
+    return done.value.value
+
+
 def opened(store: FetchSessions, *indexes: int, now_ms: int = 0) -> FetchSession:
-    session = store.find(fetch(0, 0, *indexes), uses_topic_ids=False, now_ms=now_ms)
+    session = find(store, fetch(0, 0, *indexes), uses_topic_ids=False, now_ms=now_ms)
     assert isinstance(session, FetchSession)
     return session
 
@@ -58,14 +71,17 @@ def indexes_of(session: FetchSession) -> list[int]:
 
 
 def test_a_fetch_without_a_session_has_none() -> None:
-    assert sessions().find(fetch(0, -1, 0), uses_topic_ids=False, now_ms=0) is None
+    assert find(sessions(), fetch(0, -1, 0), uses_topic_ids=False, now_ms=0) is None
 
 
 def test_an_increment_adds_changes_and_forgets_partitions() -> None:
     store = sessions()
     session = opened(store, 0, 1)
-    again = store.find(
-        fetch(session.session_id, 1, 1, 2, offset=7, forgotten=(0,)), uses_topic_ids=False, now_ms=1
+    again = find(
+        store,
+        fetch(session.session_id, 1, 1, 2, offset=7, forgotten=(0,)),
+        uses_topic_ids=False,
+        now_ms=1,
     )
     assert again is session
     assert indexes_of(session) == [1, 2]
@@ -75,9 +91,9 @@ def test_an_increment_adds_changes_and_forgets_partitions() -> None:
 def test_the_wrong_session_epoch_or_naming_is_refused() -> None:
     store = sessions()
     session = opened(store, 0)
-    unknown = store.find(fetch(99, 1), uses_topic_ids=False, now_ms=0)
-    early = store.find(fetch(session.session_id, 2), uses_topic_ids=False, now_ms=0)
-    by_id = store.find(fetch(session.session_id, 1), uses_topic_ids=True, now_ms=0)
+    unknown = find(store, fetch(99, 1), uses_topic_ids=False, now_ms=0)
+    early = find(store, fetch(session.session_id, 2), uses_topic_ids=False, now_ms=0)
+    by_id = find(store, fetch(session.session_id, 1), uses_topic_ids=True, now_ms=0)
     assert refusal(unknown) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert refusal(early) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert refusal(by_id) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
@@ -86,14 +102,14 @@ def test_the_wrong_session_epoch_or_naming_is_refused() -> None:
 def test_a_final_epoch_closes_the_session() -> None:
     store = sessions()
     session = opened(store, 0)
-    assert store.find(fetch(session.session_id, -1), uses_topic_ids=False, now_ms=0) is None
+    assert find(store, fetch(session.session_id, -1), uses_topic_ids=False, now_ms=0) is None
     assert not store.sessions
 
 
 def test_a_full_store_gives_no_session_until_one_has_gone_idle() -> None:
     store = sessions(slots_max=1)
     opened(store, 0, now_ms=0)
-    assert store.find(fetch(0, 0, 0), uses_topic_ids=False, now_ms=1) is None
+    assert find(store, fetch(0, 0, 0), uses_topic_ids=False, now_ms=1) is None
     opened(store, 0, now_ms=EVICTION_AGE_MS)
     assert len(store.sessions) == 1
 

@@ -10,6 +10,7 @@ from pykbroker.partitions.partition import Leadership, Partition
 from pykbroker.settings import Settings, load_settings, resolve_topic
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
 from pykbroker_storage.log_directory import LogDirectory
+from tests.partitions.reading import AtOnce
 from tests.storage.batches import NOW
 
 TOPIC_ID = bytes(15) + b"t"
@@ -70,6 +71,7 @@ class Board:
             leadership=LEADERSHIP,
             settings=settings,
             high_watermark=0,
+            off_loop=AtOnce(),
         )
         self.found.append(partition)
         return partition

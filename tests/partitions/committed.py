@@ -9,6 +9,7 @@ from pykbroker.partitions.isolation import Isolation
 from pykbroker.partitions.partition import Fetched, Partition
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_protocol.records.control import decode_marker
+from tests.partitions.reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 def committed_records(partition: Partition, offset: int, chance: Random) -> Iterator[Record]:
     while True:
-        found = partition.read(
+        found = read(
+            partition,
             offset,
             bytes_max=chance.choice((1, 300, 3000)),
             isolation=Isolation.READ_COMMITTED,
-            first_batch_whole=True,
         )
         assert isinstance(found, Fetched)
         if not found.records:

@@ -13,12 +13,12 @@ import pytest
 
 from pykbroker.partitions.board import log_configuration
 from pykbroker.partitions.cleaning import Cleaner, Report
-from pykbroker.partitions.isolation import Isolation
 from pykbroker.partitions.partition import Fetched, Partition
 from pykbroker.settings import load_settings
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_storage.compaction import CompactionProcess, Job, Noted, Tally
 from tests.partitions.boards import Board, damage
+from tests.partitions.reading import read
 from tests.storage.batches import NOW
 from tests.storage.compacting import append_keyed, keyed_records
 
@@ -323,9 +323,7 @@ async def consumed(partition: Partition) -> dict[bytes | None, bytes | None]:
     table: dict[bytes | None, bytes | None] = {}
     offset = 0
     while offset < partition.high_watermark:
-        found = partition.read(
-            offset, bytes_max=20_000, isolation=Isolation.READ_UNCOMMITTED, first_batch_whole=True
-        )
+        found = read(partition, offset, bytes_max=20_000)
         assert isinstance(found, Fetched)
         await asyncio.sleep(0)
         for batch in iterate_batches(found.records):

@@ -12,6 +12,7 @@ from pykbroker.partitions.waiting import BytesAwaited
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_storage.log import Written
+from tests.partitions import reading
 from tests.partitions.transacting import OTHER, PRODUCER, end, open_partition, write
 from tests.storage.batches import NOW
 
@@ -30,9 +31,7 @@ def read(
     reader: Reader = Reader.CONSUMER,
     bytes_max: int = 10_000,
 ) -> Fetched:
-    found = partition.read(
-        offset, bytes_max=bytes_max, isolation=isolation, first_batch_whole=True, reader=reader
-    )
+    found = reading.read(partition, offset, bytes_max=bytes_max, isolation=isolation, reader=reader)
     assert isinstance(found, Fetched)
     return found
 
@@ -143,9 +142,7 @@ async def test_a_damaged_transaction_ends_and_its_reader_hears_of_the_damage(
         careful = awaited(partition, Isolation.READ_COMMITTED)
         assert isinstance(end(partition, committed=True), Written)
         assert careful.done.done()
-        refused = partition.read(
-            0, bytes_max=10_000, isolation=Isolation.READ_COMMITTED, first_batch_whole=True
-        )
+        refused = reading.read(partition, isolation=Isolation.READ_COMMITTED)
         assert refused == Refusal(ErrorCode.CORRUPT_MESSAGE)
 
 

@@ -11,6 +11,7 @@ from pykbroker_protocol.errors import Refusal
 from pykbroker_protocol.records.batch import SEQUENCE_MAX, RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_storage.log import Written
+from tests.partitions.reading import AtOnce
 from tests.storage.batches import NOW, open_log
 
 PRODUCER, OTHER = 7, 8
@@ -45,6 +46,7 @@ def open_partition(
         ),
         settings=settings,
         high_watermark=log.log_end_offset,
+        off_loop=AtOnce(),
     )
     try:
         yield partition

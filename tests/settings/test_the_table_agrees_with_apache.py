@@ -19,6 +19,7 @@ OURS = {
     "log.dirs": "pykbroker-data",
 }
 OUR_OWN = {
+    "disk.read.buffer.bytes",
     "group.consumer.max.regexes",
     "group.coordinator.members.max.bytes",
     "group.member.max.bytes",

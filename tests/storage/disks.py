@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pykbroker_storage.filesystem import FileSystem
+from pykbroker_storage.filesystem import FileSystem, NotCached
 
 PAGE_BYTES = 4096
 
@@ -100,6 +100,35 @@ class SmallDisk(FileSystem):
             return os.pwrite(descriptor, fits, position)
 
         self.pwrite = pwrite
+
+
+class ColdDisk(FileSystem):
+    """Memory holds nothing but the ranges in `cached`; `broken` ranges cannot be read at all."""
+
+    def __init__(self, *, can_tell: bool = True) -> None:
+        self.can_tell_cached = True
+        self.can_tell = can_tell
+        self.cached: list[range] = []
+        self.broken: list[range] = []
+        self.waited: list[tuple[int, int]] = []
+        """Reads that had to wait for the disk: position and size."""
+
+        def pread(descriptor: int, count: int, position: int) -> bytes:
+            self.waited.append((position, count))
+            if any(position < it.stop and it.start < position + count for it in self.broken):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return os.pread(descriptor, count, position)
+
+        self.pread = pread
+
+    def pread_cached(self, descriptor: int, count: int, position: int) -> bytearray | None:
+        if not self.can_tell:
+            return None
+        data = os.pread(descriptor, count, position)
+        last = position + count - 1
+        if len(data) < count or not any(position in it and last in it for it in self.cached):
+            raise NotCached
+        return bytearray(data)
 
 
 class FailingDisk(FileSystem):

@@ -249,10 +249,10 @@ def test_times_are_found_after_compaction(tmp_path: Path) -> None:
         append_keyed(log, [(b"k%d" % (number % 5), b"v")], timestamp=NOW + number)
     seal(log)
     compact(log)
-    found = log.offset_at_timestamp(NOW + 3)
+    found = log.freeze().offset_at_timestamp(NOW + 3)
     assert found is not None
     assert found.offset == 35
-    assert log.offset_at_timestamp(NOW + 38).offset == 38  # type: ignore[union-attr]  # it is there
+    assert log.freeze().offset_at_timestamp(NOW + 38).offset == 38  # type: ignore[union-attr]  # it is there
 
 
 def test_segments_deleted_meanwhile_end_the_round_and_nothing_is_left_over(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Any sequence of appends, readings, deletions and crashes leaves the log a model predicts."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from hypothesis import settings
@@ -13,7 +14,9 @@ from hypothesis.stateful import (
     rule,
 )
 
+from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.frozen_log import FrozenLog
 from pykbroker_storage.mapped_file import CLOSED
 from tests.storage.batches import NOW, append, open_log, records_from
 from tests.storage.disks import CountingDisk
@@ -34,6 +37,7 @@ class LogMachine(RuleBasedStateMachine):
         self.start = 0
         self.count = 0
         self.held: list[tuple[memoryview, bytes]] = []
+        self.frozen: list[tuple[FrozenLog, int, int, int, bytes | None]] = []
         self.disk = CountingDisk()
         self.log = open_log(Path(self.directory.name), CONFIGURATION, disk=self.disk)
 
@@ -53,8 +57,25 @@ class LogMachine(RuleBasedStateMachine):
         offset = data.draw(st.integers(self.start, self.batch_ends[-1]))
         found = self.log.read(offset, bytes_max=bytes_max, end_offset=self.batch_ends[-1])
         assert (found is None) == (offset == self.batch_ends[-1])
+        content = None if found is None else bytes(found.view)
         if found is not None:
             self.held.append((found.view, bytes(found.view)))
+        end = self.batch_ends[-1]
+        self.frozen.append((self.log.freeze(offset), offset, bytes_max, end, content))
+
+    @rule()
+    def read_what_was_frozen(self) -> None:
+        """As a thread does, after whatever has happened to the log meanwhile."""
+        for frozen, offset, bytes_max, end, content in self.frozen:
+            read = partial(FrozenLog.read, bytes_max=bytes_max, end_offset=end)
+            try:
+                found = frozen.use(read, offset)
+            except (OSError, CorruptLog):
+                assert not self.log.learn(frozen)
+                continue
+            if self.log.learn(frozen):
+                assert (None if found is None else bytes(found.view)) == content
+        self.frozen.clear()
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
@@ -79,7 +100,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(later_ms=st.integers(-1, 1))
     def look_up_times(self, later_ms: int) -> None:
-        found = self.log.offset_at_timestamp(NOW + later_ms)
+        found = self.log.freeze().offset_at_timestamp(NOW + later_ms)
         assert (found is None) == (later_ms > 0 or self.start == self.batch_ends[-1])
         assert self.log.aborted_transactions(self.start, self.batch_ends[-1]) == []
 
@@ -100,6 +121,7 @@ class LogMachine(RuleBasedStateMachine):
         self._open(was_clean=False)
 
     def _open(self, *, was_clean: bool) -> None:
+        self.frozen.clear()
         self.log = open_log(
             Path(self.directory.name),
             CONFIGURATION,

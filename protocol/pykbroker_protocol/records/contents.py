@@ -1,11 +1,8 @@
-"""Looks inside a batch where its header does not say enough: a check, a time, another codec."""
-
-from collections.abc import Iterator
+"""Looks inside a batch where its header does not say enough: a check, another codec."""
 
 from pykbroker_protocol.records.batch import (
     COMPRESSION_MASK,
     RecordBatch,
-    TimestampType,
     encode_batch,
 )
 from pykbroker_protocol.records.compression import Compression, compress
@@ -44,35 +41,3 @@ def recompress(batch: RecordBatch, compression: Compression) -> bytes:
         base_sequence=batch.base_sequence,
         record_count=batch.record_count,
     )
-
-
-def offset_and_timestamp_at_or_after(
-    batch: RecordBatch, timestamp_ms: int, from_offset: int = 0
-) -> tuple[int, int] | None:
-    """The first record of the batch, from an offset on, that is not older than `timestamp_ms`."""
-    if batch.max_timestamp < timestamp_ms:
-        return None
-    for offset, timestamp in _offsets_and_timestamps(batch, from_offset):
-        if timestamp >= timestamp_ms:
-            return offset, timestamp
-    return None
-
-
-def max_timestamp_record(batch: RecordBatch, from_offset: int = 0) -> tuple[int, int] | None:
-    """Offset and timestamp of the newest record, the first of several; None if all are gone."""
-    newest: tuple[int, int] | None = None
-    for offset, timestamp in _offsets_and_timestamps(batch, from_offset):
-        if newest is None or timestamp > newest[1]:
-            newest = offset, timestamp
-    return newest
-
-
-def _offsets_and_timestamps(batch: RecordBatch, from_offset: int) -> Iterator[tuple[int, int]]:
-    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME and batch.is_dense:
-        # All records have one time: the first one answers, without being unpacked.
-        if batch.last_offset >= from_offset:
-            yield max(batch.base_offset, from_offset), batch.max_timestamp
-        return
-    for record in batch.records():
-        if record.offset >= from_offset:
-            yield record.offset, record.timestamp

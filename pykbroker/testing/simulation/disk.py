@@ -52,6 +52,9 @@ class CrashingDisk(FileSystem):
     until they are written again. Times are those of the simulation.
     """
 
+    can_tell_cached = False
+    """What this machine has cached is not a part of the story."""
+
     def __init__(self, root: Path, chance: random.Random, now_ms: Callable[[], int]) -> None:
         self.root = root / "disk"
         self.root.mkdir()

@@ -5,14 +5,10 @@ from hypothesis import strategies as st
 from pykbroker_protocol.records.batch import RecordBatch, TimestampType, iterate_batches
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
-from pykbroker_protocol.records.contents import (
-    max_timestamp_record,
-    offset_and_timestamp_at_or_after,
-    recompress,
-    validate_contents,
-)
+from pykbroker_protocol.records.contents import recompress, validate_contents
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_protocol.records.record import Record
+from pykbroker_protocol.records.times import max_timestamp_record, offset_and_timestamp_at_or_after
 
 NOW = 1_700_000_000_000
 

@@ -1,0 +1,126 @@
+"""Offsets and timestamps of a batch's records, read without their keys, values and headers.
+
+A compressed batch of a few kilobytes may hold millions of records. They are read in chunks, and
+`breathe` is called after each, so that a caller in a thread can leave the processor to others.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from pykbroker_protocol.records.batch import RecordBatch, TimestampType
+from pykbroker_protocol.records.buffers import Bytes
+from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_protocol.records.record import RECORD_BYTES_MIN
+from pykbroker_protocol.records.varint import read_varint, read_varlong
+
+CHUNK_RECORDS = 1_000
+"""About half a millisecond of work."""
+
+Breathe: TypeAlias = Callable[[], None]
+
+
+def without_pause() -> None:
+    """For callers that nobody else waits for."""
+
+
+def offset_and_timestamp_at_or_after(
+    batch: RecordBatch, timestamp_ms: int, from_offset: int = 0, breathe: Breathe = without_pause
+) -> tuple[int, int] | None:
+    """The first record of the batch, from an offset on, that is not older than `timestamp_ms`."""
+    if batch.max_timestamp < timestamp_ms:
+        return None
+    for offsets, timestamps in offsets_and_timestamps(batch, breathe):
+        if max(timestamps) < timestamp_ms:
+            continue
+        for offset, timestamp in zip(offsets, timestamps, strict=True):
+            if timestamp >= timestamp_ms and offset >= from_offset:
+                return offset, timestamp
+    return None
+
+
+def max_timestamp_record(
+    batch: RecordBatch, from_offset: int = 0, breathe: Breathe = without_pause
+) -> tuple[int, int] | None:
+    """Offset and timestamp of the newest record, the first of several; None if all are gone."""
+    newest: tuple[int, int] | None = None
+    for offsets, timestamps in offsets_and_timestamps(batch, breathe):
+        if newest is not None and max(timestamps) <= newest[1]:
+            continue
+        for offset, timestamp in zip(offsets, timestamps, strict=True):
+            if offset >= from_offset and (newest is None or timestamp > newest[1]):
+                newest = offset, timestamp
+    return newest
+
+
+def offsets_and_timestamps(
+    batch: RecordBatch, breathe: Breathe
+) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """Chunks of offsets and, beside them, timestamps; raises `CorruptBatch`."""
+    appended_ms = None
+    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        appended_ms = batch.max_timestamp
+        if batch.is_dense:  # the header says it all: nothing is unpacked
+            for start in range(batch.base_offset, batch.next_offset, CHUNK_RECORDS):
+                offsets = range(start, min(start + CHUNK_RECORDS, batch.next_offset))
+                yield offsets, [appended_ms] * len(offsets)
+                breathe()
+            return
+    payload = batch.payload()
+    left, position = batch.record_count, 0
+    if left * RECORD_BYTES_MIN > len(payload):
+        raise CorruptBatch(f"{left} records do not fit into {len(payload)} bytes")
+    while left:
+        count = min(left, CHUNK_RECORDS)
+        offset_deltas, timestamp_deltas, position = read_deltas(payload, position, count)
+        base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
+        yield (
+            [base_offset + it for it in offset_deltas],
+            [base_timestamp + it for it in timestamp_deltas]
+            if appended_ms is None
+            else [appended_ms] * count,
+        )
+        left -= count
+        breathe()
+
+
+def read_deltas(payload: Bytes, position: int, count: int) -> tuple[list[int], list[int], int]:
+    """Offset and timestamp deltas of so many records, and the position after them.
+
+    One- and two-byte varints are read in place: nearly all are, and a call costs more.
+    """
+    offset_deltas, timestamp_deltas = [], []
+    payload_bytes = len(payload)
+    try:
+        for _ in range(count):
+            size = payload[position]
+            if size < 0x80:
+                position += 1
+            elif (second := payload[position + 1]) < 0x80:
+                size = size & 0x7F | second << 7
+                position += 2
+            else:
+                size, position = read_varint(payload, position)
+                size <<= 1
+            end = position + (size >> 1)
+            if size & 1 or size < 2 * (RECORD_BYTES_MIN - 1) or end > payload_bytes:
+                raise CorruptBatch(f"a record before {position} is not {size >> 1} bytes long")
+            delta = payload[position + 1]
+            if delta < 0x80:
+                timestamp_deltas.append((delta >> 1) ^ -(delta & 1))
+                position += 2
+            else:
+                delta, position = read_varlong(payload, position + 1)
+                timestamp_deltas.append(delta)
+            delta = payload[position]
+            if delta < 0x80:
+                offset_deltas.append((delta >> 1) ^ -(delta & 1))
+            elif (second := payload[position + 1]) < 0x80:
+                delta = delta & 0x7F | second << 7
+                offset_deltas.append((delta >> 1) ^ -(delta & 1))
+            else:
+                delta, position = read_varint(payload, position)
+                offset_deltas.append(delta)
+            position = end
+    except IndexError:
+        raise CorruptBatch(f"the records end within one, at {payload_bytes}") from None
+    return offset_deltas, timestamp_deltas, position

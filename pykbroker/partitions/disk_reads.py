@@ -1,0 +1,143 @@
+"""Reads of a partition that wait for the disk or take long, done in a thread beside its log.
+
+A request that meets `NotCached` waits here while the event loop serves others. A disk that cannot
+read, or a segment that is shorter than it was, is an error of its partition.
+"""
+
+from __future__ import annotations
+
+import errno
+from functools import partial
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+from pykbroker.partitions.isolation import Isolation, Reader
+from pykbroker.partitions.off_loop import HeldBytes
+from pykbroker.partitions.partition import NO_BYTES, Fetched
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_storage.aborted import MalformedAbortedIndex
+from pykbroker_storage.batch_scan import CorruptLog
+from pykbroker_storage.filesystem import NotCached
+from pykbroker_storage.log import LogClosed, OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from pykbroker.partitions.partition import Partition
+    from pykbroker_storage.aborted import AbortedTransaction
+    from pykbroker_storage.frozen_log import FrozenLog
+    from pykbroker_storage.log import Log
+    from pykbroker_storage.time_lookup import TimedOffset
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+READ_BYTES_MAX = 1024 * 1024
+"""Of one read, unless its first batch is larger: readers take turns at a slow disk, and 4 MB/s make
+this a quarter of a second."""
+TRIES_MAX = 3
+"""Retention and compaction may take a segment away while it is read, but not often."""
+
+
+class Read(NamedTuple):
+    """What a thread has read, in bytes of its own."""
+
+    records: HeldBytes
+    next_offset: int
+    aborted: Sequence[AbortedTransaction]
+
+
+async def read_from_disk(
+    partition: Partition,
+    offset: int,
+    *,
+    bytes_max: int,
+    isolation: Isolation,
+    first_batch_whole: bool,
+    reader: Reader = Reader.CONSUMER,
+) -> Fetched | Refusal:
+    """As `Partition.read`, but waits for the disk in a thread, and reads less at a time."""
+    log = partition.log
+    stable = partition.last_stable_offset
+    end_offset = partition.end_for(reader, isolation, stable)
+    skips_aborted = isolation is Isolation.READ_COMMITTED and reader is Reader.CONSUMER
+
+    def work(frozen: FrozenLog) -> Read | None:
+        found = frozen.read(
+            offset,
+            bytes_max=min(bytes_max, READ_BYTES_MAX),
+            end_offset=end_offset,
+            first_batch_whole=first_batch_whole,
+        )
+        if found is None:
+            return None
+        aborted = frozen.aborted_transactions(offset, found.next_offset) if skips_aborted else ()
+        return Read(HeldBytes(found.view), found.next_offset, aborted)
+
+    try:
+        found = await beside(log, partition.off_loop.read, work, offset)
+    except LogClosed:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    except MalformedAbortedIndex:
+        log.aborted_transactions(offset, end_offset)  # notes them anew; the client asks again
+        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+    except (OffsetOutOfRange, CorruptLog, OSError) as error:
+        return partition.refusal_of_read(offset, error)
+    partition.reads_succeed()
+    return Fetched(
+        NO_BYTES if found is None else bounded(partition, offset, found),
+        partition.high_watermark,
+        stable,
+        log.log_start_offset,
+        (found.aborted if found else ()) if skips_aborted else None,
+    )
+
+
+def bounded(partition: Partition, offset: int, found: Read) -> memoryview:
+    """The records as they were read; as a view of the file, if such copies take too much memory."""
+    held = partition.off_loop.hold(found.records)
+    if held is not None:
+        return held
+    try:
+        same = partition.log.read_cached(
+            offset, bytes_max=len(found.records), end_offset=found.next_offset
+        )
+    except (NotCached, OffsetOutOfRange, OSError):
+        same = None
+    return memoryview(found.records) if same is None else same.view
+
+
+async def record_at(partition: Partition, timestamp_ms: int | None) -> TimedOffset | None:
+    """The first record at or after a time; the one with the largest timestamp for None.
+
+    Raises `LogClosed`, `CorruptLog`, `CorruptBatch` and `OSError`.
+    """
+
+    def work(frozen: FrozenLog, breathe: Callable[[], None]) -> TimedOffset | None:
+        if timestamp_ms is None:
+            return frozen.latest_timestamp_record(breathe)
+        return frozen.offset_at_timestamp(timestamp_ms, breathe)
+
+    return await beside(partition.log, partition.off_loop.walk, work)
+
+
+async def beside(
+    log: Log,
+    run: Callable[[Callable[P, T]], Awaitable[T]],
+    work: Callable[Concatenate[FrozenLog, P], T],
+    offset: int | None = None,
+) -> T:
+    """What `work` returns of the log, from an offset on if one is given.
+
+    Raises what it raises, `OffsetOutOfRange` and `LogClosed`.
+    """
+    for _ in range(TRIES_MAX):
+        frozen = log.freeze(offset)
+        try:
+            result = await run(partial(frozen.use, work))
+        except Exception:
+            if log.learn(frozen):
+                raise
+        else:
+            if log.learn(frozen):
+                return result
+    raise OSError(errno.EAGAIN, "segments were deleted or replaced while they were read")

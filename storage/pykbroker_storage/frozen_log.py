@@ -1,0 +1,153 @@
+"""A log as it was at one moment, for reads that may wait for the disk or take long.
+
+A `FrozenLog` is made by the log's owner and used by one other thread. It has files of its own and
+shares only what the owner appends to. Once the thread is done, the owner calls `Log.learn`, which
+says whether the result may be used.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Concatenate, ParamSpec, TypeVar
+
+from pykbroker_protocol.records.times import Breathe, without_pause
+from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedTransaction
+from pykbroker_storage.filesystem import FileSystem
+from pykbroker_storage.mapped_file import OpenFiles
+from pykbroker_storage.segment import LogSlice, Segment
+from pykbroker_storage.time_lookup import TimedOffset, first_at_or_after, latest_record
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+# Files a look-up holds open: the one it reads, and the next.
+OPEN_FILES_MAX = 2
+
+
+class FrozenLog:
+    """Blocking. Raises `FileNotFoundError` for segments that were deleted meanwhile."""
+
+    __slots__ = (
+        "_copies",
+        "_directory",
+        "_log_start_offset",
+        "_open_files",
+        "_originals",
+        "aborted_upto",
+        "rewrites",
+    )
+
+    def __init__(
+        self,
+        directory: str,
+        segments: Sequence[Segment],
+        filesystem: FileSystem,
+        *,
+        log_start_offset: int,
+        rewrites: int,
+        aborted_upto: int | None,
+    ) -> None:
+        self.rewrites = rewrites
+        self.aborted_upto = aborted_upto
+        self._directory = directory
+        self._originals = segments
+        self._log_start_offset = log_start_offset
+        self._open_files = OpenFiles(filesystem, OPEN_FILES_MAX, copies=True)
+        # The last segment grows, so it is copied now; sealed ones when they are needed.
+        self._copies = {len(segments) - 1: segments[-1].copy_to_read(self._open_files)}
+
+    def __len__(self) -> int:
+        return len(self._originals)
+
+    def __iter__(self) -> Iterator[Segment]:
+        for number, original in enumerate(self._originals):
+            copy = self._copies.get(number)
+            if copy is None:
+                copy = self._copies[number] = original.copy_to_read(self._open_files)
+            yield copy
+
+    def read(
+        self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool = True
+    ) -> LogSlice | None:
+        """As `Log.read`, with the bytes copied."""
+        return read_first(
+            self,
+            offset,
+            bytes_max=bytes_max,
+            end_offset=end_offset,
+            first_batch_whole=first_batch_whole,
+        )
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """As `Log.aborted_transactions`; raises `MalformedAbortedIndex`."""
+        if self.aborted_upto is None:
+            self.aborted_upto = last_with_aborted(self._open_files.filesystem, self._directory)
+        return collect_aborted(self, start_offset, end_offset, self.aborted_upto)
+
+    def offset_at_timestamp(
+        self, timestamp_ms: int, breathe: Breathe = without_pause
+    ) -> TimedOffset | None:
+        """The first record at or after a time: what ListOffsets asks for."""
+        return first_at_or_after(self, timestamp_ms, self._log_start_offset, breathe)
+
+    def latest_timestamp_record(self, breathe: Breathe = without_pause) -> TimedOffset | None:
+        """The record with the largest timestamp, the first of several."""
+        return latest_record(self, self._log_start_offset, breathe)
+
+    def copies(self) -> Iterator[tuple[Segment, Segment]]:
+        """Each segment that was read, and the copy that was read in its place."""
+        for number, copy in self._copies.items():
+            yield self._originals[number], copy
+
+    def use(
+        self,
+        work: "Callable[Concatenate[FrozenLog, P], T]",
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """What `work` returns; the files are closed then."""
+        self._open_files.hand_over()
+        try:
+            return work(self, *args, **kwargs)
+        finally:
+            for copy in self._copies.values():
+                copy.close()
+
+
+def read_first(
+    segments: Iterable[Segment],
+    offset: int,
+    *,
+    bytes_max: int,
+    end_offset: int,
+    first_batch_whole: bool,
+) -> LogSlice | None:
+    for segment in segments:
+        # Compaction may have left nothing at the end of a segment: the next one has it.
+        if segment.position_of(offset) < segment.size_bytes:
+            return segment.read(
+                offset,
+                bytes_max=bytes_max,
+                end_offset=end_offset,
+                first_batch_whole=first_batch_whole,
+            )
+    return None
+
+
+def collect_aborted(
+    segments: Iterable[Segment], start_offset: int, end_offset: int, upto: int
+) -> list[AbortedTransaction]:
+    found: list[AbortedTransaction] = []
+    for segment in segments:
+        if segment.base_offset > upto or segment.aborted.collect(start_offset, end_offset, found):
+            break
+    return found
+
+
+def last_with_aborted(filesystem: FileSystem, directory: str) -> int:
+    """The base offset of the last segment that has an index of aborted transactions; -1: none."""
+    stems = (
+        name.removesuffix(ABORTED_INDEX_SUFFIX)
+        for name in filesystem.list_directory(directory)
+        if name.endswith(ABORTED_INDEX_SUFFIX)
+    )
+    return max((int(stem) for stem in stems if stem.isdecimal()), default=-1)

@@ -1,0 +1,61 @@
+"""Reads a partition as a fetch does: from memory if that is enough, else from the disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from pykbroker.partitions.disk_reads import read_from_disk
+from pykbroker.partitions.isolation import Isolation, Reader
+from pykbroker.partitions.off_loop import OffLoop
+from pykbroker_storage.filesystem import NotCached
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pykbroker.partitions.partition import Fetched, Partition
+    from pykbroker_protocol.errors import Refusal
+
+T = TypeVar("T")
+
+
+class AtOnce(OffLoop):
+    """Does the work of its threads here and now."""
+
+    def __init__(self) -> None:
+        super().__init__(disk_threads_max=1, bytes_held_max=1 << 20)
+
+    async def read(self, work: Callable[[], T]) -> T:
+        return work()
+
+    async def walk(self, work: Callable[[Callable[[], None]], T]) -> T:
+        return work(lambda: None)
+
+
+def read(
+    partition: Partition,
+    offset: int = 0,
+    *,
+    bytes_max: int = 10_000,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    reader: Reader = Reader.CONSUMER,
+) -> Fetched | Refusal:
+    try:
+        return partition.read(
+            offset, bytes_max=bytes_max, isolation=isolation, first_batch_whole=True, reader=reader
+        )
+    except NotCached:
+        reading = read_from_disk(
+            partition,
+            offset,
+            bytes_max=bytes_max,
+            isolation=isolation,
+            first_batch_whole=True,
+            reader=reader,
+        )
+    assert isinstance(partition.off_loop, AtOnce)
+    try:
+        reading.send(None)
+    except StopIteration as done:
+        found: Fetched | Refusal = done.value
+        return found
+    raise AssertionError("it has waited")

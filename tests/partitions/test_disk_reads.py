@@ -1,0 +1,175 @@
+"""A partition that waits for the disk: others are served, and errors are its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pykbroker.partitions.disk_reads import READ_BYTES_MAX, TRIES_MAX, beside, read_from_disk
+from pykbroker.partitions.isolation import Isolation
+from pykbroker.partitions.off_loop import OffLoop
+from pykbroker.partitions.partition import Fetched
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from tests.partitions import reading
+from tests.partitions.boards import Board
+from tests.storage.batches import NOW, append
+from tests.storage.disks import ColdDisk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pykbroker.partitions.partition import Partition
+    from pykbroker_storage.frozen_log import FrozenLog
+
+EVERYTHING = range(1 << 40)
+
+
+@pytest.fixture
+def disk() -> ColdDisk:
+    return ColdDisk()
+
+
+@pytest.fixture
+def board(tmp_path: Path, disk: ColdDisk) -> Board:
+    return Board(tmp_path, disk=disk)
+
+
+def filled(board: Board, name: str, *, batches: int = 3, size: int = 100) -> Partition:
+    partition = board.add(name, cleanup_policy="delete")
+    for _ in range(batches):
+        append(partition.log, b"x" * size)
+    partition.commit()
+    return partition
+
+
+async def from_disk(partition: Partition, offset: int = 0, **how: int) -> Fetched | Refusal:
+    return await read_from_disk(
+        partition,
+        offset,
+        bytes_max=how.get("bytes_max", 1 << 30),
+        isolation=Isolation.READ_UNCOMMITTED,
+        first_batch_whole=True,
+    )
+
+
+async def test_a_partition_is_served_while_another_waits_for_the_disk(
+    board: Board, disk: ColdDisk
+) -> None:
+    slow, quick = filled(board, "slow"), filled(board, "quick")
+    slow.off_loop = OffLoop(disk_threads_max=1, bytes_held_max=1 << 20)
+    spins, begun = threading.Event(), threading.Event()
+    bare = disk.pread
+
+    def pread(descriptor: int, count: int, position: int) -> bytes:
+        begun.set()
+        spins.wait()
+        return bare(descriptor, count, position)
+
+    disk.pread = pread
+    waiting = asyncio.create_task(from_disk(slow))
+    await asyncio.to_thread(begun.wait)
+    disk.cached.append(EVERYTHING)
+    found = quick.read(
+        0, bytes_max=1000, isolation=Isolation.READ_UNCOMMITTED, first_batch_whole=True
+    )
+    assert isinstance(found, Fetched)
+    append(slow.log, b"more")
+    assert not waiting.done()
+    spins.set()
+    late = await waiting
+    assert isinstance(late, Fetched)
+    assert late.records[: len(found.records)] == found.records
+    slow.off_loop.close()
+
+
+async def test_one_read_from_disk_is_bounded_and_its_first_batch_is_whole(board: Board) -> None:
+    partition = filled(board, "t", batches=20, size=READ_BYTES_MAX // 8)
+    found = await from_disk(partition)
+    assert isinstance(found, Fetched)
+    assert READ_BYTES_MAX * 0.8 < len(found.records) <= READ_BYTES_MAX
+    whole = await from_disk(partition, bytes_max=10)
+    assert isinstance(whole, Fetched)
+    assert len(whole.records) > READ_BYTES_MAX // 8
+
+
+async def test_an_error_of_the_disk_is_one_of_its_partition_and_logged_once(
+    board: Board, disk: ColdDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = filled(board, "t")
+    disk.broken.append(EVERYTHING)
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            assert await from_disk(partition) == Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+        assert [it.levelname for it in caplog.records] == ["ERROR"]
+        assert "t-0: stored records cannot be read at offset 0" in caplog.text
+        disk.broken.clear()
+        assert isinstance(await from_disk(partition), Fetched)
+    assert caplog.messages[1:] == ["t-0: stored records can be read again"]
+
+
+def test_a_segment_that_is_gone_is_an_error_of_its_partition(board: Board) -> None:
+    partition = filled(board, "t")
+    partition.log.segments()[0].file.let_go()
+    board.disk.unlink(partition.log.segments()[0].path(".log"))
+    assert reading.read(partition) == Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+async def test_what_is_rewritten_while_it_is_read_is_read_again(board: Board) -> None:
+    log = filled(board, "t").log
+    tries = []
+
+    def work(frozen: FrozenLog) -> int:
+        tries.append(frozen)
+        if len(tries) < TRIES_MAX:
+            log.truncate_to(log.log_end_offset - 1, NOW)
+        return log.log_end_offset
+
+    assert await beside(log, reading.AtOnce().read, work) == 1
+    tries.clear()
+    log.truncate_fully_and_start_at(0, NOW)
+    for _ in range(TRIES_MAX):
+        append(log, b"x")
+
+    def unlucky(_: FrozenLog) -> None:
+        log.truncate_to(log.log_end_offset - 1, NOW)
+
+    with pytest.raises(OSError, match="deleted or replaced"):
+        await beside(log, reading.AtOnce().read, unlucky)
+
+
+async def test_bytes_from_disk_are_counted_until_nobody_needs_them(
+    board: Board, disk: ColdDisk
+) -> None:
+    partition = filled(board, "t")
+    off_loop = partition.off_loop
+    first = await from_disk(partition)
+    assert isinstance(first, Fetched)
+    size = len(first.records)
+    assert off_loop.bytes_held == size
+    off_loop.bytes_held_max = size
+    disk.cached.append(EVERYTHING)
+    second = await from_disk(partition)
+    assert isinstance(second, Fetched)
+    assert second.records == first.records
+    assert off_loop.bytes_held == size  # the second is a view of what is in memory by now
+    piece = first.records[:1]
+    del first
+    assert off_loop.bytes_held == size
+    del piece
+    assert off_loop.bytes_held == 0
+
+
+async def test_the_number_of_threads_can_change_while_they_work() -> None:
+    off_loop = OffLoop(disk_threads_max=1, bytes_held_max=1)
+    gate = threading.Event()
+    waiting = asyncio.create_task(off_loop.read(gate.wait))
+    await asyncio.sleep(0)
+    off_loop.resize(2)
+    assert await off_loop.read(threading.active_count) >= 2
+    gate.set()
+    assert await waiting
+    off_loop.close()

@@ -1,0 +1,261 @@
+"""Reads that do not wait for the disk, and those that a thread does in their place."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pykbroker_storage.batch_scan import CorruptLog
+from pykbroker_storage.configuration import CleanupPolicy
+from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem, NotCached
+from pykbroker_storage.log import LogClosed, OffsetOutOfRange
+from pykbroker_storage.mapped_file import RECENT_BYTES, SMALL_READ_BYTES, MappedFile, OpenFiles
+from tests.storage.batches import NOW, ONE_SEGMENT, append, open_log, records_from
+from tests.storage.compacting import compact
+from tests.storage.disks import ColdDisk, CountingDisk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pykbroker_storage.frozen_log import FrozenLog
+    from pykbroker_storage.log import Log
+
+EVERYTHING = range(1 << 40)
+LARGE = SMALL_READ_BYTES + 1
+
+
+def filled(directory: Path, *, disk: FileSystem = LOCAL_DISK, batches: int = 30) -> Log:
+    """Several segments, opened again after a clean end."""
+    with_records = open_log(directory, disk=disk)
+    for number in range(batches):
+        append(with_records, b"%d" % number * 20, timestamp=NOW + number)
+    with_records.close()
+    return open_log(directory, was_clean=True, disk=disk)
+
+
+def everything(frozen: FrozenLog, offset: int = 0) -> list[bytes]:
+    found = []
+    while (piece := frozen.read(offset, bytes_max=400, end_offset=1 << 40)) is not None:
+        found.append(bytes(piece.view))
+        offset = piece.next_offset
+    return found
+
+
+# --- what may not wait
+
+
+@pytest.mark.parametrize("size", [100, LARGE])
+def test_bytes_that_are_not_in_memory_are_not_read_where_nothing_may_wait(
+    tmp_path: Path, size: int
+) -> None:
+    disk = ColdDisk()
+    open_files = OpenFiles(disk, 4)
+    (tmp_path / "a").touch()
+    file = MappedFile(str(tmp_path / "a"), 0, open_files)
+    file.append(b"x" * 2 * LARGE)
+    open_files.may_wait = False
+    with pytest.raises(NotCached):
+        file.view(10, 10 + size)
+    disk.cached.append(range(10 + size))
+    assert bytes(file.view(10, 10 + size)) == b"x" * size
+    assert not disk.waited
+
+
+def test_one_page_that_is_missing_in_the_middle_is_noticed(tmp_path: Path) -> None:
+    disk = ColdDisk()
+    open_files = OpenFiles(disk, 4)
+    (tmp_path / "a").touch()
+    file = MappedFile(str(tmp_path / "a"), 0, open_files)
+    file.append(bytes(10 * LARGE))
+    open_files.may_wait = False
+    disk.cached += [range(4 * LARGE), range(6 * LARGE, 10 * LARGE)]
+    with pytest.raises(NotCached):
+        file.view(0, 10 * LARGE)
+
+
+@pytest.mark.parametrize("size", [100, LARGE])
+def test_a_file_that_is_shorter_than_it_was_is_not_touched_through_the_map(
+    tmp_path: Path, size: int
+) -> None:
+    open_files = OpenFiles(LOCAL_DISK, 4)
+    (tmp_path / "a").touch()
+    file = MappedFile(str(tmp_path / "a"), 0, open_files)
+    file.append(bytes(4 * LARGE))
+    file.view(0, 4 * LARGE)
+    os.truncate(tmp_path / "a", 4096)
+    open_files.may_wait = False
+    with pytest.raises(NotCached):
+        file.view(4 * LARGE - size, 4 * LARGE)
+
+
+def test_where_the_system_cannot_tell_what_was_appended_lately_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    open_files = OpenFiles(ColdDisk(can_tell=False), 4)
+    file = MappedFile(str(tmp_path / "a"), 3, open_files)
+    file.append(b"new" * 100_000)
+    open_files.may_wait = False
+    assert bytes(file.view(3, 6)) == b"new"
+    assert len(file.view(3, 300_003)) == 300_000
+    with pytest.raises(NotCached):
+        file.view(2, 6)
+    file.append(bytes(RECENT_BYTES))
+    with pytest.raises(NotCached):
+        file.view(3, 6)
+
+
+def test_neither_loading_an_index_nor_verifying_old_bytes_is_done_where_nothing_may_wait(
+    tmp_path: Path,
+) -> None:
+    log = filled(tmp_path)
+    with pytest.raises(NotCached):
+        log.read_cached(0, bytes_max=100, end_offset=30)
+    frozen = log.freeze(0)
+    frozen.use(everything)
+    assert log.learn(frozen)
+    found = log.read_cached(0, bytes_max=100, end_offset=30)
+    assert found is not None
+    assert found.next_offset == 1
+
+
+# --- what a thread reads in its place
+
+
+def test_a_frozen_log_reads_what_the_log_would_have_read(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    for offset in range(30):
+        for bytes_max in (1, 150, 400, 10_000):
+            frozen = log.freeze(offset)
+            found = frozen.use(
+                lambda it, offset=offset, bytes_max=bytes_max: it.read(
+                    offset, bytes_max=bytes_max, end_offset=25
+                )
+            )
+            expected = log.read(offset, bytes_max=bytes_max, end_offset=25)
+            assert found == expected, (offset, bytes_max)
+
+
+def test_it_does_not_see_what_is_appended_later(tmp_path: Path) -> None:
+    log = open_log(tmp_path, ONE_SEGMENT)
+    append(log, b"before")
+    frozen = log.freeze()
+    append(log, b"after" * 100)
+    assert sum(map(len, frozen.use(everything))) < 100
+    assert log.learn(frozen)
+
+
+def test_it_may_be_read_in_a_thread_while_its_owner_appends(tmp_path: Path) -> None:
+    log = open_log(tmp_path, ONE_SEGMENT)
+    for number in range(50):
+        append(log, b"%d" % number, timestamp=NOW + number)
+    problems: list[BaseException] = []
+
+    def read(frozen: FrozenLog) -> None:
+        try:
+            for number in range(50):
+                found = frozen.offset_at_timestamp(NOW + number)
+                assert found is not None
+                assert found.offset == number
+        except BaseException as problem:  # noqa: BLE001 - whatever it is, the test fails
+            problems.append(problem)
+
+    thread = threading.Thread(target=log.freeze().use, args=(read,))
+    thread.start()
+    while thread.is_alive():
+        append(log, b"more" * 30, timestamp=NOW)
+    thread.join()
+    assert not problems
+
+
+@pytest.mark.parametrize("change", ["truncate", "start anew", "delete", "compact", "close"])
+def test_what_was_read_of_a_log_that_was_rewritten_meanwhile_is_not_used(
+    tmp_path: Path, change: str
+) -> None:
+    log = filled(tmp_path)
+    frozen = log.freeze(0)
+    match change:
+        case "truncate":
+            log.truncate_to(20, NOW)
+        case "start anew":
+            log.truncate_fully_and_start_at(5, NOW)
+        case "delete":
+            log.advance_log_start(25, NOW)
+        case "compact":
+            log.configuration = replace(
+                log.configuration, cleanup_policy=frozenset({CleanupPolicy.COMPACT})
+            )
+            compact(log)
+        case _:
+            log.close()
+    with suppress(FileNotFoundError, CorruptLog, OSError):
+        frozen.use(everything)
+    assert not log.learn(frozen)
+
+
+def test_a_log_that_is_closed_or_does_not_hold_the_offset_cannot_be_frozen(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    with pytest.raises(OffsetOutOfRange):
+        log.freeze(31)
+    log.close()
+    with pytest.raises(LogClosed):
+        log.freeze(0)
+
+
+def test_it_holds_few_files_open_and_none_at_the_end(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    log = filled(tmp_path, disk=disk)
+    before = len(disk.open_now)
+    disk.open_most = before
+    log.freeze().use(everything)
+    assert len(disk.open_now) == before
+    assert disk.open_most <= before + 3  # two segments, and an index while it is loaded
+
+
+# --- a disk that cannot read
+
+
+def test_bytes_that_cannot_be_read_are_an_error_and_the_others_are_served(tmp_path: Path) -> None:
+    disk = ColdDisk()
+    log = filled(tmp_path, disk=disk)
+    disk.broken.append(range(300, 500))
+    with pytest.raises(OSError, match="Input/output error"):
+        log.freeze().use(everything)
+    segment = log.segments()[1].base_offset
+    disk.broken.clear()
+    assert log.freeze(segment).use(lambda it: everything(it, segment))
+
+
+def test_a_segment_that_was_cut_underneath_is_an_error(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    os.truncate(log.segments()[0].path(".log"), 200)
+    with pytest.raises(OSError, match="the file ends at"):
+        log.freeze().use(everything)
+
+
+# --- counting bytes
+
+
+def test_bytes_between_offsets_are_counted_without_reading_them(tmp_path: Path) -> None:
+    disk = ColdDisk()
+    log = open_log(tmp_path, ONE_SEGMENT, disk=disk)
+    for _ in range(3):
+        append(log, b"x" * 100)
+    disk.waited.clear()
+    size = log.size_bytes
+    assert log.bytes_between(0, 3) == size
+    assert log.bytes_between(3, 3) == 0
+    assert log.bytes_between(1, 2) == size // 3
+    assert not disk.waited
+
+
+def test_bytes_of_several_segments_are_not_counted(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for _ in range(30):
+        append(log, b"x" * 100)
+    assert log.segment_count > 1
+    assert log.bytes_between(0, 30) is None
+    assert len(records_from(log, 0)) == 30

@@ -89,6 +89,35 @@ async def test_a_round_over_many_partitions_lets_requests_in_between(board: Boar
     assert done == len(board.found)
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_work_is_repeated_and_awaited_where_it_waits(
+    board: Board,
+    caplog: pytest.LogCaptureFixture,
+    is_async: bool,  # noqa: FBT001  # both kinds of work
+) -> None:
+    slept: list[float] = []
+    rounds = []
+    enough = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) > 3:
+            enough.set()
+            await asyncio.Event().wait()
+
+    async def work_that_waits() -> None:
+        await asyncio.sleep(0)
+        rounds.append(len(slept))
+
+    board.clock.sleep = sleep  # type: ignore[method-assign]
+    work = work_that_waits if is_async else lambda: rounds.append(len(slept))
+    repeating = asyncio.create_task(Upkeep(board).repeat("work", work, 5000))
+    await enough.wait()
+    repeating.cancel()
+    assert (slept, rounds) == ([5.0] * 4, [1, 2, 3])
+    assert caplog.messages == []
+
+
 class WatchedDisk(FileSystem):
     """Knows which threads have waited for it."""
 

@@ -357,7 +357,8 @@ class CoordinatedLog(Generic[AnyState]):
         return None
 
     def _refuse(self, tickets: Iterable[Ticket], refusal: Refusal) -> None:
-        logger.warning("%s: coordinator cannot write: %s", self.partition, refusal.code.name)
+        reason = refusal.code.name if refusal.message is None else refusal.message
+        logger.warning("%s: coordinator append failed (%s)", self.partition, reason)
         self._release_refused(tickets, told_as(refusal.code))
 
     def _release_refused(self, tickets: Iterable[Ticket], code: ErrorCode) -> None:

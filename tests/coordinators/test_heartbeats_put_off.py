@@ -169,6 +169,16 @@ async def test_a_target_of_which_only_a_part_was_written_is_computed_again(tmp_p
         assert [await told(it) for it in answers] == [(ErrorCode.NONE, 1)] * members
 
 
+async def test_an_append_that_fails_says_which_bound_is_too_small(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with diary_in(tmp_path, max_message_bytes="100") as diary:
+        shares_orders(diary)
+        assert (await told(heartbeat(diary, "anna")))[0] == ErrorCode.UNKNOWN_SERVER_ERROR
+        (line,) = [it for it in caplog.messages if "append failed" in it]
+        assert "the topic's max.message.bytes is 100" in line
+
+
 @pytest.mark.parametrize("step", ["share_out", "answer"])
 async def test_a_fault_of_ours_leaves_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.consumer_admission import admit
-from pykbroker.coordination.groups.consumer_assignment import assign_if_due, existing_topics
+from pykbroker.coordination.groups.consumer_assignment import assign_if_due
 from pykbroker.coordination.groups.consumer_checks import fenced_epoch, identified, unknown_member
 from pykbroker.coordination.groups.consumer_decision import REJOIN, REVOCATION, SESSION, SYNC
 from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
@@ -214,14 +214,11 @@ def take_step(
     state = decision.state
     if member.has_reached(state.assignment_epoch) and not subscription_changed:
         return member  # as most have, most of the time
-    known = existing_topics(state.topic_names_of(member), decision.topics)
-    subscribed_ids = {topic.topic_id for topic in known.values()}
-    target = state.target_of(member.member_id)
     stepped = reconcile(
         member,
         Goal(
             epoch=state.assignment_epoch,
-            target={it: target[it] for it in target if it in subscribed_ids},
+            target=subscribed_target(decision, member),
             owned=owned,
             subscription_changed=subscription_changed,
             is_free=lambda topic_id, partition: state.is_free_for(
@@ -232,6 +229,16 @@ def take_step(
     if stepped is not member:
         note_progress(decision, stepped)
     return stepped
+
+
+def subscribed_target(decision: Decision, member: ConsumerMember) -> Assignment:
+    """Without topics that were deleted, or to which the member no longer subscribes."""
+    names = decision.state.topic_names_of(member)
+    return {
+        topic_id: partitions
+        for topic_id, partitions in decision.state.target_of(member.member_id).items()
+        if (topic := decision.topics.topic_of_id(topic_id)) is not None and topic.name in names
+    }
 
 
 def note_progress(decision: Decision, member: ConsumerMember) -> None:

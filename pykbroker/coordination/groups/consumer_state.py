@@ -76,8 +76,8 @@ class ConsumerGroupState:
         self.regexes: dict[str, MatchedTopics] = {}
         self.instances: dict[str, str] = {}
         """Member ids by group instance id."""
-        self.holders: dict[bytes, dict[int, str]] = {}
-        """Whoever was told to read a partition and has not said yet that it stopped."""
+        self.holders: dict[tuple[bytes, int], str] = {}
+        """The member that was told to read a partition and has not said yet that it stopped."""
         self.tallies = Tallies()
         self._topic_names: frozenset[str] | None = None
 
@@ -89,7 +89,7 @@ class ConsumerGroupState:
         twin.members, twin.targets = dict(self.members), dict(self.targets)
         twin.regexes, twin.instances = dict(self.regexes), dict(self.instances)
         twin._topic_names, twin.tallies = self._topic_names, self.tallies.copy()
-        twin.holders = {topic_id: dict(held) for topic_id, held in self.holders.items()}
+        twin.holders = dict(self.holders)
         return twin
 
     # Questions
@@ -108,12 +108,14 @@ class ConsumerGroupState:
         return self.targets.get(member_id, NOTHING)
 
     def is_free_for(self, member_id: str, topic_id: bytes, partition: int) -> bool:
-        return self.holders.get(topic_id, {}).get(partition) in (None, member_id)
+        return self.holders.get((topic_id, partition)) in (None, member_id)
 
     def topic_names_of(self, member: ConsumerMember) -> frozenset[str]:
         """What a member subscribes to by name, and what its regular expression has found."""
         matched = self.regexes.get(member.topic_regex)
-        return member.topic_names if matched is None else member.topic_names | matched.names
+        if matched is None:
+            return member.topic_names
+        return member.topic_names | matched.names if member.topic_names else matched.names
 
     def topic_names(self) -> frozenset[str]:
         """What the members of the group subscribe to, taken together."""
@@ -233,16 +235,13 @@ class ConsumerGroupState:
         else:
             self.let_go(before)
         self.members[member.member_id] = member
-        for topic_id, partition in held_by(member):
-            self.holders.setdefault(topic_id, {})[partition] = member.member_id
+        for place in held_by(member):
+            self.holders[place] = member.member_id
 
     def let_go(self, member: ConsumerMember) -> None:
-        for topic_id, partition in held_by(member):
-            held = self.holders.get(topic_id, {})
-            if held.get(partition) == member.member_id:
-                del held[partition]
-                if not held:
-                    del self.holders[topic_id]
+        for place in held_by(member):
+            if self.holders.get(place) == member.member_id:
+                del self.holders[place]
 
     def replay_regex(self, regex: str, value: Message | None) -> None:
         self._topic_names = None

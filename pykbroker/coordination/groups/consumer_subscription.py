@@ -24,9 +24,12 @@ def take_subscription(
         decision.write(records.subscription(decision.group_id, after))
     drop_unused_regex(decision, before.topic_regex)
     match_regexes(decision, memory, after.topic_regex)
-    subscription_changed = decision.state.topic_names_of(after) != names_before
+    names = decision.state.topic_names_of(after)
+    subscription_changed = names is not names_before and names != names_before
     regexes_changed = any(
-        regex in all_matched_before and matched.names != all_matched_before[regex].names
+        regex in all_matched_before
+        and matched is not all_matched_before[regex]
+        and matched.names != all_matched_before[regex].names
         for regex, matched in decision.state.regexes.items()
     )
     grow(decision, memory, because_of_members=subscription_changed or regexes_changed)

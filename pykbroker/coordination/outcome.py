@@ -8,7 +8,8 @@ it calls back for as soon as all requests that have come in by now are decided.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from pykbroker_protocol.late_dataclass import dataclass
 
@@ -62,6 +63,10 @@ class Outcome:
     """Names to call back with, as with those of timers, whatever the clock says."""
     waits: tuple[Ticket, ...] = ()
     """Requests that wait for it; refused where the records cannot be written."""
+
+    def then(self, name: tuple[str, ...], waits: tuple[Ticket, ...]) -> Self:
+        """The same outcome, with one more decision that is put off."""
+        return replace(self, put_off=(*self.put_off, name), waits=(*self.waits, *waits))
 
 
 def joined(outcomes: Iterable[Outcome]) -> Outcome:

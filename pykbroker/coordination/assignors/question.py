@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from pykbroker_protocol.late_dataclass import dataclass
 
@@ -51,5 +51,38 @@ class TopicToAssign:
         return rack_id is not None and bool(self.racks) and rack_id in self.racks[partition]
 
 
-Assignor = Callable[[Sequence[Subscriber], Mapping[bytes, TopicToAssign]], Mapping[str, Assignment]]
-"""Gives every subscriber its share; topics that do not exist any more are not in the mapping."""
+Result = TypeVar("Result")
+Steps = Generator[int, None, Result]
+"""Yields the effort of each step in set or dictionary operations, and returns a result."""
+
+OPERATIONS_PER_STEP = 100
+"""Where single operations are counted, a step has that many."""
+
+
+def in_one_piece(steps: Steps[Result]) -> Result:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+class Assignor:
+    """Gives every subscriber its share, in steps; called, in one piece.
+
+    Topics that do not exist any more are not in the mapping.
+    """
+
+    def __init__(
+        self,
+        in_steps: Callable[
+            [Sequence[Subscriber], Mapping[bytes, TopicToAssign]], Steps[Mapping[str, Assignment]]
+        ],
+    ) -> None:
+        self.in_steps = in_steps
+
+    def __call__(
+        self, subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
+    ) -> Mapping[str, Assignment]:
+        return in_one_piece(self.in_steps(subscribers, topics))

@@ -13,58 +13,75 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from pykbroker.coordination.assignors.question import Assignor
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pykbroker.coordination.assignors.question import Assignment, Subscriber, TopicToAssign
+    from pykbroker.coordination.assignors.question import (
+        Assignment,
+        Steps,
+        Subscriber,
+        TopicToAssign,
+    )
 
 
+@Assignor
 def assign_range(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
-) -> Mapping[str, Assignment]:
+) -> Steps[Mapping[str, Assignment]]:
     assigned: dict[str, dict[bytes, frozenset[int]]] = {it.member_id: {} for it in subscribers}
-    for topic_ids, members in alike(subscribers, topics):
-        order = in_standing_order(members, topic_ids, topics)
+    for topic_ids, members in (yield from alike(subscribers, topics)):
+        order = yield from in_standing_order(members, topic_ids, topics)
         shares = {
             count: [frozenset(run) for run in runs(count, len(order))]
             for count in {topics[it].partition_count for it in topic_ids}
         }
+        yield sum(len(order) + count for count in shares)
         for topic_id in topic_ids:
             for member, share in zip(order, shares[topics[topic_id].partition_count], strict=True):
                 if share:
                     assigned[member.member_id][topic_id] = share
+            yield len(order)
     return assigned
 
 
 def alike(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
-) -> Iterator[tuple[list[bytes], list[Subscriber]]]:
+) -> Steps[list[tuple[list[bytes], list[Subscriber]]]]:
     """Topics with the same subscribers, together with these."""
     members_of: dict[bytes, list[Subscriber]] = {}
     for subscriber in sorted(subscribers, key=lambda it: it.lasting_name):
         for topic_id in subscriber.topic_ids & topics.keys():
             members_of.setdefault(topic_id, []).append(subscriber)
+        yield 1 + min(len(subscriber.topic_ids), len(topics))
     together: dict[tuple[str, ...], list[bytes]] = {}
     for topic_id in sorted(members_of):
         names = tuple(it.member_id for it in members_of[topic_id])
         together.setdefault(names, []).append(topic_id)
-    for topic_ids in together.values():
-        yield topic_ids, members_of[topic_ids[0]]
+        yield len(names)
+    return [(topic_ids, members_of[topic_ids[0]]) for topic_ids in together.values()]
 
 
 def in_standing_order(
     members: list[Subscriber], topic_ids: list[bytes], topics: Mapping[bytes, TopicToAssign]
-) -> list[Subscriber]:
+) -> Steps[list[Subscriber]]:
     """By the first partition that each has had in these topics; newcomers last, by name."""
-    firsts = {it.member_id: first_partition(it, topic_ids) for it in members}
+    firsts = {}
+    for it in members:
+        firsts[it.member_id] = first_partition(it, topic_ids)
+        yield 1 + (len(topic_ids) if it.owned else 0)
     order = sorted(members, key=lambda it: firsts[it.member_id])
     newcomers = [it for it in order if firsts[it.member_id] == math.inf]
     standing = order[: len(order) - len(newcomers)]
-    return standing + near_their_runs(newcomers, topics[topic_ids[0]], len(order))
+    placed = yield from near_their_runs(newcomers, topics[topic_ids[0]], len(order))
+    return standing + placed
 
 
 def first_partition(member: Subscriber, topic_ids: list[bytes]) -> float:
     owned = member.owned
+    if not owned:
+        return math.inf
     return min((min(owned[it]) for it in topic_ids if owned.get(it)), default=math.inf)
 
 
@@ -80,7 +97,7 @@ def runs(partition_count: int, count: int) -> Iterator[range]:
 
 def near_their_runs(
     newcomers: list[Subscriber], topic: TopicToAssign, member_count: int
-) -> list[Subscriber]:
+) -> Steps[list[Subscriber]]:
     """Let the newcomers choose among the runs that are left for them, by their racks."""
     if not topic.racks or all(it.rack_id is None for it in newcomers):
         return newcomers
@@ -88,6 +105,7 @@ def near_their_runs(
     first_left = member_count - len(newcomers)
     for run in islice(runs(topic.partition_count, member_count), first_left, None):
         nearest = max(waiting, key=partial(nearness, topic, run))
+        yield len(waiting) * len(run)
         waiting.remove(nearest)
         placed.append(nearest)
     return placed

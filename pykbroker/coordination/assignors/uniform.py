@@ -10,44 +10,62 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.assignors.question import NOTHING, Place
+from pykbroker.coordination.assignors.question import (
+    NOTHING,
+    OPERATIONS_PER_STEP,
+    Assignor,
+    Place,
+)
 from pykbroker.coordination.assignors.uniform_mixed import assign_to_mixed_subscribers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pykbroker.coordination.assignors.question import Assignment, Subscriber, TopicToAssign
+    from pykbroker.coordination.assignors.question import (
+        Assignment,
+        Steps,
+        Subscriber,
+        TopicToAssign,
+    )
 
 
+@Assignor
 def assign_uniform(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
-) -> Mapping[str, Assignment]:
+) -> Steps[Mapping[str, Assignment]]:
     in_order = sorted(subscribers, key=lambda subscriber: subscriber.lasting_name)
-    wanted = {it.intersection(topics) for it in {it.topic_ids for it in in_order}}
+    wanted = set()
+    for topic_ids in {it.topic_ids for it in in_order}:
+        wanted.add(topic_ids.intersection(topics))
+        yield len(topic_ids)
     if len(wanted) > 1:
-        return assign_to_mixed_subscribers(in_order, topics)
+        return (yield from assign_to_mixed_subscribers(in_order, topics))
     subscribed = {topic_id: topics[topic_id] for one in wanted for topic_id in one}
-    return assign_to_equal_subscribers(in_order, subscribed)
+    return (yield from assign_to_equal_subscribers(in_order, subscribed))
 
 
 def assign_to_equal_subscribers(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
-) -> Mapping[str, Assignment]:
+) -> Steps[Mapping[str, Assignment]]:
     """Members whose share stays as it is get the very value that they own.
 
     A group of many members computes this whenever one leaves, and few shares change: the work for
     each of the others is a few operations on whole sets.
     """
     free = {topic_id: set(range(topic.partition_count)) for topic_id, topic in topics.items()}
-    held = {it.member_id: claim(it.owned, free) for it in subscribers}
+    yield len(free)
+    held = {}
+    for it in subscribers:
+        held[it.member_id] = claim(it.owned, free)
+        yield 1 + len(it.owned)
     counts = {member_id: sum(map(len, share.values())) for member_id, share in held.items()}
     rooms = Rooms(counts, free_count=sum(map(len, free.values())))
-    return held | even_out(rooms, held, free, Neighbourhood(subscribers, topics))
+    return held | (yield from even_out(rooms, held, free, Neighbourhood(subscribers, topics)))
 
 
 def share_with_newcomers(
     counts: dict[str, int], owned: Mapping[str, Assignment]
-) -> Mapping[str, Assignment]:
+) -> Steps[Mapping[str, Assignment]]:
     """The shares that change, where equal subscribers own all partitions, each by one of them.
 
     Gives what `assign_uniform` would; whom nothing is taken from, and nothing given, is not even
@@ -61,16 +79,21 @@ def even_out(
     held: Mapping[str, Assignment],
     free: dict[bytes, set[int]],
     neighbourhood: Neighbourhood | None = None,
-) -> dict[str, Assignment]:
+) -> Steps[dict[str, Assignment]]:
     """Take from those who have too much, and share out what is free: the shares that change."""
     changed: dict[str, Assignment] = {}
     for member_id, count in rooms.cuts():
         changed[member_id] = let_go(held[member_id], count, free)
+        yield 2 * rooms.counts[member_id]
     left = in_order(free)
-    rooms.take(left if neighbourhood is None else rooms.take_near(left, neighbourhood))
+    yield len(left)
+    if neighbourhood is not None:
+        left = yield from rooms.take_near(left, neighbourhood)
+    yield from rooms.take(left)
     for member_id, places in rooms.given.items():
         had = changed.get(member_id) or held.get(member_id, NOTHING)
         changed[member_id] = together(had, places)
+        yield 2 * len(had) + len(places)
     return changed
 
 
@@ -168,7 +191,7 @@ class Rooms:
                 self.counts[member_id] = due
                 yield member_id, due
 
-    def take_near(self, free: list[Place], neighbourhood: Neighbourhood) -> list[Place]:
+    def take_near(self, free: list[Place], neighbourhood: Neighbourhood) -> Steps[list[Place]]:
         """Hand places to members in one of their racks; gives back those that found none."""
         if neighbourhood.is_empty:
             return free
@@ -179,9 +202,10 @@ class Rooms:
                 self.give(min(takers, key=lambda it: (self.counts[it], it)), place)
             else:
                 left.append(place)
+            yield 1 + 2 * len(takers)
         return left
 
-    def take(self, free: list[Place]) -> None:
+    def take(self, free: list[Place]) -> Steps[None]:
         """Deal the places out in turn to the members with room, the emptiest first."""
         limit = self.share + (self.rest > 0)
         waiting = [it for it, count in self.counts.items() if count < limit]
@@ -190,6 +214,8 @@ class Rooms:
             while not self.room(member_id := waiting[turn % len(waiting)]):
                 waiting.pop(turn % len(waiting))
             self.give(member_id, place)
+            if not turn % OPERATIONS_PER_STEP:
+                yield 3 * OPERATIONS_PER_STEP
 
     def room(self, member_id: str) -> bool:
         return self.counts[member_id] < self.share + (self.rest > 0)

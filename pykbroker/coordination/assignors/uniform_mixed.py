@@ -12,22 +12,39 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pykbroker.coordination.assignors.question import Assignment, Subscriber, TopicToAssign
+    from pykbroker.coordination.assignors.question import (
+        Assignment,
+        Steps,
+        Subscriber,
+        TopicToAssign,
+    )
 
 
 def assign_to_mixed_subscribers(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
-) -> Mapping[str, Assignment]:
+) -> Steps[Mapping[str, Assignment]]:
     scales = Scales(subscribers, topics)
+    for subscriber in subscribers:
+        scales.take_in(subscriber)
+        yield 2 * len(subscriber.topic_ids)
     for topic_id in scales.topics_by_choice():
-        scales.settle(topic_id)
-    while sum(map(scales.even_out, scales.subscribers_of)):
+        yield from scales.settle(topic_id)
+    while (yield from even_out(scales)):
         pass  # a move in one topic may make room for a better one in another
     assigned: dict[str, dict[bytes, frozenset[int]]] = {it.member_id: {} for it in subscribers}
     for topic_id in sorted(scales.held):
         for member_id, partitions in scales.held[topic_id].items():
             assigned[member_id][topic_id] = frozenset(partitions)
+        yield len(scales.held[topic_id])
     return assigned
+
+
+def even_out(scales: Scales) -> Steps[bool]:
+    """Move partitions of each topic until no move in it helps; tells whether any moved."""
+    moved = False
+    for topic_id in scales.subscribers_of:
+        moved |= yield from scales.even_out(topic_id)
+    return moved
 
 
 class Scales:
@@ -43,11 +60,12 @@ class Scales:
         self.held: dict[bytes, dict[str, set[int]]] = {topic_id: {} for topic_id in topics}
         """By topic and member; who holds nothing of a topic is left out."""
         self.free = {topic_id: set(range(it.partition_count)) for topic_id, it in topics.items()}
-        for subscriber in subscribers:
-            for topic_id in sorted(subscriber.topic_ids.intersection(topics)):
-                self.subscribers_of.setdefault(topic_id, []).append(subscriber.member_id)
-            for topic_id in subscriber.topic_ids.intersection(subscriber.owned):
-                self.keep(topic_id, subscriber)
+
+    def take_in(self, subscriber: Subscriber) -> None:
+        for topic_id in sorted(subscriber.topic_ids.intersection(self.topics)):
+            self.subscribers_of.setdefault(topic_id, []).append(subscriber.member_id)
+        for topic_id in subscriber.topic_ids.intersection(subscriber.owned):
+            self.keep(topic_id, subscriber)
 
     def keep(self, topic_id: bytes, subscriber: Subscriber) -> None:
         """Nobody else has claimed these before."""
@@ -60,9 +78,10 @@ class Scales:
         """Those with the fewest subscribers first: the others can still make up for them."""
         return sorted(self.subscribers_of, key=lambda it: (len(self.subscribers_of[it]), it))
 
-    def settle(self, topic_id: bytes) -> None:
+    def settle(self, topic_id: bytes) -> Steps[None]:
         """Give the topic's free partitions to its least loaded subscribers, near ones first."""
         free, members = self.free[topic_id], self.subscribers_of[topic_id]
+        yield 1 + len(members)
         if not free:
             return
         rows: dict[int, list[int]] = {}
@@ -76,6 +95,7 @@ class Scales:
             row.remove(taker)
             insort(rows.setdefault(least + 1, []), taker)
             least += not row
+            yield 2 + len(row) // (1 if self.topics[topic_id].racks else 8)
 
     def near(self, topic_id: bytes, partition: int, members: list[str], row: list[int]) -> int:
         """One of a row of members that is near a partition if any is, else the first."""
@@ -84,12 +104,13 @@ class Scales:
             return row[0]
         return next((it for it in row if topic.is_near(partition, self.racks[members[it]])), row[0])
 
-    def even_out(self, topic_id: bytes) -> bool:
+    def even_out(self, topic_id: bytes) -> Steps[bool]:
         """Move partitions of one topic until no move helps; tells whether any moved."""
         members, held, moved = self.subscribers_of[topic_id], self.held[topic_id], False
         while givers := [it for it in members if it in held]:
             giver = max(givers, key=self.load.__getitem__)
             taker = min(members, key=self.load.__getitem__)
+            yield 2 * len(members)
             if self.load[giver] - self.load[taker] < 2:
                 break
             self.move(topic_id, giver, taker)

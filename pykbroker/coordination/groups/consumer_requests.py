@@ -6,6 +6,7 @@ long as a consumer group stands there, or for a heartbeat that would put one the
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups.classic_group import ClassicGroup
@@ -223,25 +224,40 @@ class ConsumerGroups:
     def _and_go_on_matching(self, outcome: Outcome) -> Outcome:
         if not self.matchings:
             return outcome
-        return joined([outcome, Outcome(put_off=((MATCHING,),), waits=self.matchings.tickets())])
+        return outcome.then((MATCHING,), self.matchings.tickets())
 
     def _share_out(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
-        waiting = self.unassigned.pop(group_id, {})
+        """Heartbeats that come while a target is computed wait for the next one."""
         group = self.find(group_id)
         if group is None:
-            return strangers(waiting)
-        if waiting:  # nobody does where a target that could not be written is tried again
-            self.assigned.setdefault(group_id, {}).update(waiting)
+            waiting = self.assigned.pop(group_id, {})
+            return strangers(waiting | self.unassigned.pop(group_id, {}))
+        if group.sharing is None and group_id in self.unassigned:
+            self.assigned.setdefault(group_id, {}).update(self.unassigned.pop(group_id))
         settings = self.settings.of(group_id)
-        return group.share_out(waiting, now_ms=now_ms, topics=topics, settings=settings)
+        waits = tuple(self.assigned.get(group_id, ()))
+        outcome = group.share_out(waits, now_ms=now_ms, topics=topics, settings=settings)
+        if group.sharing is not None or group_id not in self.unassigned:
+            return outcome
+        waits = tuple(self.unassigned[group_id])
+        return outcome.then((ASSIGNMENT, group_id), waits)
 
     def _answer(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
-        waiting = self.assigned.pop(group_id, {})
         group = self.find(group_id)
         if group is None:
-            return strangers(waiting)
+            return strangers(self.assigned.pop(group_id, {}))
+        if group.sharing is not None:
+            return Outcome()  # a newer target will be there soon
+        waiting = self.assigned.pop(group_id, {})
+        count = group.members_of_a_slice(waiting)
+        now, later = (
+            dict(islice(waiting.items(), count)),
+            dict(islice(waiting.items(), count, None)),
+        )
+        if later:
+            self.assigned[group_id] = later
         settings = self.settings.of(group_id)
-        return group.answer(waiting, now_ms=now_ms, topics=topics, settings=settings)
+        return group.answer(now, later=later, now_ms=now_ms, topics=topics, settings=settings)
 
 
 def strangers(waiting: Mapping[Ticket, Heard]) -> Outcome:

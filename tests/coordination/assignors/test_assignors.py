@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.coordination.assignors import ASSIGNORS
-from pykbroker.coordination.assignors.question import NOTHING, Subscriber, TopicToAssign
+from pykbroker.coordination.assignors.question import (
+    NOTHING,
+    Subscriber,
+    TopicToAssign,
+    in_one_piece,
+)
 from pykbroker.coordination.assignors.range import assign_range
 from pykbroker.coordination.assignors.uniform import assign_uniform, share_with_newcomers
 
@@ -160,7 +165,7 @@ def test_newcomers_get_the_same_where_nobody_else_is_looked_at(
     topics = {it: TopicToAssign(partition_count=size) for it, size in sizes.items()}
     counts = {it: sum(map(len, owned.get(it, {}).values())) for it in names}
     empty = dict.fromkeys(names, NOTHING)
-    changed = share_with_newcomers(counts, owned)
+    changed = in_one_piece(share_with_newcomers(counts, owned))
     assert empty | owned | changed == assign_uniform(group, topics)
 
 
@@ -241,3 +246,29 @@ def test_two_hundred_members_share_a_thousand_partitions_in_a_moment() -> None:
     assign_uniform(owned_after(group, assigned)[:-1], topics)
     assert set(loads(assigned).values()) == {5}
     assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("racks", [(), (frozenset({"east"}), frozenset({"west"}))])
+@pytest.mark.parametrize("is_mixed", [False, True])
+@pytest.mark.parametrize("name", ASSIGNORS)
+def test_no_step_of_an_assignor_costs_more_than_a_pass_over_members_or_topics(
+    name: str,
+    is_mixed: bool,  # noqa: FBT001 - by name
+    racks: tuple[frozenset[str], ...],
+) -> None:
+    topics = {
+        index.to_bytes(16, "big"): TopicToAssign(partition_count=2, racks=racks)
+        for index in range(300)
+    }
+    ids = sorted(topics)
+    group = [
+        Subscriber(
+            member_id=f"member-{index}",
+            topic_ids=frozenset(ids[: 100 * (1 + index % 3)] if is_mixed else ids),
+            rack_id=RACKS[index % 3],
+        )
+        for index in range(200)
+    ]
+    efforts = list(ASSIGNORS[name].in_steps(group, topics))
+    assert max(efforts) <= 3 * max(len(group), len(topics))
+    assert len(efforts) > len(group)

@@ -6,19 +6,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pykbroker.coordination.groups.consumer_assignment import SHARING_EFFORT, WRITING_EFFORT
 from pykbroker.coordination.groups.consumer_decision import ASSIGNMENT
+from pykbroker.coordination.groups.consumer_group import ANSWERING_EFFORT, MEMBER_EFFORT
 from pykbroker.coordination.groups.consumer_member import LEAVING_FOR_A_WHILE
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
+from pykbroker.coordination.outcome import Outcome
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.consumer_groups import (
+    ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
+from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pykbroker_protocol.messages.leave_group import MemberIdentity
 from tests.coordination.consumer.clients import ClassicConsumer, Consumer
 from tests.coordination.consumer.world import GROUP, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from pykbroker_protocol.message import Message
 
 AT_EACH_JOIN = ConsumerGroupSettings(assignment_interval_ms=0)
 
@@ -34,10 +41,6 @@ def together(consumers: Iterable[Consumer]) -> list[ErrorCode]:
     sent = [(consumer, consumer.send()) for consumer in consumers]
     sent[0][0].world.go_on()
     return [consumer.take(ticket) for consumer, ticket in sent]
-
-
-def go_one_step(world: World) -> None:
-    world.carry_out(world.groups.timer(world.put_off.pop(0), world.now_ms))
 
 
 def assignments_written(world: World) -> int:
@@ -105,7 +108,7 @@ def test_a_member_whose_group_turns_classic_before_it_is_answered_is_unknown(
     anna = Consumer(world, "anna", ["orders"])
     sent = anna.send()
     if is_shared_out:
-        go_one_step(world)
+        world.go_one_step()
     assert world.find() is not None
     world.leaving_arrives(MemberIdentity(member_id="anna"))
     assert world.find() is None
@@ -118,7 +121,7 @@ def test_who_comes_after_the_target_does_not_push_aside_who_waits_for_its_answer
     anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
     sent = [anna.send()]
     for _ in range(2):
-        go_one_step(world)
+        world.go_one_step()
         sent.append(bob.send())
         world.put_off.reverse()  # the second target before the first answer
     world.go_on()
@@ -129,7 +132,7 @@ def test_what_a_member_owned_when_it_asked_does_not_count_once_it_was_told_of_mo
     world = world_with_orders()
     anna = Consumer(world, "anna", ["orders"])
     first = anna.send()
-    go_one_step(world)  # it is shared out
+    world.go_one_step()  # it is shared out
     assert anna.take(anna.send()) is ErrorCode.NONE
     assert len(anna.owned) == 6
     olga = ClassicConsumer(world, "olga", ["orders"])
@@ -163,3 +166,125 @@ def test_a_target_for_which_nobody_waits_leaves_no_trace_where_it_cannot_be_writ
     world.put_off.clear()
     assert world.groups.timer((ASSIGNMENT, GROUP), world.now_ms).writes
     assert not world.groups.consumer.assigned
+
+
+def world_with_many_topics(assignor: str = "uniform") -> World:
+    world = World(ConsumerGroupSettings(assignment_interval_ms=0, assignors=(assignor,)))
+    for index in range(400):
+        world.topics.put(f"topic-{index}", 1)
+    return world
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_a_large_assignment_is_computed_written_and_told_in_slices(assignor: str) -> None:
+    """A slice works for so many operations; each member here has a share of some topics."""
+    world = world_with_many_topics(assignor)
+    names = [f"topic-{it}" for it in range(400)]
+    consumers = [Consumer(world, f"c{it}", names) for it in range(20)]
+    sent = [(consumer, consumer.send()) for consumer in consumers]
+    share_max = SHARING_EFFORT // WRITING_EFFORT + 400 // (1 if assignor == "range" else 20)
+    slices = 0
+    while world.put_off:
+        world.written.clear()
+        told = len(world.answers)
+        world.go_one_step()
+        slices += 1
+        assert topics_written(world, ConsumerGroupTargetAssignmentMemberValue) <= share_max
+        assert len(world.answers) - told <= ANSWERING_EFFORT // MEMBER_EFFORT + 1
+    assert slices > 3
+    assert [consumer.take(ticket) for consumer, ticket in sent] == [ErrorCode.NONE] * 20
+    assert assignments_written(world) <= 1
+    assert sum(len(it.owned) for it in consumers) == 400
+    world.check()
+
+
+def topics_written(world: World, kind: type[Message]) -> int:
+    values = [it.value for it in world.written if isinstance(it.value, kind)]
+    return sum(len(it.topic_partitions) for it in values)
+
+
+def test_who_joins_while_a_target_is_computed_waits_for_the_next_one() -> None:
+    world = world_with_many_topics()
+    names = [f"topic-{it}" for it in range(400)]
+    consumers = [Consumer(world, f"c{it}", names) for it in range(20)]
+    sent = [(consumer, consumer.send()) for consumer in consumers]
+    world.go_one_step()
+    assert world.group.sharing is not None
+    late = Consumer(world, "late", names)
+    consumers.append(late)
+    sent.append((late, late.send()))
+    world.go_on()
+    assert [consumer.take(ticket) for consumer, ticket in sent] == [ErrorCode.NONE] * 21
+    assert assignments_written(world) == 2
+    for _ in range(3):
+        for consumer in consumers:
+            consumer.beat()
+    assert sum(len(it.owned) for it in consumers) == 400
+    world.check()
+
+
+@pytest.mark.parametrize("instance_id", [None, "berth"])
+def test_who_leaves_while_a_target_is_computed_gets_no_share_of_it(instance_id: str | None) -> None:
+    world = world_with_many_topics()
+    names = [f"topic-{it}" for it in range(400)]
+    first = Consumer(world, "first", names, instance_id=instance_id)
+    first.beat()
+    others = [Consumer(world, f"c{it}", names) for it in range(20)]
+    sent = [(consumer, consumer.send()) for consumer in others]
+    world.go_one_step()
+    assert world.group.sharing is not None
+    world.leaving_arrives(MemberIdentity(member_id="first"))
+    world.go_on()
+    assert [consumer.take(ticket) for consumer, ticket in sent] == [ErrorCode.NONE] * 20
+    assert "first" not in world.state.targets
+    for _ in range(3):
+        for consumer in others:
+            consumer.beat()
+    assert sum(len(it.owned) for it in others) == 400
+    world.check()
+
+
+def test_the_successor_of_a_static_member_gets_the_share_computed_for_it() -> None:
+    world = world_with_many_topics()
+    names = [f"topic-{it}" for it in range(400)]
+    first = Consumer(world, "first", names, instance_id="berth")
+    first.beat()
+    others = [Consumer(world, f"c{it}", names) for it in range(20)]
+    for consumer in others:
+        consumer.send()
+    world.go_one_step()
+    assert world.group.sharing is not None
+    away = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id="first",
+        member_epoch=LEAVING_FOR_A_WHILE,
+        instance_id="berth",
+    )
+    world.heartbeat_arrives(away)
+    second = Consumer(world, "second", names, instance_id="berth")
+    second.send()
+    world.go_on()
+    assert "first" not in world.state.targets
+    assert 0 < sum(map(len, world.state.target_of("second").values())) <= 20
+    world.check()
+
+
+def test_a_write_that_is_refused_between_two_slices_is_made_again() -> None:
+    world = world_with_many_topics()
+    names = [f"topic-{it}" for it in range(400)]
+    consumers = [Consumer(world, f"c{it}", names) for it in range(20)]
+    for consumer in consumers:
+        consumer.send()
+    lost = None
+    while world.put_off:
+        name = world.put_off.pop(0)
+        outcome = world.groups.timer(name, world.now_ms)
+        if outcome.writes and lost is None:
+            lost, outcome = outcome, Outcome(put_off=(name,))
+        world.carry_out(outcome)
+    assert lost is not None
+    for _ in range(3):
+        for consumer in consumers:
+            consumer.beat()
+    assert sum(len(it.owned) for it in consumers) == 400
+    world.check()

@@ -7,6 +7,8 @@ come, grow and go, and the coordinator crashes.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from pykbroker.coordination.groups import consumer_assignment, consumer_decision, consumer_group
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings, MigrationPolicy
 from pykbroker.coordination.groups.consumer_state import GroupState
 from pykbroker_protocol.errors import ErrorCode
@@ -247,8 +250,49 @@ class Histories(RuleBasedStateMachine):
         assert {place for it in self.clients.values() for place in it.owned} == wanted
 
 
+class HistoriesInSlices(Histories):
+    """Each slice is as short as can be, and others speak between two slices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        self.stack.enter_context(patch.object(consumer_assignment, "SHARING_EFFORT", 1))
+        self.stack.enter_context(patch.object(consumer_group, "ANSWERING_EFFORT", 1))
+        self.stack.enter_context(patch.object(consumer_decision, "SLICE_EFFORT", 1))
+
+    @rule(
+        who=st.lists(st.tuples(indexes, st.integers(0, 6)), min_size=2, max_size=5),
+        removed=st.none() | indexes,
+        topic=st.none() | st.sampled_from(TOPICS),
+    )
+    def several_speak_between_slices(
+        self, who: list[tuple[int, int]], removed: int | None, topic: str | None
+    ) -> None:
+        tickets: list[tuple[Consumer, int]] = []
+        for index, slices in who:
+            client = self.client(index)
+            if isinstance(client, Consumer) and all(client is not it for it, _ in tickets):
+                tickets.append((client, client.send()))
+            for _ in range(slices):
+                self.world.go_one_step()
+        if topic is not None:
+            self.world.topics.put(topic, 3)
+        if removed is not None:
+            self.world.leaving_arrives(MemberIdentity(member_id=self.client(removed).member_id))
+        self.world.go_on()
+        for consumer, ticket in tickets:
+            assert consumer.take(ticket) in HARMLESS
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.stack.close()
+
+
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(
+TestHistoriesInSlices = HistoriesInSlices.TestCase
+TestHistories.settings = TestHistoriesInSlices.settings = settings(
     max_examples=100,
     stateful_step_count=40,
     deadline=None,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.coordination.assignors import ASSIGNORS
+from pykbroker.coordination.assignors.question import in_one_piece
 from pykbroker.coordination.groups.consumer_assignment import (
     chosen_assignor,
     compute,
@@ -170,6 +171,11 @@ class World:
     def go_on(self) -> None:
         """All that have come in together are heard."""
         while self.put_off:
+            self.go_one_step()
+
+    def go_one_step(self) -> None:
+        """One deferred decision, if there is any."""
+        if self.put_off:
             self.carry_out(self.groups.timer(self.put_off.pop(0), self.now_ms))
 
     def heartbeat(
@@ -267,9 +273,11 @@ class World:
         known = existing_topics(state.topic_names(), self.topics)
         to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
         assign = ASSIGNORS[chosen_assignor(state, settings)]
-        whole = assign(list(subscribers(state, known)), to_assign)
+        whole = assign(in_one_piece(subscribers(state, known)), to_assign)
         was_shared_out_here = memory.shared_out_at_epoch == state.assignment_epoch
-        computed = compute(state, self.topics, settings, was_shared_out_here=was_shared_out_here)
+        computed = in_one_piece(
+            compute(state, self.topics, settings, was_shared_out_here=was_shared_out_here)
+        )
         before = {member_id: state.target_of(member_id) for member_id in state.members}
         assert before | computed == whole
 

@@ -59,6 +59,9 @@ _CPU_PER_GB = "broker CPU per GB"
 _THROUGHPUT = "throughput at least Apache's where the client is not the limit"
 _COMMITS = "offset commits not slower"
 _SPARK = "broker CPU while Spark reads"
+_FLUSHING = "a flushing topic not slower"
+_SLOW_DISK = "a slow disk of others is not noticed"
+_HOSTILE = "one connection keeps no other waiting"
 
 BARS = (
     Bar(promise=_CPU_PER_GB, workload="librdkafka", metric="broker CPU per GB", at_most=0.6),
@@ -144,6 +147,17 @@ BARS = (
         case_contains="tuned options",
         at_most=0.6,
     ),
+    Bar(promise=_FLUSHING, workload="flushing", metric="throughput", at_least=1.0),
+    Bar(promise=_FLUSHING, workload="flushing", metric="p99", at_most=1.0),
+    Bar(
+        promise=_SLOW_DISK,
+        workload="slow-disk",
+        metric="p99",
+        case_contains="beside",
+        at_most=0.5,
+    ),
+    Bar(promise=_HOSTILE, workload="hostile-requests", metric="p99", at_most=50.0, absolute=True),
+    Bar(promise=_HOSTILE, workload="hostile-requests", metric="max", at_most=250.0, absolute=True),
     Bar(promise="Spark does not wait", workload="spark", metric="wall", at_most=1.05),
 )
 

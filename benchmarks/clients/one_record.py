@@ -16,11 +16,11 @@ def main() -> None:
     parser.add_argument("connections", type=int)
     parser.add_argument("depth", type=int)
     parser.add_argument("requests", type=int)
+    parser.add_argument("--one-partition", action="store_true", help="for all connections")
     asked = parser.parse_args()
     each = asked.requests // asked.connections
-    lanes = [
-        ProduceLane(asked.port, asked.topic, n, asked.depth, each) for n in range(asked.connections)
-    ]
+    kind = SharingLane if asked.one_partition else ProduceLane
+    lanes = [kind(asked.port, asked.topic, n, asked.depth, each) for n in range(asked.connections)]
     print(json.dumps(run(lanes)))
 
 
@@ -46,6 +46,17 @@ class ProduceLane(Lane):
     def _offset(self, answer: bytes) -> int:
         position = self._base_offset_position
         return int.from_bytes(answer[position : position + 8], "big")
+
+
+class SharingLane(ProduceLane):
+    """A connection that produces to the partition to which all of them produce."""
+
+    def __init__(self, port: int, topic: str, number: int, depth: int, requests: int) -> None:
+        del number
+        super().__init__(port, topic, 0, depth, requests)
+
+    def check_last(self, answer: bytes) -> None:
+        """Others have written in between."""
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from benchmarks.workloads import (
     compaction,
+    flushing,
     group_rebalance,
+    hostile_requests,
     idle_connections,
     java_tools,
     librdkafka,
@@ -11,6 +13,7 @@ from benchmarks.workloads import (
     offset_commits,
     one_record,
     restart,
+    slow_disk,
     spark,
     start,
     transactions,
@@ -24,11 +27,14 @@ WORKLOADS: tuple[Workload, ...] = (
     offset_commits.WORKLOAD,
     transactions.WORKLOAD,
     compaction.WORKLOAD,
+    flushing.WORKLOAD,
     spark.WORKLOAD,
     group_rebalance.WORKLOAD,
     many_groups.WORKLOAD,
     start.WORKLOAD,
     restart.WORKLOAD,
+    slow_disk.WORKLOAD,
     idle_connections.WORKLOAD,
+    hostile_requests.WORKLOAD,
     many_partitions.WORKLOAD,
 )

@@ -29,6 +29,10 @@ class Scale:
     transactions: int
     committed_records: int
     spark_records: int
+    flushed_requests: int
+    cold_bytes: int
+    slow_disk_seconds: float
+    hostile_seconds: float
 
 
 FULL = Scale(
@@ -47,6 +51,10 @@ FULL = Scale(
     transactions=1_000,
     committed_records=1_000_000,
     spark_records=5_000_000,
+    flushed_requests=4_096,
+    cold_bytes=80_000_000,
+    slow_disk_seconds=15.0,
+    hostile_seconds=10.0,
 )
 QUICK = Scale(
     small_records=100_000,
@@ -64,6 +72,10 @@ QUICK = Scale(
     transactions=100,
     committed_records=100_000,
     spark_records=200_000,
+    flushed_requests=256,
+    cold_bytes=10_000_000,
+    slow_disk_seconds=2.0,
+    hostile_seconds=2.0,
 )
 
 

@@ -51,7 +51,7 @@ NETWORK = (
     Property("controller.listener.names", LIST, ("CONTROLLER",), None, HIGH, READ_ONLY,
         "Listeners on which controllers are reached."),
     Property("max.connections", INT, UNLIMITED, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "Most connections held open; at the limit the longest idle one gives way."),
+        "Most connections held open; at the limit new ones wait until one closes."),
     Property("max.connections.per.ip", INT, UNLIMITED, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Most connections from one address."),
     Property("max.connections.per.ip.overrides", STRING, "", check_connections_by_host, MEDIUM,

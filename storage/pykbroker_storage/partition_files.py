@@ -7,15 +7,15 @@ from itertools import islice
 
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_storage.checkpoint import MalformedCheckpoint
-from pykbroker_storage.filesystem import FileSystem, read_file, sync_file, write_file
+from pykbroker_storage.filesystem import FileSystem, read_file, sync_file, write_file, write_fully
 from pykbroker_storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from pykbroker_storage.producer_state import (
     SNAPSHOT_SUFFIX,
     CorruptSnapshot,
     ProducerStates,
     encode_producers,
-    encode_snapshot,
     snapshot_file_name,
+    snapshot_pieces,
 )
 from pykbroker_storage.segment import Segment
 
@@ -112,8 +112,19 @@ class DeferredSnapshot:
             yield
 
     def write(self) -> None:
-        """Writes what is encoded into a file beside; may run on another thread."""
-        write_file(self._filesystem, self._unfinished, encode_snapshot(self._entries))
+        """Writes what is encoded into a file beside; may run on another thread.
+
+        Piece by piece: joining them would hold the interpreter lock for tens of milliseconds.
+        """
+        descriptor = self._filesystem.open(self._unfinished)
+        try:
+            self._filesystem.ftruncate(descriptor, 0)
+            position = 0
+            for piece in snapshot_pieces(self._entries):
+                write_fully(self._filesystem, descriptor, piece, position)
+                position += len(piece)
+        finally:
+            self._filesystem.close(descriptor)
 
     def finish(self, *, is_wanted: bool) -> None:
         """Puts the file in its place, or removes it."""

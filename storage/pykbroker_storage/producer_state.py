@@ -187,7 +187,7 @@ class ProducerStates:
 
     def encode(self) -> bytes:
         """A `.snapshot` file, version 1: of each producer's batches it holds only the last."""
-        return encode_snapshot([encode_producers(self._producers.items())])
+        return b"".join(snapshot_pieces([encode_producers(self._producers.items())]))
 
     def freeze(self) -> dict[int, Producer]:
         """The producers as they are now; each one is copied before it changes, until `thaw`.
@@ -279,11 +279,14 @@ def _read_snapshot(data: bytes) -> Iterator[tuple[int, Producer]]:
         yield _producer_of(fields)
 
 
-def encode_snapshot(entries: Sequence[bytes]) -> bytes:
-    """A `.snapshot` file of entries from `encode_producers`."""
-    size_bytes = sum(map(len, entries))
-    body = b"".join((_COUNT.pack(size_bytes // _SNAPSHOT_ENTRY.size), *entries))
-    return _SNAPSHOT_HEADER.pack(SNAPSHOT_VERSION, checksum(body)) + body
+def snapshot_pieces(entries: Sequence[bytes]) -> Iterator[bytes]:
+    """The parts of a `.snapshot` file with entries from `encode_producers`, in order."""
+    count = _COUNT.pack(sum(map(len, entries)) // _SNAPSHOT_ENTRY.size)
+    crc = checksum(count)
+    for piece in entries:
+        crc = checksum(piece, crc)
+    yield _SNAPSHOT_HEADER.pack(SNAPSHOT_VERSION, crc) + count
+    yield from entries
 
 
 def encode_producers(producers: Iterable[tuple[int, Producer]]) -> bytes:

@@ -1,14 +1,19 @@
 """The checksum (Castagnoli) that guards record batches and snapshots."""
 
-from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
-from typing import Any
+from typing import Any, Protocol
 
 from pykbroker_protocol.records.buffers import Bytes
 
 
-def _load_checksum() -> Callable[[Bytes], int]:
+class Checksum(Protocol):
+    def __call__(self, data: Bytes, crc: int = 0, /) -> int:
+        """Of the data, or of all that `crc` is the checksum of and the data behind it."""
+        ...
+
+
+def _load_checksum() -> Checksum:
     """The function of the package `crc32c`, without the package's own opening.
 
     That looks its version up among all installed packages, for which it imports `email`,
@@ -21,7 +26,7 @@ def _load_checksum() -> Callable[[Bytes], int]:
     if extension and extension.loader:
         module: Any = module_from_spec(extension)
         extension.loader.exec_module(module)
-        function: Callable[[Bytes], int] = module.crc32c
+        function: Checksum = module.crc32c
         return function
     from crc32c import crc32c  # noqa: PLC0415 - the plain way, should the package be built anew
 

@@ -40,6 +40,7 @@ from pykbroker.settings import (
     topic_names_without_effect,
 )
 from pykbroker.settings.load import WITHOUT_EFFECT
+from pykbroker.slices import in_slices
 from pykbroker.transport.attention import Attention
 from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.listener import CannotListen, Listener, bind
@@ -283,11 +284,13 @@ class Broker:
 
     # --- following the controller
 
-    def follow(self, changes: Changes) -> None:
+    async def follow(self, changes: Changes) -> None:
+        """In slices, and before the next change: creating thousands of logs takes a while."""
         image = self.controller.image
         for topic in changes.topics_deleted:
-            self.partitions.drop(topic)
-        self.partitions.follow(image, changes.topics_changed)
+            await in_slices(self.partitions.dropping(topic), begins_at_once=True)
+        following = self.partitions.following(image, changes.topics_changed)
+        await in_slices(following, begins_at_once=True)
         self.topics.changed()
         self.follow_coordinated_topics()
         if changes.topics_deleted:

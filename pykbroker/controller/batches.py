@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.records import decode_record, encode_record
+from pykbroker.slices import SLICE_ELEMENTS
 from pykbroker_protocol.compiler import encode
 from pykbroker_protocol.metadata.control import LeaderChangeMessage, Voter
 from pykbroker_protocol.records.builder import BatchBuilder
@@ -13,6 +14,7 @@ from pykbroker_protocol.records.control import ControlRecordType, control_key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.records.batch import RecordBatch
 
@@ -25,6 +27,16 @@ def record_batch(
     """The log replaces offset and epoch by its own when it appends the batch."""
     builder = BatchBuilder(base_offset=base_offset, partition_leader_epoch=epoch)
     for record in records:
+        builder.append(timestamp_ms, None, encode_record(record))
+    return builder.build()
+
+
+def record_batch_in_slices(records: Sequence[Message], *, timestamp_ms: int) -> Slices[bytes]:
+    """The same as `record_batch`, for the many records of one large command."""
+    builder = BatchBuilder()
+    for count, record in enumerate(records):
+        if count % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+            yield
         builder.append(timestamp_ms, None, encode_record(record))
     return builder.build()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.slices import SLICE_ELEMENTS
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.metadata.cluster import (
     BrokerRegistrationChangeRecord,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pykbroker.controller.image import ClusterImage, TopicImage
+    from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
 
 
@@ -37,14 +39,22 @@ class Changes:
     brokers_changed: bool = False
 
 
-def replay(image: ClusterImage, records: Iterable[Message]) -> Changes:
-    """Take records into the image and tell what they changed there."""
+def replay(image: ClusterImage, records: Iterable[Message]) -> Slices[Changes]:
+    """Take records into the image and tell what they changed there.
+
+    Yields between topics alone: whoever reads the image meanwhile sees whole topics.
+    """
+    left = SLICE_ELEMENTS
     created: dict[bytes, None] = {}
     changed: dict[bytes, None] = {}
     deleted: list[TopicImage] = []
     configured: dict[tuple[int, str], None] = {}
     brokers_changed = False
     for record in records:
+        left -= 1
+        if left < 0 and isinstance(record, TopicRecord | RemoveTopicRecord):
+            left = SLICE_ELEMENTS
+            yield
         match record:
             case TopicRecord():
                 created[record.topic_id] = None

@@ -31,10 +31,15 @@ if TYPE_CHECKING:
 
     from pykbroker.controller.image import ClusterImage
     from pykbroker.settings import Settings
+    from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
 
 CLUSTER_WIDE = ""
 """The name under which all brokers are configured at once."""
+
+
+RESOURCES_PER_SLICE = 32
+"""All properties of a resource are checked, which takes a while."""
 
 
 class ConfigurationOperation(NamedTuple):
@@ -68,13 +73,13 @@ AnyChange = ConfigurationChange | ConfigurationReplacement
 
 def alter_configurations(
     image: ClusterImage, changes: Sequence[ConfigurationChange], settings: Settings
-) -> Decision[list[Refusal | None]]:
+) -> Slices[Decision[list[Refusal | None]]]:
     return _decide(image, changes, settings, _altered)
 
 
 def replace_configurations(
     image: ClusterImage, replacements: Sequence[ConfigurationReplacement], settings: Settings
-) -> Decision[list[Refusal | None]]:
+) -> Slices[Decision[list[Refusal | None]]]:
     return _decide(image, replacements, settings, _replaced)
 
 
@@ -83,12 +88,14 @@ def _decide(
     changes: Sequence[AnyChange],
     settings: Settings,
     values_after: Callable[..., dict[str, str] | Refusal],
-) -> Decision[list[Refusal | None]]:
+) -> Slices[Decision[list[Refusal | None]]]:
     """Each resource is decided by itself; a refused one keeps what it had."""
     times = Counter((change.resource_type, change.name) for change in changes)
     records: list[Message] = []
     outcomes: list[Refusal | None] = []
-    for change in changes:
+    for count, change in enumerate(changes):
+        if count % RESOURCES_PER_SLICE == RESOURCES_PER_SLICE - 1:
+            yield
         resource = change.resource_type, change.name
         before = image.configurations.get(resource, {})
         refusal = _refuse_resource(image, resource, settings.node_id, times[resource])

@@ -12,7 +12,7 @@ import itertools
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pykbroker.controller.brokers import (
     BrokerRegistration,
@@ -44,6 +44,7 @@ from pykbroker.controller.new_partitions import NewPartitions, create_partitions
 from pykbroker.controller.producer_ids import allocate_producer_ids
 from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, delete_topics
 from pykbroker.settings import refuse_topic_overrides, with_dynamic
+from pykbroker.slices import in_slices
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_protocol.metadata.topics import PartitionRecord
@@ -51,10 +52,11 @@ from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from pykbroker_storage.filesystem import LOCAL_DISK, NO_DESCRIPTOR, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 
     from pykbroker.clock import Chance, Clock
     from pykbroker.settings import Settings
+    from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
     from pykbroker_storage.log_directory import LogDirectory
 
@@ -62,6 +64,8 @@ logger = logging.getLogger(__name__)
 
 Outcome = TypeVar("Outcome")
 Answer = TypeVar("Answer")
+Decide: TypeAlias = "Decision[Outcome] | Slices[Decision[Outcome]]"
+Follow: TypeAlias = "Callable[[Changes], Awaitable[None] | None]"
 
 SNAPSHOT_AFTER_BYTES = 2 * 1024 * 1024
 """Bounds what a start has to replay: some 40,000 records, less than half a second."""
@@ -140,7 +144,7 @@ class Controller:
         self.directory = directory
         self.log = log
         self._turn = asyncio.Lock()
-        self._observers: list[Callable[[Changes], None]] = []
+        self._observers: list[Follow] = []
         self._working: set[asyncio.Task[Any]] = set()
         self._failure: OSError | None = None
         self._is_closing = False
@@ -245,8 +249,11 @@ class Controller:
         await self.unfence_broker(node_id)
         return broker_epoch
 
-    def observe(self, follow: Callable[[Changes], None]) -> None:
-        """Call `follow` after each commit, before the command's sender hears of it."""
+    def observe(self, follow: Follow) -> None:
+        """Call `follow` after each commit, before the command's sender hears of it.
+
+        If it returns an awaitable, the next command waits for that, too.
+        """
         self._observers.append(follow)
 
     async def close(self) -> None:
@@ -259,7 +266,7 @@ class Controller:
 
     async def _answer_each(
         self,
-        decide: Callable[[], Decision[list[Answer | Refusal]]],
+        decide: Callable[[], Decide[list[Answer | Refusal]]],
         count: int,
         *,
         validate_only: bool = False,
@@ -271,7 +278,7 @@ class Controller:
             return [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))] * count
 
     async def _execute(
-        self, decide: Callable[[], Decision[Outcome]], *, validate_only: bool = False
+        self, decide: Callable[[], Decide[Outcome]], *, validate_only: bool = False
     ) -> Outcome:
         """Shielded: once records are in the log, the image must take them, come what may."""
         return await asyncio.shield(
@@ -285,19 +292,22 @@ class Controller:
         return task
 
     async def _carry_out(
-        self, decide: Callable[[], Decision[Outcome]], *, validate_only: bool
+        self, decide: Callable[[], Decide[Outcome]], *, validate_only: bool
     ) -> Outcome:
         async with self._turn:
             if self._failure is not None:
                 raise CannotCommit(str(self._failure)) from self._failure
             decision = decide()
+            if not isinstance(decision, Decision):
+                decision = await in_slices(decision, begins_at_once=True)
             if decision.records and not validate_only:
                 await self._commit(decision.records)
             return decision.outcome
 
     async def _commit(self, records: Sequence[Message]) -> None:
         try:
-            last_offset = self.log.append(records, self.clock.now_ms())
+            appending = self.log.append(records, self.clock.now_ms())
+            last_offset = await in_slices(appending, begins_at_once=True)
         except OSError as failure:  # the log is as it was
             logger.warning("the metadata log takes no records (%s); nothing was changed", failure)
             raise CannotCommit(str(failure)) from failure
@@ -309,10 +319,10 @@ class Controller:
             logger.critical("the metadata log cannot be flushed (%s); no more changes", failure)
             raise CannotCommit(str(failure)) from failure
         await self._forget_deleted_logs(records)
-        changes = replay(self.image, records)
+        changes = await in_slices(replay(self.image, records), begins_at_once=True)
         self.image.offset = last_offset
         for follow in self._observers:
-            self._tell(follow, changes)
+            await self._tell(follow, changes)
         if self.log.size_bytes > self._snapshot_due_at_bytes:
             self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
             self._begin(self._take_snapshot())
@@ -352,10 +362,12 @@ class Controller:
                     logger.info("metadata log: flushed after %d retries", retries)
                 return
 
-    def _tell(self, follow: Callable[[Changes], None], changes: Changes) -> None:
+    async def _tell(self, follow: Follow, changes: Changes) -> None:
         """The change is committed whatever becomes of an observer: its sender must hear that."""
         try:
-            follow(changes)
+            following = follow(changes)
+            if following is not None:
+                await following
         except Exception:
             logger.exception("a change of the metadata was committed but not followed everywhere")
 

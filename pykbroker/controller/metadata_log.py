@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.batches import leader_change, record_batch, records_of
+from pykbroker.controller.batches import leader_change, record_batch_in_slices, records_of
 from pykbroker.controller.image import UnsupportedRecord
 from pykbroker.controller.quorum.state import MalformedQuorumState, QuorumState, next_epoch
 from pykbroker.controller.records import MalformedRecord
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pykbroker.controller.image import ClusterImage
+    from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
     from pykbroker_storage.log import Log
     from pykbroker_storage.log_directory import LogDirectory
@@ -155,9 +156,10 @@ class MetadataLog:
         self.epoch = state.leader_epoch
         self._append(leader_change(self._node_id, state.voters, timestamp_ms=now_ms), now_ms)
 
-    def append(self, records: Sequence[Message], now_ms: int) -> int:
+    def append(self, records: Sequence[Message], now_ms: int) -> Slices[int]:
         """All of the records or, after a crash, none; returns the offset of the last one."""
-        return self._append(record_batch(records, timestamp_ms=now_ms), now_ms)
+        encoded = yield from record_batch_in_slices(records, timestamp_ms=now_ms)
+        return self._append(encoded, now_ms)
 
     def _append(self, encoded: bytes, now_ms: int) -> int:
         buffer = bytearray(encoded)

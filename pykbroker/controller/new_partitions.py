@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import RECORDS_PER_COMMAND_MAX, TOO_MANY_RECORDS, Decision
 from pykbroker.controller.placement import Candidate, place
+from pykbroker.slices import SLICE_ELEMENTS
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.message import ZERO_UUID
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from pykbroker.controller.image import ClusterImage, TopicImage
     from pykbroker.controller.placement import Draw
+    from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
 
 UNASSIGNED_DIRECTORY = ZERO_UUID
@@ -33,14 +36,15 @@ class NewPartitions:
 
 def create_partitions(
     image: ClusterImage, wanted: Sequence[NewPartitions], draw: Draw
-) -> Decision[list[Refusal | None]]:
-    names = [it.name for it in wanted]
+) -> Slices[Decision[list[Refusal | None]]]:
+    times = Counter(it.name for it in wanted)
+    left = SLICE_ELEMENTS
     records: list[Message] = []
     outcomes: list[Refusal | None] = []
     for topic in wanted:
         made = (
             Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            if names.count(topic.name) > 1
+            if times[topic.name] > 1
             else _grow(image, topic, draw)
         )
         if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_PER_COMMAND_MAX:
@@ -50,6 +54,11 @@ def create_partitions(
         else:
             records += made
             outcomes.append(None)
+            left -= len(made)
+        left -= 1
+        if left < 0:
+            left = SLICE_ELEMENTS
+            yield
     return Decision(records, outcomes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import Decision, bounded
@@ -15,6 +16,7 @@ from pykbroker.controller.topic_names import (
     refuse_collision,
     refuse_name,
 )
+from pykbroker.slices import SLICE_ELEMENTS
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_protocol.metadata.topics import ConfigRecord, RemoveTopicRecord, TopicRecord
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pykbroker.controller.placement import Draw
+    from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
@@ -62,13 +65,14 @@ class TopicRules:
 
 def create_topics(
     image: ClusterImage, wanted: Sequence[NewTopic], rules: TopicRules
-) -> Decision[list[TopicImage | Refusal]]:
+) -> Slices[Decision[list[TopicImage | Refusal]]]:
     """One outcome for each topic asked for; a topic that was refused leaves no record."""
-    if _partitions_asked_for(wanted, rules) > PARTITIONS_PER_REQUEST_MAX:
-        return Decision((), [TOO_MANY_PARTITIONS for _ in wanted])
+    if (yield from _asks_for_too_many_partitions(wanted, rules)):
+        return Decision((), [TOO_MANY_PARTITIONS] * len(wanted))
     twice = _named_twice([topic.name for topic in wanted])
     records: list[Message] = []
     outcomes: list[TopicImage | Refusal] = []
+    left = SLICE_ELEMENTS
     for topic in wanted:
         made = (
             Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -80,7 +84,23 @@ def create_topics(
         else:
             records += made
             outcomes.append(_topic_in(made))
+            left -= 8 * len(made)  # those of a topic are placed, made and replayed
+        left -= 1
+        if left < 0:
+            left = SLICE_ELEMENTS
+            yield
     return bounded(records, outcomes)
+
+
+def _asks_for_too_many_partitions(wanted: Sequence[NewTopic], rules: TopicRules) -> Slices[bool]:
+    partitions = 0
+    for count, topic in enumerate(wanted):
+        partitions += len(topic.assigned()) or _partitions_of(topic, rules)
+        if partitions > PARTITIONS_PER_REQUEST_MAX:
+            return True
+        if count % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+            yield
+    return False
 
 
 def _create_topic(
@@ -175,12 +195,14 @@ def _placed(
 
 def delete_topics(
     image: ClusterImage, named: Sequence[str | bytes]
-) -> Decision[list[TopicImage | Refusal]]:
+) -> Slices[Decision[list[TopicImage | Refusal]]]:
     """Topics are named, or given by their id."""
     twice = _named_twice(named)
     records: list[Message] = []
     outcomes: list[TopicImage | Refusal] = []
-    for name in named:
+    for count, name in enumerate(named):
+        if count % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+            yield
         outcome = _refuse_twice(name) if name in twice else _find(image, name)
         if isinstance(outcome, TopicImage):
             records.append(RemoveTopicRecord(topic_id=outcome.id))
@@ -204,12 +226,7 @@ def _refuse_twice(name: str | bytes) -> Refusal:
 
 
 def _named_twice(names: Sequence[str | bytes]) -> set[str | bytes]:
-    seen: set[str | bytes] = set()
-    return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]  # adding answers None, which is false
-
-
-def _partitions_asked_for(wanted: Sequence[NewTopic], rules: TopicRules) -> int:
-    return sum(len(topic.assigned()) or _partitions_of(topic, rules) for topic in wanted)
+    return {name for name, times in Counter(names).items() if times > 1}
 
 
 def _partitions_of(topic: NewTopic, rules: TopicRules) -> int:

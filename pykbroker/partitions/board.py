@@ -10,6 +10,7 @@ from pykbroker.partitions.flushing import FlushThreads
 from pykbroker.partitions.off_loop import OffLoop
 from pykbroker.partitions.partition import Leadership, Partition
 from pykbroker.settings import resolve_topic
+from pykbroker.slices import at_once
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pykbroker.clock import Clock
     from pykbroker.partitions.followed import FollowedCluster, FollowedPartition, FollowedTopic
     from pykbroker.settings import Settings, TopicSettings
+    from pykbroker.slices import Slices
     from pykbroker_storage.log import Log
     from pykbroker_storage.log_directory import LogDirectory
 
@@ -25,6 +27,13 @@ logger = logging.getLogger(__name__)
 
 STRAYS_NAMED_MAX = 5
 """In the line at a start; a damaged metadata log may leave thousands."""
+COST_PER_SLICE = 512
+COST_OF_A_NEW_LOG = 32
+COST_OF_A_DELETED_LOG = 8
+"""In the time it takes to look at a partition that is there: a folder and files are made, or moved.
+
+A slice is 16 new logs, about two milliseconds.
+"""
 TOPIC = 2
 """The resource type of topics, as configuration records number it."""
 
@@ -118,12 +127,23 @@ class Partitions:
 
     def follow(self, image: FollowedCluster, topics: Iterable[FollowedTopic]) -> None:
         """Create what is missing of these topics, and take over who leads."""
+        at_once(self.following(image, topics))
+
+    def following(self, image: FollowedCluster, topics: Iterable[FollowedTopic]) -> Slices[None]:
+        """The same in slices; the metadata of these topics must not change meanwhile."""
+        cost = 0
         for topic in topics:
             self._topic_names[topic.id] = topic.name
             settings = self.topic_settings(image, topic.name)
             for partition in topic.partitions:
-                if self.node_id in partition.replicas:
-                    self.follow_partition(topic, partition, settings)
+                if self.node_id not in partition.replicas:
+                    continue
+                is_new = (topic.name, partition.index) not in self._partitions
+                self.follow_partition(topic, partition, settings)
+                cost += COST_OF_A_NEW_LOG if is_new else 1
+                if cost >= COST_PER_SLICE:
+                    cost = 0
+                    yield
 
     def follow_partition(
         self, topic: FollowedTopic, image: FollowedPartition, settings: TopicSettings
@@ -204,7 +224,12 @@ class Partitions:
 
     def drop(self, topic: FollowedTopic) -> None:
         """A deleted topic's logs go; who is still reading keeps what it holds."""
+        at_once(self.dropping(topic))
+
+    def dropping(self, topic: FollowedTopic) -> Slices[None]:
+        """The same in slices: the partitions of a deleted topic go one after the other."""
         self._topic_names.pop(topic.id, None)
+        cost = 0
         for image in topic.partitions:
             waiting = self._without_log.get((topic.name, image.index))
             if waiting is not None and waiting.topic.id == topic.id:
@@ -215,6 +240,10 @@ class Partitions:
             del self._partitions[topic.name, image.index]
             partition.wake_all()
             self.directory.delete_log((topic.name, image.index), now_ms=self.clock.now_ms())
+            cost += COST_OF_A_DELETED_LOG
+            if cost >= COST_PER_SLICE:
+                cost = 0
+                yield
 
 
 def leadership_of(image: FollowedPartition) -> Leadership:

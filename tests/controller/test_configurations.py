@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 
 from compat.apache import ApacheKafka
-from pykbroker.controller.changes import replay
 from pykbroker.controller.configurations import (
     ConfigurationChange,
     ConfigurationReplacement,
-    alter_configurations,
-    replace_configurations,
 )
 from pykbroker.controller.image import ClusterImage
 from pykbroker.settings import load_settings
@@ -24,6 +21,7 @@ from pykbroker_protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from pykbroker_protocol.metadata.topics import ConfigRecord, TopicRecord
+from tests.controller.decided import alter_configurations, replace_configurations, replay
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3

@@ -17,6 +17,7 @@ from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
 from pykbroker.controller.new_partitions import NewPartitions
 from pykbroker.controller.snapshot import newest_snapshot
 from pykbroker.controller.topics import NewTopic
+from pykbroker.slices import at_once
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_protocol.metadata.security import ClientQuotaRecord
@@ -231,7 +232,7 @@ async def test_metadata_this_node_would_forget_is_refused(
     node: Any, record: Any, message: str
 ) -> None:
     controller = await node.start()
-    controller.log.append([record], now_ms=0)
+    at_once(controller.log.append([record], now_ms=0))
     node.crash()
     with pytest.raises(CannotLoadMetadata, match=message):
         await node.start()

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from pykbroker.controller.brokers import BrokerRegistration, unregister_broker
-from pykbroker.controller.changes import replay
 from pykbroker.controller.elections import Candidacy, Election, elect_leaders
 from pykbroker.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from pykbroker.controller.moves import Move, move_partitions
 from pykbroker.controller.topics import NewTopic
 from pykbroker_protocol.errors import ErrorCode
+from tests.controller.decided import replay
 
 HERE, GONE, STRANGER = 1, 2, 9
 NOBODY = -1

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from pykbroker.controller.brokers import BrokerRegistration, register_broker, unfence_broker
-from pykbroker.controller.changes import replay
 from pykbroker.controller.image import ClusterImage, TopicImage
-from pykbroker.controller.new_partitions import NewPartitions, create_partitions
-from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, delete_topics
+from pykbroker.controller.new_partitions import NewPartitions
+from pykbroker.controller.topics import NewTopic, TopicRules
 from pykbroker.settings import load_settings, refuse_topic_overrides
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.message import ZERO_UUID
@@ -32,6 +31,7 @@ from pykbroker_protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from pykbroker_protocol.metadata.topics import PartitionRecord, TopicRecord
+from tests.controller.decided import create_partitions, create_topics, delete_topics, replay
 
 SEED = "refusals_seed.x"
 LONG_NAME = "a" * 250

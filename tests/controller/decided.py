@@ -1,0 +1,33 @@
+"""The controller's decisions and replays, which are made in slices, all at once."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from pykbroker.controller import changes, configurations, new_partitions, topics
+from pykbroker.slices import at_once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pykbroker.slices import Slices
+
+Given = ParamSpec("Given")
+T = TypeVar("T")
+
+
+def whole(work: Callable[Given, Slices[T]]) -> Callable[Given, T]:
+    @wraps(work)
+    def done(*given: Given.args, **named: Given.kwargs) -> T:
+        return at_once(work(*given, **named))
+
+    return done
+
+
+replay = whole(changes.replay)
+create_topics = whole(topics.create_topics)
+delete_topics = whole(topics.delete_topics)
+create_partitions = whole(new_partitions.create_partitions)
+alter_configurations = whole(configurations.alter_configurations)
+replace_configurations = whole(configurations.replace_configurations)

@@ -146,6 +146,7 @@ class Broker:
         self.open_directory(FleetingDisk() if ephemeral else FileSystem())
         await self.open_controller(durable=not ephemeral)
         self.open_partitions()
+        await self.partitions.until_flushed()
         self.open_coordinators()
         self.node = Node(
             node_id=self.settings.node_id,

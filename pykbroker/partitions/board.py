@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -176,6 +177,15 @@ class Partitions:
         )
         if log.is_flush_due:  # after a crash
             partition.flushing.begin()
+
+    async def until_flushed(self) -> None:
+        """Wait for the flushes that `flush.messages` asks for, as after a crash.
+
+        Acknowledged records are visible only then: a reader would take an earlier end for the end.
+        """
+        running = [it.flushing.begin() for it in self if it.log.is_flush_due]
+        if running:
+            await asyncio.wait(running)
 
     def try_again(self) -> None:
         """A disk that was full may have room again."""

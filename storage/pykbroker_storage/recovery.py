@@ -183,13 +183,15 @@ def _remove_empty(segments: list[Segment], recovery_point: int) -> None:
         if segment.size_bytes or is_wanted or segment.base_offset <= recovery_point:
             kept.append(segment)
             continue
-        logger.warning(
-            "%s: empty segment behind missing offsets, as a power cut leaves it; removed; "
-            "the segment before it ends at offset %d",
-            segment.file.path,
-            end,
-        )
         segment.remove()
+    if removed := [segment for segment in segments if segment not in kept]:
+        logger.warning(
+            "%s: empty segment behind missing offsets, as a power cut leaves it; removed, and %d "
+            "more; the log ends at offset %d",
+            removed[0].file.path,
+            len(removed) - 1,
+            kept[-1].next_offset,
+        )
     segments[:] = kept
 
 

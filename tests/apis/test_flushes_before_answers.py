@@ -293,16 +293,20 @@ async def test_a_marker_is_acknowledged_after_its_flush(tmp_path: Path, *, fails
         assert row.error_code == (STORAGE_ERROR if fails else ErrorCode.NONE)
 
 
-async def test_after_a_crash_records_are_flushed_before_they_are_shown(tmp_path: Path) -> None:
+async def test_after_a_crash_records_are_flushed_before_the_broker_serves(tmp_path: Path) -> None:
     async with scene(tmp_path, {}) as on:
         on.produce()
         await on.configure(flush_messages="1")
         on.broker.directory.close = lambda *_, **__: on.broker.directory.abandon()  # type: ignore[method-assign]  # a crash
     disk = GatedDisk()
-    async with broker_on(disk, tmp_path) as broker:
-        on = Scene(broker, disk)
+
+    async def open_the_gate() -> None:
         await disk.until_flushing()
-        assert (on.partition.high_watermark, on.visible()) == (0, 0)
         disk.gate.set()
-        await on.partition.flushing.until_settled(1)
+
+    opening = asyncio.create_task(open_the_gate())
+    async with broker_on(disk, tmp_path) as broker:
+        assert opening.done()
+        on = Scene(broker, disk)
         assert on.partition.high_watermark == 1
+        assert on.visible()

@@ -1,0 +1,243 @@
+"""Power cuts under a real broker on ext4 and xfs: root and loop devices are needed.
+
+`PYKBROKER_POWER_CUTS=20 pytest tests/end_to_end/test_power_cuts.py` cuts as often as one wishes;
+`make soak` does so. `PYKBROKER_SEED` repeats the load, not the moment of the cut.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.end_to_end.load import Load, LoyalProducer, Reader, create_topic
+from tests.end_to_end.loop_disk import MAKE, loop_disk, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from compat.broker_process import BrokerProcess
+    from tests.end_to_end.conftest import StartBroker
+    from tests.end_to_end.loop_disk import LoopDisk
+
+CUTS = int(os.environ.get("PYKBROKER_POWER_CUTS", "1"))
+SEED = int(os.environ.get("PYKBROKER_SEED", str(time.time_ns() % 1_000_000)))
+LOAD_SECONDS_MAX = 2.0 if CUTS < 5 else 6.0
+PARTITIONS = 4
+SMALL_SEGMENTS = {
+    "log.segment.bytes": 1_048_576,
+    "log.roll.ms": 100,
+    "log.index.interval.bytes": 500,
+    "offsets.topic.num.partitions": 2,
+    "transaction.state.log.num.partitions": 2,
+}
+FLUSHES_EACH_WRITE = {"log.flush.interval.messages": 1}
+TIMEOUT_SECONDS = 30
+# `commit=1`: the names of new files survive, their content is not even allocated yet.
+OPTIONS = {"ext4": ("commit=1",), "xfs": ()}
+
+
+@pytest.fixture(params=MAKE)
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LoopDisk]:
+    reason = why_not(request.param, tmp_path / "try")
+    if reason:
+        pytest.skip(reason)
+    with loop_disk(tmp_path / "disk", request.param, *OPTIONS[request.param]) as disk:
+        yield disk
+
+
+def cut_power(disk: LoopDisk, broker: BrokerProcess) -> None:
+    """The broker notices nothing of it."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    disk.cut_power()
+    broker.kill()
+    disk.unmount()
+    disk.mount()
+
+
+@dataclass
+class Life:
+    """Producers between one power cut and the next, each with partitions of its own to read."""
+
+    number: int
+    chance: Random
+    producers: list[LoyalProducer] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.producers = [
+            LoyalProducer(
+                self.number * 100 + index,
+                "t",
+                index % PARTITIONS,
+                acks=self.chance.choice((1, -1)),
+                is_idempotent=index % 2 == 0,
+                chance=Random(self.chance.random()),
+            )
+            for index in range(2 * PARTITIONS)
+        ]
+
+
+class Transactions:
+    """One transactional id in use until the broker goes away."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.committed: list[bytes] = []
+        self.is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self) -> None:
+        self.is_over.set()
+        self._thread.join(TIMEOUT_SECONDS)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        from confluent_kafka import KafkaException
+
+        producer = transactional(self.bootstrap)
+        try:
+            producer.init_transactions(TIMEOUT_SECONDS)
+            while not self.is_over.is_set():
+                self._transact(producer)
+        except KafkaException:
+            pass  # the power is off
+
+    def _transact(self, producer: Any) -> None:
+        value = b"transaction %d" % len(self.committed)
+        producer.begin_transaction()
+        for partition in range(PARTITIONS):
+            producer.produce("tx", value, partition=partition)
+        if len(self.committed) % 3 == 1:
+            producer.abort_transaction(2)
+        else:
+            producer.commit_transaction(2)
+        self.committed.append(value)
+
+
+def transactional(bootstrap: str) -> Any:
+    from confluent_kafka import Producer
+
+    return Producer({"bootstrap.servers": bootstrap, "transactional.id": "the id", "log_level": 0})
+
+
+def read_to_the_end(bootstrap: str, topic: str, isolation: str) -> dict[int, list[bytes]]:
+    """As a Spark batch does: each partition up to the end that the broker names."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "readers",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
+    )
+    found: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
+    waiting = set(found)
+    try:
+        consumer.assign([TopicPartition(topic, index, 0) for index in found])
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while waiting:
+            assert time.monotonic() < deadline, f"{topic}: no end at partitions {waiting}"
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            if message.error():
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                waiting.discard(message.partition())
+            else:
+                found[message.partition()].append(message.value())
+        ends = [TopicPartition(topic, index, len(found[index])) for index in found]
+        consumer.commit(offsets=ends, asynchronous=False)
+    finally:
+        consumer.close()
+    return found
+
+
+def transact_once(bootstrap: str, value: bytes) -> None:
+    producer = transactional(bootstrap)
+    producer.init_transactions(TIMEOUT_SECONDS)
+    producer.begin_transaction()
+    for partition in range(PARTITIONS):
+        producer.produce("tx", value, partition=partition)
+    producer.commit_transaction(TIMEOUT_SECONDS)
+
+
+def live_and_cut(disk: LoopDisk, broker: BrokerProcess, life: Life) -> Transactions:
+    load, transactions = Load(life.producers), Transactions(broker.bootstrap)
+    load.start(broker.port)
+    transactions.start()
+    time.sleep(life.chance.uniform(1.0, LOAD_SECONDS_MAX))  # the moment is what is tested
+    cut_power(disk, broker)
+    transactions.is_over.set()
+    load.join()
+    transactions.join()
+    return transactions
+
+
+def expect_that_logs_can_be_read(broker: BrokerProcess) -> None:
+    for topic in ("t", "tx"):
+        for isolation in ("read_uncommitted", "read_committed"):
+            read_to_the_end(broker.bootstrap, topic, isolation)
+
+
+def expect_that_transactions_go_on(broker: BrokerProcess, value: bytes) -> None:
+    """The transactional id is used again, and no open transaction hides what it commits."""
+    transact_once(broker.bootstrap, value)
+    found = read_to_the_end(broker.bootstrap, "tx", "read_committed")
+    assert all(values[-1] == value for values in found.values())
+
+
+@pytest.mark.slow
+def test_flushed_writes_survive_power_cuts(disk: LoopDisk, start_broker: StartBroker) -> None:
+    chance = Random(SEED)
+    print(f"PYKBROKER_SEED={SEED} PYKBROKER_POWER_CUTS={CUTS}")
+    broker = start_broker(data=disk.mount_point, settings=SMALL_SEGMENTS | FLUSHES_EACH_WRITE)
+    create_topic(broker, "t", PARTITIONS)
+    create_topic(broker, "tx", PARTITIONS)
+    producers: list[LoyalProducer] = []
+    for number in range(CUTS):
+        life = Life(number, chance)
+        producers += life.producers
+        live_and_cut(disk, broker, life)
+        broker.start()
+        for index in range(PARTITIONS):
+            reader = Reader("t", index, [it for it in producers if it.partition == index])
+            reader.read_again(broker)
+            reader.expect_all_that_was_acknowledged()
+        expect_that_logs_can_be_read(broker)
+        expect_that_transactions_go_on(broker, b"after cut %d" % number)
+
+
+@pytest.mark.slow
+def test_what_a_power_cut_leaves_is_a_beginning_and_can_be_read_to_its_end(
+    disk: LoopDisk, start_broker: StartBroker
+) -> None:
+    chance = Random(SEED)
+    print(f"PYKBROKER_SEED={SEED} PYKBROKER_POWER_CUTS={CUTS}")
+    broker = start_broker(data=disk.mount_point, settings=SMALL_SEGMENTS)
+    create_topic(broker, "t", PARTITIONS)
+    create_topic(broker, "tx", PARTITIONS)
+    for number in range(CUTS):
+        life = Life(number, chance)
+        live_and_cut(disk, broker, life)
+        broker.start()
+        for index in range(PARTITIONS):
+            reader = Reader("t", index, life.producers)
+            reader.read_again(broker)
+            for producer in life.producers:
+                held = [it for name, it in reader.offsets if name == producer.number]
+                assert held == list(range(len(held))), "records are missing in the middle"
+        expect_that_logs_can_be_read(broker)

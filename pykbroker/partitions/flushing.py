@@ -96,7 +96,7 @@ class Flushing:
         if partition.settled_offset >= offset:
             partition.commit()  # the thread may have finished a moment ago
             return True
-        if partition.log.has_failed_flush:
+        if partition.log.flush_failure is not None:
             return False  # the upkeep tries again
         self.begin()
         settled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -256,9 +256,11 @@ class Partition:
         As in Kafka, a flush that `flush.messages` asks for comes before the acknowledgement.
         """
         log = self.log
-        if log.is_flush_due or log.has_failed_flush:
+        end_offset = log.log_end_offset
+        is_flush_due = end_offset - log.recovery_point >= log.configuration.flush_messages
+        if is_flush_due or log.flush_failure is not None:
             return max(log.recovery_point, self.high_watermark)
-        return log.log_end_offset
+        return end_offset
 
     @property
     def never_waits_for_flushes(self) -> bool:

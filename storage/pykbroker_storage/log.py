@@ -69,7 +69,6 @@ class Log:
         "_changed",
         "_closed",
         "_filesystem",
-        "_flush_failure",
         "_last_flush_ms",
         "_names_flushed",
         "_open_files",
@@ -78,6 +77,7 @@ class Log:
         "configuration",
         "deferred_snapshot",
         "directory",
+        "flush_failure",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
@@ -150,7 +150,7 @@ class Log:
         self._closed = False
         self._names_flushed = False
         self._last_flush_ms = now_ms
-        self._flush_failure: str | None = None
+        self.flush_failure: str | None = None  # until a flush succeeds, appends are refused
 
     # --- writing
 
@@ -191,8 +191,8 @@ class Log:
     ) -> None:
         if self._closed:
             raise LogClosed(self.directory)
-        if self._flush_failure is not None:
-            raise FlushFailed(self._flush_failure)
+        if self.flush_failure is not None:
+            raise FlushFailed(self.flush_failure)
         configuration = self.configuration
         active = self._segments.active
         if is_roll_due(active, configuration, len(records), batches[-1], now_ms):
@@ -362,23 +362,23 @@ class Log:
         """
         if self._closed:
             return
-        if upto is None or self._flush_failure is not None:
+        if upto is None or self.flush_failure is not None:
             upto = self.log_end_offset
         if upto <= self.recovery_point and self._names_flushed:
             return
         try:
-            if self._flush_failure is not None:
+            if self.flush_failure is not None:
                 self._segments.write_again(self.recovery_point)
             self._segments.flush(self.recovery_point, upto)
             self._flush_names()
         except FlushFailed as failure:
-            self._flush_failure = str(failure)
+            self.flush_failure = str(failure)
             raise
         except FileNotFoundError:
             if not self._closed:
                 raise  # else the log was deleted meanwhile
         self.recovery_point = max(self.recovery_point, upto)
-        self._flush_failure = None
+        self.flush_failure = None
 
     def _flush_names(self) -> None:
         if self._names_flushed:
@@ -396,18 +396,13 @@ class Log:
         """Whether `flush.messages` records are not flushed."""
         return self.log_end_offset - self.recovery_point >= self.configuration.flush_messages
 
-    @property
-    def has_failed_flush(self) -> bool:
-        """Whether the last flush failed: appends are refused until one succeeds."""
-        return self._flush_failure is not None
-
     def flush_due(self, now_ms: int) -> int | None:
         """The offset up to which somebody should flush now; None if nothing is due.
 
         Everything when `flush.ms` has passed, `flush.messages` is reached or the last flush
         failed, else what lies in sealed segments, so that recovery stays short.
         """
-        if self.is_flush_due or self.has_failed_flush:
+        if self.is_flush_due or self.flush_failure is not None:
             return self.log_end_offset
         if now_ms - self._last_flush_ms >= self.configuration.flush_ms:
             self._last_flush_ms = now_ms

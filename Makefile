@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run demo install test check bench soak mutants compat docs clean
+.PHONY: run demo install test quick check bench soak mutants compat docs clean
 
 run: install
 	$(BIN)/pykbroker serve --listen 127.0.0.1:9092
@@ -27,6 +27,13 @@ check: install
 
 test: check
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+# Without folders whose tests start many processes or other clients, and without Java, Go, Node and Spark.
+QUICK := -m "not slow and not oracle and not spark" \
+         $(addprefix --ignore=tests/,compat containers delivery elsewhere end_to_end examples pipeline)
+
+quick: install
+	$(BIN)/pytest -n 2 --dist loadgroup -q $(QUICK)
 
 bench: install
 	$(BIN)/python -m benchmarks

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ORACLE_FIXTURES = {"apache", "apache_tools", "apache_message_definitions"}
-SPARK_FIXTURES = {"spark"}
+SPARK_FIXTURES = {"spark", "spark_jars"}
 
 # Spark's tests are short: its JVM had better compile quickly than well.
 SPARK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -57,6 +57,8 @@ def pytest_collection_modifyitems(
     for item in items:
         if ORACLE_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.oracle)
+        if SPARK_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.spark)
         if with_xdist and item.get_closest_marker("oracle"):
             item.add_marker(pytest.mark.xdist_group("oracle"))
         if (

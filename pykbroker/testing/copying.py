@@ -80,7 +80,9 @@ def seal(broker: Broker) -> None:
 
 
 def copy_files(source: Path, target: Path) -> None:
-    for entry in os.scandir(source):
+    with os.scandir(source) as entries:
+        found = list(entries)
+    for entry in found:
         if entry.is_dir():  # not a broker's, and none the less the caller's
             shutil.copytree(entry.path, target / entry.name, symlinks=True)
         elif entry.name.endswith(NOT_COPIED):

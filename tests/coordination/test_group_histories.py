@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -394,7 +395,7 @@ def error_of(code: int) -> ErrorCode:
     return next(it for it in ErrorCode if it == code)
 
 
-TestGroupHistories = GroupHistories.TestCase
+TestGroupHistories = pytest.mark.slow(GroupHistories.TestCase)
 TestGroupHistories.settings = settings(
     max_examples=1000, stateful_step_count=30, deadline=None, report_multiple_bugs=False
 )

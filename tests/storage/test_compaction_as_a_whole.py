@@ -4,6 +4,7 @@ import random
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -185,5 +186,5 @@ class CompactionMachine(RuleBasedStateMachine):
             self.directory.cleanup()
 
 
-TestCompactionAsAWhole = CompactionMachine.TestCase
+TestCompactionAsAWhole = pytest.mark.slow(CompactionMachine.TestCase)
 TestCompactionAsAWhole.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

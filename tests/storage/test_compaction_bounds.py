@@ -44,6 +44,7 @@ def test_the_map_is_as_large_as_needed_or_allowed(keys: int, limit: int, size: i
     assert abs(size_for(keys, limit) - size) < 100
 
 
+@pytest.mark.slow
 def test_many_keys_need_more_rounds_but_not_more_memory(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LARGE)
     for start in range(0, KEYS, 100):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.slow  # each starts a pytest or a mypy
 
 ROOT = Path(__file__).parents[2]
 OURS = "<!-- run by tests/testing_embedded/test_documentation.py -->"

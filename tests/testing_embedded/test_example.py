@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted({it.parent for it in ROOT.glob("examples/*/test_*.py")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda it: it.name)
 def test_an_example_passes_its_tests(example: Path, tmp_path: Path) -> None:
     for file in example.iterdir():
@@ -27,6 +28,7 @@ def test_an_example_passes_its_tests(example: Path, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout
 
 
+@pytest.mark.slow
 def test_an_example_satisfies_a_strict_type_checker() -> None:
     for example in EXAMPLES:
         checked = subprocess.run(

@@ -8,6 +8,7 @@ import pytest
 from pykbroker import Broker
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.slow  # each starts a pytest
 
 PLUGIN = ("-p", "pykbroker.testing.plugin", "-p", "no:cacheprovider")
 

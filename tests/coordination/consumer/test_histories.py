@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import ExitStack
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -290,8 +291,8 @@ class HistoriesInSlices(Histories):
             self.stack.close()
 
 
-TestHistories = Histories.TestCase
-TestHistoriesInSlices = HistoriesInSlices.TestCase
+TestHistories = pytest.mark.slow(Histories.TestCase)
+TestHistoriesInSlices = pytest.mark.slow(HistoriesInSlices.TestCase)
 TestHistories.settings = TestHistoriesInSlices.settings = settings(
     max_examples=100,
     stateful_step_count=40,

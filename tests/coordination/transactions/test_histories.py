@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -323,7 +324,7 @@ class Histories(RuleBasedStateMachine):
         assert not self.world.transactions.transactions
 
 
-TestHistories = Histories.TestCase
+TestHistories = pytest.mark.slow(Histories.TestCase)
 TestHistories.settings = settings(
     max_examples=250, stateful_step_count=40, deadline=None, report_multiple_bugs=False
 )

@@ -60,6 +60,11 @@ class CoordinatedTopic(Generic[AnyState]):
         self._loading.add(loading)
         loading.add_done_callback(self._loading.discard)
 
+    async def wait_until_loaded(self, seconds_max: float) -> None:
+        """Waits for partitions that are loading; one on a failing disk may take longer."""
+        if self._loading:
+            await asyncio.wait(self._loading, timeout=seconds_max)
+
     async def close(self) -> None:
         for task in self._loading:
             task.cancel()

@@ -122,6 +122,9 @@ class GroupCoordinator:
     def active(self) -> Iterator[CoordinatedLog[Groups]]:
         return self._topic.active()
 
+    async def wait_until_loaded(self, seconds_max: float) -> None:
+        await self._topic.wait_until_loaded(seconds_max)
+
     @property
     def is_loading(self) -> bool:
         return self._topic.is_loading

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 WAIT_SECONDS = 10.0
+LOADING_SECONDS_MAX = 5.0
+"""Time that a start waits for coordinators to load; a disk with a fault may need longer."""
 ALREADY_RUNNING = "this broker is running already"
 NOT_RUNNING = "the broker is not running: use it in a with statement, or start it"
 DOWN = "the broker is down: there is an outage, or it could not start again; restart() starts it"
@@ -130,6 +132,8 @@ class AsyncBroker(WithoutClient):
         )
         broker.offer = offer
         await broker.begin(ephemeral=True)
+        await broker.groups.wait_until_loaded(LOADING_SECONDS_MAX)
+        await broker.transactions.wait_until_loaded(LOADING_SECONDS_MAX)
         self._bootstrap, self._port = broker.bootstrap, broker.bound_port
         return broker
 

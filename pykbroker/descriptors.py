@@ -18,8 +18,9 @@ LIMIT_WANTED = 2**20
 LIMIT_MACOS = 10_240
 """OPEN_MAX: macOS refuses a higher limit, although it reports none. The JVM takes this, too."""
 
-RESERVED = 32
-"""Standard streams, event loop, listeners, the metadata log, files that are open for a moment."""
+RESERVED = 64
+"""Standard streams, event loop, listeners, the metadata log; and files that threads open for a
+moment to flush, read or search them: up to three each."""
 
 LOG_FILES_MAX = 512
 """Descriptors of log files if there are plenty: reopening one costs about 10 us."""

@@ -11,7 +11,7 @@ from pykbroker.descriptors import LOG_FILES_MAX, UNBOUNDED, shares_of
 @pytest.mark.parametrize("limit", [16, 64, 128, 256, 1024, 4096, 20_000, 2**20, UNBOUNDED])
 def test_the_shares_leave_a_reserve(limit: int) -> None:
     connections, log_files = shares_of(limit)
-    assert connections + log_files <= limit - min(32, limit // 2)
+    assert connections + log_files <= limit - min(64, limit // 2)
     assert connections >= log_files >= min(limit // 4, LOG_FILES_MAX) * 3 // 4
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LIMIT = 128
 PARTITIONS = 200
-CONNECTIONS = 80  # 48 are accepted, the others fit into the backlog of 50
+CONNECTIONS = 70  # 32 are accepted, the others fit into the backlog of 50
 LIMITED = ("sh", "-c", f'ulimit -n {LIMIT}; exec "$0" "$@"', sys.executable)
 
 

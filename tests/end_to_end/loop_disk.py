@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import struct
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from compat.missing_tool import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +71,7 @@ def why_not(kind: str, directory: Path) -> str:
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "mounting a file system needs root"
     for tool in (MAKE[kind][0], "mount", "umount"):
-        if shutil.which(tool) is None:
-            return f"{tool} is not installed"
+        find_program(tool)
     if not Path("/dev/loop-control").exists():
         return "there are no loop devices"
     try:

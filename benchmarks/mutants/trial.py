@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -85,6 +86,10 @@ def all_mutants(room: str, root: Path, only: str = "") -> list[Mutant]:
     ]
 
 
+SLOWER_MAX, SECONDS_LEAST = 3, 60
+"""Of a mutant, which may end late and be sound: so many times longer than without it, and more."""
+
+
 class Trial:
     """The copy, and how tests are run in it."""
 
@@ -92,6 +97,8 @@ class Trial:
         self.folder = folder
         self.seconds_max = seconds_max
         self.root = root
+        self.seconds_of: dict[str, float] = {}
+        """Limits of tests that have been run without a mutation."""
         self._times = count(FROM_THE_START)
 
     def prepare(self) -> None:
@@ -115,8 +122,8 @@ class Trial:
     def _write(self, path: Path, source: bytes) -> None:
         """Python would take the compiled former version for one of the same time and size."""
         path.write_bytes(source)
-        time = next(self._times)
-        os.utime(path, (time, time))
+        second = next(self._times)
+        os.utime(path, (second, second))
 
     def noticed_by(self, mutant: Mutant) -> str | None:
         """The first tests that fail with it, or do not end in time."""
@@ -126,11 +133,20 @@ class Trial:
                     return tests
         return None
 
+    def passes_without_mutation(self, tests: str) -> bool:
+        """How long that takes becomes the measure for mutants."""
+        started = time.monotonic()
+        passes = self.passes(tests)
+        seconds = SLOWER_MAX * (time.monotonic() - started) + SECONDS_LEAST
+        self.seconds_of[tests] = min(seconds, self.seconds_max)
+        return passes
+
     def passes(self, tests: str) -> bool:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        return self.run([*command, "-m", "not oracle and not slow", tests])
+        seconds_max = self.seconds_of.get(tests, self.seconds_max)
+        return self.run([*command, "-m", "not oracle and not slow", tests], seconds_max)
 
-    def run(self, command: Sequence[str]) -> bool:
+    def run(self, command: Sequence[str], seconds_max: float) -> bool:
         """Whether it ends well in time; with all that it has started it is ended otherwise."""
         paths = (self.folder / it for it in (".", "protocol", "storage"))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
@@ -146,7 +162,7 @@ class Trial:
             ) as process,
         ):
             try:
-                return process.wait(self.seconds_max) == 0
+                return process.wait(seconds_max) == 0
             except subprocess.TimeoutExpired:
                 return False
             finally:

@@ -104,7 +104,7 @@ def test_tests_run_against_the_mutant_in_the_copy_and_the_original_comes_back(
     trial = Trial(folder, 60, root)
     trial.prepare()
     for _ in range(2):  # also where both are compiled
-        assert trial.passes("tests/apis")
+        assert trial.passes_without_mutation("tests/apis")
         with trial.mutated(mutant):
             assert not trial.passes("tests/apis")
             assert "assert 2 == 1" in trial.last_output
@@ -112,10 +112,10 @@ def test_tests_run_against_the_mutant_in_the_copy_and_the_original_comes_back(
 
 
 def test_tests_that_do_not_end_are_ended(tmp_path: Path) -> None:
-    assert not Trial(tmp_path, 0.2).run([sys.executable, "-c", "import time; time.sleep(600)"])
+    assert not Trial(tmp_path, 60).run([sys.executable, "-c", "import time; time.sleep(600)"], 0.2)
 
 
 def test_tests_that_end_say_whether_they_passed(tmp_path: Path) -> None:
     trial = Trial(tmp_path, 60)
-    assert trial.run([sys.executable, "-c", ""])
-    assert not trial.run([sys.executable, "-c", "raise SystemExit(1)"])
+    assert trial.run([sys.executable, "-c", ""], 60)
+    assert not trial.run([sys.executable, "-c", "raise SystemExit(1)"], 60)

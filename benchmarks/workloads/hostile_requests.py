@@ -11,7 +11,8 @@ from benchmarks.rivals import Broker
 from benchmarks.topics import topic
 from benchmarks.workloads.kinds import Scale, ServingWorkload
 
-PRODUCE_EACH_MS = 2
+PRODUCE_EACH_MS = 20
+"""Seldom enough to keep the schedule: else a backlog would be measured, not a wait."""
 READY_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 

@@ -38,6 +38,13 @@ logger = logging.getLogger(__name__)
 PROCESSORS_TO_BE_ATTENTIVE = 2
 """With less, whoever the broker looks out for would have to wait for it."""
 
+COLLECTOR_THRESHOLDS = (700, 10, 1000)
+"""Full collections are a hundred times rarer than by default.
+
+One that looks at the elements of a large request takes up to 100 ms, and there were a dozen of them
+in each such request. Most garbage is young or has no cycles.
+"""
+
 
 def serve(options: Namespace) -> int:
     configure_logging(options.log_level, LogFormat(options.log_format))
@@ -91,6 +98,7 @@ async def serve_until_stopped(options: Namespace, settings: Settings, data: str 
         if options.port_file:
             write_port_file(options.port_file, broker)
         gc.freeze()  # what lives as long as the process need not be looked at again and again
+        gc.set_threshold(*COLLECTOR_THRESHOLDS)
         print(ready_line(broker), flush=True)
         await stopped_or_failed(signals, broker)
     finally:

@@ -402,7 +402,7 @@ class LogDirectory:
                 now_ms=now_ms,
                 recovery_point=self._offsets.recovery_points.get(partition, 0),
                 log_start_offset=self._offsets.log_starts.get(partition, 0),
-                open_files=open_files or self._open_files,
+                open_files=self._open_files if open_files is None else open_files,
                 pending_deletions=self._pending_deletions,
             )
         except FlushedDataLost:

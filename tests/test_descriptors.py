@@ -15,6 +15,10 @@ def test_the_shares_leave_a_reserve(limit: int) -> None:
     assert connections >= log_files >= min(limit // 4, LOG_FILES_MAX) * 3 // 4
 
 
+def test_connections_get_what_log_files_do_not_need() -> None:
+    assert shares_of(20_000) == (20_000 - 64 - LOG_FILES_MAX, LOG_FILES_MAX)
+
+
 RAISE = """
 import resource
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

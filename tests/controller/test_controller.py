@@ -249,6 +249,15 @@ async def test_metadata_changes_need_no_free_descriptor(node: Any) -> None:
     assert list(controller.image.topics) == ["a"]
 
 
+async def test_other_logs_do_not_use_the_descriptors_of_the_metadata_log(node: Any) -> None:
+    controller = await node.start()
+    while node.directory._open_files.release_least_recent():
+        pass
+    with without_descriptors():
+        await controller.create_topics([NewTopic(name="a")])
+    assert list(controller.image.topics) == ["a"]
+
+
 async def test_a_commit_waits_for_a_file_descriptor(
     node: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +26,6 @@ from tests.apis.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LIMIT = 128
 PARTITIONS = 200
@@ -85,3 +86,12 @@ def test_more_partitions_and_connections_than_the_open_file_limit(
         values.append(b"restarted")
         write_and_read_all(wire, values)
         assert create(wire, "in-a-crowd", 20) == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="this system has no /proc")
+def test_the_broker_raises_its_soft_limit(tmp_path: Path) -> None:
+    lowered = ("sh", "-c", 'ulimit -Sn 200; ulimit -Hn 300; exec "$0" "$@"', sys.executable)
+    with BrokerProcess(tmp_path / "data", python=lowered) as broker:
+        (line,) = re.findall("Max open files.*", Path(f"/proc/{broker.pid}/limits").read_text())
+        assert line.split()[3:5] == ["300", "300"]
+        assert "open file limit (ulimit -n) is 300" in broker.log()

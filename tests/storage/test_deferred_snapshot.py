@@ -1,5 +1,6 @@
 """A producer snapshot that is written while the log goes on holds the producers of its offset."""
 
+from array import array
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,7 @@ from pykbroker_storage import partition_files
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.log import Log
 from pykbroker_storage.partition_files import DeferredSnapshot
+from pykbroker_storage.producer import Producer
 from pykbroker_storage.producer_state import ProducerStates
 from tests.storage.batches import NOW, append, open_log
 
@@ -124,3 +126,40 @@ def test_without_room_it_is_given_up(tmp_path: Path) -> None:
     log.finish_snapshot(snapshot, is_written=False)
     assert log.deferred_snapshot is None
     assert snapshots(tmp_path) == []
+
+
+def test_it_is_dropped_when_its_segment_has_expired(tmp_path: Path) -> None:
+    log, snapshot = rolled(tmp_path)
+    write_round(log, 1)
+    log.configuration = LogConfiguration(retention_ms=1)
+    assert log.enforce_retention(NOW + 10) == 2
+    list(snapshot.encode())
+    snapshot.write()
+    log.finish_snapshot(snapshot, is_written=True)
+    assert snapshots(tmp_path) == [f"{2 * PRODUCERS:020d}.snapshot"]  # of the new segment
+
+
+def test_the_next_one_is_unaffected_by_the_end_of_the_one_before(tmp_path: Path) -> None:
+    log, first = rolled(tmp_path)
+    roll_again(log)
+    second = log.deferred_snapshot
+    assert second is not None
+    expected = log.producers.encode()
+    log.finish_snapshot(first, is_written=False)
+    write_round(log, 2)
+    list(second.encode())
+    second.write()
+    log.finish_snapshot(second, is_written=True)
+    (file,) = tmp_path.glob("*.snapshot")
+    assert file.read_bytes() == expected
+
+
+def test_a_copy_of_a_producer_is_equal_and_independent() -> None:
+    producer = Producer()
+    for number, name in enumerate(Producer.__slots__):
+        setattr(producer, name, array("q", [number]) if name == "batches" else number)
+    copied = producer.copy()
+    for name in Producer.__slots__:
+        assert getattr(copied, name) == getattr(producer, name)
+    copied.batches.append(1)
+    assert len(producer.batches) == 1

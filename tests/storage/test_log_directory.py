@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pykbroker_storage import directory_lock
 from pykbroker_storage.checkpoint import decode_offsets
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
@@ -132,6 +133,35 @@ def test_a_directory_without_its_lock_file_is_still_locked(tmp_path: Path) -> No
     assert opened_by_another_process(tmp_path) == ""
 
 
+def test_a_lock_file_with_another_inode_number_stays_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing a file gives up all POSIX locks of the process on it."""
+    directory = open_directory(tmp_path)
+    monkeypatch.setattr(directory_lock, "_is_open_as", lambda _, path: not path.endswith(".lock"))
+    assert directory.keep_lock()
+    script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'w'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / ".lock")],
+        check=False,
+        capture_output=True,
+        timeout=60,
+    )
+    assert b"BlockingIOError" in ran.stderr
+    directory.abandon()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_directory_can_be_opened_again_while_a_forked_process_lives(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    descriptor = directory._lock._directory_descriptor
+    assert descriptor is not None
+    inherited = os.dup(descriptor)  # what a fork does
+    directory.abandon()
+    open_directory(tmp_path).abandon()
+    os.close(inherited)
+
+
 def remove(path: Path) -> None:
     shutil.rmtree(path)
 
@@ -150,7 +180,14 @@ def replace_by_another(path: Path) -> None:
     assert opened_by_another_process(path) == ""
 
 
-@pytest.mark.parametrize("happen", [remove, move, replace, replace_by_another])
+def restore_a_copy(path: Path) -> None:
+    """The broker's open files are not those of the copy."""
+    shutil.copytree(path, path.with_name("copy"))
+    shutil.rmtree(path)
+    path.with_name("copy").rename(path)
+
+
+@pytest.mark.parametrize("happen", [remove, move, replace, replace_by_another, restore_a_copy])
 def test_a_directory_that_is_removed_or_replaced_is_lost(
     tmp_path: Path, happen: Callable[[Path], None]
 ) -> None:
@@ -189,6 +226,7 @@ def test_a_directory_is_locked_against_other_processes(tmp_path: Path) -> None:
         with pytest.raises(LogDirectoryLocked):
             open_directory(tmp_path)
         other.kill()
+    open_directory(tmp_path).abandon()  # the refusal has unlocked the directory
 
 
 def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:

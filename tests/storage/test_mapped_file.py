@@ -4,6 +4,7 @@ import mmap
 import os
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -179,3 +180,33 @@ def test_flushing_a_deleted_file_fails(tmp_path: Path) -> None:
     for file in (first, second):
         with pytest.raises(FileNotFoundError):
             file.flush()
+
+
+def test_an_unread_map_is_dropped_for_another_one(tmp_path: Path) -> None:
+    open_files = OpenFiles(FileSystem(), 9)
+    files = [mapped_file(tmp_path / str(number), open_files) for number in range(5)]
+    for file in files:
+        file.append(LARGE)
+    for file in files:  # four maps are allowed
+        assert isinstance(file.view(0, len(LARGE)).obj, mmap.mmap)
+    assert len(open_files) == 5
+
+
+def test_only_the_owner_of_the_cache_closes_files(tmp_path: Path) -> None:
+    """Another thread does not know which descriptor the owner is using."""
+    first, _ = two_files_one_open(tmp_path)
+    first.recently_used = False
+    released = []
+    thread = Thread(target=lambda: released.append(first._open_files.release_least_recent()))
+    thread.start()
+    thread.join()
+    assert released == [False]
+    assert first.descriptor != CLOSED
+
+
+def test_only_a_lack_of_descriptors_closes_files(tmp_path: Path) -> None:
+    first, _ = two_files_one_open(tmp_path)
+    first.recently_used = False
+    with pytest.raises(FileNotFoundError):
+        first._open_files.filesystem.open_existing(str(tmp_path / "nowhere"))
+    assert first.descriptor != CLOSED

@@ -8,20 +8,25 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.parts import Joined, elements_in, parts_of
+from pykbroker.apis.slices import SLICE_ELEMENTS, Slice, all_of, sliced
 from pykbroker.coordination.transactions.joining import (
-    places_of,
     refused_for_some,
     response_of,
     transactions_of,
 )
+from pykbroker.coordination.transactions.outcome import Place
 from pykbroker_protocol.errors import ErrorCode
-from pykbroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResult
+from pykbroker_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
-    from pykbroker.apis.node import Call, Node
-    from pykbroker.coordination.transactions.outcome import Place
+    from pykbroker.apis.node import Call
+    from pykbroker.apis.slices import Slices
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.add_partitions_to_txn import (
         AddPartitionsToTxnRequest,
@@ -31,27 +36,50 @@ if TYPE_CHECKING:
     Answer = Message | asyncio.Future[Message]
 
 
-def handle(request: AddPartitionsToTxnRequest, call: Call) -> Message | Awaitable[Message]:
-    answers = [add(it, call) for it in transactions_of(request, call.version)]
+@sliced
+def handle(request: AddPartitionsToTxnRequest, call: Call) -> Slices[Message | Awaitable[Message]]:
+    count = Slice()
+    answers = yield from all_of(
+        add(it, call, count) for it in transactions_of(request, call.version)
+    )
     waiting = any(isinstance(it, asyncio.Future) for it in answers)
     if waiting:
         return respond_later(answers, call.version)
     return respond(answers, call.version)
 
 
-def add(asked: AddPartitionsToTxnTransaction, call: Call) -> Answer:
-    missing = {
-        place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for place in places_of(asked)
-        if not exists(place, call.node)
-    }
+def add(asked: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slices[Answer]:
+    """All partitions of a transaction are added, or none; each is named once from here on."""
+    named: dict[str, dict[int, None]] = {}
+    missing: dict[Place, ErrorCode] = {}
+    for topic in asked.topics:
+        known = call.node.image.partition_count(topic.name)
+        indexes = named.setdefault(topic.name, {})
+        for index in topic.partitions:
+            indexes[index] = None
+            if not 0 <= index < known:
+                missing[Place(topic.name, index)] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if count.is_full():
+                yield
     if missing:
-        return refused_for_some(asked, missing)
-    return call.node.transactions.add_partitions(asked, version=call.version)
+        return (yield from refuse(asked, missing, count))
+    topics = [
+        AddPartitionsToTxnTopic(name=name, partitions=list(indexes))
+        for name, indexes in named.items()
+    ]
+    return call.node.transactions.add_partitions(asked.replace(topics=topics), version=call.version)
 
 
-def exists(place: Place, node: Node) -> bool:
-    return 0 <= place.partition < node.image.partition_count(place.topic)
+def refuse(
+    asked: AddPartitionsToTxnTransaction, missing: Mapping[Place, ErrorCode], count: Slice
+) -> Slices[Message]:
+    joined = Joined()
+    for part in parts_of(asked, "topics", SLICE_ELEMENTS // 2):
+        joined.add(refused_for_some(part, missing))
+        if count.is_full(elements_in(part)):
+            yield
+    refused: Message = joined.response()
+    return refused
 
 
 async def respond_later(answers: Sequence[Answer], version: int) -> Message:

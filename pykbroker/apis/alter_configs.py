@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import each
 from pykbroker.controller.configurations import ConfigurationReplacement
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.alter_configs import (
@@ -18,13 +19,12 @@ if TYPE_CHECKING:
 
 async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
     outcomes = await call.node.controller.replace_configurations(
-        [whole(resource) for resource in request.resources], validate_only=request.validate_only
+        await each(whole, request.resources), validate_only=request.validate_only
     )
     return AlterConfigsResponse(
-        responses=[
-            result(resource, outcome)
-            for resource, outcome in zip(request.resources, outcomes, strict=True)
-        ]
+        responses=await each(
+            lambda it: result(*it), list(zip(request.resources, outcomes, strict=True))
+        )
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import each
 from pykbroker.controller.new_partitions import NewPartitions
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.create_partitions import (
@@ -21,17 +22,20 @@ if TYPE_CHECKING:
 
 
 async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
-    counts = Counter(topic.name for topic in request.topics)
+    counts = Counter([topic.name for topic in request.topics])
     once = [topic for topic in request.topics if counts[topic.name] == 1]
     outcomes = await call.node.controller.create_partitions(
-        [wanted(topic) for topic in once], validate_only=request.validate_only
+        await each(wanted, once), validate_only=request.validate_only
     )
     twice = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     return CreatePartitionsResponse(
-        results=[
-            *(result(name, twice) for name, count in counts.items() if count > 1),
-            *(result(it.name, outcome) for it, outcome in zip(once, outcomes, strict=True)),
-        ]
+        results=await each(
+            lambda it: result(*it),
+            [
+                *[(name, twice) for name, count in counts.items() if count > 1],
+                *[(it.name, outcome) for it, outcome in zip(once, outcomes, strict=True)],
+            ],
+        )
     )
 
 

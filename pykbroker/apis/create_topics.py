@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import each
 from pykbroker.controller.topics import NewTopic
 from pykbroker.settings import describe_topic
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -20,15 +21,23 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 
+CONFIGURATIONS_TOLD = 32
+"""With each topic that was created."""
+
+
 async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
-    counts = Counter(topic.name for topic in request.topics)
+    counts = Counter([topic.name for topic in request.topics])
     once = [topic for topic in request.topics if counts[topic.name] == 1]
     outcomes = await call.node.controller.create_topics(
-        [wanted(topic) for topic in once], validate_only=request.validate_only
+        await each(wanted, once), validate_only=request.validate_only
     )
-    results = [result(topic, outcome, call) for topic, outcome in zip(once, outcomes, strict=True)]
+    results = await each(
+        lambda it: result(*it, call),
+        list(zip(once, outcomes, strict=True)),
+        weight=CONFIGURATIONS_TOLD,
+    )
     repeated = [name for name, count in counts.items() if count > 1]
-    return CreateTopicsResponse(topics=[*map(named_twice, repeated), *results])
+    return CreateTopicsResponse(topics=[*await each(named_twice, repeated), *results])
 
 
 def named_twice(name: str) -> CreatableTopicResult:

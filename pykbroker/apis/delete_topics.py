@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import each
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.delete_topics import (
@@ -24,29 +25,33 @@ DISABLED_ERROR_SINCE_VERSION = 3
 
 
 async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
-    asked = asked_for(request, call.version)
+    asked = await asked_for(request, call.version)
     if not call.node.settings.delete_topic_enable:
-        return DeleteTopicsResponse(responses=[disabled(it, call.version) for it in asked])
+        return DeleteTopicsResponse(
+            responses=await each(lambda it: disabled(it, call.version), asked)
+        )
     by_topic: dict[object, list[DeleteTopicState]] = {}
-    for it in asked:
-        by_topic.setdefault(topic_meant(it, call), []).append(it)
-    sound = [same[0] for same in by_topic.values() if refusal_of_form(same) is None]
-    outcomes = await call.node.controller.delete_topics(
-        [it.topic_id if it.name is None else it.name for it in sound]
+    await each(lambda it: by_topic.setdefault(topic_meant(it, call), []).append(it), asked)
+    meant = list(by_topic.values())
+    refusals = await each(refusal_of_form, meant)
+    sound = [same[0] for same, refusal in zip(meant, refusals, strict=True) if refusal is None]
+    outcomes = iter(
+        await call.node.controller.delete_topics(
+            [it.topic_id if it.name is None else it.name for it in sound]
+        )
     )
-    decided = {id(it): outcome for it, outcome in zip(sound, outcomes, strict=True)}
     return DeleteTopicsResponse(
-        responses=[
-            result(said_once(same), decided.get(id(same[0])) or refusal_of_form(same))
-            for same in by_topic.values()
-        ]
+        responses=await each(
+            lambda it: result(said_once(it[0]), it[1] or next(outcomes)),
+            list(zip(meant, refusals, strict=True)),
+        )
     )
 
 
-def asked_for(request: DeleteTopicsRequest, version: int) -> Sequence[DeleteTopicState]:
+async def asked_for(request: DeleteTopicsRequest, version: int) -> Sequence[DeleteTopicState]:
     if version >= STATES_SINCE_VERSION:
         return request.topics
-    return [DeleteTopicState(name=name) for name in request.topic_names]
+    return await each(lambda name: DeleteTopicState(name=name), request.topic_names)
 
 
 def topic_meant(asked: DeleteTopicState, call: Call) -> object:

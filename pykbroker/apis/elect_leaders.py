@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.slices import SLICE_ELEMENTS, next_turn
 from pykbroker.controller.elections import Candidacy, Election, every_partition
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.elect_leaders import (
@@ -27,7 +28,11 @@ async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespon
     election = Election(request.election_type)
     if request.topic_partitions is None:
         asked = list(every_partition(image))
-        outcomes = await call.node.controller.elect_leaders(asked, election)
+        outcomes: list[Refusal | None] = []
+        for first in range(0, len(asked), SLICE_ELEMENTS):
+            some = asked[first : first + SLICE_ELEMENTS]
+            outcomes += await call.node.controller.elect_leaders(some, election)
+            await next_turn()
         return ElectLeadersResponse(replica_election_results=of_all_partitions(asked, outcomes))
     asked = named(request)
     outcomes = await call.node.controller.elect_leaders(asked, election)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE, alter_loggers
+from pykbroker.apis.slices import each
 from pykbroker.controller.configurations import ConfigurationChange, ConfigurationOperation
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.incremental_alter_configs import (
@@ -13,7 +14,7 @@ from pykbroker_protocol.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from pykbroker.apis.node import Call
     from pykbroker_protocol.messages.incremental_alter_configs import (
@@ -26,29 +27,28 @@ async def handle(
     request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
     loggers, others = split(request.resources)
+    validates = request.validate_only
     outcomes = await call.node.controller.alter_configurations(
-        [change(resource) for resource in others], validate_only=request.validate_only
+        await each(change, others), validate_only=request.validate_only
     )
     return IncrementalAlterConfigsResponse(
         responses=[
-            *(result(it, outcome) for it, outcome in zip(others, outcomes, strict=True)),
-            *(
-                result(it, alter_loggers(it, call, validate_only=request.validate_only))
-                for it in loggers
+            *await each(lambda it: result(*it), list(zip(others, outcomes, strict=True))),
+            *await each(
+                lambda it: result(it, alter_loggers(it, call, validate_only=validates)), loggers
             ),
         ]
     )
 
 
 def split(
-    resources: Iterable[AlterConfigsResource],
+    resources: Sequence[AlterConfigsResource],
 ) -> tuple[list[AlterConfigsResource], list[AlterConfigsResource]]:
     """This broker's loggers, which are its own affair, and what the cluster decides on."""
-    loggers: list[AlterConfigsResource] = []
-    others: list[AlterConfigsResource] = []
-    for it in resources:
-        (loggers if it.resource_type == BROKER_LOGGER_RESOURCE else others).append(it)
-    return loggers, others
+    return (
+        [it for it in resources if it.resource_type == BROKER_LOGGER_RESOURCE],
+        [it for it in resources if it.resource_type != BROKER_LOGGER_RESOURCE],
+    )
 
 
 def change(resource: AlterConfigsResource) -> ConfigurationChange:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.operations import ALL_ON_A_CLUSTER, ALL_ON_A_TOPIC, NOT_ASKED
-from pykbroker.apis.slices import Slice, all_of, in_slices, sliced
+from pykbroker.apis.slices import Slice, all_of, each, in_slices, sliced
 from pykbroker.controller.topic_names import refuse_name
 from pykbroker.controller.topics import NewTopic
 from pykbroker.internal_topics import is_internal
@@ -54,6 +54,7 @@ class Asked(NamedTuple):
 
     topics: list[MetadataRequestTopic]
     missing: list[str]
+    """Those that could be created."""
     by_id: bool
     """Whether any of them is named by its id."""
 
@@ -67,7 +68,7 @@ def asked_for(request: MetadataRequest, call: Call, count: Slice) -> Slices[Aske
         topics[it.name, it.topic_id] = it
         if it.name is None or it.topic_id != ZERO_UUID:
             by_id = True
-        elif it.name not in known:
+        elif it.name not in known and not is_internal(it.name):
             missing[it.name] = None
         if count.is_full():
             yield
@@ -84,11 +85,12 @@ def ids_too_early(request: MetadataRequest, count: Slice) -> Slices[MetadataResp
 
 
 async def create_and_answer(request: MetadataRequest, call: Call, asked: Asked) -> MetadataResponse:
-    ordinary = [name for name in asked.missing if not is_internal(name)]
-    outcomes = await call.node.controller.create_topics([NewTopic(name=it) for it in ordinary])
+    outcomes = await call.node.controller.create_topics(
+        await each(lambda name: NewTopic(name=name), asked.missing)
+    )
     refusals: dict[str, ErrorCode] = {
         name: outcome.code
-        for name, outcome in zip(ordinary, outcomes, strict=True)
+        for name, outcome in zip(asked.missing, outcomes, strict=True)
         if isinstance(outcome, Refusal) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
     }
     return await in_slices(answer(request, call, asked, refusals, Slice()))

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from pykbroker.apis import Handle
     from pykbroker.apis.node import Call
 
-__all__ = ["SLICE_ELEMENTS", "Slice", "Slices", "all_of", "in_slices", "next_turn", "sliced"]
+__all__ = [
+    "SLICE_ELEMENTS",
+    "Slice",
+    "Slices",
+    "all_of",
+    "each",
+    "in_slices",
+    "next_turn",
+    "sliced",
+]
 
 Element = TypeVar("Element")
 Answer = TypeVar("Answer")
@@ -52,21 +61,31 @@ class Slice:
         return True
 
     def each(
-        self, answer: Callable[[Element], Answer], elements: Sequence[Element]
+        self, answer: Callable[[Element], Answer], elements: Sequence[Element], *, weight: int = 1
     ) -> Slices[list[Answer]]:
-        """The answers to all elements, in their order; one more is counted for the array itself."""
+        """The answers to all elements, in their order; one more is counted for the array itself.
+
+        `weight` says for how many each counts whose answer takes longer.
+        """
         answers: list[Answer] = []
         at, count = 0, len(elements)
-        while count - at >= self._left:
-            stop = at + self._left
+        while (count - at) * weight >= self._left:
+            stop = at + -(-self._left // weight)
             answers.extend(map(answer, elements[at:stop]))
-            self.is_full(stop - at)
+            self.is_full((stop - at) * weight)
             yield
             at = stop
         answers.extend(map(answer, elements[at:] if at else elements))
-        if self.is_full(count - at + 1):
+        if self.is_full((count - at) * weight + 1):
             yield
         return answers
+
+
+async def each(
+    answer: Callable[[Element], Answer], elements: Sequence[Element], *, weight: int = 1
+) -> list[Answer]:
+    """The same for a handler that waits anyway, and so is no generator."""
+    return await in_slices(Slice().each(answer, elements, weight=weight), begins_at_once=True)
 
 
 def all_of(works: Iterable[Slices[Answer]]) -> Slices[list[Answer]]:

@@ -19,9 +19,16 @@ if TYPE_CHECKING:
 
 DIRECTION_SINCE_VERSION = 1
 RESULTS_BELOW_VERSION = 2
+UPDATES_MAX = 1000
+"""All of them or none: they are decided in one go. A cluster has some ten features."""
 
 
 async def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
+    if len(request.feature_updates) > UPDATES_MAX:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=f"At most {UPDATES_MAX} features are updated at once.",
+        )
     updates = [update_of(it, call.version) for it in request.feature_updates]
     try:
         refusal = await call.node.controller.update_features(

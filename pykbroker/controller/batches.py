@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.records import decode_record, encode_record
-from pykbroker.slices import SLICE_ELEMENTS
 from pykbroker_protocol.compiler import encode
 from pykbroker_protocol.metadata.control import LeaderChangeMessage, Voter
 from pykbroker_protocol.records.builder import BatchBuilder
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from pykbroker_protocol.records.batch import RecordBatch
 
 CONTROL_VERSION = 0
+RECORDS_PER_SLICE = 128
+"""To encode one takes as long as to serve several elements of a request."""
 
 
 def record_batch(
@@ -35,7 +36,7 @@ def record_batch_in_slices(records: Sequence[Message], *, timestamp_ms: int) -> 
     """The same as `record_batch`, for the many records of one large command."""
     builder = BatchBuilder()
     for count, record in enumerate(records):
-        if count % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+        if count % RECORDS_PER_SLICE == RECORDS_PER_SLICE - 1:
             yield
         builder.append(timestamp_ms, None, encode_record(record))
     return builder.build()

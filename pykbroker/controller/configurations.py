@@ -90,7 +90,7 @@ def _decide(
     values_after: Callable[..., dict[str, str] | Refusal],
 ) -> Slices[Decision[list[Refusal | None]]]:
     """Each resource is decided by itself; a refused one keeps what it had."""
-    times = Counter((change.resource_type, change.name) for change in changes)
+    times = Counter([(change.resource_type, change.name) for change in changes])
     records: list[Message] = []
     outcomes: list[Refusal | None] = []
     for count, change in enumerate(changes):

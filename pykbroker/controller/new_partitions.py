@@ -37,7 +37,7 @@ class NewPartitions:
 def create_partitions(
     image: ClusterImage, wanted: Sequence[NewPartitions], draw: Draw
 ) -> Slices[Decision[list[Refusal | None]]]:
-    times = Counter(it.name for it in wanted)
+    times = Counter([it.name for it in wanted])
     left = SLICE_ELEMENTS
     records: list[Message] = []
     outcomes: list[Refusal | None] = []

@@ -83,11 +83,19 @@ class Upkeep:
 
     async def compact(self) -> None:
         """Nothing of compaction is loaded before there is a log for it: a start need not wait."""
-        while not any(it.log.configuration.is_compacted for it in self.partitions):
+        while not await self.has_compacted_log():
             await self.clock.sleep(min(self.settings.log_cleaner_backoff_ms, LOOK_MS_MAX) / 1000)
         from pykbroker.partitions.cleaning import Cleaner  # noqa: PLC0415
 
         await Cleaner(self.partitions, self.new_process).run()
+
+    async def has_compacted_log(self) -> bool:
+        for count, partition in enumerate(self.partitions):
+            if partition.log.configuration.is_compacted:
+                return True
+            if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
+                await asyncio.sleep(0)
+        return False
 
     async def repeat(self, name: str, work: Callable[[], object], each_ms: int) -> None:
         while True:

@@ -28,7 +28,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.FloorDiv: ast.Mult,
 }
 LOGGERS = frozenset({"logger", "_logger", "logging"})
-"""Calls of these are not dropped: a missing log line is a matter of taste, not of behaviour."""
+"""Calls of these are not dropped, nor is `assert_never`, which is there for the type checker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class _Candidates:
                 node.test, ast.Compare | ast.BoolOp | ast.UnaryOp
             ):
                 yield node.test, f"(not {_text(node.test)})"
-            case ast.Expr(value=ast.Call() | ast.Await()) if not _is_logging(node.value):
+            case ast.Expr(value=ast.Call() | ast.Await()) if not _is_of_no_account(node.value):
                 yield node, "pass"
 
 
@@ -129,14 +129,16 @@ def _is_left_out(node: ast.AST) -> bool:
         case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.JoinedStr():
             return True
         case ast.Expr():
-            return _is_logging(node.value)
+            return _is_of_no_account(node.value)
     return False
 
 
-def _is_logging(node: ast.expr) -> bool:
+def _is_of_no_account(node: ast.expr) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
             return name in LOGGERS
+        case ast.Call(func=ast.Name(id=name)):
+            return name == "assert_never"
     return False
 
 

@@ -56,6 +56,7 @@ def test_a_statement_has_these_mutants(source: str, mutants: list[str]) -> None:
         "a: Literal[1]",
         'logger.warning("%d", 1 + 1)',
         "assert a < b",
+        "assert_never(a)",
         'a = f"{b + 1}"',
         'a = b + "c"',
         "a = b",

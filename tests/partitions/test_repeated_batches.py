@@ -1,0 +1,30 @@
+"""A batch that an idempotent producer sends again keeps the place that it has."""
+
+import pytest
+
+from pykbroker_protocol.records.batch import RecordBatch
+from pykbroker_storage.log import Written
+from tests.partitions.boards import Board
+from tests.storage.batches import NOW, batch_bytes
+
+
+@pytest.mark.parametrize("producer_id", [0, 1, 2**63 - 1])
+def test_a_batch_that_comes_again_is_not_written_again(board: Board, producer_id: int) -> None:
+    partition = board.add("trucks", cleanup_policy="delete")
+
+    def written(sequence: int) -> int:
+        records = batch_bytes([b"a", b"b"], producer_id=producer_id, base_sequence=sequence)
+        outcome = partition.write_once(RecordBatch.parse(memoryview(records)), NOW)
+        assert isinstance(outcome, Written)
+        return outcome.first_offset
+
+    assert [written(it) for it in (0, 0, 2, 0, 2)] == [0, 0, 2, 0, 2]
+    assert partition.log.log_end_offset == 4
+
+
+def test_without_a_producer_id_every_batch_is_written(board: Board) -> None:
+    partition = board.add("trucks", cleanup_policy="delete")
+    for _ in range(2):
+        records = batch_bytes([b"a", b"b"], producer_id=-1)
+        partition.write_once(RecordBatch.parse(memoryview(records)), NOW)
+    assert partition.log.log_end_offset == 4

@@ -15,7 +15,6 @@ from pykbroker.coordination.groups.consumer_checks import fenced_epoch, identifi
 from pykbroker.coordination.groups.consumer_decision import REJOIN, REVOCATION, SESSION, SYNC
 from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
 from pykbroker.coordination.groups.consumer_reconciliation import Goal, reconcile
-from pykbroker.coordination.groups.consumer_regex import BadRegex, TooCostly, compile_regex
 from pykbroker.coordination.groups.consumer_subscription import look_up, take_subscription
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.consumer_group_heartbeat import (
@@ -155,33 +154,31 @@ def verdict_on_regex(
     """A regular expression that is new to the group is compiled and matched before it counts."""
     if not regex or regex in decision.state.regexes:
         return None
-    try:
-        refuse_too_many_regexes(decision, before)
-        if regex not in decision.matched:
-            compile_regex(regex)
+    words = refusal_of_another_regex(decision, before)
+    if not words:
         found = look_up(decision, regex)
         if found is None:
             return Unmatched(regex)
-        if found.names is None:
-            raise TooCostly("expression too costly to match")
-    except BadRegex as bad:
-        decision.draft.because(f"group {decision.group_id}: regular expression refused: {bad}")
-        return Refusal(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {bad}.",
-        )
-    return None
+        words = found.refusal
+    if not words:
+        return None
+    decision.draft.because(f"group {decision.group_id}: regular expression refused: {words}")
+    return Refusal(
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {words}.",
+    )
 
 
-def refuse_too_many_regexes(decision: Decision, before: ConsumerMember) -> None:
+def refusal_of_another_regex(decision: Decision, before: ConsumerMember) -> str:
     """The expression that the member used before is not counted: it may be its only user."""
     used = {wish.topic_regex for wish in decision.state.tallies.wishes}
     count, count_max = len(used - {"", before.topic_regex}), decision.settings.regexes_max
-    if count >= count_max:
-        raise BadRegex(
-            f"the group uses {count} other expressions, and group.consumer.max.regexes allows "
-            f"{count_max}"
-        )
+    if count < count_max:
+        return ""
+    return (
+        f"the group uses {count} other expressions, and group.consumer.max.regexes allows "
+        f"{count_max}"
+    )
 
 
 def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Assignment | None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.coordination.groups.consumer_regex import (
     SLICE_EFFORT,
+    BadRegex,
     Matching,
-    TooCostly,
     compile_regex,
 )
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_topics import TopicsView
     from pykbroker.coordination.outcome import Ticket
     from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+
+COMPILING_EFFORT = 10
+"""What a character of an expression costs, in edges visited: 17 ms for the longest expression."""
 
 
 class Arrived(NamedTuple):
@@ -37,8 +41,10 @@ class Matched(NamedTuple):
     """What an expression matches among the topics of one version."""
 
     names: frozenset[str] | None
-    """None if matching costs too much."""
+    """None if the expression is invalid, or matching costs too much."""
     version: int
+    refusal: str = ""
+    """Why there are no names."""
 
 
 class Done(NamedTuple):
@@ -101,23 +107,27 @@ class Matchings:
         return Done(group_id, regex, matched, arrived)
 
     def _advance(self, regex: str, topics: TopicsView) -> Matched | None:
-        if self._running is None:
-            self._running = Matching(compile_regex(regex), topics.names()), topics.version
-            return None  # compiling a long expression takes as long as a slice
-        matching, version = self._running
         try:
+            if self._running is None:
+                self._running = Matching(compile_regex(regex), topics.names()), topics.version
+                return None  # compiling a long expression takes longer than a slice
+            matching, version = self._running
             if not matching.advance(SLICE_EFFORT):
                 return None
-        except TooCostly:
-            return Matched(None, version)
+        except BadRegex as bad:
+            return Matched(None, topics.version, str(bad))
         return Matched(matching.found, version)
 
 
 def match_at_once(regex: str, topics: TopicsView, effort: int) -> tuple[Matched | None, int]:
-    """Try to match a valid expression within an effort; the result, and what is left of it."""
-    if effort <= len(regex):
+    """Try to match an expression within an effort; the result, and what is left of the effort."""
+    effort_of_compiling = len(regex) * COMPILING_EFFORT
+    if effort <= effort_of_compiling:
         return None, effort
-    matching = Matching(compile_regex(regex), topics.names())
-    if not matching.advance(effort - len(regex)):
+    try:
+        matching = Matching(compile_regex(regex), topics.names())
+    except BadRegex as bad:
+        return Matched(None, topics.version, str(bad)), effort - effort_of_compiling
+    if not matching.advance(effort - effort_of_compiling):
         return None, 0
     return Matched(matching.found, topics.version), matching.effort_left

@@ -56,7 +56,7 @@ def match_regexes(decision: Decision, memory: Memory, regex_of_member: str) -> N
 
 
 def look_up(decision: Decision, regex: str) -> Matched | None:
-    """The topics of a valid regular expression; None if it has to be matched in slices."""
+    """What a regular expression matches; None if it has to be matched in slices."""
     found = decision.matched.get(regex)
     if found is None:
         found, decision.effort = match_at_once(regex, decision.topics, decision.effort)

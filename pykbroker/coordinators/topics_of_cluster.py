@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from pykbroker.partitions.followed import FollowedCluster, FollowedTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pykbroker.coordination.groups.consumer_topics import TopicView
 
@@ -57,7 +57,7 @@ class TopicsOfCluster:
         found = self._image().topics_by_id.get(topic_id)
         return None if found is None else self.topic(found.name)
 
-    def names(self) -> Iterable[str]:
+    def names(self) -> Collection[str]:
         return self._image().topics
 
     def view_of(self, topic: FollowedTopic) -> TopicView:

@@ -12,6 +12,7 @@ from pykbroker.coordination.assignors.uniform import assign_uniform, share_with_
 from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.consumer_decision import ASSIGNMENT
 from pykbroker.coordination.groups.consumer_memory import NEVER
+from pykbroker.coordination.groups.consumer_topics import known_topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,7 @@ def assign_if_due(decision: Decision, memory: Memory) -> None:
     """For a classic member, which gets its share with its answer unless the group is large."""
     if not assignment_is_due(decision):
         return
-    if size_of(decision.state) > SIZE_AT_ONCE_MAX:
+    if size_of(decision.state, decision.topics) > SIZE_AT_ONCE_MAX:
         decision.draft.go_on_soon(ASSIGNMENT, decision.group_id)  # it has to rejoin meanwhile
         return
     sharing = Sharing(decision, memory)
@@ -53,8 +54,8 @@ def assign_if_due(decision: Decision, memory: Memory) -> None:
         pass
 
 
-def size_of(state: ConsumerGroupState) -> int:
-    return len(state.members) * (1 + len(state.topic_names()))
+def size_of(state: ConsumerGroupState, topics: TopicsView) -> int:
+    return len(state.members) * (1 + len(known_topics(state.subscriptions(), topics)))
 
 
 def go_on_sharing(decision: Decision, memory: Memory, sharing: Sharing | None) -> Sharing | None:
@@ -152,7 +153,7 @@ def compute(
     was_shared_out_here: bool,
 ) -> Steps[Mapping[str, Assignment]]:
     """The new targets; shares that stay as they are may be left out."""
-    known = existing_topics(state.topic_names(), topics)
+    known = known_topics(state.subscriptions(), topics)
     to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
     yield 10 * len(known)
     assign = ASSIGNORS[chosen_assignor(state, settings)]
@@ -195,8 +196,9 @@ def subscribers(
     for it in state.members.values():
         names = state.topic_names_of(it)
         if names not in topic_ids:
-            topic_ids[names] = frozenset(known[name].topic_id for name in names if name in known)
-            yield len(names)
+            some, others = (names, known) if len(names) < len(known) else (known, names)
+            topic_ids[names] = frozenset(known[name].topic_id for name in some if name in others)
+            yield len(some)
         found.append(
             Subscriber(
                 it.member_id,
@@ -208,10 +210,6 @@ def subscribers(
         )
         yield 3
     return found
-
-
-def existing_topics(names: frozenset[str], topics: TopicsView) -> dict[str, TopicView]:
-    return {name: topic for name in sorted(names) if (topic := topics.topic(name)) is not None}
 
 
 def chosen_assignor(state: ConsumerGroupState, settings: ConsumerGroupSettings) -> str:

@@ -78,5 +78,5 @@ def remove(decision: Decision, memory: Memory, members: Sequence[ConsumerMember]
         for kind in MEMBER_TIMERS:
             decision.let_sleep(kind, member.member_id)
     state = decision.state
-    metadata_hash = memory.fingerprint(state.topic_names(), decision.topics)
+    metadata_hash = memory.fingerprint(state.subscriptions(), decision.topics)
     decision.write(records.group_epoch(state.group_id, state.epoch + 1, metadata_hash))

@@ -341,7 +341,7 @@ class ConsumerGroup:
         return ErrorCode.NONE if self.is_empty else ErrorCode.NON_EMPTY_GROUP
 
     def reads_topic(self, topic: str) -> bool:
-        return topic in self.state.topic_names()
+        return self.state.reads_topic(topic)
 
     def offset_ages_from_ms(self, commit_timestamp_ms: int) -> int | None:
         return commit_timestamp_ms

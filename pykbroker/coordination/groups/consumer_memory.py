@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_topics import TopicsView
 
 NEVER = -1
+Subscriptions = tuple[frozenset[str], ...]
 
 
 class Memory:
@@ -24,7 +25,7 @@ class Memory:
     )
 
     def __init__(self) -> None:
-        self._fingerprint_of: tuple[int, frozenset[str]] = (NEVER, frozenset())
+        self._fingerprint_of: tuple[int, Subscriptions] = (NEVER, ())
         self._fingerprint = NO_TOPICS
         self.looked_at: dict[str, tuple[int, int]] = {}
         """By regular expression: at which version of the topics, and when, it was matched."""
@@ -36,9 +37,9 @@ class Memory:
         What a log tells, or the leader of a classic group has decided, need not be such.
         """
 
-    def fingerprint(self, names: frozenset[str], topics: TopicsView) -> int:
-        asked = (topics.version, names)
+    def fingerprint(self, subscriptions: Subscriptions, topics: TopicsView) -> int:
+        asked = (topics.version, subscriptions)
         if asked != self._fingerprint_of:
-            self._fingerprint = fingerprint(names, topics)
+            self._fingerprint = fingerprint(subscriptions, topics)
             self._fingerprint_of = asked
         return self._fingerprint

@@ -106,11 +106,14 @@ def write_carried_over(
     decision: Decision, group: ClassicGroup, members: list[ConsumerMember]
 ) -> None:
     group_id, generation = group.group_id, group.generation
-    names = frozenset[str]().union(*(it.topic_names for it in members))
     held = {it.member_id: numbers(it.assigned) for it in members}
     decision.write(
         *(records.subscription(group_id, it) for it in members),
-        records.group_epoch(group_id, generation, fingerprint(names, decision.topics)),
+        records.group_epoch(
+            group_id,
+            generation,
+            fingerprint({it.topic_names for it in members}, decision.topics),
+        ),
         *(records.target(group_id, it, held[it]) for it in held),
         records.assignment_epoch(group_id, generation, 0),
         *(records.progress(group_id, it) for it in members),

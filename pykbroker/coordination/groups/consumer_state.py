@@ -51,7 +51,7 @@ class ConsumerGroupState:
     """Epochs, members, targets; and, derived from these, tallies and who holds each partition."""
 
     __slots__ = (
-        "_topic_names",
+        "_subscriptions",
         "assigned_at_ms",
         "assignment_epoch",
         "epoch",
@@ -79,7 +79,7 @@ class ConsumerGroupState:
         self.holders: dict[tuple[bytes, int], str] = {}
         """The member that was told to read a partition and has not said yet that it stopped."""
         self.tallies = Tallies()
-        self._topic_names: frozenset[str] | None = None
+        self._subscriptions: tuple[frozenset[str], ...] | None = None
 
     def copy(self) -> ConsumerGroupState:
         """For a decision that has to see what its own records bring about."""
@@ -88,7 +88,7 @@ class ConsumerGroupState:
         twin.assignment_epoch, twin.assigned_at_ms = self.assignment_epoch, self.assigned_at_ms
         twin.members, twin.targets = dict(self.members), dict(self.targets)
         twin.regexes, twin.instances = dict(self.regexes), dict(self.instances)
-        twin._topic_names, twin.tallies = self._topic_names, self.tallies.copy()
+        twin._subscriptions, twin.tallies = self._subscriptions, self.tallies.copy()
         twin.holders = dict(self.holders)
         return twin
 
@@ -117,17 +117,22 @@ class ConsumerGroupState:
             return member.topic_names
         return member.topic_names | matched.names if member.topic_names else matched.names
 
-    def topic_names(self) -> frozenset[str]:
-        """What the members of the group subscribe to, taken together."""
-        if self._topic_names is None:
-            self._topic_names = self._gather_topic_names()
-        return self._topic_names
+    def subscriptions(self) -> tuple[frozenset[str], ...]:
+        """The different sets of topic names that members subscribe to.
 
-    def _gather_topic_names(self) -> frozenset[str]:
-        by_name: frozenset[str] = frozenset().union(
-            *(wish.topic_names for wish in self.tallies.wishes)
-        )
-        return by_name.union(*(self.regexes[it].names for it in self.regexes if self.is_used(it)))
+        The union of many large sets takes too long: see `known_topics`.
+        """
+        if self._subscriptions is None:
+            used = {wish.topic_regex for wish in self.tallies.wishes}
+            self._subscriptions = tuple(
+                {wish.topic_names for wish in self.tallies.wishes}.union(
+                    it.names for regex, it in self.regexes.items() if regex in used
+                )
+            )
+        return self._subscriptions
+
+    def reads_topic(self, name: str) -> bool:
+        return any(name in names for names in self.subscriptions())
 
     def is_used(self, regex: str) -> bool:
         return any(wish.topic_regex == regex for wish in self.tallies.wishes)
@@ -157,7 +162,7 @@ class ConsumerGroupState:
     def replay_subscription(
         self, member_id: str, value: log.ConsumerGroupMemberMetadataValue
     ) -> None:
-        self._topic_names = None
+        self._subscriptions = None
         before = self.members.get(member_id)
         self.members[member_id] = (before or ConsumerMember(member_id))._replace(
             instance_id=value.instance_id,
@@ -175,7 +180,7 @@ class ConsumerGroupState:
             self.instances[value.instance_id] = member_id
 
     def replay_departure(self, member_id: str) -> None:
-        self._topic_names = None
+        self._subscriptions = None
         member = self.members.pop(member_id, None)
         if member is None:
             return
@@ -244,7 +249,7 @@ class ConsumerGroupState:
                 del self.holders[place]
 
     def replay_regex(self, regex: str, value: Message | None) -> None:
-        self._topic_names = None
+        self._subscriptions = None
         if isinstance(value, log.ConsumerGroupRegularExpressionValue):
             self.regexes[regex] = MatchedTopics(
                 names=frozenset(value.topics),

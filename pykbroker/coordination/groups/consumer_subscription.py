@@ -97,7 +97,7 @@ def is_due(decision: Decision, memory: Memory, regex: str, matched_at_ms: int) -
 def grow(decision: Decision, memory: Memory, *, because_of_members: bool) -> None:
     """Start a new epoch of the group if its members or its topics have changed."""
     state = decision.state
-    metadata_hash = memory.fingerprint(state.topic_names(), decision.topics)
+    metadata_hash = memory.fingerprint(state.subscriptions(), decision.topics)
     if because_of_members or metadata_hash != state.metadata_hash:
         epoch = state.epoch + 1
         decision.write(records.group_epoch(state.group_id, epoch, metadata_hash))

@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 from pykbroker.coordination.groups import consumer_assignment, consumer_decision, consumer_group
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings, MigrationPolicy
 from pykbroker.coordination.groups.consumer_state import GroupState
+from pykbroker.coordination.groups.consumer_topics import known_topics
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.leave_group import MemberIdentity
 from tests.coordination.consumer.clients import ClassicConsumer, Client, Consumer
@@ -244,8 +245,7 @@ class Histories(RuleBasedStateMachine):
                 assert client.owned == {(topic, it) for topic in target for it in target[topic]}
         wanted = {
             (topic.topic_id, partition)
-            for name in state.topic_names()
-            if (topic := self.world.topics.topic(name)) is not None
+            for topic in known_topics(state.subscriptions(), self.world.topics).values()
             for partition in range(topic.partition_count)
         }
         assert {place for it in self.clients.values() for place in it.owned} == wanted

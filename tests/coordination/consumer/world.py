@@ -14,11 +14,10 @@ from pykbroker.coordination.assignors.question import in_one_piece
 from pykbroker.coordination.groups.consumer_assignment import (
     chosen_assignor,
     compute,
-    existing_topics,
     subscribers,
 )
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
-from pykbroker.coordination.groups.consumer_topics import TopicView
+from pykbroker.coordination.groups.consumer_topics import TopicView, known_topics
 from pykbroker.coordination.groups.registry import Groups
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker.coordination.outcome import SetTimer
@@ -38,7 +37,7 @@ from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRe
 from tests.coordination.group_world import recounted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from pykbroker.coordination.groups.consumer_group import ConsumerGroup
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
@@ -76,8 +75,8 @@ class Topics:
     def topic_of_id(self, topic_id: bytes) -> TopicView | None:
         return next((it for it in self.by_name.values() if it.topic_id == topic_id), None)
 
-    def names(self) -> Iterable[str]:
-        return tuple(self.by_name)
+    def names(self) -> Collection[str]:
+        return self.by_name.keys()
 
 
 class World:
@@ -270,7 +269,7 @@ class World:
         """Where an assignment looks at newcomers only, it is the one that looks at everybody."""
         state, memory = group.state, group.memory
         settings = self.settings.of(GROUP)
-        known = existing_topics(state.topic_names(), self.topics)
+        known = known_topics(state.subscriptions(), self.topics)
         to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
         assign = ASSIGNORS[chosen_assignor(state, settings)]
         whole = assign(in_one_piece(subscribers(state, known)), to_assign)
@@ -292,5 +291,5 @@ def compacted(log: list[Write]) -> list[Write]:
 
 
 def facts(state: ConsumerGroupState) -> dict[str, object]:
-    state.topic_names()  # a memo of what the rest says
-    return {name: getattr(state, name) for name in state.__slots__}
+    names = [name for name in state.__slots__ if name != "_subscriptions"]  # a memo of the rest
+    return {name: getattr(state, name) for name in names}

@@ -226,7 +226,7 @@ class Broker:
             clock=self.clock,
         )
         self._ending.push_async_callback(self.partitions.flush_threads.end)
-        self._ending.callback(self.partitions.off_loop.close)
+        self._ending.push_async_callback(self.partitions.off_loop.close)
         self._high_watermarks = self.partitions.high_watermarks
         self.partitions.set_strays_aside(self.controller.image, METADATA_PARTITION)
         self.partitions.follow(self.controller.image, self.controller.image.topics.values())

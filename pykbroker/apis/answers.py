@@ -25,11 +25,15 @@ class Deferred(Generic[T]):
     closes what it was given.
     """
 
-    __slots__ = ("_first", "_follow")
+    __slots__ = ("_first", "_follow", "mutes")
 
-    def __init__(self, first: Any, follow: Callable[[Any], Awaitable[T]]) -> None:
+    def __init__(
+        self, first: Any, follow: Callable[[Any], Awaitable[T]], *, mutes: bool = False
+    ) -> None:
         self._first = first
         self._follow = follow
+        self.mutes = mutes
+        """Whether no further request of the connection is served before this is answered."""
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._follow(self._first).__await__()

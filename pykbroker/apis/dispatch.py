@@ -70,7 +70,7 @@ class Dispatcher:
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         """The answer to one request, now or later; a frame that cannot be read ends its peer."""
         if peer.repeats is not None:
-            repeated = peer.repeats.answer(frame)
+            repeated: Answer = peer.repeats.answer(frame)
             if repeated is not None:
                 return repeated
         try:
@@ -166,7 +166,7 @@ def answered(response: Any, route: Route, correlation_id: int) -> Answer:
         return None
     return Waiting(
         Deferred(response, partial(write_later, route, correlation_id)),
-        pipelined=route.api.pipelined,
+        pipelined=route.api.pipelined and not (isinstance(response, Deferred) and response.mutes),
         answer_only=route.api.answer_only,
     )
 

@@ -9,15 +9,19 @@ are read in a thread, and only these are copied.
 from __future__ import annotations
 
 import asyncio
+from enum import Enum, auto
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from pykbroker.apis.answers import Deferred
 from pykbroker.apis.fetch_sessions import NO_SESSION, FetchSession, WantedPartition, by_topic
-from pykbroker.apis.slices import Slice, in_slices, sliced
+from pykbroker.apis.slices import Slice, in_slices, next_turn
 from pykbroker.partitions.disk_reads import READ_BYTES_MAX, read_from_disk
 from pykbroker.partitions.isolation import Isolation, Reader
 from pykbroker.partitions.partition import BYTES_MAX, Fetched
 from pykbroker.partitions.waiting import until_bytes
+from pykbroker_protocol.compiler import SLICE_ELEMENTS
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.fetch import (
     AbortedTransaction,
@@ -31,7 +35,7 @@ from pykbroker_protocol.messages.fetch import (
 from pykbroker_storage.filesystem import NotCached
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Iterator, Sequence
 
     from pykbroker.apis.node import Call
     from pykbroker.apis.slices import Slices
@@ -67,18 +71,52 @@ class Found(NamedTuple):
     outcome: Fetched | Refusal | EpochEndOffset
 
 
-@sliced
-def handle(request: FetchRequest, call: Call) -> Slices[FetchResponse | Awaitable[FetchResponse]]:
+class Pause(Enum):
+    """A slice of a large fetch is done."""
+
+    PAUSE = auto()
+
+
+def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
     node = call.node
-    session = yield from node.fetch_sessions.find(
+    session = node.fetch_sessions.find(
         request,
         uses_topic_ids=call.version >= TOPIC_IDS_SINCE_VERSION,
         now_ms=node.clock.now_ms(),
-        is_full=Slice().is_full,
     )
     if isinstance(session, Refusal):
         return FetchResponse(error_code=session.code, responses=())
-    return (yield from OneFetch(request, call, session).serve())
+    named = partitions_named(request)
+    if named > SLICE_ELEMENTS:
+        return Deferred(session, partial(serve_in_slices, request, call))
+    if session is not None and named:
+        for _ in session.update(request, lambda: False):
+            raise AssertionError("it is one slice")
+        session = node.fetch_sessions.unless_empty(session)
+    fetch = OneFetch(request, call, session)
+    stopped = fetch.look()
+    if stopped is not None:
+        return Deferred(stopped, fetch.look_on_and_answer)
+    missing = fetch.bytes_missing()
+    return fetch.wait_and_answer(missing) if missing > 0 else fetch.answer()
+
+
+def partitions_named(request: FetchRequest) -> int:
+    named = 0
+    for topic in request.topics:
+        named += len(topic.partitions)
+    for forgotten in request.forgotten_topics_data:
+        named += len(forgotten.partitions)
+    return named
+
+
+async def serve_in_slices(
+    request: FetchRequest, call: Call, session: FetchSession | None
+) -> FetchResponse:
+    if session is not None:
+        await in_slices(session.update(request, Slice().is_full))
+        session = call.node.fetch_sessions.unless_empty(session)
+    return await OneFetch(request, call, session).look_on_and_answer(Pause.PAUSE)
 
 
 def asked_for(
@@ -132,30 +170,23 @@ class OneFetch:
         self.has_errors = False
         self.seen: dict[Partition, tuple[int, int]] = {}
 
-    def serve(self) -> Slices[FetchResponse | Awaitable[FetchResponse]]:
-        """The answer, or what waits: for the disk, or for more records."""
-        on_disk = yield from self.look(Slice())
-        if on_disk is not None:
-            return self.answer_from_disk(on_disk)
-        missing = yield from self.bytes_missing(Slice())
-        if missing > 0:
-            return self.wait_and_answer(missing)
-        return (yield from self.answer(Slice()))
-
-    def look(self, count: Slice) -> Slices[OnDisk | None]:
-        """Read the next partitions, until the limits are reached; the first that is on disk."""
+    def look(self) -> OnDisk | Pause | None:
+        """Read the next partitions, until the limits are reached or nothing more is in memory."""
+        left = SLICE_ELEMENTS
         for wanted, asked in self.unread:
-            if count.is_full():
-                yield
             partition = self.resolve(wanted)
             if isinstance(partition, Refusal):
                 self.found.append(Found(wanted, None, partition))
                 self.has_errors = True
-                continue
-            try:
-                self.note(wanted, partition, self.read(partition, asked))
-            except NotCached:
-                return OnDisk(wanted, partition, asked)
+            else:
+                try:
+                    outcome = self.read(partition, asked)
+                except NotCached:
+                    return OnDisk(wanted, partition, asked)
+                self.note(wanted, partition, outcome)
+            left -= 1
+            if not left:
+                return Pause.PAUSE
         return None
 
     def note(
@@ -173,33 +204,41 @@ class OneFetch:
             self.bytes_left -= len(outcome.records)
             self.is_first = False
 
-    async def look_at_disk(self, on_disk: OnDisk | None) -> None:
-        """Read on from the disk, so many times or bytes: then others have their turn.
+    async def look_on(self, stopped: OnDisk | Pause | None) -> None:
+        """Read on: the next slice, or from the disk.
 
-        Partitions behind are answered without records. In a session they come first next time.
+        After so many reads from the disk, or bytes, other requests have their turn: partitions
+        behind are answered without records. In a session they come first next time.
         """
         reads_left, bytes_left = DISK_READS_MAX, READ_BYTES_MAX
-        while on_disk is not None:
-            wanted, partition, asked = on_disk
-            outcome: Fetched | Refusal
-            if reads_left and bytes_left > 0:
-                outcome = await read_from_disk(
-                    partition,
-                    asked.fetch_offset,
-                    bytes_max=min(self.bytes_for(asked), bytes_left),
-                    isolation=self.isolation,
-                    first_batch_whole=self.is_first,
-                    reader=self.reader,
-                )
-                if self.resolve(wanted) is not partition:  # deleted meanwhile
-                    outcome = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                outcome = partition.epoch_refusal(asked.current_leader_epoch) or outcome
-                reads_left -= 1
-                bytes_left -= len(outcome.records) if isinstance(outcome, Fetched) else 0
+        while stopped is not None:
+            if isinstance(stopped, OnDisk):
+                wanted, partition, _ = stopped
+                outcome: Fetched | Refusal
+                if reads_left and bytes_left > 0:
+                    outcome = await self.read_from_disk(stopped, bytes_left)
+                    reads_left -= 1
+                    bytes_left -= len(outcome.records) if isinstance(outcome, Fetched) else 0
+                else:
+                    outcome = partition.without_records(self.isolation, self.reader)
+                self.note(wanted, partition, outcome)
             else:
-                outcome = partition.without_records(self.isolation, self.reader)
-            self.note(wanted, partition, outcome)
-            on_disk = await in_slices(self.look(Slice()))
+                await next_turn()
+            stopped = self.look()
+
+    async def read_from_disk(self, on_disk: OnDisk, bytes_left: int) -> Fetched | Refusal:
+        wanted, partition, asked = on_disk
+        outcome = await read_from_disk(
+            partition,
+            asked.fetch_offset,
+            bytes_max=min(self.bytes_for(asked), bytes_left),
+            isolation=self.isolation,
+            first_batch_whole=self.is_first,
+            reader=self.reader,
+        )
+        if self.resolve(wanted) is not partition:  # deleted meanwhile
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition.epoch_refusal(asked.current_leader_epoch) or outcome
 
     def resolve(self, wanted: WantedPartition) -> Partition | Refusal:
         partitions = self.call.node.partitions
@@ -245,16 +284,16 @@ class OneFetch:
 
     # --- waiting
 
-    def bytes_missing(self, count: Slice) -> Slices[int]:
+    def bytes_missing(self) -> int:
         """So many are worth waiting for; none if there is enough, or the reader will not wait."""
         if self.request.max_wait_ms <= 0 or not self.found or self.has_errors:
             return 0
         missing = self.bytes_least - (self.bytes_max - self.bytes_left)
-        if missing <= 0 or missing == self.bytes_least:
+        if missing <= 0 or missing == self.bytes_least or len(self.found) > SLICE_ELEMENTS:
             return missing
-        return min(missing, self.bytes_least - (yield from self.bytes_in_reach(count)))
+        return min(missing, self.bytes_least - self.bytes_in_reach())
 
-    def bytes_in_reach(self, count: Slice) -> Slices[int]:
+    def bytes_in_reach(self) -> int:
         """What lies before the reader, whole batch or not: it is not kept waiting for that.
 
         A partition counts up to its own limit, but as more than anybody waits for where it goes
@@ -263,20 +302,20 @@ class OneFetch:
         total = 0
         asked_for_all = asked_for(self.request, self.session)
         for it, (_, asked) in zip(self.found, asked_for_all, strict=True):
-            if count.is_full():
-                yield
             assert it.partition is not None, "only what was read is counted"
             in_reach = it.partition.bytes_ahead(asked.fetch_offset, self.isolation, self.reader)
             limit = BYTES_MAX if in_reach == BYTES_MAX else max(0, asked.partition_max_bytes)
             total += min(in_reach, limit)
+            if total >= self.bytes_least:
+                break
         return total
 
-    async def answer_from_disk(self, on_disk: OnDisk) -> FetchResponse:
-        await self.look_at_disk(on_disk)
-        missing = await in_slices(self.bytes_missing(Slice()))
+    async def look_on_and_answer(self, stopped: OnDisk | Pause) -> FetchResponse:
+        await self.look_on(stopped)
+        missing = self.bytes_missing()
         if missing > 0:
             return await self.wait_and_answer(missing)
-        return await in_slices(self.answer(Slice()))
+        return await in_slices(self.answer_in_slices())
 
     async def wait_and_answer(self, missing: int) -> FetchResponse:
         loop = asyncio.get_running_loop()
@@ -287,27 +326,54 @@ class OneFetch:
             if not have_moved(seen):  # other requests were served since it was read
                 await until_bytes(seen, missing, seconds_left, isolation=self.isolation)
                 deadline = 0
-            await self.look_at_disk(await in_slices(self.look(Slice())))
-            missing = await in_slices(self.bytes_missing(Slice()))
-        return await in_slices(self.answer(Slice()))
+            await self.look_on(self.look())
+            missing = self.bytes_missing()
+        return await in_slices(self.answer_in_slices())
 
     # --- answering
 
-    def answer(self, count: Slice) -> Slices[FetchResponse]:
-        session = self.session
-        told = self.found if session is None else [it for it in self.found if self.has_news(it)]
-        if session is not None:
-            self.remember(session, told)
-        responses = []
-        for (topic, topic_id), group in groupby(told, key=lambda it: by_topic(it.wanted)):
+    def answer(self) -> FetchResponse:
+        told = self.told(self.found)
+        responses = [
+            topic_response(topic, [self.partition_data(it) for it in group])
+            for topic, group in groupby(told, key=topic_of)
+        ]
+        return self.response_of(responses, self.leaders_missed(told))
+
+    def answer_in_slices(self) -> Slices[FetchResponse]:
+        told: list[Found] = []
+        leaders: set[int] = set()
+        for start in range(0, len(self.found), SLICE_ELEMENTS):
+            slice_told = self.told(self.found[start : start + SLICE_ELEMENTS])
+            told += slice_told
+            leaders |= self.leaders_missed(slice_told)
+            yield
+        responses, count = [], Slice()
+        for topic, group in groupby(told, key=topic_of):
             partitions = yield from count.each(self.partition_data, list(group))
-            responses.append(
-                FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=partitions)
-            )
+            responses.append(topic_response(topic, partitions))
+        return self.response_of(responses, leaders)
+
+    def told(self, found: list[Found]) -> list[Found]:
+        """All of it, or what is news in a session."""
+        if self.session is None:
+            return found
+        told = [it for it in found if self.has_news(it)]
+        self.remember(self.session, told)
+        return told
+
+    def response_of(
+        self, responses: list[FetchableTopicResponse], leaders: set[int]
+    ) -> FetchResponse:
         return FetchResponse(
-            session_id=NO_SESSION if session is None else session.session_id,
+            session_id=NO_SESSION if self.session is None else self.session.session_id,
             responses=responses,
-            node_endpoints=self.leader_endpoints(told),
+            node_endpoints=[
+                NodeEndpoint(node_id=it.node_id, host=it.host, port=it.port, rack=it.rack)
+                for it in self.call.endpoints_of(leaders)
+            ]
+            if leaders
+            else (),
         )
 
     def has_news(self, found: Found) -> bool:
@@ -380,21 +446,27 @@ class OneFetch:
             records=NO_RECORDS,
         )
 
-    def leader_endpoints(self, told: Iterable[Found]) -> list[NodeEndpoint]:
-        """Where the leaders are that a client has missed (KIP-951)."""
-        if self.call.version < LEADER_ENDPOINTS_SINCE_VERSION:
-            return []
-        leaders = {
+    def leaders_missed(self, told: list[Found]) -> set[int]:
+        """The leaders that a client has missed, whose endpoints it gets (KIP-951)."""
+        if not self.has_errors or self.call.version < LEADER_ENDPOINTS_SINCE_VERSION:
+            return set()
+        return {
             it.partition.leadership.leader
             for it in told
             if it.partition is not None
             and isinstance(it.outcome, Refusal)
             and it.outcome.code in LEADER_ERRORS
         }
-        return [
-            NodeEndpoint(node_id=it.node_id, host=it.host, port=it.port, rack=it.rack)
-            for it in self.call.endpoints_of(leaders)
-        ]
+
+
+def topic_of(found: Found) -> tuple[str, bytes]:
+    return by_topic(found.wanted)
+
+
+def topic_response(
+    topic: tuple[str, bytes], partitions: list[PartitionData]
+) -> FetchableTopicResponse:
+    return FetchableTopicResponse(topic=topic[0], topic_id=topic[1], partitions=partitions)
 
 
 def have_moved(seen: dict[Partition, tuple[int, int]]) -> bool:

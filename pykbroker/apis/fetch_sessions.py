@@ -60,6 +60,8 @@ class FetchSession:
     def update(self, request: FetchRequest, is_full: IsFull) -> Steps[None]:
         """Take over what the request adds, changes and forgets."""
         yield from self.add(request, is_full)
+        if request.session_epoch == INITIAL_EPOCH:
+            return  # a new one has nothing to forget
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
                 if is_full():
@@ -96,39 +98,27 @@ class FetchSessions:
         self.new_id = new_id
         self.sessions: dict[int, FetchSession] = {}
 
-    def find(
-        self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_full: IsFull
-    ) -> Steps[Found]:
-        """The session a request belongs to, None for a fetch without one, or a refusal."""
+    def find(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Found:
+        """The session a request belongs to, None for a fetch without one, or a refusal.
+
+        What the request adds and forgets is still to be taken over: see `FetchSession.update`.
+        """
         if request.session_epoch == FINAL_EPOCH:
             self.sessions.pop(request.session_id, None)
             return None
         if request.session_epoch == INITIAL_EPOCH:
             self.sessions.pop(request.session_id, None)
-            return (yield from self.open(request, uses_topic_ids, now_ms, is_full))
-        return (yield from self.go_on(request, uses_topic_ids, now_ms, is_full))
+            return self.open(uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        return self.go_on(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
 
-    def open(
-        self,
-        request: FetchRequest,
-        uses_topic_ids: bool,  # noqa: FBT001 - of private use
-        now_ms: int,
-        is_full: IsFull,
-    ) -> Steps[FetchSession | None]:
+    def open(self, *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
         if not self.make_room(now_ms):
             return None
         session = FetchSession(self.unused_id(), uses_topic_ids, used_ms=now_ms)
-        yield from session.add(request, is_full)  # a new one has nothing to forget
         self.sessions[session.session_id] = session
         return session
 
-    def go_on(
-        self,
-        request: FetchRequest,
-        uses_topic_ids: bool,  # noqa: FBT001 - of private use
-        now_ms: int,
-        is_full: IsFull,
-    ) -> Steps[Found]:
+    def go_on(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Found:
         session = self.sessions.get(request.session_id)
         if session is None:
             return Refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -138,11 +128,14 @@ class FetchSessions:
             return Refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.used_ms = now_ms
-        yield from session.update(request, is_full)
-        if not session.partitions:
-            self.sessions.pop(session.session_id, None)
-            return None
         return session
+
+    def unless_empty(self, session: FetchSession) -> FetchSession | None:
+        """None, and the session ends, if it has no partitions left."""
+        if session.partitions:
+            return session
+        self.sessions.pop(session.session_id, None)
+        return None
 
     def make_room(self, now_ms: int) -> bool:
         if len(self.sessions) < self.slots_max:

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pykbroker_protocol.compiler import Buffer
+from typing import Any, Protocol, TypeAlias
 
 WhenGone: TypeAlias = Callable[[], None]
 
@@ -16,8 +11,8 @@ WhenGone: TypeAlias = Callable[[], None]
 class Repeats(Protocol):
     """Knows what a connection has asked before, and answers its like."""
 
-    def answer(self, frame: memoryview) -> Sequence[Buffer] | None:
-        """None for any other request, and then nothing has been done."""
+    def answer(self, frame: memoryview) -> Any:
+        """An `Answer`; None for any other request, and then nothing has been done."""
 
 
 class Peer:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis.joining_transactions import Refusals
     from pykbroker.apis.node import Call
-    from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.partition import Appending, Partition
     from pykbroker_protocol.messages.produce import (
         PartitionProduceData,
         ProduceRequest,
@@ -57,9 +57,6 @@ TELLS_NO_LOG_START = (
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
 
-Unsettled = list[tuple["Partition", "Written", PartitionProduceResponse]]
-"""Records that a flush or replicas are still to take, and what is answered then."""
-
 
 def handle(
     request: ProduceRequest, call: Call
@@ -74,21 +71,25 @@ def produce(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.acks not in (ALL, NONE, 1):
         return refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    unsettled: Unsettled = []
+    unfinished = Unfinished(request.acks, request.timeout_ms, call)
     response = ProduceResponse(
         responses=[
-            append_topic(topic, request.acks, call, unsettled, refusals)
+            append_topic(topic, request.acks, call, unfinished, refusals)
             for topic in request.topic_data
         ]
     )
-    if unsettled:
-        return answer_when_settled(response, unsettled, request.acks, request.timeout_ms, call)
-    if request.acks == NONE:
+    if unfinished.appending:
+        return Deferred(response, unfinished.answer_when_appended, mutes=True)
+    if unfinished.unsettled:
+        return unfinished.answer_when_settled(response)
+    return finished(response, request.acks, call)
+
+
+def finished(response: ProduceResponse, acks: int, call: Call) -> ProduceResponse | None:
+    if acks == NONE:
         end_if_refused(response)
         return None
-    if call.version >= LEADER_HINT_SINCE_VERSION:
-        return with_leaders(response, call)
-    return response
+    return with_leaders(response, call) if call.version >= LEADER_HINT_SINCE_VERSION else response
 
 
 def produce_in_transaction(
@@ -126,7 +127,7 @@ def append_topic(
     topic: TopicProduceData,
     acks: int,
     call: Call,
-    unsettled: Unsettled,
+    unfinished: Unfinished,
     refusals: Refusals,
 ) -> TopicProduceResponse:
     name: str | None = topic.name
@@ -136,7 +137,7 @@ def append_topic(
         name=topic.name,
         topic_id=topic.topic_id,
         partition_responses=[
-            append(name, it, acks, call, unsettled, refusals=refusals)
+            append(name, it, acks, call, unfinished, refusals=refusals)
             for it in topic.partition_data
         ],
     )
@@ -147,7 +148,7 @@ def append(
     request: PartitionProduceData,
     acks: int,
     call: Call,
-    unsettled: Unsettled,
+    unfinished: Unfinished,
     *,
     refusals: Refusals,
 ) -> PartitionProduceResponse:
@@ -166,18 +167,9 @@ def append(
         produce_version=call.version,
         now_ms=call.node.clock.now_ms(),
     )
-    if not isinstance(written, Written):
-        return refused(request.index, written, partition.log.log_start_offset)
-    answer = PartitionProduceResponse(
-        index=request.index,
-        error_code=ErrorCode.NONE,
-        base_offset=written.first_offset,
-        log_append_time_ms=written.log_append_time_ms,
-        log_start_offset=written.log_start_offset,
-    )
-    if partition.high_watermark <= written.last_offset:
-        unsettled.append((partition, written, answer))
-    return answer
+    if isinstance(written, asyncio.Task):
+        return unfinished.place_for(partition, written)
+    return unfinished.answer_for(partition, written)
 
 
 def refused(
@@ -195,40 +187,84 @@ def refused(
     )
 
 
-async def answer_when_settled(
-    response: ProduceResponse, unsettled: Unsettled, acks: int, timeout_ms: int, call: Call
-) -> ProduceResponse | None:
-    """Waits for flushes and in-sync replicas; a partition that fails or is late gets its error.
+class Unfinished:
+    """What is still to be done for the partitions of a request that is to be answered later.
 
-    The request itself is not kept: its records are written, and may be large.
+    The request itself is not kept: its records may be large, and most are written.
     """
-    codes = await asyncio.gather(
-        *(
-            until_settled(partition, written.last_offset + 1, acks, timeout_ms)
-            for partition, written, _ in unsettled
+
+    __slots__ = ("acks", "appending", "call", "timeout_ms", "unsettled")
+
+    def __init__(self, acks: int, timeout_ms: int, call: Call) -> None:
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.call = call
+        self.appending: list[tuple[Partition, Appending, PartitionProduceResponse]] = []
+        """Records that are inspected in a thread; the answer is not known yet."""
+        self.unsettled: list[tuple[Partition, Written, PartitionProduceResponse]] = []
+        """Records that a flush or replicas are still to take, and what is answered then."""
+
+    def place_for(self, partition: Partition, appending: Appending) -> PartitionProduceResponse:
+        place = PartitionProduceResponse(
+            index=partition.index, error_code=ErrorCode.NONE, base_offset=NO_OFFSET
         )
+        self.appending.append((partition, appending, place))
+        return place
+
+    def answer_for(
+        self, partition: Partition, written: Written | Refusal | RecordsRefused
+    ) -> PartitionProduceResponse:
+        if not isinstance(written, Written):
+            return refused(partition.index, written, partition.log.log_start_offset)
+        answer = PartitionProduceResponse(
+            index=partition.index,
+            error_code=ErrorCode.NONE,
+            base_offset=written.first_offset,
+            log_append_time_ms=written.log_append_time_ms,
+            log_start_offset=written.log_start_offset,
+        )
+        if partition.high_watermark <= written.last_offset:
+            self.unsettled.append((partition, written, answer))
+        return answer
+
+    async def answer_when_appended(self, response: ProduceResponse) -> ProduceResponse | None:
+        """The records are written even if the client goes away meanwhile."""
+        answers = {
+            id(place): self.answer_for(partition, await asyncio.shield(appending))
+            for partition, appending, place in self.appending
+        }
+        return await self.answer_when_settled(with_answers(response, answers))
+
+    async def answer_when_settled(self, response: ProduceResponse) -> ProduceResponse | None:
+        """Waits for flushes and in-sync replicas; a partition that fails or is late is refused."""
+        codes = await asyncio.gather(
+            *(
+                until_settled(partition, written.last_offset + 1, self.acks, self.timeout_ms)
+                for partition, written, _ in self.unsettled
+            )
+        )
+        failed = {
+            id(answer): refused(answer.index, Refusal(code))
+            for (_, _, answer), code in zip(self.unsettled, codes, strict=True)
+            if code is not ErrorCode.NONE
+        }
+        if failed:
+            response = with_answers(response, failed)
+        return finished(response, self.acks, self.call)
+
+
+def with_answers(
+    response: ProduceResponse, answers: Mapping[int, PartitionProduceResponse]
+) -> ProduceResponse:
+    """The response with other answers in place of those with these identities."""
+    return response.replace(
+        responses=[
+            topic.replace(
+                partition_responses=[answers.get(id(it), it) for it in topic.partition_responses]
+            )
+            for topic in response.responses
+        ]
     )
-    failed = {
-        id(answer): code
-        for (_, _, answer), code in zip(unsettled, codes, strict=True)
-        if code is not ErrorCode.NONE
-    }
-    if failed:
-        response = response.replace(
-            responses=[
-                topic.replace(
-                    partition_responses=[
-                        refused(it.index, Refusal(failed[id(it)])) if id(it) in failed else it
-                        for it in topic.partition_responses
-                    ]
-                )
-                for topic in response.responses
-            ]
-        )
-    if acks == NONE:
-        end_if_refused(response)
-        return None
-    return with_leaders(response, call) if call.version >= LEADER_HINT_SINCE_VERSION else response
 
 
 async def until_settled(partition: Partition, offset: int, acks: int, timeout_ms: int) -> ErrorCode:

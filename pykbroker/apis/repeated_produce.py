@@ -8,16 +8,19 @@ ordinary goes the general way, and is not begun here.
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pykbroker.apis.answers import Deferred, Waiting
 from pykbroker.apis.joining_transactions import (
     LOW_ATTRIBUTES_AT,
     TOPIC_IDS_SINCE_VERSION,
 )
 from pykbroker.apis.produce import ALL, refused
 from pykbroker_protocol.compiler import MalformedMessage, encode
-from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.frame import body_position, read_request_header
 from pykbroker_protocol.messages.produce import (
     PartitionProduceResponse,
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pykbroker.apis.node import Call, Node
-    from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.admission import RecordsRefused
+    from pykbroker.partitions.partition import Appending, Partition
     from pykbroker_protocol.compiler import Buffer
     from pykbroker_protocol.message import Message
 
@@ -102,7 +106,7 @@ class Repeats:
             self._known = {}
         self._known[bytes(frame[_HEAD.size : length_at])] = known
 
-    def answer(self, frame: memoryview) -> Sequence[Buffer] | None:
+    def answer(self, frame: memoryview) -> Sequence[Buffer] | Waiting | None:
         """What to answer; None if this is another request, and nothing is done yet."""
         length_at, route = self._length_at, self._route
         if route is None or len(frame) <= length_at:
@@ -113,10 +117,14 @@ class Repeats:
         known = self._known.get(bytes(frame[8:length_at]))  # behind the head
         if known is None:
             return None
-        topic, topic_id, index, acks, answer, numbers_at = known
-        partition = self._node.partitions.get(topic, index)
+        partition = self._node.partitions.get(known.topic, known.partition)
+        acks = known.acks
         records = records_at(frame, length_at, is_flexible=route.is_flexible)
-        if partition is None or records is None or not is_plain(partition, topic_id, acks, records):
+        if (
+            partition is None
+            or records is None
+            or not is_plain(partition, known.topic_id, acks, records)
+        ):
             return None
         written = partition.append(
             records,
@@ -124,14 +132,35 @@ class Repeats:
             produce_version=kind,
             now_ms=self._node.clock.now_ms(),
         )
-        if not isinstance(written, Written):
-            said = refused(index, written, partition.log.log_start_offset)
-            return route.write(response_of(topic, topic_id, said), correlation_id)
-        told = bytearray(answer)
-        _CORRELATION.pack_into(told, 0, correlation_id)
-        first_offset, _, time_ms, log_start_offset = written
-        _NUMBERS.pack_into(told, numbers_at, first_offset, time_ms, log_start_offset)
-        return [told]
+        if isinstance(written, asyncio.Task):
+            later = partial(answer_when_appended, known, partition, route, correlation_id)
+            return Waiting(Deferred(written, later), pipelined=False)
+        return answer_of(written, known, partition, route, correlation_id)
+
+
+def answer_of(
+    written: Written | Refusal | RecordsRefused,
+    known: Known,
+    partition: Partition,
+    route: Route,
+    correlation_id: int,
+) -> Sequence[Buffer]:
+    if not isinstance(written, Written):
+        said = refused(known.partition, written, partition.log.log_start_offset)
+        return route.write(response_of(known.topic, known.topic_id, said), correlation_id)
+    told = bytearray(known.answer)
+    _CORRELATION.pack_into(told, 0, correlation_id)
+    first_offset, _, time_ms, log_start_offset = written
+    _NUMBERS.pack_into(told, known.numbers_at, first_offset, time_ms, log_start_offset)
+    return [told]
+
+
+async def answer_when_appended(
+    known: Known, partition: Partition, route: Route, correlation_id: int, appending: Appending
+) -> Sequence[Buffer]:
+    """The records are written even if the client goes away meanwhile."""
+    written = await asyncio.shield(appending)
+    return answer_of(written, known, partition, route, correlation_id)
 
 
 def is_plain(partition: Partition, topic_id: bytes | None, acks: int, records: memoryview) -> bool:

@@ -3,13 +3,15 @@
 The header of a batch is checked whole, its checksum too. Uncompressed records are walked from
 length to length, so that a batch which consumers could not read is refused. What is inside a
 compressed batch is opened only where a topic's settings demand it: those bytes are the producer's.
-What the header says of them is believed, as far as it can be true.
+What the header says of them is believed, as far as it can be true. Records are looked at on the
+event loop only if they are few; otherwise `inspect` does it in a thread.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pykbroker.partitions.codec import AS_PRODUCED, in_codec, is_in_codec
 from pykbroker.partitions.tiling import records_tile
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import (
@@ -22,11 +24,12 @@ from pykbroker_protocol.records.batch import (
     PREFIX_BYTES,
     RecordBatch,
 )
-from pykbroker_protocol.records.compression import Compression
-from pykbroker_protocol.records.contents import validate_contents
+from pykbroker_protocol.records.compression import DECOMPRESSED_BYTES_MAX, Compression
+from pykbroker_protocol.records.contents import KEYLESS_TOLD_MAX, keyless_records
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
 from pykbroker_protocol.records.crc32c import checksum
 from pykbroker_protocol.records.record import RECORD_BYTES_MIN
+from pykbroker_protocol.records.times import Breathe, offsets_and_timestamps, without_pause
 
 if TYPE_CHECKING:
     from pykbroker.settings import TopicSettings
@@ -38,6 +41,11 @@ ZSTD_SINCE_VERSION = 7
 NO_TIMESTAMP = -1
 UNLIMITED_MS = 2**63 - 1
 LONG_AGO_MS = -(2**63)
+OPENED_AT_ONCE_MAX = 1_000
+WALKED_AT_ONCE_MAX = 10_000
+"""Records that are read, or stepped over, on the event loop: about a millisecond."""
+PACKED_AT_ONCE_BYTES_MAX = 16 * 1024
+RECORDS_TOLD_MAX = KEYLESS_TOLD_MAX
 INFLATION_MAX = (1, 1032, 22, 255, 32768)
 """To so many bytes can a codec turn one, at the very best: Deflate 258 of 2 bits, Snappy 64 of 3
 bytes, LZ4 255 of each further byte of a length, Zstandard a block of 128 KiB of 4 bytes."""
@@ -57,14 +65,64 @@ class RecordsRefused(NamedTuple):
     indexes: list[int]
 
 
+class ToInspect(NamedTuple):
+    """A batch with a good header, whose records take long to look at: see `inspect`."""
+
+    batch: RecordBatch
+
+
 def admit(
     records: memoryview | None, settings: TopicSettings, produce_version: int, now_ms: int
-) -> RecordBatch | Refusal | RecordsRefused:
+) -> RecordBatch | ToInspect | Refusal | RecordsRefused:
     """The one batch of a Produce request for a partition, or why it is refused."""
     batch = read(records)
     if not isinstance(batch, RecordBatch):
         return batch
-    return refusal_of(batch, settings, produce_version, now_ms) or batch
+    refusal = refusal_of(batch, settings, produce_version)
+    if refusal is not None:
+        return refusal
+    codec = batch.attributes & COMPRESSION_MASK
+    is_plain = codec == NO_COMPRESSION and batch.record_count <= OPENED_AT_ONCE_MAX
+    if not (is_plain and settings.compression_type == AS_PRODUCED) and takes_long(
+        batch, settings, codec, now_ms
+    ):
+        return ToInspect(batch)
+    return refusal_of_records(batch, settings, codec, now_ms, without_pause) or batch
+
+
+def inspect(
+    batch: RecordBatch, settings: TopicSettings, now_ms: int, breathe: Breathe
+) -> RecordBatch | Refusal | RecordsRefused:
+    """The batch in the codec of its topic, or why its records are refused; runs in a thread."""
+    codec = batch.attributes & COMPRESSION_MASK
+    refusal = refusal_of_records(batch, settings, codec, now_ms, breathe)
+    if refusal is not None or settings.compression_type == AS_PRODUCED:
+        return refusal or batch
+    try:
+        return in_codec(batch, settings.compression_type, breathe)
+    except CorruptBatch as error:
+        return unreadable(error)
+
+
+def takes_long(batch: RecordBatch, settings: TopicSettings, codec: int, now_ms: int) -> bool:
+    """Whether a look at the records may take more than about a millisecond.
+
+    A few compressed bytes may unpack to 100 MB, so no compressed batch is opened on the event loop.
+    """
+    if codec == NO_COMPRESSION:
+        count = batch.record_count
+        if count <= OPENED_AT_ONCE_MAX:
+            return (
+                settings.compression_type not in (AS_PRODUCED, "uncompressed")
+                and batch.size_bytes > PACKED_AT_ONCE_BYTES_MAX
+            )
+        if count > WALKED_AT_ONCE_MAX:
+            return True
+    return (
+        "compact" in settings.cleanup_policy
+        or not is_in_codec(codec, settings.compression_type)
+        or looks_at_times(batch, settings, now_ms)
+    )
 
 
 def read(records: memoryview | None) -> RecordBatch | Refusal:
@@ -105,10 +163,8 @@ def refusal_of_tail(tail: memoryview) -> Refusal | None:
     return Malformed(ErrorCode.INVALID_RECORD, "A partition takes one batch a request.")
 
 
-def refusal_of(
-    batch: RecordBatch, settings: TopicSettings, version: int, now_ms: int
-) -> Refusal | RecordsRefused | None:
-    """Kafka's checks, in Kafka's order."""
+def refusal_of(batch: RecordBatch, settings: TopicSettings, version: int) -> Refusal | None:
+    """What Kafka checks before it looks at records, in Kafka's order."""
     codec = batch.attributes & COMPRESSION_MASK
     if codec >= ZSTD and (codec > ZSTD or version < ZSTD_SINCE_VERSION):
         return Malformed(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -120,7 +176,19 @@ def refusal_of(
         return Refusal(ErrorCode.CORRUPT_MESSAGE)
     if batch.attributes & CONTROL_FLAG or not is_consistent(batch):
         return Refusal(ErrorCode.INVALID_RECORD)
-    return refusal_of_time(batch, settings, now_ms) or refusal_of_contents(batch, settings, codec)
+    return None
+
+
+def refusal_of_records(
+    batch: RecordBatch, settings: TopicSettings, codec: int, now_ms: int, breathe: Breathe
+) -> Refusal | RecordsRefused | None:
+    return refusal_of_time(batch, settings, now_ms, breathe) or refusal_of_contents(
+        batch, settings, codec, breathe
+    )
+
+
+def unreadable(error: CorruptBatch) -> Refusal:
+    return Refusal(ErrorCode.INVALID_RECORD, f"The records are not readable: {error}.")
 
 
 def too_large(size_bytes: int, bytes_max: int) -> Refusal:
@@ -135,18 +203,24 @@ def is_consistent(batch: RecordBatch) -> bool:
     return batch.producer_id < 0 or (batch.base_sequence >= 0 and batch.producer_epoch >= 0)
 
 
+def looks_at_times(batch: RecordBatch, settings: TopicSettings, now_ms: int) -> bool:
+    """The header tells the greatest time, so most batches need no look inside."""
+    return settings.message_timestamp_type == "CreateTime" and (
+        settings.message_timestamp_before_max_ms != UNLIMITED_MS
+        or batch.max_timestamp > now_ms + settings.message_timestamp_after_max_ms
+    )
+
+
 def refusal_of_time(
-    batch: RecordBatch, settings: TopicSettings, now_ms: int
+    batch: RecordBatch, settings: TopicSettings, now_ms: int, breathe: Breathe
 ) -> Refusal | RecordsRefused | None:
     """Records from too far in the future or the past; LogAppendTime replaces their time anyway."""
-    if settings.message_timestamp_type != "CreateTime":
+    if not looks_at_times(batch, settings, now_ms):
         return None
     newest_ms = now_ms + settings.message_timestamp_after_max_ms
     bounded_ms = settings.message_timestamp_before_max_ms
-    if batch.max_timestamp <= newest_ms and bounded_ms == UNLIMITED_MS:
-        return None  # the header tells the greatest time, so most batches need no look inside
     oldest_ms = now_ms - bounded_ms if bounded_ms < UNLIMITED_MS else LONG_AGO_MS
-    outside = records_outside(batch, oldest_ms, newest_ms)
+    outside = records_outside(batch, oldest_ms, newest_ms, breathe)
     if outside:
         return RecordsRefused(
             ErrorCode.INVALID_TIMESTAMP,
@@ -164,39 +238,47 @@ def refusal_of_time(
     return None
 
 
-def records_outside(batch: RecordBatch, oldest_ms: int, newest_ms: int) -> list[int]:
+def records_outside(
+    batch: RecordBatch, oldest_ms: int, newest_ms: int, breathe: Breathe
+) -> list[int]:
+    found: list[int] = []
+    first = 0
     try:
-        return [
-            index
-            for index, record in enumerate(batch.records())
-            if record.timestamp != NO_TIMESTAMP and not oldest_ms <= record.timestamp <= newest_ms
-        ]
+        for _, timestamps in offsets_and_timestamps(batch, breathe):
+            found += [
+                index
+                for index, timestamp in enumerate(timestamps, first)
+                if timestamp != NO_TIMESTAMP and not oldest_ms <= timestamp <= newest_ms
+            ]
+            first += len(timestamps)
+            if len(found) >= RECORDS_TOLD_MAX:
+                break
     except CorruptBatch:
         return []  # the look at the contents that follows names what is wrong
+    return found[:RECORDS_TOLD_MAX]
 
 
 def refusal_of_contents(
-    batch: RecordBatch, settings: TopicSettings, codec: int
+    batch: RecordBatch, settings: TopicSettings, codec: int, breathe: Breathe
 ) -> Refusal | RecordsRefused | None:
     if "compact" in settings.cleanup_policy:
-        return refusal_of_keys(batch)
-    fits = records_tile(batch) if codec == NO_COMPRESSION else has_room(batch, codec)
+        return refusal_of_keys(batch, breathe)
+    fits = records_tile(batch, breathe) if codec == NO_COMPRESSION else has_room(batch, codec)
     return None if fits else Refusal(ErrorCode.INVALID_RECORD)
 
 
 def has_room(batch: RecordBatch, codec: int) -> bool:
     """Whether compressed bytes can hold so many records: offsets do not leap for a lie."""
     inflated_bytes_max = (batch.size_bytes - HEADER_BYTES) * INFLATION_MAX[codec]
-    return batch.record_count * RECORD_BYTES_MIN <= inflated_bytes_max
+    return batch.record_count * RECORD_BYTES_MIN <= min(inflated_bytes_max, DECOMPRESSED_BYTES_MAX)
 
 
-def refusal_of_keys(batch: RecordBatch) -> Refusal | RecordsRefused | None:
+def refusal_of_keys(batch: RecordBatch, breathe: Breathe) -> Refusal | RecordsRefused | None:
     """A compacted topic keeps the last record of each key, so each record needs one."""
     try:
-        validate_contents(batch)
+        without = keyless_records(batch, batch.unpacked(), breathe)
     except CorruptBatch as error:
-        return Refusal(ErrorCode.INVALID_RECORD, f"The records are not readable: {error}.")
-    without = [index for index, record in enumerate(batch.records()) if record.key is None]
+        return unreadable(error)
     if not without:
         return None
     return RecordsRefused(

@@ -5,18 +5,25 @@ from __future__ import annotations
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_protocol.records.contents import recompress, validate_contents
+from pykbroker_protocol.records.times import Breathe, without_pause
 
 AS_PRODUCED = "producer"
+CODECS = {"uncompressed": Compression.NONE} | {
+    it.name.lower(): it for it in Compression if it is not Compression.NONE
+}
+"""By the values of `compression.type`."""
 
 
-def in_codec(batch: RecordBatch, compression_type: str) -> RecordBatch:
+def is_in_codec(codec: int, compression_type: str) -> bool:
+    return compression_type == AS_PRODUCED or CODECS[compression_type] == codec
+
+
+def in_codec(
+    batch: RecordBatch, compression_type: str, breathe: Breathe = without_pause
+) -> RecordBatch:
     """Raises `CorruptBatch` if the records have to be unpacked and cannot be read."""
-    wanted = (
-        Compression.NONE
-        if compression_type == "uncompressed"
-        else Compression[compression_type.upper()]
-    )
+    wanted = CODECS[compression_type]
     if batch.compression is wanted:
         return batch
-    validate_contents(batch)
-    return RecordBatch.parse(memoryview(bytearray(recompress(batch, wanted))))
+    payload = validate_contents(batch, breathe=breathe)
+    return RecordBatch.parse(memoryview(bytearray(recompress(batch, wanted, payload))))

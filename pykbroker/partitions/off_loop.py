@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from concurrent.futures import Executor
 
 T = TypeVar("T")
@@ -36,6 +36,7 @@ class OffLoop:
         self._disk: Executor | None = None
         self._walks: Executor | None = None
         self._walking = threading.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def resize(self, disk_threads_max: int) -> None:
         """From now on so many threads wait for the disk; work that was handed in is still done."""
@@ -73,8 +74,19 @@ class OffLoop:
         self.bytes_held += len(held)
         return memoryview(held)
 
-    def close(self) -> None:
+    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task that is done even if the client that asked for it goes away."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
         """Lets the threads end; work that has not begun is dropped."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for executor in (self._disk, self._walks):
             if executor is not None:
                 executor.shutdown(wait=False, cancel_futures=True)

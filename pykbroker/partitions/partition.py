@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pykbroker.partitions.admission import RecordsRefused, admit, too_large
+from pykbroker.partitions.admission import (
+    RecordsRefused,
+    ToInspect,
+    admit,
+    inspect,
+    too_large,
+    unreadable,
+)
 from pykbroker.partitions.codec import AS_PRODUCED, in_codec
 from pykbroker.partitions.flushing import Flushing, FlushThreads
 from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
@@ -38,6 +47,8 @@ if TYPE_CHECKING:
     from pykbroker_storage.log import Log
 
 logger = logging.getLogger(__name__)
+
+Appending: TypeAlias = "asyncio.Task[Written | Refusal | RecordsRefused]"
 
 ACKS_ALL = -1
 NO_LEADER = -1
@@ -81,6 +92,7 @@ class Partition:
         "high_watermark",
         "index",
         "joining",
+        "last_appending",
         "leadership",
         "log",
         "node_id",
@@ -118,6 +130,8 @@ class Partition:
         self.commits_awaited: list[CommitAwaited] = []
         self.joining = JoiningProducers()
         self.disk_refuses = False
+        self.last_appending: Appending | None = None
+        """The last batch that waits for a thread, or for the batches before it."""
         self.flushing = Flushing(self, flush_threads or FlushThreads())
         self.read_fails = False
         log.producers.pass_high_watermark(self.high_watermark)
@@ -140,17 +154,60 @@ class Partition:
         required_acks: int,
         produce_version: int,
         now_ms: int,
-    ) -> Written | Refusal | RecordsRefused:
-        """A producer's records go to the end of the log, or are refused as a whole."""
-        leadership, settings = self.leadership, self.settings
+    ) -> Written | Refusal | RecordsRefused | Appending:
+        """A producer's records go to the end of the log, or are refused as a whole.
+
+        Where a look at them takes long it is done in a thread, and a task is returned. It writes
+        them when all batches that came before to this partition are written.
+        """
+        refusal = self.refusal_to_write(required_acks)
+        if refusal is not None:
+            return refusal
+        batch = admit(records, self.settings, produce_version, now_ms)
+        if isinstance(batch, RecordBatch) and self.last_appending is None:
+            return self.write_once(batch, now_ms)
+        if isinstance(batch, RecordBatch | ToInspect):
+            self.last_appending = self.off_loop.begin(
+                self.append_in_turn(batch, self.last_appending, required_acks, now_ms)
+            )
+            return self.last_appending
+        return batch
+
+    def refusal_to_write(self, required_acks: int) -> Refusal | None:
+        leadership = self.leadership
         if leadership.leader != self.node_id:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if required_acks == ACKS_ALL and not may_write_to_all(
-            leadership.in_sync, settings.min_insync_replicas
+            leadership.in_sync, self.settings.min_insync_replicas
         ):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
-        batch = admit(records, settings, produce_version, now_ms)
-        return self.write_once(batch, now_ms) if isinstance(batch, RecordBatch) else batch
+        return None
+
+    async def append_in_turn(
+        self,
+        found: RecordBatch | ToInspect,
+        before: Appending | None,
+        required_acks: int,
+        now_ms: int,
+    ) -> Written | Refusal | RecordsRefused:
+        """Sequence numbers are checked in the order in which batches came."""
+        try:
+            batch: RecordBatch | Refusal | RecordsRefused
+            if isinstance(found, ToInspect):
+                work = partial(inspect, found.batch, self.settings, now_ms)
+                batch = await self.off_loop.walk(work)
+            else:
+                batch = found
+            if before is not None:
+                await asyncio.wait((before,))
+            if not isinstance(batch, RecordBatch):
+                return batch
+            if self.log.is_closed:
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return self.refusal_to_write(required_acks) or self.write_once(batch, now_ms)
+        finally:
+            if self.last_appending is asyncio.current_task():
+                self.last_appending = None
 
     def write_once(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
         if batch.producer_id >= 0:
@@ -161,7 +218,7 @@ class Partition:
             try:
                 batch = in_codec(batch, self.settings.compression_type)
             except CorruptBatch as error:
-                return Refusal(ErrorCode.INVALID_RECORD, f"The records are not readable: {error}.")
+                return unreadable(error)
         return self.write(batch, now_ms)
 
     def verdict_on(self, batch: RecordBatch) -> Written | Refusal | None:

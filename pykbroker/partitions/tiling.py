@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.records.batch import HEADER_BYTES
+from pykbroker_protocol.records.times import Breathe, without_pause
 
 if TYPE_CHECKING:
     from pykbroker_protocol.records.batch import RecordBatch
@@ -20,16 +21,19 @@ SHORT_RUN = 4
 
 WALKED_BETWEEN_LOOKS = 64
 PREFIX_BYTES_MAX = 5
+LOOKS_BETWEEN_PAUSES = 50
+"""About half a millisecond, if all records are walked."""
 
 
 class NegativeLength(Exception):
     """Zig-zag: an odd number is a negative one."""
 
 
-def records_tile(batch: RecordBatch) -> bool:
+def records_tile(batch: RecordBatch, breathe: Breathe = without_pause) -> bool:
     """Whether the records' lengths lead exactly to the end of the batch."""
     view = batch.view
     position, left = HEADER_BYTES, batch.record_count
+    looks = 0
     try:
         while left > SHORT_RUN:
             size, behind = read_length(view, position)
@@ -40,6 +44,9 @@ def records_tile(batch: RecordBatch) -> bool:
                 run = min(left, WALKED_BETWEEN_LOOKS)
                 position = walk(view, position, run)
             left -= run
+            looks += 1
+            if looks % LOOKS_BETWEEN_PAUSES == 0:
+                breathe()
         position = walk(view, position, left)
     except (IndexError, NegativeLength):
         return False

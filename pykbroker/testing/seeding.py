@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.partitions.admission import ToInspect, admit, inspect
 from pykbroker.testing.looking import partitions_of
 from pykbroker.testing.rows import as_bytes, as_row, many
 from pykbroker_protocol.partitioner import partition_of_key
+from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_protocol.records.times import without_pause
 from pykbroker_storage.log import Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pykbroker.broker import Broker
+    from pykbroker.partitions.admission import RecordsRefused
     from pykbroker.partitions.partition import Partition
     from pykbroker.testing.rows import Key, Row, Value
+    from pykbroker_protocol.errors import Refusal
 
 BATCH_BYTES = 256 * 1024
 PRODUCE_VERSION = 13
@@ -81,12 +86,16 @@ class Seed:
             self.write(index, batch)
 
     def write(self, index: int, batch: BatchBuilder) -> None:
-        outcome = self.partitions[index].append(
-            memoryview(bytearray(batch.build())),
-            required_acks=LEADER_ALONE,
-            produce_version=PRODUCE_VERSION,
-            now_ms=self.now_ms,
+        partition, now_ms = self.partitions[index], self.now_ms
+        records = memoryview(bytearray(batch.build()))
+        outcome: Written | ToInspect | RecordBatch | Refusal | RecordsRefused
+        outcome = partition.refusal_to_write(LEADER_ALONE) or admit(
+            records, partition.settings, PRODUCE_VERSION, now_ms
         )
+        if isinstance(outcome, ToInspect):
+            outcome = inspect(outcome.batch, partition.settings, now_ms, without_pause)
+        if isinstance(outcome, RecordBatch):
+            outcome = partition.write_once(outcome, now_ms)
         if not isinstance(outcome, Written):
             reason = getattr(outcome, "message", None) or outcome.code.sentence
             raise NotWritten(f"{self.partitions[index]}: {outcome.code.name}: {reason}")

@@ -106,6 +106,9 @@ class TroubledDisk(FleetingDisk):
             raise NotCached  # a read that waits for the disk is troubled
         return super().pread_cached(descriptor, count, position)
 
+    def is_cached(self, descriptor: int, start: int, end: int) -> bool | None:
+        return False if self._faults_of_reading else super().is_cached(descriptor, start, end)
+
     def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
         self._befall_reading(descriptor)
         return super().map(descriptor, size_bytes)

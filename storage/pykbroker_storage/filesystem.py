@@ -29,7 +29,7 @@ PRIVATE_MODE = 0o700
 IS_WINDOWS = sys.platform == "win32"
 
 # Pages next to each other are read and evicted together, so not each of them is asked for.
-CACHE_PROBE_BYTES = 64 * 1024
+CACHE_PROBE_BYTES = 128 * 1024
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_SUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
@@ -129,12 +129,17 @@ class FileSystem:
 
     def is_cached(self, descriptor: int, start: int, end: int) -> bool | None:
         """Whether memory holds the bytes, as far as a sample tells; None if unknown."""
+        byte = (bytearray(1),)
         try:
             for position in (*range(start, end, CACHE_PROBE_BYTES), end - 1):
-                if self.pread_cached(descriptor, 1, position) is None:
-                    return None
-        except NotCached:
+                if not os.preadv(descriptor, byte, position, _NO_WAIT):
+                    return False  # the file was cut
+        except BlockingIOError:
             return False
+        except OSError as error:
+            if error.errno in _NOT_SUPPORTED:
+                return None
+            raise
         return True
 
     def size_and_age(self, path: str) -> tuple[int, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import count
 
-import pytest
-
 from pykbroker.apis.fetch_sessions import (
     EVICTION_AGE_MS,
     FetchSession,
@@ -47,12 +45,11 @@ def fetch(
 def find(
     store: FetchSessions, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int
 ) -> object:
-    slices = store.find(
-        request, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_full=lambda: False
-    )
-    with pytest.raises(StopIteration) as done:
-        next(slices)
-    return done.value.value
+    found = store.find(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+    if not isinstance(found, FetchSession):
+        return found
+    assert not list(found.update(request, lambda: False))
+    return store.unless_empty(found)
 
 
 def opened(store: FetchSessions, *indexes: int, now_ms: int = 0) -> FetchSession:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker.partitions.admission import admit
+from pykbroker.partitions.admission import (
+    OPENED_AT_ONCE_MAX,
+    PACKED_AT_ONCE_BYTES_MAX,
+    WALKED_AT_ONCE_MAX,
+    ToInspect,
+    admit,
+    inspect,
+)
 from pykbroker.partitions.tiling import records_tile
 from pykbroker.settings import load_settings, resolve_topic
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -21,6 +28,7 @@ from pykbroker_protocol.records.batch import (
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression, compress
 from pykbroker_protocol.records.crc32c import checksum
+from pykbroker_protocol.records.times import without_pause
 
 if TYPE_CHECKING:
     from pykbroker.settings import TopicSettings
@@ -47,6 +55,8 @@ def verdict(
 ) -> ErrorCode:
     view = None if records is None else memoryview(records)
     outcome = admit(view, settings, produce_version=version, now_ms=NOW_MS)
+    if isinstance(outcome, ToInspect):
+        outcome = inspect(outcome.batch, settings, NOW_MS, without_pause)
     return ErrorCode.NONE if isinstance(outcome, RecordBatch) else outcome.code
 
 
@@ -236,3 +246,49 @@ def test_one_wrong_length_among_a_thousand_is_found(odd_one: int, change: int) -
 def test_records_of_many_lengths_tile_as_they_should() -> None:
     lengths = [(number * 37) % 300 for number in range(2000)]
     assert records_tile(RecordBatch.parse(batch_of(*(b"x" * it for it in lengths))))
+
+
+COUNTS = (1, OPENED_AT_ONCE_MAX, OPENED_AT_ONCE_MAX + 1, WALKED_AT_ONCE_MAX + 1)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "compression", "expected"),
+    [
+        ({}, Compression.NONE, (False, False, False, True)),
+        ({}, Compression.ZSTD, (False, False, False, False)),
+        ({"cleanup.policy": "compact"}, Compression.NONE, (False, False, True, True)),
+        ({"cleanup.policy": "compact"}, Compression.ZSTD, (True, True, True, True)),
+        ({"compression.type": "zstd"}, Compression.ZSTD, (False, False, False, False)),
+        ({"compression.type": "zstd"}, Compression.GZIP, (True, True, True, True)),
+        ({"compression.type": "zstd"}, Compression.NONE, (False, False, True, True)),
+        ({"compression.type": "uncompressed"}, Compression.NONE, (False, False, False, True)),
+        ({"message.timestamp.before.max.ms": "1000"}, Compression.LZ4, (True, True, True, True)),
+        ({"message.timestamp.after.max.ms": "0"}, Compression.LZ4, (False, False, False, False)),
+    ],
+)
+def test_records_are_inspected_in_a_thread_where_that_takes_long(
+    overrides: dict[str, str], compression: Compression, expected: tuple[bool, ...]
+) -> None:
+    settings = resolve_topic(load_settings(), overrides)
+    batches = (batch_of(*([b"v"] * count), compression=compression) for count in COUNTS)
+    outcomes = [admit(memoryview(it), settings, 9, NOW_MS) for it in batches]
+    assert tuple(isinstance(it, ToInspect) for it in outcomes) == expected
+
+
+def test_a_large_batch_is_packed_in_a_thread() -> None:
+    settings = resolve_topic(load_settings(), {"compression.type": "gzip"})
+    for size, takes_long in ((1000, False), (PACKED_AT_ONCE_BYTES_MAX, True)):
+        outcome = admit(memoryview(batch_of(b"x" * size)), settings, 9, NOW_MS)
+        assert isinstance(outcome, ToInspect) == takes_long
+
+
+def test_a_count_of_records_beyond_what_may_be_unpacked_is_refused() -> None:
+    """Fourteen million records fit into 100 MiB, fifteen do not; the codec would allow both."""
+    for count, code in ((14_000_000, ErrorCode.NONE), (15_000_000, ErrorCode.INVALID_RECORD)):
+        batch = batch_of(b"x" * 100_000, compression=Compression.ZSTD)
+        batch += bytes(10_000)
+        pack_into(">i", batch, LENGTH_AT, len(batch) - PREFIX_BYTES)
+        pack_into(">i", batch, 23, count - 1)
+        pack_into(">i", batch, 57, count)
+        pack_into(">I", batch, CRC_AT, checksum(memoryview(batch)[CHECKED_FROM:]))
+        assert verdict(batch) == code

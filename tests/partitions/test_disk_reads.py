@@ -83,7 +83,7 @@ async def test_a_partition_is_served_while_another_waits_for_the_disk(
     late = await waiting
     assert isinstance(late, Fetched)
     assert late.records[: len(found.records)] == found.records
-    slow.off_loop.close()
+    await slow.off_loop.close()
 
 
 async def test_one_read_from_disk_is_bounded_and_its_first_batch_is_whole(board: Board) -> None:
@@ -172,4 +172,4 @@ async def test_the_number_of_threads_can_change_while_they_work() -> None:
     assert await off_loop.read(threading.active_count) >= 2
     gate.set()
     assert await waiting
-    off_loop.close()
+    await off_loop.close()

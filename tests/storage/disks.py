@@ -130,6 +130,15 @@ class ColdDisk(FileSystem):
             raise NotCached
         return bytearray(data)
 
+    def is_cached(self, descriptor: int, start: int, end: int) -> bool | None:
+        try:
+            for position in (*range(start, end, 4096), end - 1):
+                if self.pread_cached(descriptor, 1, position) is None:
+                    return None
+        except NotCached:
+            return False
+        return True
+
 
 class FailingDisk(FileSystem):
     """Raises `EIO` in the calls named in `broken`."""

@@ -21,6 +21,7 @@ from pykbroker_protocol.records.compression import (
     DECOMPRESSED_BYTES_MAX,
     Compression,
     decompress,
+    unpack,
 )
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
 from pykbroker_protocol.records.crc32c import checksum
@@ -204,6 +205,12 @@ class RecordBatch:
     def payload(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
         """The records uncompressed, copied so that a reader does not pin the batch's buffer."""
         return decompress(self.compression, self.view[HEADER_BYTES:], bytes_max)
+
+    def unpacked(self) -> Bytes:
+        """The records uncompressed, not copied where the codec has made bytes of their own."""
+        data = self.view[HEADER_BYTES:]
+        compression = self.compression
+        return data if compression is Compression.NONE else unpack(compression, data)
 
     def records(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
         """Every record, or `CorruptBatch` from the first that is malformed."""

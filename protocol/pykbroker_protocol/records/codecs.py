@@ -84,7 +84,7 @@ def compress_lz4(data: Bytes) -> bytes:
     return b"".join(frames)
 
 
-def decompress_lz4(data: Bytes, bytes_max: int) -> bytes:
+def decompress_lz4(data: Bytes, bytes_max: int) -> memoryview:
     return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max)
 
 
@@ -95,7 +95,7 @@ def compress_zstd(data: Bytes) -> bytes:
     return bytes(cramjam.zstd.compress(data))
 
 
-def decompress_zstd(data: Bytes, bytes_max: int) -> bytes:
+def decompress_zstd(data: Bytes, bytes_max: int) -> memoryview:
     return _decompress_growing(cramjam.zstd.decompress_into, data, bytes_max)
 
 
@@ -109,7 +109,7 @@ _NO_ROOM_LEFT = "failed to write whole buffer"
 
 def _decompress_growing(
     decompress_into: Callable[[Bytes, bytearray], int], data: Bytes, bytes_max: int
-) -> bytes:
+) -> memoryview:
     size = max(_FIRST_GUESS_BYTES, len(data) * _FIRST_GUESS_RATIO)
     while True:
         room = bytearray(min(size, bytes_max))
@@ -122,4 +122,4 @@ def _decompress_growing(
                 raise inflates_too_far(bytes_max) from None
             size *= _GUESS_GROWTH
         else:
-            return memoryview(room)[:written].tobytes()
+            return memoryview(room)[:written]

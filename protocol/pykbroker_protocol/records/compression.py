@@ -49,8 +49,13 @@ def decompress(
     compression: Compression, data: Bytes, bytes_max: int = DECOMPRESSED_BYTES_MAX
 ) -> bytes:
     """The bytes as they were before; raises `CorruptBatch` beyond `bytes_max`."""
+    return bytes(unpack(compression, data, bytes_max))
+
+
+def unpack(compression: Compression, data: Bytes, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Bytes:
+    """As `decompress`, in the buffer that the codec has filled."""
     if compression is Compression.NONE:
-        return bytes(data)
+        return data
     if compression is Compression.GZIP:
         return _decompress_gzip(bytes(data), bytes_max)
     from pykbroker_protocol.records import codecs  # noqa: PLC0415  # as above

@@ -11,7 +11,7 @@ from pykbroker_protocol.records.batch import RecordBatch, TimestampType
 from pykbroker_protocol.records.buffers import Bytes
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_protocol.records.record import RECORD_BYTES_MIN
-from pykbroker_protocol.records.varint import read_varint, read_varlong
+from pykbroker_protocol.records.varint import INT64_MAX, INT64_MIN, int64, read_varint, read_varlong
 
 CHUNK_RECORDS = 1_000
 """About half a millisecond of work."""
@@ -65,7 +65,7 @@ def offsets_and_timestamps(
                 yield offsets, [appended_ms] * len(offsets)
                 breathe()
             return
-    payload = batch.payload()
+    payload = batch.unpacked()
     left, position = batch.record_count, 0
     if left * RECORD_BYTES_MIN > len(payload):
         raise CorruptBatch(f"{left} records do not fit into {len(payload)} bytes")
@@ -73,12 +73,13 @@ def offsets_and_timestamps(
         count = min(left, CHUNK_RECORDS)
         offset_deltas, timestamp_deltas, position = read_deltas(payload, position, count)
         base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
-        yield (
-            [base_offset + it for it in offset_deltas],
-            [base_timestamp + it for it in timestamp_deltas]
-            if appended_ms is None
-            else [appended_ms] * count,
-        )
+        if appended_ms is not None:
+            timestamps = [appended_ms] * count
+        else:
+            timestamps = [base_timestamp + it for it in timestamp_deltas]
+            if not INT64_MIN <= min(timestamps) <= max(timestamps) <= INT64_MAX:
+                timestamps = list(map(int64, timestamps))
+        yield [base_offset + it for it in offset_deltas], timestamps
         left -= count
         breathe()
 

@@ -7,14 +7,14 @@ VARINT_BYTES_MAX = 5
 VARLONG_BYTES_MAX = 10
 
 
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 def int64(number: int) -> int:
     """The number in 64 bits with a sign, as Java's addition leaves it."""
-    if _INT64_MIN <= number <= _INT64_MAX:
+    if INT64_MIN <= number <= INT64_MAX:
         return number
-    return (number - _INT64_MIN) % 2**64 + _INT64_MIN
+    return (number - INT64_MIN) % 2**64 + INT64_MIN
 
 
 def read_varint(data: Bytes, position: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pykbroker_protocol.records.batch import RecordBatch, TimestampType, iterate_batches
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
-from pykbroker_protocol.records.contents import recompress, validate_contents
+from pykbroker_protocol.records.contents import keyless_records, recompress, validate_contents
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_protocol.records.record import Record
 from pykbroker_protocol.records.times import max_timestamp_record, offset_and_timestamp_at_or_after
@@ -149,7 +149,7 @@ def test_offset_deltas_must_count_up() -> None:
     # Each record is 9 bytes: length, attributes, time, offset delta, "k", "v", no headers.
     assert stored[61 + 12] == 2
     stored[61 + 12] = 4
-    with pytest.raises(CorruptBatch, match="offset 102 stands where 101 belongs"):
+    with pytest.raises(CorruptBatch, match="offset delta 2 stands where 1 belongs"):
         validate_contents(RecordBatch.parse(stored))
 
 
@@ -183,6 +183,8 @@ def test_a_malformed_record_is_corrupt(record: str) -> None:
     batch.view = memoryview(bytes(61) + bytes.fromhex(record))
     with pytest.raises(CorruptBatch):
         list(batch.records())
+    with pytest.raises(CorruptBatch):
+        validate_contents(batch)
 
 
 def test_a_header_name_that_is_not_text_is_still_read() -> None:
@@ -228,3 +230,42 @@ def test_noise_behind_a_good_header_is_corrupt_and_nothing_else(noise: bytes) ->
         good[22] = codec
         good[8:12] = (49 + len(noise)).to_bytes(4, "big")
         read_everything(bytes(good + noise))
+
+
+def some_records() -> bytes:
+    builder = BatchBuilder()
+    for number in range(4):
+        key = None if number == 2 else b"k" * (60 + number * 3)
+        headers = [("h", b"1"), ("", None)] if number % 2 else []
+        builder.append(NOW + number * 70, key, b"v" * number * 40, headers)
+    return RecordBatch.parse(builder.build()).payload()
+
+
+@settings(max_examples=400)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 399), st.integers(0, 255)), max_size=3),
+    cut=st.integers(0, 3),
+)
+def test_records_are_validated_as_reading_them_does(
+    changes: list[tuple[int, int]], cut: int
+) -> None:
+    payload = bytearray(some_records())
+    for position, byte in changes:
+        payload[position % len(payload)] = byte
+    del payload[len(payload) - cut :]
+    batch = at_times(*range(4))
+    batch.view = memoryview(bytes(61) + bytes(payload))
+    batch.record_count, batch.last_offset_delta = 4, 3
+    try:
+        records = list(batch.records())
+        is_good = [it.offset - batch.base_offset for it in records] == [0, 1, 2, 3]
+    except CorruptBatch:
+        is_good = False
+    if not is_good:
+        with pytest.raises(CorruptBatch):
+            validate_contents(batch)
+        return
+    keyless = [index for index, it in enumerate(records) if it.key is None]
+    assert keyless_records(batch, batch.unpacked()) == keyless
+    newest = max(records, key=lambda it: (it.timestamp, -it.offset))
+    assert max_timestamp_record(batch) == (newest.offset, newest.timestamp)

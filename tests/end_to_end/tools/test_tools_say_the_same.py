@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
@@ -15,14 +17,16 @@ from tests.end_to_end.tools.saying import Saying, saying
 from tests.end_to_end.tools.sessions import FILES, SESSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from compat.apache import ApacheKafka, ApacheTools
 
 FIRST_MS = 1_700_000_000_000
 RECORDS = 6
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 0.01
+FENCE = "fence"
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +87,10 @@ class Session:
         tool, *arguments = (self.word(it) for it in shlex.split(line))
         address = ["--bootstrap-server", self.bootstrap]
         whole = [*arguments, *address] if tool == "cluster" else [*address, *arguments]
-        return saying(self.tools.tool(tool, *whole), self.data)
+        said = saying(self.tools.tool(tool, *whole), self.data)
+        if "--alter" in arguments:
+            wait_until_applied(self.bootstrap)
+        return said
 
     def word(self, word: str) -> str:
         """With the names of this session; a file is written and stands in its place."""
@@ -97,6 +104,27 @@ class Session:
         for name, value in self.names.items():
             text = text.replace(f"{{{name}}}", value)
         return text
+
+
+def wait_until_applied(bootstrap: str) -> None:
+    """Wait until the broker has applied what was committed to its metadata before.
+
+    Apache Kafka answers a change once it is committed; its broker applies it in a later turn, and
+    the next command may come before that. Changes are applied in order: the broker begins with the
+    deletion of the topic when it has done with all that came before.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    create_topic(bootstrap, FENCE, 1)
+    until(lambda: FENCE in admin.list_topics(timeout=PATIENCE_SECONDS).topics)
+    admin.delete_topics([FENCE])[FENCE].result(PATIENCE_SECONDS)
+    until(lambda: FENCE not in admin.list_topics(timeout=PATIENCE_SECONDS).topics)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(POLL_SECONDS)
 
 
 def fill(bootstrap: str, topic: str) -> None:

@@ -202,8 +202,10 @@ def test_a_reader_who_waits_does_not_fail_the_writer_on_a_disk_that_cannot_be_re
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap, retries=0, acks=1)
     try:
         assert consumer.poll(0.2) is None
-        with kafka.faults.disk_read_error(topic="trucks"):
+        with kafka.faults.disk_read_error(topic="trucks") as fault:
             assert producer.send("trucks", b"a").get(60).offset == 0
+            while not fault.hits:  # the reader asks in a thread of its own
+                assert consumer.poll(0.01) is None
         assert consumer.consume(1, timeout=60)[0].value() == b"a"
     finally:
         producer.close()

@@ -288,8 +288,8 @@ class Broker:
     async def follow(self, changes: Changes) -> None:
         """In slices, and before the next change: creating thousands of logs takes a while."""
         image = self.controller.image
-        for topic in changes.topics_deleted:
-            await in_slices(self.partitions.dropping(topic), begins_at_once=True)
+        dropping = self.partitions.dropping(changes.topics_deleted)
+        await in_slices(dropping, begins_at_once=True)
         following = self.partitions.following(image, changes.topics_changed)
         await in_slices(following, begins_at_once=True)
         self.topics.changed()

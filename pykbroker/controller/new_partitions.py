@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
 
+PLACED_PER_SLICE = 128
 UNASSIGNED_DIRECTORY = ZERO_UUID
 """A broker of several directories chooses itself."""
 
@@ -45,7 +46,7 @@ def create_partitions(
         made = (
             Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if times[topic.name] > 1
-            else _grow(image, topic, draw)
+            else (yield from _grow(image, topic, draw))
         )
         if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_PER_COMMAND_MAX:
             made = TOO_MANY_RECORDS
@@ -62,7 +63,9 @@ def create_partitions(
     return Decision(records, outcomes)
 
 
-def _grow(image: ClusterImage, wanted: NewPartitions, draw: Draw) -> list[Message] | Refusal:
+def _grow(
+    image: ClusterImage, wanted: NewPartitions, draw: Draw
+) -> Slices[list[Message] | Refusal]:
     topic = image.topics.get(wanted.name)
     if topic is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -72,7 +75,11 @@ def _grow(image: ClusterImage, wanted: NewPartitions, draw: Draw) -> list[Messag
     indexes = range(len(topic.partitions), wanted.count)
     replicas = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
-        return placed_partitions(image, topic.id, indexes=indexes, replicas=replicas, draw=draw)
+        return (
+            yield from placed_partitions(
+                image, topic.id, indexes=indexes, replicas=replicas, draw=draw
+            )
+        )
     assigned = zip(indexes, wanted.assignments, strict=True)
     return assigned_partitions(image, topic.id, assigned, replicas_each=replicas)
 
@@ -99,7 +106,7 @@ def _refuse_count(topic: TopicImage, wanted: NewPartitions) -> Refusal | None:
 
 def placed_partitions(
     image: ClusterImage, topic_id: bytes, *, indexes: Sequence[int], replicas: int, draw: Draw
-) -> list[Message] | Refusal:
+) -> Slices[list[Message] | Refusal]:
     """Where the cluster chooses the brokers."""
     candidates = (
         Candidate(broker.id, broker.rack, broker.fenced or broker.in_controlled_shutdown)
@@ -108,10 +115,12 @@ def placed_partitions(
     placed = place(candidates, partitions=len(indexes), replicas=replicas, draw=draw)
     if isinstance(placed, Refusal):
         return placed
-    return [
-        _record(image, topic_id, index, brokers)
-        for index, brokers in zip(indexes, placed, strict=True)
-    ]
+    records: list[Message] = []
+    for index, brokers in zip(indexes, placed, strict=True):
+        records.append(_record(image, topic_id, index, brokers))
+        if len(records) % PLACED_PER_SLICE == 0:
+            yield
+    return records
 
 
 def assigned_partitions(

@@ -6,7 +6,7 @@ Fenced brokers come last and never lead. Each lap over the brokers of a rack beg
 on, so that the partitions one broker leads do not all follow on the same neighbour.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -25,18 +25,18 @@ class Candidate(NamedTuple):
 
 def place(
     candidates: Iterable[Candidate], *, partitions: int, replicas: int, draw: Draw
-) -> list[tuple[int, ...]] | Refusal:
-    """The replicas of each partition, the preferred leader first."""
+) -> Iterator[tuple[int, ...]] | Refusal:
+    """The replicas of each partition, the preferred leader first; worked out as it is asked for."""
     known = sorted(candidates)
     refusal = _refuse(known, replicas)
     if refusal is not None:
         return refusal
     racks = _racks(known)
     first_rack, first_broker = draw(len(racks)), draw(len(known))
-    return [
+    return (
         _stripe(racks, replicas, rack=first_rack + partition, turn=first_broker + partition)
         for partition in range(partitions)
-    ]
+    )
 
 
 def _refuse(candidates: Sequence[Candidate], replicas: int) -> Refusal | None:

@@ -77,7 +77,7 @@ def create_topics(
         made = (
             Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if topic.name in twice
-            else _create_topic(image, topic, rules)
+            else (yield from _create_topic(image, topic, rules))
         )
         if isinstance(made, Refusal):
             outcomes.append(made)
@@ -105,7 +105,7 @@ def _asks_for_too_many_partitions(wanted: Sequence[NewTopic], rules: TopicRules)
 
 def _create_topic(
     image: ClusterImage, topic: NewTopic, rules: TopicRules
-) -> list[Message] | Refusal:
+) -> Slices[list[Message] | Refusal]:
     refusal = _refuse(image, topic, rules)
     if refusal is not None:
         return refusal
@@ -113,7 +113,7 @@ def _create_topic(
     if topic.assigned():
         partitions = _assigned(image, topic, topic_id)
     else:
-        partitions = _placed(image, topic, topic_id, rules)
+        partitions = yield from _placed(image, topic, topic_id, rules)
     if isinstance(partitions, Refusal):
         return partitions
     configuration = [
@@ -172,7 +172,7 @@ def _assigned(image: ClusterImage, topic: NewTopic, topic_id: bytes) -> list[Mes
 
 def _placed(
     image: ClusterImage, topic: NewTopic, topic_id: bytes, rules: TopicRules
-) -> list[Message] | Refusal:
+) -> Slices[list[Message] | Refusal]:
     if topic.replication_factor < UNSET or topic.replication_factor == 0:
         return Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -184,12 +184,14 @@ def _placed(
             "Number of partitions was set to an invalid non-positive value.",
         )
     replicas = topic.replication_factor
-    return placed_partitions(
-        image,
-        topic_id,
-        indexes=range(_partitions_of(topic, rules)),
-        replicas=rules.default_replication_factor if replicas == UNSET else replicas,
-        draw=rules.draw,
+    return (
+        yield from placed_partitions(
+            image,
+            topic_id,
+            indexes=range(_partitions_of(topic, rules)),
+            replicas=rules.default_replication_factor if replicas == UNSET else replicas,
+            draw=rules.draw,
+        )
     )
 
 

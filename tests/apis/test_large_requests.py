@@ -12,8 +12,10 @@ import pytest
 from pykbroker import Broker
 from pykbroker.apis import APIS
 from pykbroker.broker import Broker as Node
+from pykbroker.controller.new_partitions import NewPartitions
 from pykbroker.controller.topics import NewTopic
 from pykbroker.settings import load_settings
+from pykbroker_protocol.errors import Refusal
 from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.apis.wire import Closed, Wire
 
@@ -191,3 +193,34 @@ def ask(port: int, request: Message, version: int) -> None:
     """What is answered, and whether at all, is not of interest here."""
     with Wire(port) as wire, suppress(Closed):
         wire.ask(request, version)
+
+
+async def test_thousands_of_partitions_are_created_and_deleted_in_slices(tmp_path: Path) -> None:
+    async with node_in(tmp_path) as node:
+        commands = (
+            lambda: node.controller.create_topics([NewTopic(name="wide", partitions=600)]),
+            lambda: node.controller.create_topics([NewTopic(name=f"t{it}") for it in range(300)]),
+            lambda: node.controller.create_partitions([NewPartitions(name="t0", count=600)]),
+            lambda: node.controller.delete_topics(["wide", *[f"t{it}" for it in range(300)]]),
+        )
+        for command in commands:
+            busy = Busy()
+            with busy.counting():
+                outcomes = await command()
+            assert not any(isinstance(it, Refusal) for it in outcomes)
+            assert busy.most < CALLS_MAX
+        assert len(node.partitions) == 0
+
+
+async def test_a_stop_while_partitions_are_created_leaves_none_out(tmp_path: Path) -> None:
+    async with node_in(tmp_path) as node:
+        creating = asyncio.create_task(
+            node.controller.create_topics([NewTopic(name="wide", partitions=500)])
+        )
+        while not len(node.partitions):  # noqa: ASYNC110 - the creation knows no events
+            await asyncio.sleep(0)
+        assert len(node.partitions) < 500
+    await creating
+    async with node_in(tmp_path) as node:
+        assert {it.index for it in node.partitions} == set(range(500))
+        assert {it.index for it in node.partitions if it.log.log_end_offset == 0} == set(range(500))

@@ -110,7 +110,7 @@ def test_after_a_clean_stop_readers_get_all_but_the_damaged_batch(
     broker.start()
     assert records_of(broker) == (written[:number], 0)
     assert refusal_at(broker, number) == ErrorCode.CORRUPT_MESSAGE
-    assert f"t-0: offset {number} is not served to readers" in broker.log()
+    assert f"t-0: stored records cannot be read at offset {number}" in broker.log()
     assert write(broker, b"after").base_offset == BATCHES
     assert records_of(broker, from_offset=number + 1) == ([*written[number + 1 :], b"after"], 0)
 

@@ -48,6 +48,8 @@ LEADER_ENDPOINTS_SINCE_VERSION = 16
 DEBUGGING_REPLICA = -2
 """Apache's replica verification reads as this: a consumer that sees all there is."""
 
+PARTITIONS_PER_SLICE = 256
+"""To read one takes about 15 us: others are served after a few milliseconds."""
 DISK_READS_MAX = 8
 """For one request; a slow disk does a hundred a second."""
 
@@ -172,7 +174,7 @@ class OneFetch:
 
     def look(self) -> OnDisk | Pause | None:
         """Read the next partitions, until the limits are reached or nothing more is in memory."""
-        left = SLICE_ELEMENTS
+        left = PARTITIONS_PER_SLICE
         for wanted, asked in self.unread:
             partition = self.resolve(wanted)
             if isinstance(partition, Refusal):

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+RECORDS_PER_BREATH = 200
+"""Records replayed while loading, before other work has its turn: a few milliseconds."""
 RETRY_MS = 1_000
 """So long after a failed write, whatever a timer has begun is tried again."""
 
@@ -124,9 +126,13 @@ class CoordinatedLog(Generic[AnyState]):
     async def load(self) -> None:
         """Replay the partition from its start; requests are told to come back meanwhile."""
         started = self._clock.monotonic()
+        replayed = 0
         try:
             async for batch in stored_batches(self.partition, self._clock):
-                self._replay_batch(batch)
+                for _ in self._replay_batch(batch):
+                    replayed += 1
+                    if replayed % RECORDS_PER_BREATH == 0:
+                        await asyncio.sleep(0)
         except CorruptLog as damage:
             self.status = Status.FAILED
             logger.error(NOT_LOADED, self.partition, damage)  # noqa: TRY400 - no trace of a bug
@@ -163,10 +169,12 @@ class CoordinatedLog(Generic[AnyState]):
             self._carry_out(decide())
         self._once_loaded.clear()
 
-    def _replay_batch(self, batch: RecordBatch) -> None:
+    def _replay_batch(self, batch: RecordBatch) -> Iterator[None]:
+        """Yields after each record."""
         if not batch.is_control:
             for key, value in self._known_records(batch):
                 self.state.replay(key, value)
+                yield
 
     def _known_records(self, batch: RecordBatch) -> Iterator[tuple[Message, Message | None]]:
         return known_records(self.partition, self._record_types, batch)

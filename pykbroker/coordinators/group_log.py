@@ -14,7 +14,7 @@ from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.control import decode_marker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
@@ -39,7 +39,7 @@ class GroupLog(CoordinatedLog[Groups]):
         super().give_up()
         self.state.member_bytes.clear()
 
-    def _replay_batch(self, batch: RecordBatch) -> None:
+    def _replay_batch(self, batch: RecordBatch) -> Iterator[None]:
         if batch.is_control:
             self._replay_marker(batch)
             return
@@ -48,6 +48,7 @@ class GroupLog(CoordinatedLog[Groups]):
                 self.state.replay_of_transaction(batch.producer_id, key, value)
             else:
                 self.state.replay(key, value)
+            yield
 
     def _replay_marker(self, batch: RecordBatch) -> None:
         for record in batch.records():

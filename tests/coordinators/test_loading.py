@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from pykbroker.coordinators import coordinated_log
 from pykbroker.coordinators.coordinated_log import Status
 from pykbroker_protocol.errors import ErrorCode
 from tests.coordinators.diary import TOPIC, diary_in, group_log
@@ -47,6 +48,24 @@ async def test_what_is_given_up_while_it_loads_is_not_taken_up_again(tmp_path: P
         diary.log.give_up()
         await loading
         assert diary.log.status is Status.GIVEN_UP
+
+
+async def test_other_work_has_its_turn_after_so_many_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with diary_in(tmp_path) as diary:
+        for offset in range(20):
+            diary.commit(offset)
+    for records, turns_least in ((1, 20), (5, 4)):
+        monkeypatch.setattr(coordinated_log, "RECORDS_PER_BREATH", records)
+        with group_log(tmp_path) as diary:
+            loading = asyncio.create_task(diary.log.load())
+            turns = 0
+            while not loading.done():
+                await asyncio.sleep(0)
+                turns += not loading.done()
+            assert turns >= turns_least
+            assert diary.log.status is Status.ACTIVE
 
 
 async def test_a_topic_that_is_deleted_while_a_coordinator_loads_takes_its_offsets_along(

@@ -121,5 +121,6 @@ def _decompress_growing(
             if size >= bytes_max:
                 raise inflates_too_far(bytes_max) from None
             size *= _GUESS_GROWTH
+            del room  # before there is a larger one
         else:
             return memoryview(room)[:written]

@@ -6,11 +6,17 @@ import pytest
 
 from compat.command_line import main
 from compat.sabotage.faults import FAULTS
+from compat.suite.installation import installed
+from compat.suite.manifest import stock_clients
+
+CLIENT = "kafka-python", "3.0.12"
 
 
 @pytest.mark.slow
 def test_every_fault_of_a_broker_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["sabotage"])
+    (client,) = (it for it in stock_clients() if (it.name, it.version) == CLIENT)
+    installed(client)
+    code = main(["sabotage", "--clients", "=".join(CLIENT)])
     told = capsys.readouterr().out
     assert code == 0, told
     assert f"{len(FAULTS)} faults, 0 not found" in told

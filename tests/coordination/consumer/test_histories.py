@@ -277,7 +277,7 @@ class HistoriesInSlices(Histories):
             for _ in range(slices):
                 self.world.go_one_step()
         if topic is not None:
-            self.world.topics.put(topic, 3)
+            self.a_topic_appears_or_grows(topic, growth=1)
         if removed is not None:
             self.world.leaving_arrives(MemberIdentity(member_id=self.client(removed).member_id))
         self.world.go_on()

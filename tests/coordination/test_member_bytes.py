@@ -58,6 +58,20 @@ def test_a_member_that_stores_too_much_is_refused_and_makes_no_group() -> None:
     assert "group.member.max.bytes" in world.reasons[-1]
 
 
+def test_a_member_with_very_many_protocols_is_refused() -> None:
+    world = bounded_world()
+    request = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=30_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name=chr(it), metadata=b"") for it in range(200)],
+    )
+    answer = world.join(request, version=3)
+    assert answer is not None
+    assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
 def test_members_of_all_groups_together_are_bounded() -> None:
     world = bounded_world()
     codes = [join(world, 8_000, group=f"g{it}") for it in range(6)]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.groups.member_bytes import MEMBER_OVERHEAD_BYTES, length
+from pykbroker.coordination.groups.member_bytes import (
+    MEMBER_OVERHEAD_BYTES,
+    bytes_of_protocols,
+    length,
+)
 from pykbroker_protocol.internal_topics.classic_groups import MemberMetadata
 from pykbroker_protocol.late_dataclass import dataclass
 
@@ -62,7 +66,7 @@ class Member:
     @property
     def held_bytes(self) -> int:
         ids = length(self.member_id, self.instance_id, self.client_id, self.client_host)
-        metadata = sum(len(name) + len(data) for name, data in self.protocols.items())
+        metadata = bytes_of_protocols(self.protocols.items())
         return MEMBER_OVERHEAD_BYTES + ids + metadata + len(self.assignment)
 
     @property

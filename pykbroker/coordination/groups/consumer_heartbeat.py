@@ -77,7 +77,7 @@ def answer(decision: Decision, heard: Heard) -> ConsumerGroupHeartbeatResponse:
     if member is None or member.is_away:  # it was removed, or has left, while it waited
         return refuse(unknown_member(decision.group_id, heard.before.member_id))
     has_moved_on = member.place != heard.before.place  # it does not say what it owns by now
-    owned = None if has_moved_on else owned_partitions(heard.request)
+    owned = None if has_moved_on else owned_partitions(heard.request, member)
     told_now = take_step(decision, member, owned, subscription_changed=heard.subscription_changed)
     return ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
@@ -104,7 +104,10 @@ def speaker(decision: Decision, request: ConsumerGroupHeartbeatRequest) -> Consu
     member = identified(decision.state, request.member_id, request.instance_id)
     if isinstance(member, Refusal):
         return member
-    return fenced_epoch(member, request.member_epoch, owned_partitions(request)) or member
+    if request.member_epoch == member.epoch:
+        return member
+    owned = owned_partitions(request, member)
+    return fenced_epoch(member, request.member_epoch, owned) or member
 
 
 def told(
@@ -181,10 +184,20 @@ def refusal_of_another_regex(decision: Decision, before: ConsumerMember) -> str:
     )
 
 
-def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Assignment | None:
+def owned_partitions(
+    request: ConsumerGroupHeartbeatRequest, member: ConsumerMember
+) -> Assignment | None:
+    """What the member says it owns. Of topics that it was never given, one stands for all."""
     if request.topic_partitions is None:
         return None
-    return {topic.topic_id: frozenset(topic.partitions) for topic in request.topic_partitions}
+    owned, is_foreign = dict[bytes, frozenset[int]](), False
+    for topic in request.topic_partitions:
+        if topic.topic_id in member.assigned or topic.topic_id in member.revoking:
+            owned[topic.topic_id] = frozenset(topic.partitions)
+        elif topic.partitions and not is_foreign:
+            owned[topic.topic_id] = frozenset(topic.partitions)
+            is_foreign = True
+    return owned
 
 
 def bring_on(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MEMBER_OVERHEAD_BYTES = 1024
 """Objects and timers of a member, so that many small members count as well."""
 NAME_OVERHEAD_BYTES = 64
-"""A subscribed topic name is a string of its own."""
+"""A subscribed topic name or a protocol has a string of its own."""
 
 
 class MemberBytes:
@@ -78,10 +78,14 @@ def length(*texts: str | None) -> int:
     return sum(len(it) for it in texts if it is not None)
 
 
+def bytes_of_protocols(protocols: Iterable[tuple[str, bytes]]) -> int:
+    return sum(NAME_OVERHEAD_BYTES + len(name) + len(metadata) for name, metadata in protocols)
+
+
 def bytes_of_joining(request: JoinGroupRequest, *client: str) -> int:
     """What a member of the classic protocol will hold."""
     ids = length(request.group_id, request.member_id, request.group_instance_id, *client)
-    metadata = sum(len(it.name) + len(it.metadata) for it in request.protocols)
+    metadata = bytes_of_protocols((it.name, it.metadata) for it in request.protocols)
     return MEMBER_OVERHEAD_BYTES + ids + len(request.protocol_type) + metadata
 
 
@@ -101,6 +105,6 @@ def bytes_of_consumer_member(member: ConsumerMember) -> int:
     classic = 0
     if member.classic is not None:
         protocols = member.classic.supported_protocols
-        classic = sum(len(it.name) + len(it.metadata) for it in protocols)
+        classic = bytes_of_protocols((it.name, it.metadata) for it in protocols)
     client = length(member.client_id, member.client_host, member.topic_regex)
     return MEMBER_OVERHEAD_BYTES + ids + client + bytes_of_names(member.topic_names) + classic

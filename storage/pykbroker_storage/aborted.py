@@ -88,6 +88,9 @@ class AbortedIndex:
         (last_offset,) = _LAST_OFFSET.unpack_from(self._entries, number * _ENTRY.size)
         return int(last_offset)
 
+    def to_bytes(self) -> bytes:
+        return bytes(self._entries)
+
     @property
     def is_saved(self) -> bool:
         return self._saved_bytes == len(self._entries)

@@ -10,6 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from pykbroker_protocol.records.times import Breathe, without_pause
 from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedTransaction
+from pykbroker_storage.aborted_checksums import AbortedChecksums
 from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.segment import LogSlice, Segment
@@ -79,7 +80,9 @@ class FrozenLog:
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """As `Log.aborted_transactions`; raises `MalformedAbortedIndex`."""
         if self.aborted_upto is None:
-            self.aborted_upto = last_with_aborted(self._open_files.filesystem, self._directory)
+            self.aborted_upto = last_with_aborted(
+                self._open_files.filesystem, self._directory, self._originals[-1].checksums
+            )
         return collect_aborted(self, start_offset, end_offset, self.aborted_upto)
 
     def offset_at_timestamp(
@@ -143,11 +146,15 @@ def collect_aborted(
     return found
 
 
-def last_with_aborted(filesystem: FileSystem, directory: str) -> int:
-    """The base offset of the last segment that has an index of aborted transactions; -1: none."""
+def last_with_aborted(filesystem: FileSystem, directory: str, checksums: AbortedChecksums) -> int:
+    """The base offset of the last segment that has an index of aborted transactions; -1: none.
+
+    Or had one: its file may be lost. Raises `MalformedAbortedIndex`.
+    """
     stems = (
         name.removesuffix(ABORTED_INDEX_SUFFIX)
         for name in filesystem.list_directory(directory)
         if name.endswith(ABORTED_INDEX_SUFFIX)
     )
-    return max((int(stem) for stem in stems if stem.isdecimal()), default=-1)
+    bases = (int(stem) for stem in stems if stem.isdecimal())
+    return max(checksums.last_base_offset, max(bases, default=-1))

@@ -23,6 +23,7 @@ from pykbroker_storage.frozen_log import FrozenLog
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import (
     DeferredSnapshot,
+    flush_small_files,
     load_producers,
     save_leader_epochs,
     save_producers,
@@ -209,7 +210,7 @@ class Log:
             if batch.producer_id != NO_PRODUCER_ID:
                 ended = self.producers.update(batch)
                 if ended is not None and ended.is_aborted:
-                    self._segments.note_aborted(ended.as_aborted())
+                    self._note_aborted(ended.as_aborted())
                     self._names_flushed = False
         self.log_end_offset = active.next_offset
         self._changed = True
@@ -333,9 +334,25 @@ class Log:
         try:
             return self._segments.aborted_transactions(start_offset, end_offset)
         except MalformedAbortedIndex as problem:
-            logger.warning("%s: aborted transactions are noted anew: %s", self.directory, problem)
-            self._load_producers(aborted_from=self._segments.base_offset)
+            self._rebuild_aborted(problem)
             return self._segments.aborted_transactions(start_offset, end_offset)
+
+    def _note_aborted(self, transaction: AbortedTransaction) -> None:
+        """Its marker is the last batch of the active segment."""
+        try:
+            self._segments.note_aborted(transaction)
+        except MalformedAbortedIndex as problem:
+            self._rebuild_aborted(problem)  # which finds this marker, too
+
+    def _rebuild_aborted(self, problem: MalformedAbortedIndex) -> None:
+        damaged_from = self._segments.first_damaged_aborted()
+        logger.warning(
+            "%s: the .txnindex files from offset %d on are rebuilt from the log: %s",
+            self.directory,
+            damaged_from,
+            problem,
+        )
+        self._load_producers(aborted_from=damaged_from)
 
     def verify(self) -> Iterator[str]:
         """Reads everything; one sentence per segment about the first bad batch in it."""
@@ -385,6 +402,7 @@ class Log:
             return
         self._names_flushed = True  # set first: a segment that begins meanwhile resets it
         try:
+            flush_small_files(self._filesystem, self.directory)
             self._filesystem.sync_directory(self.directory)
             self._filesystem.sync_directory(directory_of(self.directory))
         except BaseException:
@@ -530,6 +548,7 @@ class Log:
     # --- what lies beside the segments
 
     def _save_leader_epochs(self) -> None:
+        self._names_flushed = False
         save_leader_epochs(self._filesystem, self.directory, self.leader_epochs)
 
     def _save_producers(self, *, durable: bool = False) -> None:

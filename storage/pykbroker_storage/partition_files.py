@@ -6,7 +6,8 @@ from contextlib import suppress
 from itertools import islice
 
 from pykbroker_protocol.records.batch import iterate_batches
-from pykbroker_storage.checkpoint import MalformedCheckpoint
+from pykbroker_storage.aborted_checksums import CHECKSUMS_FILE
+from pykbroker_storage.checkpoint import PARTITION_METADATA_FILE, MalformedCheckpoint
 from pykbroker_storage.filesystem import FileSystem, read_file, sync_file, write_file, write_fully
 from pykbroker_storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from pykbroker_storage.producer_state import (
@@ -160,6 +161,14 @@ def _tidy_snapshots(
 
 def snapshot_path(directory: str, offset: int) -> str:
     return f"{directory}/{snapshot_file_name(offset)}"
+
+
+def flush_small_files(filesystem: FileSystem, directory: str) -> None:
+    """Or a power cut may leave their names without their content."""
+    for name in (LEADER_EPOCH_FILE, CHECKSUMS_FILE, PARTITION_METADATA_FILE):
+        with suppress(FileNotFoundError):
+            filesystem.size_and_age(f"{directory}/{name}")  # needs no descriptor
+            sync_file(filesystem, f"{directory}/{name}")
 
 
 def load_leader_epochs(filesystem: FileSystem, directory: str) -> LeaderEpochs:

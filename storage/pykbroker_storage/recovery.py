@@ -8,9 +8,10 @@ from typing import NamedTuple
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_storage.aborted_checksums import AbortedChecksums
 from pykbroker_storage.batch_scan import CorruptLog, FlushedDataLost
 from pykbroker_storage.configuration import LogConfiguration
-from pykbroker_storage.leader_epochs import LeaderEpochs
+from pykbroker_storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from pykbroker_storage.leftovers import tidy
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import (
@@ -56,8 +57,13 @@ def load(
     now_ms: int,
 ) -> LoadedLog:
     filesystem = open_files.filesystem
-    segments = _find_segments(directory, open_files)
+    checksums = AbortedChecksums(filesystem, directory)
+    segments = _find_segments(directory, open_files, checksums)
     epochs = load_leader_epochs(filesystem, directory)
+    if not epochs.entries() and any(segment.size_bytes for segment in segments):
+        # A power cut may leave the file empty. The batches know their epochs; read all of them.
+        logger.warning("%s: %s is lost; every batch is checked", directory, LEADER_EPOCH_FILE)
+        recovery_point, was_clean = (0, False)
     is_intact = was_clean and bool(segments) and _find_end(segments[-1])
     aborted_from = None
     if segments and not is_intact:
@@ -67,7 +73,7 @@ def load(
     if segments and segments[-1].next_offset < log_start_offset:
         _forget_all(segments, log_start_offset)
     if not segments:
-        segments.append(create_segment(directory, log_start_offset, open_files, now_ms))
+        segments.append(create_segment(directory, log_start_offset, open_files, checksums, now_ms))
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(segments[-1].next_offset)
     epochs.truncate_from_start(log_start_offset)
@@ -85,9 +91,11 @@ def load(
     )
 
 
-def _find_segments(directory: str, open_files: OpenFiles) -> list[Segment]:
+def _find_segments(
+    directory: str, open_files: OpenFiles, checksums: AbortedChecksums
+) -> list[Segment]:
     base_offsets = tidy(open_files.filesystem, directory)
-    segments = [open_segment(directory, offset, open_files) for offset in base_offsets]
+    segments = [open_segment(directory, it, open_files, checksums) for it in base_offsets]
     for segment, following in pairwise(segments):
         segment.next_offset = following.base_offset
         segment.is_sealed = True

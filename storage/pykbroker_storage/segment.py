@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedIndex, AbortedTransaction
+from pykbroker_storage.aborted_checksums import AbortedChecksums
 from pykbroker_storage.batch_scan import CorruptLog, first_batch
 from pykbroker_storage.filesystem import NotCached, directory_of, sync_file
 from pykbroker_storage.first_reading import FirstReading
@@ -56,6 +57,7 @@ class Segment:
         "aborted_loaded",
         "base_offset",
         "boundaries",
+        "checksums",
         "created_ms",
         "file",
         "first_reading",
@@ -74,6 +76,7 @@ class Segment:
         size_bytes: int,
         created_ms: int,
         open_files: OpenFiles,
+        checksums: AbortedChecksums,
     ) -> None:
         self.base_offset = base_offset
         self.next_offset = base_offset
@@ -88,6 +91,7 @@ class Segment:
         # None until needed: most sealed segments are never read again.
         self.indexes_loaded: SegmentIndexes | None = None
         self.aborted_loaded: AbortedIndex | None = None
+        self.checksums = checksums
         self.first_reading: FirstReading | None = None
 
     @property
@@ -166,6 +170,7 @@ class Segment:
             size_bytes=self.size_bytes,
             created_ms=self.created_ms,
             open_files=open_files,
+            checksums=self.checksums,
         )
         copy.next_offset = self.next_offset
         copy.max_timestamp_ms = self.max_timestamp_ms
@@ -366,7 +371,9 @@ class Segment:
             if not self._open_files.may_wait:
                 raise NotCached
             path = self.path(ABORTED_INDEX_SUFFIX)
-            self.aborted_loaded = AbortedIndex.read(self._open_files.filesystem, path)
+            found = AbortedIndex.read(self._open_files.filesystem, path)
+            self.checksums.check(self.base_offset, found.to_bytes())
+            self.aborted_loaded = found
             if self.aborted_loaded and self.is_sealed:
                 self._open_files.recent_indexes.admit(self)
         return self.aborted_loaded
@@ -376,6 +383,7 @@ class Segment:
         with suppress(FileNotFoundError):
             self._open_files.filesystem.unlink(self.path(ABORTED_INDEX_SUFFIX))
         self.aborted_loaded = AbortedIndex()
+        self.checksums.forget(self.base_offset)
 
     def begin_indexes(self) -> None:
         """Starts both indexes empty: for a new segment, or before a scan that fills them."""
@@ -391,10 +399,13 @@ class Segment:
 
     def save_aborted(self) -> None:
         """What the disk refused before; the flushes that are over did not find it."""
-        if self.aborted_loaded is not None and not self.aborted_loaded.is_saved:
+        if self.aborted_loaded is None:
+            return
+        if not self.aborted_loaded.is_saved:
             path = self.path(ABORTED_INDEX_SUFFIX)
             self.aborted_loaded.save(self._open_files.filesystem, path)
             sync_file(self._open_files.filesystem, path)
+        self.checksums.note(self.base_offset, self.aborted_loaded.to_bytes())
 
     def close(self) -> None:
         self._open_files.recent_indexes.forget(self)

@@ -2,14 +2,26 @@
 
 from collections.abc import Sequence
 
+from pykbroker_storage.aborted_checksums import AbortedChecksums
 from pykbroker_storage.filesystem import write_file
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.segment import LeftOver, Segment
 
 
-def create_segment(directory: str, base_offset: int, open_files: OpenFiles, now_ms: int) -> Segment:
+def create_segment(
+    directory: str,
+    base_offset: int,
+    open_files: OpenFiles,
+    checksums: AbortedChecksums,
+    now_ms: int,
+) -> Segment:
     segment = Segment(
-        directory, base_offset, size_bytes=0, created_ms=now_ms, open_files=open_files
+        directory,
+        base_offset,
+        size_bytes=0,
+        created_ms=now_ms,
+        open_files=open_files,
+        checksums=checksums,
     )
     write_file(open_files.filesystem, segment.file.path, b"")
     return segment
@@ -25,6 +37,7 @@ def compacted_segment(
         size_bytes=left.size_bytes,
         created_ms=sources[-1].created_ms,
         open_files=open_files,
+        checksums=sources[0].checksums,
     )
     segment.next_offset = sources[-1].next_offset
     segment.max_timestamp_ms = left.max_timestamp_ms
@@ -33,7 +46,9 @@ def compacted_segment(
     return segment
 
 
-def open_segment(directory: str, base_offset: int, open_files: OpenFiles) -> Segment:
+def open_segment(
+    directory: str, base_offset: int, open_files: OpenFiles, checksums: AbortedChecksums
+) -> Segment:
     """A segment that is there; where it ends is not known yet, nor whether all of it is good."""
     path = f"{directory}/{base_offset:020d}.log"
     size_bytes, modified_ms = open_files.filesystem.size_and_age(path)
@@ -43,6 +58,7 @@ def open_segment(directory: str, base_offset: int, open_files: OpenFiles) -> Seg
         size_bytes=size_bytes,
         created_ms=modified_ms,
         open_files=open_files,
+        checksums=checksums,
     )
     segment.check_when_read()
     return segment

@@ -4,7 +4,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pykbroker_storage.aborted import AbortedTransaction
+from pykbroker_storage.aborted import (
+    ABORTED_INDEX_SUFFIX,
+    AbortedIndex,
+    AbortedTransaction,
+    MalformedAbortedIndex,
+)
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.filesystem import NotCached
 from pykbroker_storage.frozen_log import FrozenLog, collect_aborted, last_with_aborted, read_first
@@ -27,6 +32,7 @@ class Segments:
 
     __slots__ = (
         "_aborted_upto",
+        "_checksums",
         "_directory",
         "_list",
         "_open_files",
@@ -47,6 +53,7 @@ class Segments:
         self._open_files = open_files
         self._pending_deletions = pending_deletions
         self.active = segments[-1]
+        self._checksums = self.active.checksums
         # No segment behind this one has aborted transactions; None until somebody asks.
         self._aborted_upto: int | None = None
 
@@ -61,7 +68,7 @@ class Segments:
 
     def begin(self, base_offset: int, now_ms: int) -> None:
         """A new active segment, after the present one or, if that is empty, in its place."""
-        following = create_segment(self._directory, base_offset, self._open_files, now_ms)
+        following = self._new_segment(base_offset, now_ms)
         if self.active.size_bytes:
             self.active.seal()
         else:
@@ -85,7 +92,9 @@ class Segments:
         if self._aborted_upto is None:
             if not self._open_files.may_wait:
                 raise NotCached
-            self._aborted_upto = last_with_aborted(self._open_files.filesystem, self._directory)
+            self._aborted_upto = last_with_aborted(
+                self._open_files.filesystem, self._directory, self._checksums
+            )
         return collect_aborted(
             self.since(start_offset), start_offset, end_offset, self._aborted_upto
         )
@@ -107,6 +116,16 @@ class Segments:
         for segment, copy in frozen.copies():
             if segment.base_offset >= self.base_offset:
                 segment.learn(copy)
+
+    def first_damaged_aborted(self) -> int:
+        """The base offset of the first segment whose aborted transactions are in doubt."""
+        self._aborted_upto = None
+        for segment in self._list:
+            try:
+                segment.aborted  # noqa: B018 - reads and checks the file
+            except MalformedAbortedIndex:
+                return segment.base_offset
+        return self.active.base_offset
 
     def note_aborted(self, transaction: AbortedTransaction) -> None:
         """Its marker is the last batch."""
@@ -168,12 +187,16 @@ class Segments:
             lambda path: self._pending_deletions.bury_file(path, due_ms),
         )
         settle(filesystem, stem)
+        for segment in segments:
+            self._checksums.forget(segment.base_offset)
+        left_aborted = AbortedIndex.read(filesystem, compacted.path(ABORTED_INDEX_SUFFIX))
+        self._checksums.note(compacted.base_offset, left_aborted.to_bytes())
         first = self._number(segments[0].base_offset)
         self._list[first : first + len(segments)] = [compacted]
 
     def begin_anew(self, base_offset: int, *, due_ms: int, now_ms: int) -> None:
         self.drop_oldest(len(self._list), due_ms)
-        self.active = create_segment(self._directory, base_offset, self._open_files, now_ms)
+        self.active = self._new_segment(base_offset, now_ms)
         self._list.append(self.active)
 
     def flush(self, start_offset: int, end_offset: int) -> None:
@@ -217,7 +240,13 @@ class Segments:
         found = bisect_right(self._list, offset, key=lambda segment: segment.base_offset) - 1
         return max(found, 0)
 
+    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        return create_segment(
+            self._directory, base_offset, self._open_files, self._checksums, now_ms
+        )
+
     def _bury(self, segment: Segment, due_ms: int) -> None:
         segment.close()
+        self._checksums.forget(segment.base_offset)
         for suffix in SEGMENT_SUFFIXES:
             self._pending_deletions.bury_file(segment.path(suffix), due_ms)

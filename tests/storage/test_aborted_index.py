@@ -17,9 +17,9 @@ from pykbroker_storage.aborted import (
 )
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.log import Log
-from tests.storage.batches import NOW, append, open_log
+from tests.storage.batches import NOW, ONE_SEGMENT, append, open_log
 from tests.storage.compacting import append_keyed, end_transaction
-from tests.storage.disks import PowerCutDisk, SmallDisk
+from tests.storage.disks import CountingDisk, PowerCutDisk, SmallDisk
 
 SMALL = LogConfiguration(segment_bytes=2000, index_interval_bytes=300, file_delete_delay_ms=0)
 PRODUCERS = range(1, 5)
@@ -275,7 +275,7 @@ def test_a_damaged_index_is_made_anew_when_somebody_reads(
     log = open_log(tmp_path, SMALL, was_clean=True)
     with caplog.at_level(logging.WARNING):
         assert_found(log, aborted)
-    assert "noted anew" in caplog.text
+    assert "are rebuilt from the log" in caplog.text
     assert indexes(tmp_path)[first] == good
 
 
@@ -299,3 +299,126 @@ def test_a_log_without_transactions_opens_no_index(tmp_path: Path) -> None:
         append(log, b"plain")
     assert log.aborted_transactions(0, 50) == []
     assert indexes(tmp_path) == {}
+
+
+# --- an index that is not what was written
+
+
+def flip_in_the_middle(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def cut_an_entry(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-34])
+
+
+def repeat_an_entry(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + path.read_bytes()[-34:])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+DAMAGES = [Path.unlink, empty, flip_in_the_middle, cut_an_entry, repeat_an_entry]
+
+
+@pytest.mark.parametrize("which", [0, 1, -1])
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda it: str(it.__name__))
+def test_a_damaged_index_is_rebuilt_after_a_clean_stop(
+    tmp_path: Path,
+    damage: Callable[[Path], None],
+    which: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = open_log(tmp_path, SMALL)
+    aborted = random_history(log, 5, 150)
+    log.close()
+    before = indexes(tmp_path)
+    damage(sorted(tmp_path.glob("*.txnindex"))[which])
+    for _ in range(2):
+        log = open_log(tmp_path, SMALL, was_clean=True)
+        assert_found(log, aborted)
+        log.close()
+        assert indexes(tmp_path) == before
+    (told,) = caplog.messages
+    assert "are rebuilt from the log" in told
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, flip_in_the_middle], ids=lambda it: str(it.__name__))
+def test_damaged_checksums_make_no_index_wrong(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    log = open_log(tmp_path, SMALL)
+    aborted = random_history(log, 5, 150)
+    log.close()
+    before = indexes(tmp_path)
+    damage(tmp_path / "aborted-index-checkpoint")
+    log = open_log(tmp_path, SMALL, was_clean=True)
+    assert_found(log, aborted)
+    abort(log, 9)
+    log.close()
+    assert before.items() - indexes(tmp_path).items() <= {max(before.items())}
+    log = open_log(tmp_path, SMALL, was_clean=True)
+    assert len(log.aborted_transactions(0, log.log_end_offset)) == len(aborted) + 1
+
+
+def test_an_index_that_was_lost_is_rebuilt_before_another_transaction_is_noted(
+    tmp_path: Path,
+) -> None:
+    """Or the new entry would make a good index of one that lacks the others."""
+    log = open_log(tmp_path, ONE_SEGMENT)
+    aborted = [abort(log, 1) for _ in range(5)]
+    log.close()
+    (path,) = tmp_path.glob("*.txnindex")
+    path.unlink()
+    log = open_log(tmp_path, ONE_SEGMENT, was_clean=True)
+    aborted.append(abort(log, 1))
+    assert_found(log, aborted)
+    log.close()
+    assert decode_aborted(path.read_bytes()) == aborted
+
+
+def test_indexes_without_checksums_are_trusted_and_get_some(tmp_path: Path) -> None:
+    """As Apache Kafka leaves them."""
+    log = open_log(tmp_path, SMALL)
+    aborted = random_history(log, 5, 150)
+    log.close()
+    (tmp_path / "aborted-index-checkpoint").unlink()
+    disk = CountingDisk()
+    log = open_log(tmp_path, SMALL, was_clean=True, disk=disk)
+    assert disk.calls["map"] == 0
+    assert_found(log, aborted)
+    abort(log, 9)
+    aborted = list(log.aborted_transactions(0, log.log_end_offset))
+    log.close()
+    min(tmp_path.glob("*.txnindex")).unlink()
+    assert_found(open_log(tmp_path, SMALL, was_clean=True), aborted)
+
+
+def test_what_another_broker_has_added_is_rebuilt(tmp_path: Path) -> None:
+    """Apache Kafka appends to an index and writes new ones, and leaves the checksums alone."""
+    log = open_log(tmp_path, SMALL)
+    random_history(log, 5, 60)
+    log.close()
+    checksums = (tmp_path / "aborted-index-checkpoint").read_bytes()
+    log = open_log(tmp_path, SMALL, was_clean=True)
+    for _ in range(20):
+        abort(log, 9)
+    aborted = list(log.aborted_transactions(0, log.log_end_offset))
+    log.close()
+    before = indexes(tmp_path)
+    (tmp_path / "aborted-index-checkpoint").write_bytes(checksums)
+    assert_found(open_log(tmp_path, SMALL, was_clean=True), aborted)
+    assert indexes(tmp_path) == before
+
+
+def test_a_log_without_aborted_transactions_has_no_checksums(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    for _ in range(30):
+        append(log, b"plain" * 10)
+    assert log.aborted_transactions(0, 30) == []
+    log.close()
+    assert not (tmp_path / "aborted-index-checkpoint").exists()

@@ -195,13 +195,26 @@ def test_a_compacted_log_is_whole_under_any_policy_later(
     assert log.log_end_offset == 60
 
 
-def test_each_leader_of_a_log_is_known_again_from_its_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [None, b"", bytes(30)], ids=["missing", "empty", "zeros"])
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_each_leader_of_a_log_is_known_again_from_its_batches(
+    tmp_path: Path,
+    was_clean: bool,  # noqa: FBT001 - by name
+    content: bytes | None,
+) -> None:
     log = open_log(tmp_path)
     written(log, 20)
     epochs = log.leader_epochs.entries()
+    assert len(epochs) == 4
+    log.close()
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    log = open_log(tmp_path, was_clean=was_clean, recovery_point=20)
+    assert log.leader_epochs.entries() == epochs
     log.abandon()
-    (tmp_path / "leader-epoch-checkpoint").unlink()
-    assert open_log(tmp_path).leader_epochs.entries() == epochs
+    assert open_log(tmp_path, was_clean=True).leader_epochs.entries() == epochs
 
 
 @pytest.mark.parametrize("was_clean", [True, False])

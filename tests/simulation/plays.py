@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pykbroker.testing.history import expect_sound
+from pykbroker.testing.history import Isolation, expect_sound
 from pykbroker.testing.simulation import SOFT, Kind, Simulation
 from tests.simulation.next_generation import Member, Ownership
 from tests.simulation.stories import PARTITIONS, TOPIC, Cast, read_all, write
@@ -16,6 +16,7 @@ BROKER = {
     "group.consumer.min.heartbeat.interval.ms": 100,
 }
 
+TO_THE_END_SECONDS = 120
 FLUSHES_EACH_WRITE = {"log.flush.interval.messages": 1}
 SMALL_SEGMENTS = {"log.roll.ms": 2_000, "log.index.interval.bytes": 512}
 
@@ -60,6 +61,28 @@ def play_members(seed: int) -> None:
             await asyncio.sleep(60)
             owned = [place for member in alive.values() for place in sorted(member.owned)]
             assert len(owned) == len(set(owned)) == 12, owned
+
+        world.run(story())
+
+
+def play_cuts_and_readers(seed: int) -> None:
+    """After each power cut, and before anybody writes again, a reader comes to the end."""
+    with Simulation(seed) as world:
+        kafka = world.broker(topics={TOPIC: PARTITIONS}, config=SMALL_SEGMENTS)
+        cast = Cast(kafka, world.chance_of("clients"))
+
+        async def story() -> None:
+            for _ in range(3):
+                writing = [world.start(f"w{it}", write(cast, 15)) for it in range(3)]
+                await asyncio.sleep(cast.chance.uniform(2, 12))
+                await world.crash(kafka, power=True)
+                await asyncio.gather(*(world.kill(f"w{it}") for it in range(len(writing))))
+                await world.restart(kafka)
+                try:
+                    async with asyncio.timeout(TO_THE_END_SECONDS):
+                        await read_all(cast, Isolation.READ_UNCOMMITTED)
+                except TimeoutError:
+                    raise AssertionError("a reader waits at the end of a log") from None
 
         world.run(story())
 

@@ -6,7 +6,7 @@ import pytest
 
 from pykbroker.testing.history import Anomaly, check, expect_sound
 from pykbroker.testing.simulation import Kind, seeds
-from tests.simulation.plays import FLUSHES_EACH_WRITE, play_crashes
+from tests.simulation.plays import FLUSHES_EACH_WRITE, play_crashes, play_cuts_and_readers
 
 
 @pytest.mark.parametrize("seed", seeds(4))
@@ -32,6 +32,11 @@ def test_what_a_power_cut_leaves_is_in_order(seed: int) -> None:
     # Offsets of what was lost are given again: one offset may have had two records.
     lost = {Anomaly.LOST_WRITE, Anomaly.UNSEEN, Anomaly.INCONSISTENT_OFFSETS}
     assert check(cast.history, allowed=lost) == []
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_a_reader_comes_to_the_end_of_what_a_power_cut_leaves(seed: int) -> None:
+    play_cuts_and_readers(seed)
 
 
 def test_a_power_cut_does_lose_what_was_not_flushed() -> None:

@@ -10,10 +10,17 @@ from pykbroker.partitions.partition import Partition, Written
 from pykbroker.testing.history import expect_sound
 from pykbroker.testing.simulation import Kind
 from pykbroker_protocol.errors import Refusal
+from pykbroker_storage import recovery
 from pykbroker_storage.log import Log
 from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.segments import Segments
-from tests.simulation.plays import FLUSHES_EACH_WRITE, play_crashes, play_members, play_writers
+from tests.simulation.plays import (
+    FLUSHES_EACH_WRITE,
+    play_crashes,
+    play_cuts_and_readers,
+    play_members,
+    play_writers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,9 +74,20 @@ def test_giving_a_partition_away_before_its_owner_lets_go_is_found(
     assert "was given partition" in first_seed_that_fails(play_members)
 
 
+def test_empty_segments_behind_a_gap_that_stay_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log then ends where the last of them begins, and no reader gets there."""
+    monkeypatch.setattr(recovery, "_remove_empty", lambda *_: None)
+    assert "a reader waits at the end" in first_seed_that_fails(play_cuts_and_readers)
+
+
 def test_a_flush_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    true_flush = Log.flush
+
     def flush(self: Log, upto: int | None = None) -> None:
-        self.recovery_point = self.log_end_offset if upto is None else upto
+        if self.configuration.refuses_loss:  # without its metadata a broker does not start
+            true_flush(self, upto)
+        else:
+            self.recovery_point = self.log_end_offset if upto is None else upto
 
     monkeypatch.setattr(Log, "flush", flush)
     assert tells_of_a_loss(first_seed_that_fails(play_power_cuts))

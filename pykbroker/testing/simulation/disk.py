@@ -50,6 +50,10 @@ class CrashingDisk(FileSystem):
     flush of a directory, a power cut leaves the first few. Pages of a file go to the platters in
     any order, and one of them may be torn. As with Linux, pages of a failed fsync count as clean
     until they are written again. Times are those of the simulation.
+
+    Names and content are independent. So a file may have its new name and be empty (also one that
+    was written and renamed), or end early while files that were made after it are there (delayed
+    allocation), or have its size and zeros at its end.
     """
 
     can_tell_cached = False
@@ -98,7 +102,9 @@ class CrashingDisk(FileSystem):
         return found != latest
 
     def _survivor(self, latest: bytes, unflushed: Unflushed) -> bytes:
-        size = self._chance.choice((unflushed.size_bytes, len(latest)))
+        size = self._chance.choice(
+            (unflushed.size_bytes, len(latest), self._allocated(latest, unflushed))
+        )
         found = bytearray(latest[:size].ljust(size, b"\0"))
         for number in sorted(unflushed.pages):
             if self._chance.random() < 0.5:
@@ -108,6 +114,11 @@ class CrashingDisk(FileSystem):
                 if start < end:
                     found[start:end] = before[start - number * PAGE_BYTES :][: end - start]
         return bytes(found)
+
+    def _allocated(self, latest: bytes, unflushed: Unflushed) -> int:
+        """The size when the system last wrote some pages by itself: any since the last flush."""
+        least, most = sorted((unflushed.size_bytes, len(latest)))
+        return self._chance.randint(least, most)
 
     def _kept_of(self, number: int, unflushed: Unflushed) -> int:
         """How many bytes of a page got to the platters before the power went."""

@@ -140,8 +140,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def descriptor(self) -> int | None:
-        """Of its socket; None where it has none, as in the simulation."""
-        if self._transport is None:
+        """Of its socket; None where it has none, as in the simulation, or none for long."""
+        if self._transport is None or self._is_closing:
             return None
         accepted = self._transport.get_extra_info("socket")
         return None if accepted is None else accepted.fileno()

@@ -15,8 +15,26 @@ from pykbroker.broker import Broker as Node
 from pykbroker.controller.new_partitions import NewPartitions
 from pykbroker.controller.topics import NewTopic
 from pykbroker.settings import load_settings
-from pykbroker_protocol.errors import Refusal
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pykbroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykbroker_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from pykbroker_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.apis.asked import batch
 from tests.apis.wire import Closed, Wire
 
 if TYPE_CHECKING:
@@ -224,3 +242,76 @@ async def test_a_stop_while_partitions_are_created_leaves_none_out(tmp_path: Pat
     async with node_in(tmp_path) as node:
         assert {it.index for it in node.partitions} == set(range(500))
         assert {it.index for it in node.partitions if it.log.log_end_offset == 0} == set(range(500))
+
+
+WIDE = 1_500
+
+
+def test_a_large_commit_is_answered_as_one_and_all_its_offsets_are_fetched() -> None:
+    indexes = list(range(WIDE))
+    commit = OffsetCommitRequest(
+        group_id="g",
+        topics=[
+            OffsetCommitRequestTopic(
+                name="wide",
+                partitions=[
+                    OffsetCommitRequestPartition(partition_index=it, committed_offset=7 * it)
+                    for it in indexes
+                ],
+            )
+        ],
+    )
+    with (
+        Broker(topics={"wide": WIDE}) as broker,
+        Wire(int(broker.bootstrap.rpartition(":")[2])) as wire,
+    ):
+        while wire.ask(FindCoordinatorRequest(key="g"), 2).error_code:  # it is being created
+            pass
+        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        while wire.ask(commit, 8).topics[0].partitions[0].error_code == loading:
+            pass
+        (committed,) = wire.ask(commit, 8).topics
+        assert [(it.partition_index, it.error_code) for it in committed.partitions] == [
+            (it, 0) for it in indexes
+        ]
+        asked = [OffsetFetchRequestTopics(name="wide", partition_indexes=indexes)]
+        for topics in (asked, None):
+            group = OffsetFetchRequestGroup(group_id="g", topics=topics)
+            (found,) = wire.ask(OffsetFetchRequest(groups=[group]), 9).groups
+            assert fetched_offsets(found) == {it: 7 * it for it in indexes}
+        old = OffsetFetchRequest(
+            group_id="g", topics=[OffsetFetchRequestTopic(name="wide", partition_indexes=indexes)]
+        )
+        assert fetched_offsets(wire.ask(old, 7)) == {it: 7 * it for it in indexes}
+
+
+def fetched_offsets(found: Any) -> dict[int, int]:
+    (topic,) = found.topics
+    return {it.partition_index: it.committed_offset for it in topic.partitions}
+
+
+def test_a_large_produce_is_answered_as_one_and_appended_in_order() -> None:
+    request = ProduceRequest(
+        acks=1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name="wide",
+                partition_data=[
+                    PartitionProduceData(index=it, records=batch(b"%d" % it)) for it in range(WIDE)
+                ],
+            )
+        ],
+    )
+    with (
+        Broker(topics={"wide": WIDE}) as broker,
+        Wire(int(broker.bootstrap.rpartition(":")[2])) as wire,
+    ):
+        for expected in (0, 1):
+            wire.send(request, 9)
+            wire.send(request.replace(topic_data=request.topic_data[:0]), 9)
+            (topic,) = wire.receive(ProduceRequest, 9).responses
+            assert [(it.index, it.base_offset) for it in topic.partition_responses] == [
+                (it, expected) for it in range(WIDE)
+            ]
+            assert not wire.receive(ProduceRequest, 9).responses

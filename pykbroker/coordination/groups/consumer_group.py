@@ -132,7 +132,8 @@ class ConsumerGroup:
             client_host=arrived.client_host,
         )
         if isinstance(heard, Refusal):
-            return refused(ticket, heard, decision.draft.reasons)
+            is_logged = heard.code is ErrorCode.INVALID_REGULAR_EXPRESSION  # a bound may be reached
+            return refused(ticket, heard, decision.draft.reasons[-1:] if is_logged else ())
         if isinstance(heard, Unmatched):
             let_match(arrived, heard.regex)
             decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)

@@ -154,10 +154,12 @@ def test_a_group_uses_a_bounded_number_of_expressions(regex: str) -> None:
     anna, bob = Consumer(world, "anna", regex="one"), Consumer(world, "bob", regex="two")
     cleo = Consumer(world, "cleo", regex=regex)
     assert (anna.beat(), bob.beat()) == (ErrorCode.NONE, ErrorCode.NONE)
+    reasons = len(world.reasons)
     refused = cleo.send()
     assert world.heartbeat_answer(refused).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert "group.consumer.max.regexes" in str(world.heartbeat_answer(refused).error_message)
     assert "group.consumer.max.regexes" in world.reasons[-1]
+    assert len(world.reasons) == reasons + 1
     cleo.regex = "two"
     assert cleo.beat() is ErrorCode.NONE
     anna.regex = regex

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.client_process import running_client
@@ -39,6 +39,13 @@ class NotReadyError(RuntimeError):
 
 
 def run(broker: Broker, scale: Scale) -> Iterator[Sample]:
+    """Alone first: what the machine itself adds is in all the other numbers, too."""
+    with (
+        topic(broker, partitions=1) as bystander,
+        running_client("steady_produce", broker.port, bystander, PRODUCE_EACH_MS) as client,
+    ):
+        time.sleep(scale.hostile_seconds)
+    yield from _latencies("alone", client.numbers)
     for case, kind, count in REQUESTS:
         yield from _measure(broker, case, kind, count, scale.hostile_seconds)
 
@@ -56,11 +63,14 @@ def _measure(broker: Broker, case: str, kind: str, count: int, seconds: float) -
                 "steady_produce", broker.port, bystander, PRODUCE_EACH_MS
             ) as client:
                 time.sleep(seconds)
-    for metric, key in (("p50", "p50_us"), ("p99", "p99_us"), ("max", "max_us")):
-        value = client.numbers[key] / 1000
-        yield Sample(case=case, metric=metric, unit="ms", value=value)
+    yield from _latencies(case, client.numbers)
     for metric in ("answered", "refused"):
         yield Sample(case=case, metric=metric, unit="requests", value=hostile.numbers[metric])
+
+
+def _latencies(case: str, client: Mapping[str, float]) -> Iterator[Sample]:
+    for metric, key in (("p50", "p50_us"), ("p99", "p99_us"), ("max", "max_us")):
+        yield Sample(case=case, metric=metric, unit="ms", value=client[key] / 1000)
 
 
 def _wait_for(ready: Path) -> None:

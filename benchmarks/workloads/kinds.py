@@ -54,7 +54,7 @@ FULL = Scale(
     flushed_requests=4_096,
     cold_bytes=80_000_000,
     slow_disk_seconds=15.0,
-    hostile_seconds=10.0,
+    hostile_seconds=6.0,
 )
 QUICK = Scale(
     small_records=100_000,

@@ -100,7 +100,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(later_ms=st.integers(-1, 1))
     def look_up_times(self, later_ms: int) -> None:
-        found = self.log.freeze().offset_at_timestamp(NOW + later_ms)
+        found = self.log.freeze().use(FrozenLog.offset_at_timestamp, NOW + later_ms)
         assert (found is None) == (later_ms > 0 or self.start == self.batch_ends[-1])
         assert self.log.aborted_transactions(self.start, self.batch_ends[-1]) == []
 

@@ -61,6 +61,9 @@ class SegmentIndexes:
         offsets = read_file(filesystem, stem + OFFSET_INDEX_SUFFIX)
         indexes.offsets = OffsetIndex.from_bytes(offsets, log_bytes=log_bytes)
         indexes.times = TimeIndex.from_bytes(read_file(filesystem, stem + TIME_INDEX_SUFFIX))
+        if log_bytes and not len(indexes.times):
+            # The end of a segment writes an entry; a power cut may take the content of the file.
+            raise MalformedIndex("the time index is empty")
         return indexes
 
 

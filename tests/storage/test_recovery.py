@@ -1,6 +1,7 @@
 """After a crash at any moment the log is what was written, up to its last whole batch."""
 
 import logging
+import os
 import random
 import shutil
 from dataclasses import replace
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
+from pykbroker_storage.frozen_log import FrozenLog
 from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.compacting import COMPACTED, append_keyed, compact
@@ -502,3 +504,22 @@ def test_indexes_after_recovery_equal_those_before(tmp_path: Path) -> None:
     log.close()
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*index")} == before
     assert all(before.values())
+
+
+def test_an_emptied_time_index_is_rebuilt(tmp_path: Path) -> None:
+    """Or a look-up would skip the segment, and retention would take the age of the file."""
+    log = open_log(tmp_path)
+    written(log, 40)
+    last = NOW + 10**9
+    append(log, b"late", timestamp=last)
+    log.roll(NOW)
+    append(log, b"young")
+    log.close()
+    for path in tmp_path.glob("*.timeindex"):
+        path.write_bytes(b"")
+    for path in tmp_path.glob("*.log"):
+        os.utime(path, (0, 0))
+    log = open_log(tmp_path, was_clean=True)
+    found = log.freeze().use(FrozenLog.offset_at_timestamp, last)
+    assert found is not None
+    assert found.offset == 40

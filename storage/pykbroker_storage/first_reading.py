@@ -39,11 +39,15 @@ class FirstReading:
         if not self.good_from <= start <= self.good_to:
             self.good_from = self.good_to = start
         end = min(end, self._old_bytes)
-        while self.good_to < end:
-            size = good_batch_bytes(file.view(self.good_to, end))
+        if self.good_to >= end:
+            return None
+        unchecked = file.view(self.good_to, end)  # once: a thread reads copies
+        while unchecked:
+            size = good_batch_bytes(unchecked)
             if size is None:
                 return self.good_to
             self.good_to += size
+            unchecked = unchecked[size:]
         return None
 
 

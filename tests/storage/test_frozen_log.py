@@ -125,6 +125,21 @@ def test_neither_loading_an_index_nor_verifying_old_bytes_is_done_where_nothing_
 # --- what a thread reads in its place
 
 
+def test_a_thread_verifies_old_batches_without_reading_them_many_times(tmp_path: Path) -> None:
+    with_records = open_log(tmp_path, ONE_SEGMENT)
+    for _ in range(1_000):
+        append(with_records, b"small")
+    with_records.close()
+    disk = CountingDisk()
+    log = open_log(tmp_path, ONE_SEGMENT, was_clean=True, disk=disk)
+    disk.bytes_read = 0
+    found = log.freeze(0).use(lambda it: it.read(0, bytes_max=1 << 20, end_offset=1_000))
+    assert found is not None
+    assert found.next_offset == 1_000
+    assert disk.bytes_read < 3 * log.size_bytes
+
+
+
 def test_a_frozen_log_reads_what_the_log_would_have_read(tmp_path: Path) -> None:
     log = filled(tmp_path)
     for offset in range(30):

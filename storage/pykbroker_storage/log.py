@@ -515,8 +515,10 @@ class Log:
     def _delete_oldest(self, count: int, now_ms: int) -> None:
         if count:
             self._rewrites += 1
-            self._segments.drop_oldest(count, self._due_ms(now_ms))
-            self.log_start_offset = max(self.log_start_offset, self._segments.base_offset)
+            try:
+                self._segments.drop_oldest(count, self._due_ms(now_ms))
+            finally:
+                self.log_start_offset = max(self.log_start_offset, self._segments.base_offset)
         if self.leader_epochs.truncate_from_start(self.log_start_offset):
             with suppress(DiskFull):  # deleting must work then; the next start truncates anew
                 self._save_leader_epochs()

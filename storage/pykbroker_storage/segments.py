@@ -134,7 +134,7 @@ class Segments:
 
     def since(self, offset: int) -> Sequence[Segment]:
         """From the one that would hold `offset` on."""
-        return self._list[self._number(offset) :]
+        return since(self._list, offset)
 
     @property
     def base_offset(self) -> int:
@@ -156,9 +156,13 @@ class Segments:
 
     def drop_oldest(self, count: int, due_ms: int) -> None:
         """Takes them away; their bytes are unlinked when `due_ms` has come."""
-        for segment in self._list[:count]:
-            self._bury(segment, due_ms)
-        del self._list[:count]
+        for _ in range(count):
+            segment = self._list.pop(0)  # before its files go: a flush in a thread would miss them
+            try:
+                self._bury(segment, due_ms)
+            except BaseException:
+                self._list.insert(0, segment)
+                raise
 
     def truncate_to(self, offset: int, due_ms: int) -> None:
         """Removes every batch that reaches to `offset` or beyond."""
@@ -200,8 +204,11 @@ class Segments:
         self._list.append(self.active)
 
     def flush(self, start_offset: int, end_offset: int) -> None:
-        """Makes the records from one offset to the other durable, and the indexes with them."""
-        for segment in self.since(start_offset):
+        """Makes the records from one offset to the other durable, and the indexes with them.
+
+        May run on another thread: it goes through a copy of the list, which changes meanwhile.
+        """
+        for segment in since(self._list.copy(), start_offset):
             if segment.base_offset >= end_offset:
                 break
             try:
@@ -220,7 +227,7 @@ class Segments:
         )
 
         filesystem = self._open_files.filesystem
-        for segment in self.since(start_offset):
+        for segment in since(self._list.copy(), start_offset):  # on any thread, as `flush`
             try:
                 log_file = segment.path(LOG_SUFFIX)
                 write_batches_again(filesystem, log_file, segment.size_bytes, start_offset)
@@ -237,8 +244,7 @@ class Segments:
             segment.close()
 
     def _number(self, offset: int) -> int:
-        found = bisect_right(self._list, offset, key=lambda segment: segment.base_offset) - 1
-        return max(found, 0)
+        return number_of(self._list, offset)
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         return create_segment(
@@ -250,3 +256,14 @@ class Segments:
         self._checksums.forget(segment.base_offset)
         for suffix in SEGMENT_SUFFIXES:
             self._pending_deletions.bury_file(segment.path(suffix), due_ms)
+
+
+def since(segments: Sequence[Segment], offset: int) -> Sequence[Segment]:
+    """From the one that would hold `offset` on."""
+    return segments[number_of(segments, offset) :]
+
+
+def number_of(segments: Sequence[Segment], offset: int) -> int:
+    """Of the segment that would hold `offset`."""
+    found = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
+    return max(found, 0)

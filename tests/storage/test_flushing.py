@@ -2,14 +2,18 @@
 
 import errno
 import os
+from bisect import bisect_right
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pykbroker_storage import filesystem
+from pykbroker_storage import filesystem, segments
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.filesystem import FileSystem, FlushFailed
+from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.disks import CountingDisk, FailingDisk
 
@@ -149,6 +153,83 @@ def test_a_sealed_segment_is_due_to_be_flushed(tmp_path: Path) -> None:
     assert log.recovery_point == 4
     assert disk.calls["fdatasync"] == 4 * 3 + 1  # each log, its two indexes; the leader epochs
     assert log.flush_due(NOW) is None
+
+
+def five_segments(directory: Path, disk: FileSystem) -> Log:
+    log = open_log(directory, LogConfiguration(segment_bytes=200), disk=disk)
+    for _ in range(5):
+        append(log, bytes(100))
+    return log
+
+
+class DiskWithRetention(CountingDisk):
+    """Calls something once while a file is renamed or flushed, as another thread would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] | None = None
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        self.call()
+
+    def call(self) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+
+
+def test_retention_between_two_steps_of_a_flush_keeps_no_segment_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = DiskWithRetention()
+    log = five_segments(tmp_path, disk)
+    log.flush(2)
+    disk.calls.clear()
+    disk.meanwhile = lambda: log.advance_log_start(2, NOW)
+
+    def search(*args: Any, **kwargs: Any) -> int:
+        found = bisect_right(*args, **kwargs)
+        disk.call()
+        return found
+
+    monkeypatch.setattr(segments, "bisect_right", search)
+    log.flush(5)
+    assert log.segment_count == 3
+    assert disk.calls["fdatasync"] == 2 * 3 + 1  # two sealed segments with indexes, and the active
+    assert log.recovery_point == 5
+
+
+def test_a_flush_during_retention_misses_no_files_of_the_segments_that_go(tmp_path: Path) -> None:
+    disk = DiskWithRetention()
+    log = five_segments(tmp_path, disk)
+    disk.meanwhile = log.flush
+    log.advance_log_start(3, NOW)
+    assert disk.meanwhile is None
+    assert log.recovery_point == 5
+
+
+def test_the_log_starts_behind_the_segments_that_went_before_the_disk_failed(
+    tmp_path: Path,
+) -> None:
+    disk = DiskWithRetention()
+    log = five_segments(tmp_path, disk)
+    log.configuration = LogConfiguration(segment_bytes=200, retention_bytes=1)
+    renames = 0
+
+    def fail_at_the_second_segment() -> None:
+        nonlocal renames
+        renames += 1
+        if renames == 4:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        disk.meanwhile = fail_at_the_second_segment
+
+    disk.meanwhile = fail_at_the_second_segment
+    with pytest.raises(OSError, match="error"):
+        log.enforce_retention(NOW)
+    assert (log.segment_count, log.log_start_offset) == (4, 1)
+    log.enforce_retention(NOW)
+    assert (log.segment_count, log.log_start_offset) == (1, 4)
 
 
 def test_what_is_durable_is_not_flushed_again(tmp_path: Path) -> None:

@@ -177,21 +177,17 @@ class Segment:
         copy.max_timestamp_offset = self.max_timestamp_offset
         copy.boundaries = self.boundaries.copy()
         copy.indexes_loaded = self.indexes_loaded
-        copy.aborted_loaded = (
-            self.aborted_loaded.copy() if self.aborted_loaded is not None else None
-        )
-        copy.first_reading = self.first_reading.copy() if self.first_reading else None
+        # Looked at once: of a sealed segment the copy is made in a thread, and its owner may drop
+        # both meanwhile.
+        aborted, first_reading = self.aborted_loaded, self.first_reading
+        copy.aborted_loaded = None if aborted is None else aborted.copy()
+        copy.first_reading = None if first_reading is None else first_reading.copy()
         return copy
 
     def learn(self, copy: "Segment") -> None:
         """Takes over what reading a copy of this segment has loaded, found and verified."""
-        if self.is_sealed and self.indexes_loaded is None and copy.indexes_loaded is not None:
-            self.indexes_loaded = copy.indexes_loaded
-            self._open_files.recent_indexes.admit(self)
-        if self.aborted_loaded is None:
-            self.aborted_loaded = copy.aborted_loaded
-            if self.aborted_loaded and self.is_sealed:
-                self._open_files.recent_indexes.admit(self)
+        if copy.next_offset == self.next_offset:  # else it lacks what was appended meanwhile
+            self._learn_indexes(copy)
         if self.max_timestamp_ms == NO_TIMESTAMP:
             self.max_timestamp_ms = copy.max_timestamp_ms
             self.max_timestamp_offset = copy.max_timestamp_offset
@@ -202,6 +198,15 @@ class Segment:
                 self._remember(offset, position)
         with suppress(OSError):  # the next read says what is wrong
             self.file.open_ahead()
+
+    def _learn_indexes(self, copy: "Segment") -> None:
+        if self.is_sealed and self.indexes_loaded is None and copy.indexes_loaded is not None:
+            self.indexes_loaded = copy.indexes_loaded
+            self._open_files.recent_indexes.admit(self)
+        if self.aborted_loaded is None:
+            self.aborted_loaded = copy.aborted_loaded
+            if self.aborted_loaded and self.is_sealed:
+                self._open_files.recent_indexes.admit(self)
 
     def check_when_read(self) -> None:
         """Its bytes have lain on the disk, and nobody knows what has become of them."""

@@ -239,6 +239,23 @@ def test_what_is_flushed_with_each_append_survives_a_power_cut(tmp_path: Path, s
     assert_found(log, aborted)
 
 
+def test_an_index_that_was_read_before_a_transaction_was_aborted_is_not_kept(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path, LogConfiguration())
+    first = abort(log, 1)
+    log.close()
+    log = open_log(tmp_path, LogConfiguration(), was_clean=True)
+    frozen = log.freeze(0)
+    assert frozen.use(lambda it: it.aborted_transactions(0, 100)) == [first]
+    second = abort(log, 2)
+    segment = log.segments()[-1]
+    log.roll(NOW)
+    segment.drop_indexes()
+    assert log.learn(frozen)
+    assert log.aborted_transactions(0, 100) == [first, second]
+
+
 def test_truncation_takes_away_what_ended_behind_it(tmp_path: Path) -> None:
     for offset in (0, 1, 40, 41, 42, 77):
         log = open_log(tmp_path / str(offset), SMALL)

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pykbroker_storage.aborted import AbortedIndex
 from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import CleanupPolicy
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem, NotCached
+from pykbroker_storage.first_reading import FirstReading
 from pykbroker_storage.log import LogClosed, OffsetOutOfRange
 from pykbroker_storage.mapped_file import RECENT_BYTES, SMALL_READ_BYTES, MappedFile, OpenFiles
+from pykbroker_storage.segment import Segment
 from tests.storage.batches import NOW, ONE_SEGMENT, append, open_log, records_from
 from tests.storage.compacting import compact
 from tests.storage.disks import ColdDisk, CountingDisk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pykbroker_storage.frozen_log import FrozenLog
@@ -139,7 +143,6 @@ def test_a_thread_verifies_old_batches_without_reading_them_many_times(tmp_path:
     assert disk.bytes_read < 3 * log.size_bytes
 
 
-
 def test_a_frozen_log_reads_what_the_log_would_have_read(tmp_path: Path) -> None:
     log = filled(tmp_path)
     for offset in range(30):
@@ -209,6 +212,24 @@ def test_what_was_read_of_a_log_that_was_rewritten_meanwhile_is_not_used(
     with suppress(FileNotFoundError, CorruptLog, OSError):
         frozen.use(everything)
     assert not log.learn(frozen)
+
+
+@pytest.mark.parametrize("name", ["first_reading", "aborted_loaded"])
+def test_a_sealed_segment_is_copied_in_a_thread_while_its_owner_lets_go_of_what_it_knew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    segment = filled(tmp_path).segments()[0]
+    known = {"first_reading": FirstReading(10), "aborted_loaded": AbortedIndex()}[name]
+    looks = iter([known])
+    monkeypatch.setattr(Segment, name, SetOnly(lambda: next(looks, None)))
+    segment.copy_to_read(OpenFiles(LOCAL_DISK, 4))
+
+
+class SetOnly(property):
+    """An attribute whose value another thread decides."""
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        super().__init__(lambda _: look(), lambda *_: None)
 
 
 def test_a_log_that_is_closed_or_does_not_hold_the_offset_cannot_be_frozen(tmp_path: Path) -> None:

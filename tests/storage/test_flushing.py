@@ -3,10 +3,9 @@
 import errno
 import os
 from bisect import bisect_right
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +15,9 @@ from pykbroker_storage.filesystem import FileSystem, FlushFailed
 from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.disks import CountingDisk, FailingDisk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(("flush_messages", "due"), [(1, [1, 2, 3, 4]), (3, [3])])

@@ -198,7 +198,7 @@ def test_retention_between_two_steps_of_a_flush_keeps_no_segment_from_it(
     monkeypatch.setattr(segments, "bisect_right", search)
     log.flush(5)
     assert log.segment_count == 3
-    assert disk.calls["fdatasync"] == 2 * 3 + 1  # two sealed segments with indexes, and the active
+    assert disk.calls["fdatasync"] == 2 * 3 + 1 + 1  # two sealed segments, the active, the epochs
     assert log.recovery_point == 5
 
 

@@ -117,7 +117,7 @@ async def record_at(partition: Partition, timestamp_ms: int | None) -> TimedOffs
             return frozen.latest_timestamp_record(breathe)
         return frozen.offset_at_timestamp(timestamp_ms, breathe)
 
-    return await beside(partition.log, partition.off_loop.walk, work)
+    return await beside(partition.log, partition.off_loop.search, work)
 
 
 async def beside(

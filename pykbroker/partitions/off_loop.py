@@ -1,7 +1,7 @@
 """Threads for work that must not occupy the event loop: waiting for the disk, walking over records.
 
-Both kinds are bounded, and neither takes threads of the other. A connection has one such request at
-a time and threads take requests in order, so readers of old data share the disk by turns.
+Each kind is bounded, and none takes threads of another. A connection has one such request at a time
+and threads take requests in order, so readers of old data share the disk by turns.
 """
 
 from __future__ import annotations
@@ -18,11 +18,39 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WALKS_MAX = 2
-"""Threads that walk over records. One works at a time; a second one keeps a request of a few
-thousand records from waiting for one of millions. Each may hold an unpacked batch (100 MiB)."""
+"""Threads of one kind that walk over records. One works at a time; a second one keeps a request of
+a few thousand records from waiting for one of millions. Each may hold an unpacked batch (100 MiB).
+"""
 PAUSE_SECONDS = 0.000_05
 """A thread of Python code gives the interpreter back every 5 ms unless it sleeps. While it sleeps,
 the event loop serves what has arrived."""
+
+
+class Walks:
+    """Threads that walk over records, one at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._threads: Executor | None = None
+        self._walking = threading.Lock()
+
+    async def run(self, work: Callable[[Callable[[], None]], T]) -> T:
+        if self._threads is None:
+            self._threads = threads(WALKS_MAX, self._name)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._walk, work)
+
+    def _walk(self, work: Callable[[Callable[[], None]], T]) -> T:
+        with self._walking:
+            return work(self._breathe)
+
+    def _breathe(self) -> None:
+        self._walking.release()
+        time.sleep(PAUSE_SECONDS)
+        self._walking.acquire()
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class OffLoop:
@@ -34,8 +62,8 @@ class OffLoop:
         self.bytes_held = 0
         """Of records read from the disk, until the answers with them have left."""
         self._disk: Executor | None = None
-        self._walks: Executor | None = None
-        self._walking = threading.Lock()
+        self._searches = Walks("record-searches")
+        self._inspections = Walks("record-inspections")
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def resize(self, disk_threads_max: int) -> None:
@@ -51,20 +79,13 @@ class OffLoop:
             self._disk = threads(self.disk_threads_max, "disk-reads")
         return await asyncio.get_running_loop().run_in_executor(self._disk, work)
 
-    async def walk(self, work: Callable[[Callable[[], None]], T]) -> T:
-        """Walks over records, and calls its argument about every half millisecond."""
-        if self._walks is None:
-            self._walks = threads(WALKS_MAX, "record-walks")
-        return await asyncio.get_running_loop().run_in_executor(self._walks, self._walk, work)
+    async def search(self, work: Callable[[Callable[[], None]], T]) -> T:
+        """Walks over stored records, and calls its argument about every half millisecond."""
+        return await self._searches.run(work)
 
-    def _walk(self, work: Callable[[Callable[[], None]], T]) -> T:
-        with self._walking:
-            return work(self._breathe)
-
-    def _breathe(self) -> None:
-        self._walking.release()
-        time.sleep(PAUSE_SECONDS)
-        self._walking.acquire()
+    async def inspect(self, work: Callable[[Callable[[], None]], T]) -> T:
+        """The same for records of a request: it waits for no disk, so searches do not delay it."""
+        return await self._inspections.run(work)
 
     def hold(self, held: HeldBytes) -> memoryview | None:
         """A view of the bytes, counted until its last copy is gone; None if that is too many."""
@@ -87,9 +108,10 @@ class OffLoop:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for executor in (self._disk, self._walks):
-            if executor is not None:
-                executor.shutdown(wait=False, cancel_futures=True)
+        if self._disk is not None:
+            self._disk.shutdown(wait=False, cancel_futures=True)
+        self._searches.close()
+        self._inspections.close()
 
 
 class HeldBytes(bytearray):

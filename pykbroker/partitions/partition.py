@@ -195,7 +195,7 @@ class Partition:
             batch: RecordBatch | Refusal | RecordsRefused
             if isinstance(found, ToInspect):
                 work = partial(inspect, found.batch, self.settings, now_ms)
-                batch = await self.off_loop.walk(work)
+                batch = await self.off_loop.inspect(work)
             else:
                 batch = found
             if before is not None:

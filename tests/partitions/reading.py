@@ -27,8 +27,10 @@ class AtOnce(OffLoop):
     async def read(self, work: Callable[[], T]) -> T:
         return work()
 
-    async def walk(self, work: Callable[[Callable[[], None]], T]) -> T:
+    async def search(self, work: Callable[[Callable[[], None]], T]) -> T:
         return work(lambda: None)
+
+    inspect = search
 
 
 def read(

@@ -32,7 +32,7 @@ class Gate(OffLoop):
         super().__init__(disk_threads_max=1, bytes_held_max=1)
         self.waiting: list[asyncio.Event] = []
 
-    async def walk(self, work: Callable[[Callable[[], None]], T]) -> T:
+    async def inspect(self, work: Callable[[Callable[[], None]], T]) -> T:
         done = asyncio.Event()
         self.waiting.append(done)
         await done.wait()

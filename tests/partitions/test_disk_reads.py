@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker.partitions.disk_reads import READ_BYTES_MAX, TRIES_MAX, beside, read_from_disk
+from pykbroker.partitions.disk_reads import (
+    READ_BYTES_MAX,
+    TRIES_MAX,
+    beside,
+    read_from_disk,
+    record_at,
+)
 from pykbroker.partitions.isolation import Isolation
 from pykbroker.partitions.off_loop import OffLoop
 from pykbroker.partitions.partition import Fetched
 from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_protocol.records.compression import Compression
 from tests.partitions import reading
 from tests.partitions.boards import Board
 from tests.storage.batches import NOW, append
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from pykbroker_storage.frozen_log import FrozenLog
 
 EVERYTHING = range(1 << 40)
+PATIENCE_SECONDS = 20
 
 
 @pytest.fixture
@@ -84,6 +93,35 @@ async def test_a_partition_is_served_while_another_waits_for_the_disk(
     assert isinstance(late, Fetched)
     assert late.records[: len(found.records)] == found.records
     await slow.off_loop.close()
+
+
+async def test_a_batch_is_inspected_while_all_searches_by_time_wait_for_the_disk(
+    board: Board, disk: ColdDisk
+) -> None:
+    cold, compacted = filled(board, "cold"), board.add("compacted")
+    off_loop = cold.off_loop = compacted.off_loop = OffLoop(disk_threads_max=1, bytes_held_max=1)
+    spins, begun = threading.Event(), threading.Event()
+    bare = disk.pread
+
+    def pread(descriptor: int, count: int, position: int) -> bytes:
+        begun.set()
+        spins.wait()
+        return bare(descriptor, count, position)
+
+    disk.pread = pread
+    searches = [asyncio.create_task(record_at(cold, NOW)) for _ in range(3)]
+    await asyncio.to_thread(begun.wait)
+    builder = BatchBuilder(compression=Compression.GZIP)
+    builder.append(NOW, b"k", b"v")
+    records = memoryview(bytearray(builder.build()))
+    written = compacted.append(records, required_acks=1, produce_version=9, now_ms=NOW)
+    assert isinstance(written, asyncio.Task)
+    await asyncio.wait([written], timeout=PATIENCE_SECONDS)
+    assert written.done()
+    assert not any(it.done() for it in searches)
+    spins.set()
+    await asyncio.gather(*searches)
+    await off_loop.close()
 
 
 async def test_one_read_from_disk_is_bounded_and_its_first_batch_is_whole(board: Board) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -41,6 +42,8 @@ PARTITIONS_PER_BREATH = 100
 LOOK_SECONDS_MAX = 1.0
 # Whoever asks for no rest at all would have nothing but looking.
 REST_MS_MIN = 1
+# Logs whose processes are waited for at a time; more wait for each other.
+WAITING_MAX = 64
 
 
 class Board(Protocol):
@@ -85,18 +88,24 @@ class Cleaner:
         self.in_work: set[tuple[bytes, int]] = set()
         self.lanes: set[int] = set()
         self.writing_down = asyncio.Lock()
+        # A process takes minutes for a large log. The loop's own threads, which are few, flush the
+        # cluster metadata.
+        self.threads = ThreadPoolExecutor(WAITING_MAX, "compaction")
 
     @property
     def settings(self) -> Settings:
         return self.partitions.settings
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            while True:
-                for lane in set(range(self.settings.log_cleaner_threads)) - self.lanes:
-                    self.lanes.add(lane)
-                    tasks.create_task(self.run_lane(lane))
-                await self.clock.sleep(LOOK_SECONDS_MAX)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    for lane in set(range(self.settings.log_cleaner_threads)) - self.lanes:
+                        self.lanes.add(lane)
+                        tasks.create_task(self.run_lane(lane))
+                    await self.clock.sleep(LOOK_SECONDS_MAX)
+        finally:
+            self.threads.shutdown(wait=False)
 
     async def run_lane(self, lane: int) -> None:
         """One log after another; where there is none to compact, the process goes, too."""
@@ -108,7 +117,7 @@ class Cleaner:
                 with self.troubles.borne("compaction", self.partitions.directory.path):
                     has_cleaned = await self.clean_dirtiest(process)
                 if not has_cleaned:
-                    await asyncio.to_thread(process.end)
+                    await self.on_thread(process, process.end)
                     await self.rest()
         finally:
             self.lanes.discard(lane)
@@ -221,8 +230,8 @@ class Cleaner:
         now_seconds = asyncio.get_running_loop().time
         began = now_seconds()
         try:
-            noted = await on_thread(process, lambda: process.begin(compaction.job))
-            while isinstance(step := await on_thread(process, process.next), Rewritten):
+            noted = await self.on_thread(process, lambda: process.begin(compaction.job))
+            while isinstance(step := await self.on_thread(process, process.next), Rewritten):
                 compaction.swap_in(step)
         except BaseException:
             process.end()
@@ -236,6 +245,17 @@ class Cleaner:
             seconds=now_seconds() - began,
             tally=step,
         )
+
+    async def on_thread(self, process: Rewriter, wait: Callable[[], T]) -> T:
+        """What a process answers; cancelled, the process is stopped."""
+        waiting = asyncio.get_running_loop().run_in_executor(self.threads, wait)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            process.stop()
+            with suppress(ProcessEnded, OSError, CorruptBatch):
+                await waiting
+            raise
 
     async def note(self, partition: Partition, report: Report) -> None:
         """Says up to where the log is clean, once the new names of its files are durable."""
@@ -296,15 +316,3 @@ def was_deleted(compaction: Compaction | None, error: Exception) -> bool:
 
 def name_of(partition: Partition) -> tuple[bytes, int]:
     return partition.topic_id, partition.index
-
-
-async def on_thread(process: Rewriter, wait: Callable[[], T]) -> T:
-    """What a process answers, waited for on another thread; cancelled, the process is stopped."""
-    waiting = asyncio.ensure_future(asyncio.to_thread(wait))
-    try:
-        return await asyncio.shield(waiting)
-    except asyncio.CancelledError:
-        process.stop()
-        with suppress(ProcessEnded, OSError, CorruptBatch):
-            await waiting
-        raise

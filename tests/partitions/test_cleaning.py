@@ -6,7 +6,9 @@ import logging
 import os
 import re
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import pytest
@@ -21,6 +23,8 @@ from tests.partitions.boards import Board, damage
 from tests.partitions.reading import read
 from tests.storage.batches import NOW
 from tests.storage.compacting import append_keyed, keyed_records
+
+PATIENCE_SECONDS = 20
 
 
 @pytest.fixture
@@ -206,6 +210,36 @@ async def test_cancelled_it_ends_soon_and_has_changed_nothing(
         await asyncio.gather(cleaning, return_exceptions=True)
     assert keyed_records(partition.log) == before
     assert list((board.path / "large-0").glob("*.cleaned")) == []
+
+
+class Busy(CompactionProcess):
+    """Works until it may end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
+
+    def begin(self, job: Job) -> Noted:
+        self.has_begun.set()
+        self.may_end.wait()
+        return super().begin(job)
+
+
+async def test_a_long_compaction_takes_no_thread_in_which_others_flush(board: Board) -> None:
+    fill(board.add("large"), 100)
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    process = Busy()
+    cleaning = asyncio.create_task(Cleaner(board).clean_dirtiest(process))
+    with ThreadPoolExecutor(1) as other:
+        await loop.run_in_executor(other, process.has_begun.wait)
+    flushing = asyncio.create_task(asyncio.to_thread(lambda: None))
+    await asyncio.wait([flushing], timeout=PATIENCE_SECONDS)
+    is_flushed = flushing.done()
+    process.may_end.set()
+    assert await cleaning
+    process.end()
+    assert is_flushed
 
 
 async def test_a_process_that_dies_is_told_of_and_the_log_tried_again(

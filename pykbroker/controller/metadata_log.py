@@ -99,6 +99,8 @@ class MetadataLog:
                 )
             except FlushedDataLost as problem:
                 raise CannotLoadMetadata(f"{problem}; {WHAT_TO_DO}") from problem
+            except OSError as problem:
+                raise CannotLoadMetadata(f"{directory.path}: {problem}") from problem
             if not log.log_end_offset and not newest_snapshot(filesystem, log.directory):
                 cls._refuse_loss(directory, "is empty")
         else:

@@ -27,6 +27,8 @@ FILE_MODE = 0o644
 DIRECTORY_MODE = 0o777  # as the process's umask allows
 PRIVATE_MODE = 0o700
 IS_WINDOWS = sys.platform == "win32"
+IS_LINUX = sys.platform == "linux"
+_POPULATE_READ = 22  # MADV_POPULATE_READ; Python has no name for it
 
 # Pages next to each other are read and evicted together, so not each of them is asked for.
 CACHE_PROBE_BYTES = 128 * 1024
@@ -95,6 +97,23 @@ class FileSystem:
 
     def map(self, descriptor: int, size_bytes: int) -> mmap.mmap:
         return mmap.mmap(descriptor, size_bytes, access=mmap.ACCESS_READ)
+
+    def populate(self, mapped: mmap.mmap, start: int, end: int) -> None:
+        """Reads bytes of a map into memory. Raises OSError for bytes that the disk cannot read.
+
+        Touching such bytes instead ends the process (SIGBUS), as it still does on systems without
+        this call. Blocks, and holds the interpreter lock meanwhile.
+        """
+        if not IS_LINUX:
+            return
+        start -= start % mmap.PAGESIZE
+        try:
+            mapped.madvise(_POPULATE_READ, start, end - start)
+        except OSError as error:
+            if error.errno == errno.EFAULT:
+                raise OSError(errno.EIO, os.strerror(errno.EIO)) from None
+            if error.errno != errno.EINVAL:  # Linux before 5.14
+                raise
 
     def _with_descriptor(self, call: Callable[[], T]) -> T:
         """The result of a call that takes a file descriptor, if need be one of a cached file."""

@@ -301,6 +301,15 @@ class MappedFile:
         """The whole file, for a scan: let go of the view before truncating."""
         return self.view(0, self.size_bytes) if self.size_bytes else memoryview(b"")
 
+    def make_readable(self, start: int, end: int) -> None:
+        """Reads bytes of the map into memory; raises OSError where the disk cannot."""
+        if self._map is not None and start < end:
+            try:
+                self._open_files.filesystem.populate(self._map, start, end)
+            except OSError as error:
+                reason = f"{error.strerror} between bytes {start} and {end}"
+                raise OSError(error.errno, reason, self.path) from None
+
     def truncate(self, size_bytes: int) -> None:
         """Cuts the end off.
 

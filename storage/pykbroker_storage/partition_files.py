@@ -70,7 +70,9 @@ def _replay(
             segment.forget_aborted()
         if segment.next_offset > from_offset and segment.size_bytes:
             position = segment.position_of(from_offset)
-            for batch in iterate_batches(segment.file.view_all()[position:]):
+            data = segment.file.view_all()[position:]
+            segment.file.make_readable(position, segment.size_bytes)
+            for batch in iterate_batches(data):
                 ended = producers.update(batch)
                 if notes_aborted and ended is not None and ended.is_aborted:
                     segment.note_aborted(ended.as_aborted())

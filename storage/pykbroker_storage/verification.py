@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable
+from struct import Struct
 
 from pykbroker_protocol.late_dataclass import dataclass
-from pykbroker_protocol.records.batch import RecordBatch
+from pykbroker_protocol.records.batch import HEADER_BYTES, PREFIX_BYTES, RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 from pykbroker_storage.segment import Segment
 
+READ_AHEAD_BYTES = 4 * 1024 * 1024
+_LENGTH = Struct(">i")  # at the end of a batch's prefix
 _MAGIC_AHEAD = re.compile(rb"(?=.{16}\x02)", re.DOTALL)
 
 
@@ -28,12 +31,16 @@ class Damage:
 def walk(
     segment: Segment, end: int, take: Callable[[RecordBatch, int], None] | None = None
 ) -> Damage | None:
-    """Checks every batch up to the position `end`, and hands each good one to `take`."""
+    """Checks every batch up to the position `end`, and hands each good one to `take`.
+
+    Raises OSError for bytes that the disk cannot read.
+    """
     data = segment.file.view_all()
-    position = 0
+    position = readable = 0
     next_offset = segment.base_offset
     gap_position = None
     while position < end:
+        readable = _read_ahead(segment, data, position, readable)
         batch = _good_batch(data, position, segment.base_offset)
         if isinstance(batch, str):
             return Damage(position=position, reason=batch)
@@ -51,9 +58,28 @@ def walk(
     return None
 
 
+def _read_ahead(segment: Segment, data: memoryview, position: int, readable: int) -> int:
+    """Makes the batch at a position readable, and some bytes behind it; returns their end."""
+    readable = _make_readable(segment, readable, position + HEADER_BYTES)
+    if position + PREFIX_BYTES <= readable:
+        (length,) = _LENGTH.unpack_from(data, position + PREFIX_BYTES - _LENGTH.size)
+        readable = _make_readable(segment, readable, position + PREFIX_BYTES + length)
+    return readable
+
+
+def _make_readable(segment: Segment, readable: int, wanted: int) -> int:
+    size_bytes = segment.size_bytes
+    if min(wanted, size_bytes) <= readable:
+        return readable
+    end = min(wanted + READ_AHEAD_BYTES, size_bytes)
+    segment.file.make_readable(readable, end)
+    return end
+
+
 def find_whole_batch(segment: Segment, position: int) -> int | None:
     """The position of the first whole batch behind a damaged one; None if there is none."""
     data = segment.file.view_all()
+    segment.file.make_readable(position, segment.size_bytes)
     for found in _MAGIC_AHEAD.finditer(data, position + 1):
         if not isinstance(_good_batch(data, found.start(), segment.base_offset), str):
             return found.start()

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -100,6 +101,17 @@ class SmallDisk(FileSystem):
             return os.pwrite(descriptor, fits, position)
 
         self.pwrite = pwrite
+
+
+class UnreadableMaps(FileSystem):
+    """Mapped bytes cannot be read: the map lies behind the end of its file, as on a bad sector."""
+
+    def map(self, descriptor: int, size_bytes: int) -> Any:  # noqa: ARG002 - not the real file
+        with tempfile.TemporaryFile() as file:
+            file.truncate(size_bytes)
+            mapped = super().map(file.fileno(), size_bytes)
+            file.truncate(0)
+            return mapped
 
 
 class ColdDisk(FileSystem):

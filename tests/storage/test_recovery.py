@@ -4,6 +4,7 @@ import logging
 import os
 import random
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from pykbroker_storage.frozen_log import FrozenLog
 from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.compacting import COMPACTED, append_keyed, compact
-from tests.storage.disks import CountingDisk, PowerCutDisk
+from tests.storage.disks import CountingDisk, PowerCutDisk, UnreadableMaps
 
 Records = list[tuple[int, bytes | None]]
 
@@ -523,3 +524,13 @@ def test_an_emptied_time_index_is_rebuilt(tmp_path: Path) -> None:
     found = log.freeze().use(FrozenLog.offset_at_timestamp, last)
     assert found is not None
     assert found.offset == 40
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere such bytes end the process")
+def test_bytes_that_the_disk_cannot_read_fail_the_recovery_of_their_log(tmp_path: Path) -> None:
+    log = open_log(tmp_path, ONE_SEGMENT)
+    written(log, 40, size=4_000)
+    log.abandon()
+    with pytest.raises(OSError, match=r"Input/output error between bytes 0 and .*\.log"):
+        open_log(tmp_path, ONE_SEGMENT, disk=UnreadableMaps())
+    assert len(records_from(open_log(tmp_path, ONE_SEGMENT), 0)) == 40

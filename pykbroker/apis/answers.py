@@ -43,7 +43,7 @@ class Deferred(Generic[T]):
 
 
 def close_unawaited(answer: Any) -> None:
-    """Nobody will await this: closes a coroutine, a generator or what waits for one.
+    """Closes a coroutine or generator, or an object that holds one, that will not be awaited.
 
     Without effect on those that have ended.
     """

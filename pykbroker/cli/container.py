@@ -48,7 +48,8 @@ NO_PROPERTIES: Final = frozenset(
 )
 """Variables of Kafka's start scripts and other images, with names as the properties have."""
 BITNAMI_PREFIX: Final = "cfg."
-"""Whoever names properties so has named all of them so, and nothing of it would be in force."""
+"""Prefix of the Bitnami image. An environment that uses it sets all properties this way, so none of
+them would be in force."""
 NO_PROPERTY_PREFIXES: Final = ("log4j.", "jmx.", "port.", "service.")
 
 

@@ -328,7 +328,7 @@ class Controller:
             self._begin(self._take_snapshot())
 
     async def _forget_deleted_logs(self, records: Sequence[Message]) -> None:
-        """Before a log is made anew, its predecessor's offsets leave the files, in a thread."""
+        """Removes deleted logs from the checkpoints before new logs reuse their names."""
         directory = self.directory
         if directory.has_offsets_of_deleted_logs and any(
             isinstance(it, PartitionRecord) for it in records

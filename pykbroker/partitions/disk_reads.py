@@ -78,7 +78,7 @@ async def read_from_disk(
     except LogClosed:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except MalformedAbortedIndex:
-        log.aborted_transactions(offset, end_offset)  # notes them anew; the client asks again
+        log.aborted_transactions(offset, end_offset)  # rebuilds the index; the client retries
         return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
     except (OffsetOutOfRange, CorruptLog, OSError) as error:
         return partition.refusal_of_read(offset, error)

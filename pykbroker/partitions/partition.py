@@ -428,7 +428,7 @@ class Partition:
         )
 
     def refusal_of_read(self, offset: int, error: Exception) -> Refusal:
-        """What a reader is told of an error, which is logged unless the last read failed, too."""
+        """The error code for a failed read. Logs the first of several failures."""
         if isinstance(error, OffsetOutOfRange):
             return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
         if not self.read_fails:

@@ -80,7 +80,7 @@ class AbortedChecksums:
         return self._sums
 
     def _known_or_none(self) -> dict[int, Sum]:
-        """Whoever has an index at hand makes a damaged file anew, from then on."""
+        """As `_known`; a damaged file counts as empty and is replaced at the next save."""
         try:
             return self._known()
         except MalformedAbortedIndex:

@@ -145,7 +145,7 @@ class Log:
             open_files=loaded.open_files,
             pending_deletions=pending_deletions,
         )
-        # Set when a segment begins; whoever finds it encodes and finishes it.
+        # Set when a segment begins; the upkeep encodes and writes it.
         self.deferred_snapshot: DeferredSnapshot | None = None
         self._changed = loaded.was_changed
         self._closed = False
@@ -165,7 +165,7 @@ class Log:
         """The leader's append: gives whole, validated batches their offsets, in place.
 
         When it returns they are in the log; an exception leaves the log as it was. The caller
-        flushes if `is_flush_due`, before anybody hears of the records.
+        flushes if `is_flush_due`, before it acknowledges the records.
         """
         log_append_time_ms = NO_TIMESTAMP
         if self.configuration.message_timestamp_type is TimestampSource.LOG_APPEND_TIME:

@@ -87,7 +87,7 @@ class LogDirectory:
         if open_files is None:
             open_files = OpenFiles(filesystem, DESCRIPTORS_MAX)
         try:
-            filesystem.make_directory(path, PRIVATE_MODE)  # records are nobody else's business
+            filesystem.make_directory(path, PRIVATE_MODE)  # holds all records
             lock = DirectoryLock.take(path)
         except AlreadyLocked:
             raise LogDirectoryLocked(
@@ -463,8 +463,8 @@ def _claim(filesystem: FileSystem, path: str, own: MetaProperties) -> bytes:
         if held:
             raise ForeignLogDirectory(
                 f"{name} is missing, but {path} holds {len(held)} partitions ({min(held)}, …); "
-                "restore it from a copy, or write it anew with version=1 and the cluster.id, "
-                "node.id and directory.id of before"
+                "restore it from a copy, or write one with version=1 and the previous cluster.id, "
+                "node.id and directory.id"
             ) from None
         replace_file(filesystem, name, own.encode())
         return own.directory_id

@@ -123,7 +123,7 @@ def _check_segments(
 
     Missing offsets are no damage: compaction leaves such gaps, and the log may have been
     compacted at any time before. So later segments that hold batches stay. Returns the offset
-    from which aborted transactions have to be noted anew; None if there are none.
+    from which the indexes of aborted transactions have to be rebuilt; None if there are none.
     """
     aborted_from = None
     checked = []

@@ -35,7 +35,7 @@ PROGRAM_SIZE_MAX = 12_000
 EFFORT_MAX = 2_000_000
 """NFA edges visited for one list of names. New DFA states cost this effort, known ones do not."""
 DFA_SIZE_MAX = 50_000
-"""NFA states in all DFA states, plus DFA transitions, about 5 MB; beyond it the DFA starts anew."""
+"""NFA states in all DFA states, plus DFA transitions, about 5 MB; beyond it the DFA is cleared."""
 SLICE_EFFORT = 10_000
 """Edges, and characters in eights, of one slice: about 1 ms, 4 ms in the largest NFA."""
 

@@ -124,7 +124,7 @@ class ConsumerGroups:
         self.unassigned.setdefault(heard.request.group_id, {})[ticket] = heard
 
     def forget_request(self, group_id: str, ticket: Ticket) -> None:
-        """Nobody waits for this answer any more; what the request said is taken in already.
+        """Drops a waiting response. The state change of the request has been applied already.
 
         A heartbeat whose regular expression is not matched yet has not been decided: it is void.
         """

@@ -49,10 +49,16 @@ def handle(request: AddPartitionsToTxnRequest, call: Call) -> Slices[Message | A
 
 
 def add(asked: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slices[Answer]:
-    """All partitions of a transaction are added, or none; each is named once from here on."""
+    """All partitions of a transaction are added, or none.
+
+    Responses name a repeated partition as often as the request does, as with Apache Kafka. Only a
+    large request is reduced to the partitions that exist: the coordinator handles it in one piece.
+    """
     named: dict[str, dict[int, None]] = {}
     missing: dict[Place, ErrorCode] = {}
+    elements = 0
     for topic in asked.topics:
+        elements += 1 + len(topic.partitions)
         known = call.node.image.partition_count(topic.name)
         indexes = named.setdefault(topic.name, {})
         for index in topic.partitions:
@@ -63,11 +69,14 @@ def add(asked: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slice
                 yield
     if missing:
         return (yield from refuse(asked, missing, count))
-    topics = [
-        AddPartitionsToTxnTopic(name=name, partitions=list(indexes))
-        for name, indexes in named.items()
-    ]
-    return call.node.transactions.add_partitions(asked.replace(topics=topics), version=call.version)
+    if elements > SLICE_ELEMENTS:
+        asked = asked.replace(
+            topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=list(indexes))
+                for name, indexes in named.items()
+            ]
+        )
+    return call.node.transactions.add_partitions(asked, version=call.version)
 
 
 def refuse(

@@ -131,6 +131,13 @@ class ProducerStates:
             and producer.epoch == producer_epoch
         )
 
+    def ids(self) -> list[int]:
+        return list(self._producers)
+
+    def get(self, producer_id: int) -> Producer | None:
+        """What is remembered of a producer; only `update` changes it."""
+        return self._producers.get(producer_id)
+
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._producers
 

@@ -6,6 +6,7 @@ join, how a transaction ends, in the modules of these names. Every request is an
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.outcome import Reply, SetTimer
@@ -17,9 +18,10 @@ from pykbroker.coordination.transactions.taking_over import Init, Recovery
 from pykbroker_protocol.internal_topics.transactions import TransactionLogKey, TransactionLogValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pykbroker.coordination.outcome import Ticket
+    from pykbroker.coordination.transactions.after_loss import Seen
     from pykbroker.coordination.transactions.outcome import Place
     from pykbroker.coordination.transactions.settings import TransactionSettings
     from pykbroker.coordination.transactions.step import Step
@@ -37,6 +39,8 @@ PARTITIONS_PER_SWEEP_MAX = 1_000
 """The records of one sweep have to fit into one batch; what is left comes with the next."""
 TOMBSTONES_PER_SWEEP_MAX = 1_000
 NEXT_SWEEP_MS = 100
+LOSSES_LOGGED_MAX = 5
+"""Lines of each batch of transactional ids that are repaired after a power cut."""
 
 
 class Transactions:
@@ -208,6 +212,35 @@ class Transactions:
             ),
         )
 
+    def reconcile(
+        self, transactional_ids: Iterable[str], seen: Callable[[int], Seen | None], now_ms: int
+    ) -> TransactionOutcome:
+        """Repairs ids of which a power cut took records; `seen` looks up a producer id."""
+        from pykbroker.coordination.transactions.after_loss import (  # noqa: PLC0415 - rarely needed
+            after_loss,
+        )
+
+        repaired: list[Transaction] = []
+        for transactional_id in transactional_ids:
+            before = self.transactions.get(transactional_id)
+            found = None if before is None else seen(before.producer_id)
+            if before is None or found is None:
+                continue
+            after = after_loss(
+                before, found, transaction_version=self.transaction_version, now_ms=now_ms
+            )
+            if after is not None:
+                repaired.append(after)
+        reasons = [told_of_loss(it) for it in repaired[:LOSSES_LOGGED_MAX]]
+        if len(repaired) > LOSSES_LOGGED_MAX:
+            reasons.append(f"{len(repaired) - LOSSES_LOGGED_MAX} more transactional ids likewise")
+        becomes = [
+            step
+            for it in repaired
+            for step in (ending.with_completion(it, now_ms) if it.state in PREPARED else (it,))
+        ]
+        return replace(self._changed(tuple(becomes), reasons=tuple(reasons)), in_parts=True)
+
     # --- time
 
     def timer(self, name: tuple[str, ...], now_ms: int) -> TransactionOutcome:
@@ -304,3 +337,17 @@ class Transactions:
 def has_markers(transaction: Transaction) -> bool:
     """A transaction without a partition is complete in the same step."""
     return transaction.state in PREPARED and bool(transaction.partitions)
+
+
+def told_of_loss(after: Transaction) -> str:
+    match after.state:
+        case TransactionState.PREPARE_COMMIT:
+            event = "partitions lack its commit marker; it is written again"
+        case TransactionState.PREPARE_ABORT:
+            event = "its open transaction aborts"
+        case _:
+            event = "the next instance gets a later epoch"
+    return (
+        f"{after.transactional_id}: log records are missing (producer {after.producer_id}, epoch "
+        f"{after.producer_epoch}); {event}"
+    )

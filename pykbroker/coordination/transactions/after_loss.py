@@ -1,0 +1,90 @@
+"""Reconciles a transactional id with data partitions, after a power cut took the end of a log.
+
+`__transaction_state` may lose records while data partitions keep later producer epochs and open
+transactions of the same producer id, or the reverse. Without a loss nothing changes here: the
+coordinator writes an epoch or a partition to its log before any data partition has it, and it
+completes a transaction after all markers are written.
+
+With transaction version 0 or 1 all transactions of a producer have one epoch. A prepared commit is
+then completed even if the open transaction in a partition is the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykbroker.coordination.transactions.states import COMPLETE, TransactionState
+from pykbroker.coordination.transactions.transaction import (
+    LAST_EPOCH,
+    NO_PRODUCER_ID,
+    Producer,
+    Transaction,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pykbroker.coordination.transactions.outcome import Place
+
+RECONCILED = COMPLETE | {TransactionState.EMPTY, TransactionState.ONGOING}
+"""Other states have markers to write first."""
+
+
+class Seen(NamedTuple):
+    """What data partitions hold of one producer id."""
+
+    epoch: int
+    """The greatest of all partitions."""
+    open_at: Mapping[Place, int]
+    """Partitions with an open transaction, each with the producer's epoch there."""
+
+
+def after_loss(
+    transaction: Transaction, seen: Seen, *, transaction_version: int, now_ms: int
+) -> Transaction | None:
+    """Returns the new state if a log has lost records of this transactional id, else None.
+
+    If the coordinator lost records, the next epoch fences the old producer instance: it may be in
+    a transaction whose beginning is lost. If a data partition lost the marker of the last complete
+    transaction, the transaction is prepared again and ends there as it ended elsewhere.
+    """
+    if transaction.state not in RECONCILED or is_consistent(transaction, seen):
+        return None
+    without_marker = ended_before(transaction, seen)
+    if without_marker is not None:
+        return without_marker
+    epoch = min(max(transaction.producer_epoch, seen.epoch), LAST_EPOCH)
+    if seen.open_at or transaction.state is TransactionState.ONGOING:
+        joined = replace(transaction, producer_epoch=epoch).joined_by(
+            frozenset(seen.open_at), client_version=transaction.client_version, now_ms=now_ms
+        )
+        return joined.taken_away(
+            transaction_version=transaction_version, new_producer_id=None, now_ms=now_ms
+        )
+    fencing = Producer(transaction.producer_id, epoch + 1)
+    return transaction.given_to(fencing, timeout_ms=transaction.timeout_ms, now_ms=now_ms)
+
+
+def is_consistent(transaction: Transaction, seen: Seen) -> bool:
+    if seen.epoch > transaction.producer_epoch:
+        return False
+    if transaction.state is not TransactionState.ONGOING:
+        return not seen.open_at
+    return all(
+        place in transaction.partitions and epoch == transaction.producer_epoch
+        for place, epoch in seen.open_at.items()
+    )
+
+
+def ended_before(transaction: Transaction, seen: Seen) -> Transaction | None:
+    """The prepared state before, if partitions lack the marker of this complete transaction."""
+    owner = transaction.owner_before_end
+    if owner is None or owner.id != transaction.producer_id:
+        return None
+    places = frozenset(place for place, epoch in seen.open_at.items() if epoch == owner.epoch)
+    if not places or seen.epoch > transaction.producer_epoch:
+        return None
+    was_commit = transaction.state is TransactionState.COMPLETE_COMMIT
+    prepared = TransactionState.PREPARE_COMMIT if was_commit else TransactionState.PREPARE_ABORT
+    return replace(transaction, state=prepared, partitions=places, next_producer_id=NO_PRODUCER_ID)

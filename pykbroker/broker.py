@@ -254,8 +254,15 @@ class Broker:
             witness=self.witness,
         )
         self._ending.push_async_callback(self.transactions.close)
+        self.follow_after_start()
+        self.partitions.tell_of_late_logs = self.follow_after_start
+
+    def follow_after_start(self) -> None:
+        """At the start, and if a log could not be opened then and is open now."""
+        has_transactions = self.controller.image.partition_count(TRANSACTION_STATE) > 0
+        if has_transactions and not self.directory.was_clean:
+            self.transactions.repair_losses()
         self.follow_coordinated_topics()
-        self.partitions.tell_of_late_logs = self.follow_coordinated_topics
 
     def follow_coordinated_topics(self) -> None:
         image = self.controller.image

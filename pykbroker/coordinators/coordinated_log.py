@@ -26,7 +26,7 @@ from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_storage.batch_scan import CorruptLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.outcome import CancelTimer, Outcome, Reply, Ticket, Write
@@ -111,6 +111,8 @@ class CoordinatedLog(Generic[AnyState]):
         """What else follows from an outcome, as soon as its records are committed."""
         self.witness: Witness | None = None
         """Who else hears the reasons that the operator is told."""
+        self.before_begin: Callable[[], Awaitable[None]] | None = None
+        """Repairs the loaded state before any request is decided."""
         self._timers = Timers(clock, self._fire, state.may_wait)
         self._tickets = count(1)
         self._parked: dict[Ticket, Parked] = {}
@@ -133,6 +135,8 @@ class CoordinatedLog(Generic[AnyState]):
                     replayed += 1
                     if replayed % RECORDS_PER_BREATH == 0:
                         await asyncio.sleep(0)
+            if self.before_begin is not None:
+                await self.before_begin()
         except CorruptLog as damage:
             self.status = Status.FAILED
             logger.error(NOT_LOADED, self.partition, damage)  # noqa: TRY400 - no trace of a bug
@@ -226,6 +230,12 @@ class CoordinatedLog(Generic[AnyState]):
         """Something other than a request was decided, that all markers are written for instance."""
         if self.status is Status.ACTIVE:
             self._carry_out(outcome)
+
+    def repair(self, outcome: Outcome) -> bool:
+        """Writes what was decided before `begin` or after it; False if the log takes no records."""
+        if self.status in (Status.LOADING, Status.ACTIVE):
+            return self._carry_out(outcome)
+        return True
 
     def _when_answered(self, ticket: Ticket, future: asyncio.Future[Message]) -> None:
         if future.cancelled() and self._parked.pop(ticket, None) is not None:

@@ -60,7 +60,7 @@ class CoordinatedTopic(Generic[AnyState]):
         self._loading.add(loading)
         loading.add_done_callback(self._loading.discard)
 
-    async def wait_until_loaded(self, seconds_max: float) -> None:
+    async def wait_until_loaded(self, seconds_max: float | None) -> None:
         """Waits for partitions that are loading; one on a failing disk may take longer."""
         if self._loading:
             await asyncio.wait(self._loading, timeout=seconds_max)
@@ -89,6 +89,11 @@ class CoordinatedTopic(Generic[AnyState]):
 
     def active(self) -> Iterator[CoordinatedLog[AnyState]]:
         return (log for log in self._logs.values() if log.status is Status.ACTIVE)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this node coordinates all partitions of the topic, and all are loaded."""
+        return len(list(self.active())) == self._partition_count > 0
 
     @property
     def is_loading(self) -> bool:

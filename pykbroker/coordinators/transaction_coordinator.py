@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.transactions.registry import Transactions
     from pykbroker.coordination.transactions.settings import TransactionSettings
     from pykbroker.coordinators.coordinated_log import CoordinatedLog, Witness
+    from pykbroker.coordinators.loss_repair import LossRepair
     from pykbroker.coordinators.transaction_log import Verdicts
     from pykbroker.coordinators.transaction_markers import MarkerWriter
     from pykbroker.partitions.board import Partitions
@@ -50,6 +51,8 @@ class TransactionCoordinator:
         self.markers = markers
         self._clock = clock
         self._transaction_version = 0
+        self._partitions = partitions
+        self._repair: LossRepair | None = None
         self._topic = CoordinatedTopic(
             TRANSACTION_STATE, partitions, self._new_log, witness=witness
         )
@@ -75,9 +78,23 @@ class TransactionCoordinator:
             transaction_version=self._transaction_version,
             consequence=lambda outcome: self._deliver_markers(log, outcome),
         )
+        repair = self._repair
+        if repair is not None:
+            log.before_begin = lambda: repair.reconcile_all(log)
         return log
 
+    def repair_losses(self) -> None:
+        """Before `follow`, after an unclean start or if a log was missing at such a start."""
+        from pykbroker.coordinators.loss_repair import LossRepair  # noqa: PLC0415 - rarely needed
+
+        if self._repair is None:
+            self._repair = LossRepair(self._partitions, self._topic, self.markers, self._clock)
+        else:
+            self._repair.begin()
+
     async def close(self) -> None:
+        if self._repair is not None:
+            await self._repair.close()
         await self._topic.close()
 
     # --- serving
@@ -190,3 +207,5 @@ class TransactionCoordinator:
     def _delivered(self, log: TransactionLog, delivery: Delivery, progress: Progress) -> None:
         if progress is Progress.DONE:
             log.carry_out(log.state.markers_written(delivery.markers, self._clock.now_ms()))
+            if self._repair is not None:  # before a request sees the completed state
+                self._repair.reconcile(log, (delivery.markers.transactional_id,))

@@ -18,6 +18,14 @@ import pytest
 
 from tests.end_to_end.load import Load, LoyalProducer, Reader, create_topic
 from tests.end_to_end.loop_disk import MAKE, loop_disk, why_not
+from tests.end_to_end.transacting import (
+    PARTITIONS,
+    TIMEOUT_SECONDS,
+    expect_that_transactions_go_on,
+    read_to_the_end,
+    transact,
+    transactional,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +38,6 @@ if TYPE_CHECKING:
 CUTS = int(os.environ.get("PYKBROKER_POWER_CUTS", "1"))
 SEED = int(os.environ.get("PYKBROKER_SEED", str(time.time_ns() % 1_000_000)))
 LOAD_SECONDS_MAX = 2.0 if CUTS < 5 else 6.0
-PARTITIONS = 4
 SMALL_SEGMENTS = {
     "log.segment.bytes": 1_048_576,
     "log.roll.ms": 100,
@@ -39,7 +46,6 @@ SMALL_SEGMENTS = {
     "transaction.state.log.num.partitions": 2,
 }
 FLUSHES_EACH_WRITE = {"log.flush.interval.messages": 1}
-TIMEOUT_SECONDS = 30
 # `commit=1`: the names of new files survive, their content is not even allocated yet.
 OPTIONS = {"ext4": ("commit=1",), "xfs": ()}
 
@@ -114,65 +120,12 @@ class Transactions:
 
     def _transact(self, producer: Any) -> None:
         value = b"transaction %d" % len(self.committed)
-        producer.begin_transaction()
-        for partition in range(PARTITIONS):
-            producer.produce("tx", value, partition=partition)
+        transact(producer, value)
         if len(self.committed) % 3 == 1:
             producer.abort_transaction(2)
         else:
             producer.commit_transaction(2)
         self.committed.append(value)
-
-
-def transactional(bootstrap: str) -> Any:
-    from confluent_kafka import Producer
-
-    return Producer({"bootstrap.servers": bootstrap, "transactional.id": "the id", "log_level": 0})
-
-
-def read_to_the_end(bootstrap: str, topic: str, isolation: str) -> dict[int, list[bytes]]:
-    """As a Spark batch does: each partition up to the end that the broker names."""
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "readers",
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-            "log_level": 0,
-        }
-    )
-    found: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
-    waiting = set(found)
-    try:
-        consumer.assign([TopicPartition(topic, index, 0) for index in found])
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while waiting:
-            assert time.monotonic() < deadline, f"{topic}: no end at partitions {waiting}"
-            message = consumer.poll(1)
-            if message is None:
-                continue
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                waiting.discard(message.partition())
-            else:
-                found[message.partition()].append(message.value())
-        ends = [TopicPartition(topic, index, len(found[index])) for index in found]
-        consumer.commit(offsets=ends, asynchronous=False)
-    finally:
-        consumer.close()
-    return found
-
-
-def transact_once(bootstrap: str, value: bytes) -> None:
-    producer = transactional(bootstrap)
-    producer.init_transactions(TIMEOUT_SECONDS)
-    producer.begin_transaction()
-    for partition in range(PARTITIONS):
-        producer.produce("tx", value, partition=partition)
-    producer.commit_transaction(TIMEOUT_SECONDS)
 
 
 def live_and_cut(disk: LoopDisk, broker: BrokerProcess, life: Life) -> Transactions:
@@ -191,17 +144,6 @@ def expect_that_logs_can_be_read(broker: BrokerProcess) -> None:
     for topic in ("t", "tx"):
         for isolation in ("read_uncommitted", "read_committed"):
             read_to_the_end(broker.bootstrap, topic, isolation)
-
-
-def expect_that_transactions_go_on(broker: BrokerProcess, value: bytes) -> None:
-    """The transactional id is used again, and no open transaction hides what it commits."""
-    transact_once(broker.bootstrap, value)
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    last: set[bytes] = set()
-    while last != {value}:  # the answer comes before the markers
-        assert time.monotonic() < deadline, f"{value!r} is committed and cannot be read: {last}"
-        found = read_to_the_end(broker.bootstrap, "tx", "read_committed")
-        last = {values[-1] if values else b"" for values in found.values()}
 
 
 @pytest.mark.slow
@@ -245,3 +187,4 @@ def test_what_a_power_cut_leaves_is_a_beginning_and_can_be_read_to_its_end(
                 held = [it for name, it in reader.offsets if name == producer.number]
                 assert held == list(range(len(held))), "records are missing in the middle"
         expect_that_logs_can_be_read(broker)
+        expect_that_transactions_go_on(broker, b"after cut %d" % number)

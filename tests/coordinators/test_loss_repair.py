@@ -1,0 +1,161 @@
+"""Transactions of one node after a loss: what is compared, and when, and what is left alone."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordinators import loss_repair
+from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from pykbroker_protocol.records.batch import RecordBatch
+from tests.apis.asked import batch
+from tests.coordinators.stage import ELSEWHERE, TOPIC, Stage, stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from pykbroker.partitions.partition import Partition
+
+ONE, OTHER = Place(TOPIC, 0), Place(TOPIC, 1)
+OFFSETS = Place(CONSUMER_OFFSETS, 0)
+UNKNOWN_ID = 99
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with stage(tmp_path / "data") as staged:
+        staged.topic(TOPIC, 2)
+        staged.topic(CONSUMER_OFFSETS)
+        await staged.enter()
+        yield staged
+
+
+def partition_of(node: Stage, place: Place) -> Partition:
+    partition = node.partitions.get(*place)
+    assert partition is not None
+    return partition
+
+
+def write(
+    node: Stage, place: Place, producer_id: int, epoch: int, *, is_transactional: bool = True
+) -> None:
+    """Straight into the log, as if the coordinator had lost what went before."""
+    data = batch(
+        b"v",
+        now_ms=node.now_ms,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
+        is_transactional=is_transactional,
+    )
+    written = partition_of(node, place).write(
+        RecordBatch.parse(memoryview(bytearray(data))), node.now_ms
+    )
+    assert hasattr(written, "last_offset"), written
+
+
+def is_stable(node: Stage, place: Place) -> bool:
+    partition = partition_of(node, place)
+    return partition.last_stable_offset == partition.log.log_end_offset
+
+
+async def start_after_loss(node: Stage) -> None:
+    await node.coordinator.close()
+    node.coordinator = node.new_coordinator()
+    node.coordinator.repair_losses()
+    node.follow()
+    await node.until(lambda: not node.coordinator.is_loading)
+
+
+async def test_an_id_gets_an_epoch_beyond_those_in_partitions(node: Stage) -> None:
+    write(node, ONE, 7, 20, is_transactional=False)
+    await start_after_loss(node)
+    await node.enter()
+    assert (node.producer_id, node.producer_epoch) == (7, 22)
+    await node.crash()  # without a comparison: the epoch is in the log
+    await node.enter()
+    assert (node.producer_id, node.producer_epoch) == (7, 23)
+
+
+async def test_open_transactions_of_unknown_producers_abort(
+    node: Stage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_repair, "ABORTS_LOGGED_MAX", 3)
+    for number in range(10):
+        write(node, ONE, UNKNOWN_ID + number, 4)
+    write(node, OTHER, UNKNOWN_ID, 5)
+    write(node, OFFSETS, UNKNOWN_ID, 4)
+    with caplog.at_level(logging.WARNING):
+        await start_after_loss(node)
+        places = (ONE, OTHER, OFFSETS)
+        await node.until(lambda: all(is_stable(node, it) for it in places))
+        await node.until(lambda: "7 more" in caplog.text)
+    assert caplog.text.count("no transactional id has this producer id") == 3
+    assert node.groups.told == [(0, UNKNOWN_ID, False)]
+    producer = partition_of(node, ONE).log.producers.get(UNKNOWN_ID)
+    assert producer is not None
+    assert producer.epoch == 6  # its old instance is fenced
+
+
+async def test_a_transaction_that_its_coordinator_knows_stays_open(node: Stage) -> None:
+    await node.join(ONE)
+    write(node, ONE, node.producer_id, node.producer_epoch)
+    write(node, OTHER, UNKNOWN_ID, 4)
+    await start_after_loss(node)
+    await node.until(lambda: is_stable(node, OTHER))
+    assert not is_stable(node, ONE)
+    assert node.state == "Ongoing"
+    assert not (await node.end()).error_code
+    assert is_stable(node, ONE)
+
+
+async def test_a_transaction_that_lost_one_of_its_partitions_aborts_in_all(node: Stage) -> None:
+    await node.join(ONE)
+    for place in (ONE, OTHER):
+        write(node, place, node.producer_id, node.producer_epoch)
+    await start_after_loss(node)
+    await node.until(lambda: node.state == "CompleteAbort")
+    assert is_stable(node, ONE)
+    assert is_stable(node, OTHER)
+    assert (await node.end()).error_code
+
+
+async def test_a_prepared_transaction_is_completed_before_it_is_compared(node: Stage) -> None:
+    await node.join(ONE)
+    node.lead(TOPIC, 0, leader=ELSEWHERE)
+    await node.end()
+    assert node.state == "PrepareCommit"
+    node.lead(TOPIC, 0, leader=1)
+    write(node, OTHER, node.producer_id, 20)
+    await start_after_loss(node)
+    await node.until(lambda: node.state == "CompleteAbort")
+    assert is_stable(node, OTHER)
+    await node.enter()
+    assert node.producer_epoch == 22
+
+
+async def test_nothing_aborts_while_a_coordinator_cannot_be_loaded(
+    node: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(node, ONE, UNKNOWN_ID, 4)
+    node.lead(TRANSACTION_STATE, 0, leader=ELSEWHERE)
+    with caplog.at_level(logging.WARNING):
+        await start_after_loss(node)
+        await node.until(lambda: "not all partitions of __transaction_state" in caplog.text)
+    assert not is_stable(node, ONE)
+    node.lead(TRANSACTION_STATE, 0, leader=1, leader_epoch=1)
+    node.coordinator.repair_losses()  # as when a log can be opened after all
+    await node.until(lambda: is_stable(node, ONE))
+
+
+async def test_producers_without_transactions_are_left_alone(node: Stage) -> None:
+    for number in range(1_500):
+        write(node, ONE, UNKNOWN_ID + number, 4, is_transactional=False)
+    write(node, OTHER, UNKNOWN_ID, 4)
+    await start_after_loss(node)
+    await node.until(lambda: is_stable(node, OTHER))
+    assert partition_of(node, ONE).log.log_end_offset == 1_500

@@ -57,9 +57,9 @@ class FlushThreads:
                 executor.shutdown(wait=False)
 
     async def end(self) -> None:
-        """Wait for the flushes that run."""
-        executor, self._executor = self._executor, None
-        if executor is not None:
+        """Wait for the flushes that run, and for those that begin when these end."""
+        while self._executor is not None:
+            executor, self._executor = self._executor, None
             await asyncio.to_thread(executor.shutdown)
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from typing import TYPE_CHECKING
 
 from pykbroker.partitions.flushing import FlushThreads
+from pykbroker_storage.filesystem import FileSystem
+from tests.partitions.boards import Board
 from tests.storage.batches import append
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
     from pykbroker_storage.log import Log
-    from tests.partitions.boards import Board
 
 FLUSHES_MAX = 20
+PATIENCE_SECONDS = 20
 
 
 class BusyProducer(FlushThreads):
@@ -45,3 +51,38 @@ async def test_waiting_for_a_flush_ends_although_the_partition_flushes_without_p
     await partition.flushing.until_flushed(2)
     assert partition.log.recovery_point >= 2
     assert threads.flushes < 5
+
+
+class GatedDisk(FileSystem):
+    """Flushes nothing while the gate is shut."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.gate = threading.Event(), threading.Event()
+        self.gate.set()
+
+        def fdatasync(descriptor: int) -> None:
+            self.has_begun.set()
+            assert self.gate.wait(PATIENCE_SECONDS)
+            os.fdatasync(descriptor)
+
+        self.fdatasync = fdatasync
+
+
+async def test_a_flush_that_follows_another_one_at_the_end_is_waited_for(tmp_path: Path) -> None:
+    disk = GatedDisk()
+    board = Board(tmp_path, disk=disk)
+    partition = board.add("busy", flush_messages="1")
+    threads = partition.flushing._threads
+    append(partition.log, b"first")
+    disk.gate.clear()
+    disk.has_begun.clear()
+    partition.flushing.begin()
+    await asyncio.to_thread(disk.has_begun.wait)
+    append(partition.log, b"during the flush")
+    ending = asyncio.create_task(threads.end())
+    await asyncio.sleep(0)
+    disk.gate.set()
+    await ending
+    assert partition.log.recovery_point == 2
+    assert threads._executor is None
+    board.directory.abandon()

@@ -33,7 +33,16 @@ SETTINGS = SINGLE_NODE | {"transaction.state.log.num.partitions": 1}
 STATE = "__transaction_state-0"
 CANNOT_COMMIT = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
 ALL = 1_000
-LOST = [(STATE, 1), (STATE, 3), (STATE, 7), (STATE, ALL), ("tx-0", 1), ("tx-0", 2), ("tx-0", ALL)]
+LOST = [
+    (STATE, 1),
+    (STATE, 3),
+    (STATE, 7),
+    (STATE, 12),
+    (STATE, ALL),
+    ("tx-0", 1),
+    ("tx-0", 2),
+    ("tx-0", ALL),
+]
 """A folder, and how many batches its log loses."""
 
 
@@ -44,9 +53,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     broker = BrokerProcess(data, settings=SETTINGS)
     with broker:
         create_topic(broker, "tx", PARTITIONS)
-        producer = transactional(broker.bootstrap)
-        producer.init_transactions(TIMEOUT_SECONDS)
         for number in range(4):
+            producer = transactional(broker.bootstrap)  # each instance has an epoch of its own
+            producer.init_transactions(TIMEOUT_SECONDS)
             transact(producer, b"%d" % number)
             if number == 2:
                 producer.abort_transaction(TIMEOUT_SECONDS)

@@ -38,11 +38,11 @@ logger = logging.getLogger(__name__)
 PROCESSORS_TO_BE_ATTENTIVE = 2
 """With less, whoever the broker looks out for would have to wait for it."""
 
-COLLECTOR_THRESHOLDS = (700, 10, 1000)
-"""Full collections are a hundred times rarer than by default.
+COLLECTOR_THRESHOLDS = (700, 10, 10_000)
+"""Full collections are a thousand times rarer than by default.
 
-One that looks at the elements of a large request takes up to 100 ms, and there were a dozen of them
-in each such request. Most garbage is young or has no cycles.
+A full collection while a large request is served takes up to 170 ms; by default, each such request
+causes a dozen, with this threshold one in about a hundred. Most garbage is young or has no cycles.
 """
 
 

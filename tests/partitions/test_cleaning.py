@@ -87,6 +87,16 @@ async def test_what_is_too_young_waits(board: Board, process: CompactionProcess)
     assert await cleaner.clean_dirtiest(process)
 
 
+async def test_a_log_is_flushed_as_far_as_it_is_compacted(
+    board: Board, process: CompactionProcess
+) -> None:
+    partition = board.add("flushed")
+    fill(partition, 100)
+    assert partition.log.recovery_point == 0
+    assert await Cleaner(board).clean_dirtiest(process)
+    assert partition.log.recovery_point >= dirty_from(board, "flushed") == 100
+
+
 @pytest.mark.parametrize("byte", [3, 20, 70])  # of its offset, its checksum, its records
 async def test_a_damaged_log_is_told_of_once_and_left_alone(
     board: Board, process: CompactionProcess, caplog: pytest.LogCaptureFixture, byte: int

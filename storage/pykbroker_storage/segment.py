@@ -61,7 +61,6 @@ class Segment:
         "created_ms",
         "file",
         "first_reading",
-        "indexes_flushed",
         "indexes_loaded",
         "is_sealed",
         "max_timestamp_ms",
@@ -89,7 +88,6 @@ class Segment:
         self._first_timestamp_ms = NO_TIMESTAMP
         self.boundaries: dict[int, int] = {base_offset: 0}
         self.is_sealed = False
-        self.indexes_flushed = False
         # None until needed: most sealed segments are never read again.
         self.indexes_loaded: SegmentIndexes | None = None
         self.aborted_loaded: AbortedIndex | None = None
@@ -298,15 +296,9 @@ class Segment:
             filesystem.size_and_age(aborted_index)  # needs no descriptor; most segments have none
             sync_file(filesystem, aborted_index)
 
-    def flush(self) -> None:
-        self.flush_records()
-        if self.is_sealed:
-            self.flush_indexes()
-
     def flush_indexes(self) -> None:
         sync_file(self._open_files.filesystem, self.path(".index"))
         sync_file(self._open_files.filesystem, self.path(".timeindex"))
-        self.indexes_flushed = True
 
     def finish(self) -> None:
         """Makes the files complete: cuts what a failed append may have left, keeps the indexes."""
@@ -322,7 +314,7 @@ class Segment:
     def unseal(self) -> None:
         """What came after is gone: this is the active segment again."""
         self._open_files.recent_indexes.forget(self)
-        self.is_sealed = self.indexes_flushed = False
+        self.is_sealed = False
 
     def find_end(self, index_interval_bytes: int = 4096) -> None:
         """Learns the end offset and largest timestamp of the segment written last.

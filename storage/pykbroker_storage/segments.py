@@ -1,7 +1,7 @@
 """The segments of one log, in order; the last one is written to."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from pykbroker_storage.aborted import (
@@ -206,25 +206,18 @@ class Segments:
     def flush(self, start_offset: int, end_offset: int) -> None:
         """Makes the records from one offset to the other durable, and the indexes with them.
 
-        The segment before them may have been sealed since the last flush.
         May run on another thread: it goes through a copy of the list, which changes meanwhile.
         """
-        listed = self._list.copy()
-        first = number_of(listed, start_offset)
-        for segment in listed[max(first - 1, 0) : first]:
-            if not segment.indexes_flushed:
-                self._unless_deleted(segment, segment.flush_indexes)
-        for segment in listed[first:]:
+        for segment in since(self._list.copy(), start_offset):
             if segment.base_offset >= end_offset:
                 break
-            self._unless_deleted(segment, segment.flush)
-
-    def _unless_deleted(self, segment: Segment, flush: Callable[[], None]) -> None:
-        try:
-            flush()
-        except FileNotFoundError:
-            if segment in self._list:
-                raise  # else it was deleted meanwhile
+            try:
+                segment.flush_records()
+                if segment.is_sealed:
+                    segment.flush_indexes()
+            except FileNotFoundError:
+                if segment in self._list:
+                    raise  # else it was deleted meanwhile
 
     def write_again(self, start_offset: int) -> None:
         """Writes the files of all segments with records from an offset on again, in place."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pykbroker_storage import filesystem, segment, segments
+from pykbroker_storage import filesystem, segments
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.filesystem import FileSystem, FlushFailed
 from pykbroker_storage.log import Log
@@ -155,26 +155,6 @@ def test_a_sealed_segment_is_due_to_be_flushed(tmp_path: Path) -> None:
     assert log.recovery_point == 4
     assert disk.calls["fdatasync"] == 4 * 3 + 1  # each log, its two indexes; the leader epochs
     assert log.flush_due(NOW) is None
-
-
-def test_the_indexes_of_a_segment_that_ends_at_the_last_flush_are_flushed_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As with `flush.messages=1`: recovery does not look at segments before the last flush."""
-    flushed: list[str] = []
-
-    def sync_file(disk: FileSystem, path: str) -> None:
-        flushed.append(Path(path).name)
-        filesystem.sync_file(disk, path)
-
-    monkeypatch.setattr(segment, "sync_file", sync_file)
-    log = open_log(tmp_path, LogConfiguration(segment_bytes=200, flush_messages=1))
-    for _ in range(4):
-        append(log, bytes(100))
-        log.flush()
-    assert flushed == [
-        f"{base:020d}{suffix}" for base in range(3) for suffix in (".index", ".timeindex")
-    ]
 
 
 def five_segments(directory: Path, disk: FileSystem) -> Log:

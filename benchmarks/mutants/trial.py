@@ -64,7 +64,7 @@ def sample(
     rooms: Iterable[str], size: int, seed: int, root: Path = ROOT, only: str = ""
 ) -> list[Mutant]:
     """The same of the same tree: as many mutants of each room as of any other."""
-    # Not a secret: a seed shall give the same sample again.
+    # Not a secret: the same seed selects the same sample.
     chance = random.Random(seed)
     piles = {room: all_mutants(room, root, only) for room in sorted(rooms)}
     for pile in piles.values():

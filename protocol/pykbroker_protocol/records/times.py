@@ -20,7 +20,7 @@ Breathe: TypeAlias = Callable[[], None]
 
 
 def without_pause() -> None:
-    """For callers that nobody else waits for."""
+    """The default of `breathe`: no other work waits for the caller."""
 
 
 def offset_and_timestamp_at_or_after(

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,6 +37,7 @@ from compat.suite.results import Results
 from compat.suite.runner import Runner
 from compat.suite.scenario import all_scenarios
 from compat.wire import Closed
+from pykbroker import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +122,7 @@ def _results(
     return Results(
         day=datetime.now(UTC).date().isoformat(),
         seconds=round(time.monotonic() - started, 1),
-        suite=version("pykbroker"),
+        suite=__version__,
         machine=f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
         clients=tuple(map(str, clients)),
         brokers=tuple(map(str, brokers)),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pykbroker.testing.rows import Record, Row
     from pykbroker.testing.simulation import Simulation
     from pykbroker.testing.wanted import Topic
+    from pykbroker.version import __version__ as __version__  # "as": part of the interface
 
 __all__ = ["AsyncBroker", "Broker", "CannotStart", "Record", "Row", "Simulation", "Topic"]
 
@@ -21,6 +22,7 @@ _HOMES = {
     "Row": "pykbroker.testing.rows",
     "Simulation": "pykbroker.testing.simulation",
     "Topic": "pykbroker.testing.wanted",
+    "__version__": "pykbroker.version",
 }
 
 
@@ -34,4 +36,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *_HOMES})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from compat.apache import ApacheKafka
@@ -14,6 +13,7 @@ from compat.broker_process import BrokerProcess
 from compat.suite.patience import patient
 from compat.suite.witness import Witness
 from compat.wire import Closed, Wire
+from pykbroker import __version__
 from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 
@@ -52,7 +52,7 @@ def pykbroker(directory: Path) -> Iterator[Broker]:
         until_coordinating(node.bootstrap)
         yield Broker(
             name=PYKBROKER,
-            version=version("pykbroker"),
+            version=__version__,
             addresses=addresses_in(node.bootstrap),
             restart=node.restart,
             data_dir=node.data_dir,
@@ -76,7 +76,7 @@ def apache_kafka(directory: Path) -> Iterator[Broker]:
 
 def broker_names() -> tuple[str, str]:
     """What the two are called in reports, PyKBroker and its oracle as they are now."""
-    return f"{PYKBROKER} {version('pykbroker')}", f"{APACHE} {KAFKA_VERSION}"
+    return f"{PYKBROKER} {__version__}", f"{APACHE} {KAFKA_VERSION}"
 
 
 def until_coordinating(bootstrap: str) -> None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
 
 from pykbroker.apis import APIS
+from pykbroker.version import __version__
 from pykbroker_protocol.api_keys import ApiKey
 
 APACHE_RELEASE = "4.3"
 """Whose ranges of versions are served; a test compares them with those that its jars tell."""
 
-HEAD = f"""# The APIs that PyKBroker {version("pykbroker")} serves
+HEAD = f"""# The APIs that PyKBroker {__version__} serves
 
 Written from the table in `pykbroker/apis/__init__.py` by `make docs`. Where an API is served, the
 versions are those of Apache Kafka {APACHE_RELEASE}, the newest release that it is compared with;

@@ -2,15 +2,19 @@
 
 import argparse
 import importlib
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pykbroker import __version__
 from pykbroker.cli.command_line import DECLARED_IN, build_parser, read_command_line, values
 from pykbroker.cli.command_line.values import Address, Anchor, Place, TopicChoice, TopicWish
 from pykbroker.cli.command_tree import Word, command_tree, word_of
 
+ROOT = Path(__file__).parents[2]
 COMMANDS = [word for word in command_tree().walk() if word.path and not word.words]
 
 
@@ -157,3 +161,18 @@ def defaults_of(word: Word) -> dict[str, Any]:
 def test_a_first_word_loads_the_module_that_declares_it(module: str) -> None:
     declared = {it.path[0] for it in word_of(build_parser((module,)), (), "").walk() if it.path}
     assert declared == {word for word, home in DECLARED_IN.items() if home == module}
+
+
+def test_the_version_option_prints_the_version_of_the_package(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read_command_line(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"pykbroker {__version__}\n"
+
+
+def test_the_distribution_takes_its_version_from_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["hatch"]["version"]["path"] == "pykbroker/version.py"

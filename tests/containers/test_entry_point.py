@@ -5,12 +5,12 @@ import signal
 import socket
 import subprocess
 import sys
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from pykbroker import __version__
 from pykbroker.cli.container import (
     NO_PROPERTIES,
     main,
@@ -177,7 +177,7 @@ def test_any_other_command_runs_in_the_container(capsys: pytest.CaptureFixture[s
 def test_the_version_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"], {})
-    assert capsys.readouterr().out == f"pykbroker {version('pykbroker')}\n"
+    assert capsys.readouterr().out == f"pykbroker {__version__}\n"
 
 
 def test_a_node_id_that_is_no_number_claims_no_directory(tmp_path: Path) -> None:

@@ -72,12 +72,12 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class Version(argparse.Action):
-    """Looks the version up only when somebody asks."""
+    """Prints the version; imports it only if --version is given."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from importlib.metadata import version  # noqa: PLC0415  # slow, and seldom needed
+        from pykbroker.version import __version__  # noqa: PLC0415  # a start does not need it
 
-        print(f"pykbroker {version('pykbroker')}")
+        print(f"pykbroker {__version__}")
         parser.exit()
 
 

@@ -8,12 +8,14 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from pykbroker.cli.client import Client
-from pykbroker.cli.command_line.values import Address, address
+from pykbroker.cli.command_line.values import address
 from pykbroker.cli.failure import CannotBegin
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Awaitable, Callable
+
+    from pykbroker.address import Address
 
     Command = Callable[[Namespace], int]
     AskingCommand = Callable[[Namespace, Client], Awaitable[None]]

@@ -6,7 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from pykbroker.cli.command_line.values import Address, shown
+from pykbroker.address import Address
+from pykbroker.cli.command_line.values import shown
 from pykbroker.cli.failure import CannotBegin, CommandFailed, Refused
 from pykbroker.cli.refusals import raise_if_refused
 from pykbroker.transport.client import Connection, ConnectionFailed

@@ -7,7 +7,8 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from pykbroker.cli.command_line.values import Address, shown
+from pykbroker.address import Address
+from pykbroker.cli.command_line.values import shown
 from pykbroker.cli.failure import CannotBegin, CommandFailed
 from pykbroker.cli.output import print_json, table
 

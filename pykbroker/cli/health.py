@@ -10,7 +10,8 @@ import argparse
 import socket
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pykbroker.cli.command_line.values import Address, address
+from pykbroker.address import Address
+from pykbroker.cli.command_line.values import address
 from pykbroker.cli.failure import CommandFailed, Refused
 from pykbroker.cli.refusals import error_of
 from pykbroker_protocol.compiler import MalformedMessage, UnsupportedField, decode

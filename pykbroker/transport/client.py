@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final, Self, cast
 
 from pykbroker.apis.answers import Buffer
-from pykbroker.transport.frames import SIZE, FrameReader, Scratch
-from pykbroker.transport.outgoing import pieces
+from pykbroker.framing.coalescing import coalesce
+from pykbroker.framing.frame_reader import SIZE, FrameReader, Scratch
 
 RESPONSE_BYTES_MAX: Final = 128 * 1024 * 1024
 TIMEOUT_S: Final = 30.0
@@ -156,7 +156,7 @@ class _Wire(asyncio.BufferedProtocol):
         if self.lost is not None:
             raise Disconnected(str(self.lost)) from self.lost
         assert self._transport is not None
-        for piece in pieces([SIZE.pack(sum(map(len, frame))), *frame]):
+        for piece in coalesce([SIZE.pack(sum(map(len, frame))), *frame]):
             self._transport.write(piece)
 
     async def until_writable(self) -> None:

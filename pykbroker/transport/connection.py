@@ -8,10 +8,10 @@ from typing import Final, cast
 
 from pykbroker.apis.answers import ProtocolViolation, Ready, Serve, Waiting, close_unawaited
 from pykbroker.apis.peer import Peer
-from pykbroker.transport.frames import Scratch
+from pykbroker.framing.coalescing import COPY_BYTES_MAX, coalesce
+from pykbroker.framing.frame_reader import Scratch
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.operator_log import OperatorLog
-from pykbroker.transport.outgoing import COPY_BYTES_MAX, pieces
 from pykbroker.transport.request_stream import RequestStream, Turn
 from pykbroker.transport.unread_ends import UnreadEnds
 from pykbroker_protocol.late_dataclass import dataclass, field
@@ -241,10 +241,10 @@ class Connection(asyncio.BufferedProtocol):
         if is_small:
             transport.write(b"".join(buffers))
         elif self._writelines_copies:
-            for piece in pieces(buffers):
+            for piece in coalesce(buffers):
                 transport.write(piece)
         else:
-            transport.writelines(pieces(buffers))
+            transport.writelines(coalesce(buffers))
         if self._around.when_answered is not None:
             self._around.when_answered()
 

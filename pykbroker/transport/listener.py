@@ -6,8 +6,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from pykbroker.address import Address
 from pykbroker.transport.limits import SYSTEM_DEFAULT, ConnectionLimits
-from pykbroker_protocol.late_dataclass import dataclass
 
 ACCEPTS_PER_TURN_MAX: Final = 64
 """After so many newcomers the connections there are get their turn."""
@@ -28,15 +28,6 @@ class CannotListen(Exception):
 
 class PortInUse(CannotListen):
     """Another process, or another listener of ours, has the port."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Listener:

@@ -10,7 +10,7 @@ are handed out one by one, in order, and none while the stream is *held up*:
 """
 
 from pykbroker.apis.answers import Buffer, ProtocolViolation, Ready
-from pykbroker.transport.frames import SIZE, FrameReader, Scratch
+from pykbroker.framing.frame_reader import SIZE, FrameReader, Scratch
 from pykbroker.transport.limits import ConnectionLimits
 
 
@@ -116,7 +116,7 @@ class RequestStream:
     def apply(self, limits: ConnectionLimits) -> None:
         """From now on these limits hold."""
         self._limits = limits
-        self.reader.request_bytes_max = limits.request_bytes_max
+        self.reader.frame_bytes_max = limits.request_bytes_max
         self._reckon()
 
     @property

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from pykbroker.address import Address
 from pykbroker.cli.client import Broker
-from pykbroker.cli.command_line.values import Address
 from pykbroker.cli.consumer import AbortedProducers
 from pykbroker.cli.failure import CommandFailed, Refused
 from pykbroker_protocol.errors import ErrorCode

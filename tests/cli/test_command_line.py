@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pykbroker import __version__
+from pykbroker.address import Address
 from pykbroker.cli.command_line import DECLARED_IN, build_parser, read_command_line, values
-from pykbroker.cli.command_line.values import Address, Anchor, Place, TopicChoice, TopicWish
+from pykbroker.cli.command_line.values import Anchor, Place, TopicChoice, TopicWish
 from pykbroker.cli.command_tree import Word, command_tree, word_of
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pykbroker import Broker
-from pykbroker.cli.command_line.values import Address
+from pykbroker.address import Address
 from pykbroker.cli.failure import CommandFailed
 from pykbroker.cli.health import node_in, verdict
 from pykbroker.cli.main import main

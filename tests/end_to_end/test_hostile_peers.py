@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker.transport.frames import BEGIN_BYTES, SPARE_BYTES_MAX, SPARES_MAX
+from pykbroker.framing.frame_reader import FIRST_BYTES, SPARE_BYTES_MAX, SPARES_MAX
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
@@ -55,13 +55,17 @@ def until_logged(broker: BrokerProcess, text: str) -> None:
 @pytest.mark.parametrize(
     ("note", "data", "reason"),
     [
-        ("a negative size", b"\xff\xff\xff\xff", "a frame of -1 bytes"),
-        ("a size beyond the limit", b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes"),
-        ("another protocol", b"GET / HTTP/1.1\r\n\r\n", "this looks like HTTP"),
+        ("a negative size", b"\xff\xff\xff\xff", "frame size -1 is negative"),
+        (
+            "a size beyond the limit",
+            b"\x7f\xff\xff\xff",
+            "frame size 2147483647 exceeds the maximum",
+        ),
+        ("another protocol", b"GET / HTTP/1.1\r\n\r\n", "received HTTP"),
         (
             "a handshake of TLS",
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-            "this looks like TLS",
+            "received TLS",
         ),
         ("an empty frame", b"\0\0\0\0", "request header"),
         ("an unknown key", b"\0\0\0\x0a\x7f\xff\0\0\0\0\0\1\xff\xff", "api key 32767"),
@@ -161,7 +165,7 @@ def test_announcing_much_and_sending_little_costs_a_bounded_amount(broker: Broke
     growth = resident_bytes(broker) - before
     for wire in waiting:
         wire.close()
-    bound = len(waiting) * BEGIN_BYTES + SPARES_MAX * SPARE_BYTES_MAX + 20 * MEBIBYTE
+    bound = len(waiting) * FIRST_BYTES + SPARES_MAX * SPARE_BYTES_MAX + 20 * MEBIBYTE
     assert growth < bound, f"{growth >> 20} MiB more"
 
 

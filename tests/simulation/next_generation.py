@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pykbroker.address import Address
 from pykbroker.cli.client import Broker
-from pykbroker.cli.command_line.values import Address
 from pykbroker.cli.failure import CommandFailed
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.consumer_group_heartbeat import (

@@ -93,8 +93,8 @@ async def test_closing_ends_what_waits(open_edge: OpenEdge) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (struct.pack(">i", -1), "-1 bytes"),
-        (struct.pack(">i", 1001), "at most 1000"),
+        (struct.pack(">i", -1), "-1 is negative"),
+        (struct.pack(">i", 1001), "maximum of 1000"),
         (bytes(4) + bytes(4), "not asked"),
     ],
 )

@@ -224,7 +224,7 @@ async def test_a_peer_that_speaks_http_or_tls_is_named_in_the_log(
         await client.send(sent)
         assert await client.is_closed_by_the_broker()
         peer = f"an unnamed client at 127.0.0.1:{client.local_port} on listener PLAINTEXT"
-    reason = f"this looks like {protocol}, not like Kafka's protocol"
+    reason = f"received {protocol} instead of the Kafka protocol"
     assert f"closing the connection of {peer}: {reason}" in caplog.text
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.apis.answers import ProtocolViolation
-from pykbroker.transport.frames import Scratch
+from pykbroker.framing.frame_reader import Scratch
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.request_stream import RequestStream, Turn
 
@@ -169,7 +169,7 @@ def test_a_new_bound_on_frames_holds_for_the_next_frame() -> None:
     stream = stream_with()
     stream.apply(replace(LIMITS, request_bytes_max=3))
     feed(stream, b"four")
-    with pytest.raises(ProtocolViolation, match="at most 3"):
+    with pytest.raises(ProtocolViolation, match="maximum of 3"):
         stream.next_request()
 
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.apis.peer import Peer
+from pykbroker.framing.coalescing import COPY_BYTES_MAX, JOIN_BYTES_MAX, coalesce
 from pykbroker.transport.admission import Admission, Verdict
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.operator_log import LINES_PER_WINDOW_MAX, WINDOW_MS, OperatorLog
-from pykbroker.transport.outgoing import COPY_BYTES_MAX, JOIN_BYTES_MAX, pieces
 
 sizes = st.one_of(st.integers(0, 64), st.integers(COPY_BYTES_MAX - 1, COPY_BYTES_MAX + 2))
 
@@ -19,14 +19,14 @@ sizes = st.one_of(st.integers(0, 64), st.integers(COPY_BYTES_MAX - 1, COPY_BYTES
 @given(st.lists(sizes, max_size=40))
 def test_joining_answers_changes_no_byte(lengths: list[int]) -> None:
     buffers = [bytes([n % 256]) * length for n, length in enumerate(lengths)]
-    joined = list(pieces(buffers))
+    joined = list(coalesce(buffers))
     assert b"".join(joined) == b"".join(buffers)
     assert all(len(piece) <= JOIN_BYTES_MAX for piece in joined)
 
 
 def test_large_buffers_pass_uncopied_between_joined_small_ones() -> None:
     large = memoryview(bytes(COPY_BYTES_MAX + 1))
-    first, second, third = pieces([b"a", b"b", large, b"c"])
+    first, second, third = coalesce([b"a", b"b", large, b"c"])
     assert (first, third) == (b"ab", b"c")
     assert second is large
 

@@ -8,6 +8,8 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pykbroker.address import Address
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -28,14 +30,6 @@ DURATION: Final = (
     r"p?(?:(?P<days>\d+)d)?t?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?"
     r"(?:(?P<seconds>\d+(?:\.\d+)?)s)?"
 )
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class TopicWish(NamedTuple):

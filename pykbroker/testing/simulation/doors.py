@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.transport.listener import Address, Listener
+from pykbroker.address import Address
+from pykbroker.transport.listener import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable

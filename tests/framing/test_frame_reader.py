@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykbroker.transport import frames
-from pykbroker.transport.frames import FrameReader, Scratch
+from pykbroker.framing import frame_reader
+from pykbroker.framing.frame_reader import FrameReader, Scratch
 
 Arrival = tuple[list[bytes], str | None]
 
@@ -58,22 +58,22 @@ def test_frames_before_a_violation_count_and_nothing_after_it(cuts: list[int], b
     assert str(bad) in violation
 
 
-@pytest.mark.parametrize("size", [100 << 20, frames.SPARE_BYTES_MAX, 100_000])
+@pytest.mark.parametrize("size", [100 << 20, frame_reader.SPARE_BYTES_MAX, 100_000])
 def test_an_announced_size_alone_takes_little_memory(size: int) -> None:
     with traced_bytes() as taken:
         readers = [reader_that_heard(Scratch(), size) for _ in range(20)]
-        assert taken() < len(readers) * (frames.SCRATCH_BYTES + 2 * frames.BEGIN_BYTES)
+        assert taken() < len(readers) * (frame_reader.SCRATCH_BYTES + 2 * frame_reader.FIRST_BYTES)
 
 
 def test_whole_frames_leave_no_more_behind_for_those_who_announce_than_the_spares() -> None:
-    scratch, size = Scratch(), frames.SPARE_BYTES_MAX
+    scratch, size = Scratch(), frame_reader.SPARE_BYTES_MAX
     with traced_bytes() as taken:
         readers = []
         for _ in range(20):
             readers.append(reader_that_heard(scratch, size))
             assert read_whole(scratch, size) == [size]
-        lent = frames.SPARES_MAX * (frames.SPARE_BYTES_MAX + frames.PAGE_BYTES)
-        assert taken() < lent + len(readers) * 2 * frames.BEGIN_BYTES
+        lent = frame_reader.SPARES_MAX * (frame_reader.SPARE_BYTES_MAX + frame_reader.PAGE_BYTES)
+        assert taken() < lent + len(readers) * 2 * frame_reader.FIRST_BYTES
 
 
 @given(sizes=st.lists(st.integers(1, 50_000), max_size=30))
@@ -82,7 +82,9 @@ def test_the_memory_of_a_frame_keeps_to_what_has_come(sizes: list[int]) -> None:
     received = 1
     for size in sizes:
         count = min(size, len(reader.buffer()))
-        assert received + len(reader.buffer()) <= max(frames.BEGIN_BYTES, frames.GROWTH * received)
+        assert received + len(reader.buffer()) <= max(
+            frame_reader.FIRST_BYTES, frame_reader.GROWTH * received
+        )
         reader.received(count)
         received += count
 
@@ -118,7 +120,7 @@ def read_whole(scratch: Scratch, size: int) -> list[int]:
 
 
 def test_a_large_frame_grows_as_its_bytes_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "BEGIN_BYTES", 16)
+    monkeypatch.setattr(frame_reader, "FIRST_BYTES", 16)
     body = bytes(range(256)) * 3
     got = read_in_chunks(framed(body), [4, 5, 100], scratch_bytes=8, bytes_max=1000)
     assert got == ([body], None)
@@ -164,4 +166,4 @@ def test_large_memory_that_is_all_held_is_not_kept_without_bound() -> None:
     scratch = Scratch()
     held = [scratch.memory_for(100_000, 100_000) for _ in range(20)]
     assert len({id(view.obj) for view in held}) == 20
-    assert len(scratch._spares) == frames.SPARES_MAX
+    assert len(scratch._spares) == frame_reader.SPARES_MAX

@@ -1,4 +1,4 @@
-"""Cuts what arrives on a connection into frames: a four-byte size and as many bytes."""
+"""Cuts the bytes received on a connection into frames: a four-byte size, then the body."""
 
 from array import array
 from struct import Struct
@@ -7,36 +7,35 @@ from typing import Final
 SIZE: Final = Struct(">i")
 
 SCRATCH_BYTES: Final = 64 * 1024
-"""One read takes at most this much, unless a larger frame is under way."""
+"""Bytes per read, unless a larger frame is being received."""
 
-BEGIN_BYTES: Final = 64 * 1024
+FIRST_BYTES: Final = 64 * 1024
 GROWTH: Final = 4
-"""A peer gets the memory as its bytes come in, not for what it announces: so much to begin with,
-then so many times what it has sent. To double would copy a large frame thrice as often."""
+"""Memory for a frame grows with the bytes received, not with the announced size: FIRST_BYTES, then
+GROWTH times the bytes received. A factor of 2 would copy a large frame three times as often."""
 
 SPARE_BYTES_MIN: Final = 64 * 1024
 SPARE_BYTES_MAX: Final = 2 * 1024 * 1024
 SPARES_MAX: Final = 4
-"""Large frames come one after the other: their memory is used again, up to 8 MiB of it.
+"""Memory of large frames is reused, up to 8 MiB in total.
 
-Fresh memory costs a page fault for each page, which is as much as receiving it."""
+New memory costs a page fault per page, as much time as receiving the page."""
 
 PAGE_BYTES: Final = 4096
 START_IN_PAGE: Final = 1024
-"""Where in a page a large frame starts. The rest of it is received right after a full scratch,
-so nearly at the same place in a page; if that is just above a page's start, where the kernel's
-own buffers start, copying a megabyte took 335 us instead of 90 (AMD EPYC)."""
+"""Offset of a large frame in its first page. Kernel buffers start at page boundaries; with a frame
+just above a page boundary, copying a megabyte took 335 us instead of 90 us (AMD EPYC)."""
 
 
 HTTP_STARTS: Final = frozenset(
     {b"GET ", b"HEAD", b"POST", b"PUT ", b"PATC", b"DELE", b"OPTI", b"CONN", b"TRAC", b"PRI "}
 )
 TLS_START: Final = b"\x16\x03"
-"""A record of a handshake, of any version since SSL 3.0."""
+"""Handshake record of any version since SSL 3.0."""
 
 
 def other_protocol(start: bytes) -> str | None:
-    """The protocol that begins with these four bytes, if it is known."""
+    """Returns the name of the protocol that starts with these four bytes; None if unknown."""
     if start in HTTP_STARTS:
         return "HTTP"
     if start.startswith(TLS_START):
@@ -45,10 +44,10 @@ def other_protocol(start: bytes) -> str | None:
 
 
 class Scratch:
-    """The memory into which connections read while no large frame is under way.
+    """Receive buffer that all connections of an event loop share, and reusable frame memory.
 
-    All connections of a loop share it, because the loops fill a buffer and report it filled
-    without doing anything in between; so an idle connection owns no buffer.
+    Sharing is safe because the event loop fills a buffer and calls `buffer_updated` without running
+    other code in between. An idle connection therefore owns no buffer.
     """
 
     __slots__ = ("_spares", "memory", "view")
@@ -59,15 +58,15 @@ class Scratch:
         self._spares: list[Spare] = []
 
     def memory_for(self, size: int, received: int) -> memoryview:
-        """Room for a frame of which so much has come, with whatever bytes are in it.
+        """Returns uninitialized memory for a frame of which `received` bytes have arrived.
 
-        For all of it in memory that is there anyway, else for what its bytes so far vouch for.
+        The memory holds the whole frame if a spare is free, otherwise GROWTH times `received`.
         """
         if SPARE_BYTES_MIN <= size <= SPARE_BYTES_MAX:
             for spare in self._spares:
                 if spare.size >= size and spare.is_free:
                     return spare.room(size)
-        room = min(size, max(BEGIN_BYTES, GROWTH * received))
+        room = min(size, max(FIRST_BYTES, GROWTH * received))
         if not SPARE_BYTES_MIN <= room <= SPARE_BYTES_MAX:
             return memoryview(bytearray(room))
         fresh = Spare(-(-room // SPARE_BYTES_MIN) * SPARE_BYTES_MIN)
@@ -76,28 +75,28 @@ class Scratch:
         return fresh.room(room)
 
     def _keep(self, fresh: "Spare") -> None:
-        """For frames to come, in the place of one that is free and was too small, if need be.
+        """Keeps memory for later frames; replaces a free, smaller spare once SPARES_MAX are kept.
 
-        Those that are held stay: else each whole frame would make one more that a peer can be
-        lent for an announcement alone.
+        Spares in use stay in the list: otherwise each whole frame would add one more spare that a
+        peer gets for an announced size alone.
         """
         if len(self._spares) < SPARES_MAX:
             self._spares.append(fresh)
             return
-        for place, spare in enumerate(self._spares):
+        for index, spare in enumerate(self._spares):
             if spare.is_free:
-                self._spares[place] = fresh
+                self._spares[index] = fresh
                 return
 
 
 class Spare:
-    """Memory that serves for one large frame after the other."""
+    """Memory that is reused for one large frame after another."""
 
     __slots__ = ("_memory", "_start", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._memory = array("B", bytes(size + PAGE_BYTES))  # an array tells its address
+        self._memory = array("B", bytes(size + PAGE_BYTES))  # exposes its address
         self._start = (START_IN_PAGE - self._memory.buffer_info()[0]) % PAGE_BYTES
 
     def room(self, size: int) -> memoryview:
@@ -105,7 +104,7 @@ class Spare:
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody holds a view of it: an array refuses to change its length under one."""
+        """True if no view of the memory exists: an array with views cannot change its length."""
         try:
             self._memory.append(self._memory.pop())
         except BufferError:
@@ -114,10 +113,10 @@ class Spare:
 
 
 class FrameReader:
-    """Tells where the next bytes are to be put, and which frames they complete.
+    """Provides the buffer for the next bytes and returns the frames that they complete.
 
-    Between frames, bytes go to the scratch and every whole frame found there is copied out. The
-    rest of a frame that did not come in one piece is received straight into the frame.
+    Between frames, bytes are received into the scratch and each complete frame is copied out. The
+    rest of an incomplete frame is received directly into the memory of that frame.
     """
 
     __slots__ = (
@@ -126,21 +125,21 @@ class FrameReader:
         "_head",
         "_scratch",
         "_size",
-        "request_bytes_max",
+        "frame_bytes_max",
         "violation",
     )
 
-    def __init__(self, scratch: Scratch, request_bytes_max: int) -> None:
+    def __init__(self, scratch: Scratch, frame_bytes_max: int) -> None:
         self._scratch = scratch
-        self.request_bytes_max = request_bytes_max
+        self.frame_bytes_max = frame_bytes_max
         self.violation: str | None = None
-        self._head = b""  # the first bytes of a size that was cut
-        self._frame: memoryview | None = None  # a frame that was cut: its first _filled bytes
+        self._head = b""  # the first bytes of an incomplete size
+        self._frame: memoryview | None = None  # incomplete frame; _filled bytes received
         self._filled = 0
         self._size = 0
 
     def buffer(self) -> memoryview:
-        """Where the next bytes belong; never empty."""
+        """Returns the buffer for the next bytes; never empty."""
         if self._frame is not None:
             if self._filled == len(self._frame):
                 self._frame = self._grown(self._frame)
@@ -152,9 +151,9 @@ class FrameReader:
         return self._scratch.view
 
     def received(self, count: int) -> list[memoryview]:
-        """The frames completed by the count of bytes just put into the buffer.
+        """Returns the frames completed by the last `count` bytes put into the buffer.
 
-        After a violation nothing more is a frame: where the next one starts is unknown.
+        After a violation it returns no frames, because the start of the next frame is unknown.
         """
         if self._frame is not None:
             return self._fill(count)
@@ -164,7 +163,7 @@ class FrameReader:
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether everything received belongs to whole frames."""
+        """True if all received bytes belong to complete frames."""
         return self._frame is None and not self._head
 
     def _cut(self, end: int) -> list[memoryview]:
@@ -173,7 +172,7 @@ class FrameReader:
         start = 0
         while end - start >= 4:
             (size,) = SIZE.unpack_from(memory, start)
-            if not 0 <= size <= self.request_bytes_max:
+            if not 0 <= size <= self.frame_bytes_max:
                 self._refuse(size)
                 return frames
             start += 4
@@ -209,9 +208,9 @@ class FrameReader:
 
     def _refuse(self, size: int) -> None:
         self._head = b""
-        self.violation = f"it announced a frame of {size} bytes"
+        self.violation = f"frame size {size} is negative"
         other = other_protocol(SIZE.pack(size))
         if other is not None:
-            self.violation = f"this looks like {other}, not like Kafka's protocol"
-        elif size > self.request_bytes_max:
-            self.violation += f", and at most {self.request_bytes_max} are allowed"
+            self.violation = f"received {other} instead of the Kafka protocol"
+        elif size > self.frame_bytes_max:
+            self.violation = f"frame size {size} exceeds the maximum of {self.frame_bytes_max}"

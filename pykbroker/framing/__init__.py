@@ -1,0 +1,1 @@
+"""Size-prefixed frames: cuts received bytes into frames and joins buffers that are sent."""

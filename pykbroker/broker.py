@@ -56,8 +56,8 @@ from pykbroker.wiring import (
 )
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
-from pykbroker_storage.filesystem import FileSystem, FleetingDisk
-from pykbroker_storage.log_directory import LogDirectory, LogDirectoryRefused
+from pykbroker_storage.filesystem import FileSystem, VolatileDisk
+from pykbroker_storage.log_directory import LogDirectory, LogDirectoryError
 from pykbroker_storage.mapped_file import OpenFiles
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Broker:
         """Serve, or let go of everything and raise CannotStart."""
         try:
             await self.open(ephemeral=ephemeral)
-        except (CannotListen, LogDirectoryRefused, CannotLoadMetadata, CannotCommit) as error:
+        except (CannotListen, LogDirectoryError, CannotLoadMetadata, CannotCommit) as error:
             await self.stop()
             raise CannotStart(str(error)) from error
         except BaseException:
@@ -143,7 +143,7 @@ class Broker:
         if refusal is not None:
             raise CannotStart(refusal)
         listeners = await self.bind_listeners()
-        self.open_directory(FleetingDisk() if ephemeral else FileSystem())
+        self.open_directory(VolatileDisk() if ephemeral else FileSystem())
         await self.open_controller(durable=not ephemeral)
         self.open_partitions()
         await self.partitions.until_flushed()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pykbroker.apis.slices import Slices
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.fetch import FetchPartition, FetchRequest
-    from pykbroker_storage.aborted import AbortedTransaction as Aborted
+    from pykbroker_storage.transaction_index import AbortedTransaction as Aborted
 
 TOPIC_IDS_SINCE_VERSION = 13
 LEADER_ENDPOINTS_SINCE_VERSION = 16

@@ -30,7 +30,7 @@ from pykbroker_protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -201,7 +201,7 @@ class Unfinished:
         self.call = call
         self.appending: list[tuple[Partition, Appending, PartitionProduceResponse]] = []
         """Records that are inspected in a thread; the answer is not known yet."""
-        self.unsettled: list[tuple[Partition, Written, PartitionProduceResponse]] = []
+        self.unsettled: list[tuple[Partition, AppendResult, PartitionProduceResponse]] = []
         """Records that a flush or replicas are still to take, and what is answered then."""
 
     def place_for(self, partition: Partition, appending: Appending) -> PartitionProduceResponse:
@@ -212,9 +212,9 @@ class Unfinished:
         return place
 
     def answer_for(
-        self, partition: Partition, written: Written | Refusal | RecordsRefused
+        self, partition: Partition, written: AppendResult | Refusal | RecordsRefused
     ) -> PartitionProduceResponse:
-        if not isinstance(written, Written):
+        if not isinstance(written, AppendResult):
             return refused(partition.index, written, partition.log.log_start_offset)
         answer = PartitionProduceResponse(
             index=partition.index,

@@ -30,7 +30,7 @@ from pykbroker_protocol.messages.produce import (
 )
 from pykbroker_protocol.records.batch import TRANSACTIONAL_FLAG
 from pykbroker_protocol.varint import read_uvarint, uvarint
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,13 +139,13 @@ class Repeats:
 
 
 def answer_of(
-    written: Written | Refusal | RecordsRefused,
+    written: AppendResult | Refusal | RecordsRefused,
     known: Known,
     partition: Partition,
     route: Route,
     correlation_id: int,
 ) -> Sequence[Buffer]:
-    if not isinstance(written, Written):
+    if not isinstance(written, AppendResult):
         said = refused(known.partition, written, partition.log.log_start_offset)
         return route.write(response_of(known.topic, known.topic_id, said), correlation_id)
     told = bytearray(known.answer)

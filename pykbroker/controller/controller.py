@@ -334,7 +334,7 @@ class Controller:
             isinstance(it, PartitionRecord) for it in records
         ):
             with suppress(OSError):  # then the new log waits until the disk takes them
-                await asyncio.to_thread(directory.save_offsets, directory.known_offsets({}))
+                await asyncio.to_thread(directory.save_offsets, directory.offset_snapshot({}))
 
     async def _flush(self) -> None:
         if self.log.is_durable:

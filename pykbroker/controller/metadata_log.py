@@ -51,7 +51,7 @@ CONFIGURATION = LogConfiguration(
     segment_ms=FOREVER_MS,
     max_message_bytes=8 * 1024 * 1024,
     cleanup_policy=frozenset(),
-    refuses_loss=True,
+    forbids_data_loss=True,
 )
 
 WHAT_TO_DO = (

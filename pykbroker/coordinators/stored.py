@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.records.batch import RecordBatch
-    from pykbroker_storage.frozen_log import FrozenLog
+    from pykbroker_storage.read_view import ReadView
     from pykbroker_storage.segment import LogSlice
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ async def _read(partition: Partition, offset: int, clock: Clock) -> LogSlice | N
     """The next batches, read in a thread; retries until the disk can read them."""
     end_offset = partition.log.log_end_offset
 
-    def work(frozen: FrozenLog) -> LogSlice | None:
+    def work(frozen: ReadView) -> LogSlice | None:
         return frozen.read(offset, bytes_max=BYTES_PER_BREATH, end_offset=end_offset)
 
     while True:

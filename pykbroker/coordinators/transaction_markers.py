@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.followed import FollowedCluster
     from pykbroker.partitions.partition import Partition
-    from pykbroker_storage.log import Written
+    from pykbroker_storage.log import AppendResult
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class MarkerWriter:
     def partition(self, place: Place) -> Partition | None:
         return self._partitions.get(*place)
 
-    def write(self, partition: Partition, markers: Markers) -> Written | Refusal:
+    def write(self, partition: Partition, markers: Markers) -> AppendResult | Refusal:
         """What groups have committed in the transaction counts from here on, or is forgotten.
 
         They learn it in the order of the log, whether or not the in-sync replicas have it yet.

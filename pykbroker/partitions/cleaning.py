@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from pykbroker.partitions.troubles import OF_THE_DISK, Troubles
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.compaction import (
-    Bounds,
     Cleanable,
     Compaction,
+    CompactionLimits,
     CompactionProcess,
+    CompactionStats,
     Job,
-    Noted,
-    Overtaken,
+    OffsetMapBuilt,
     ProcessEnded,
     Rewritten,
-    Tally,
+    SourcesChanged,
     find_cleanable,
 )
-from pykbroker_storage.filesystem import is_passing
+from pykbroker_storage.filesystem import is_transient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,8 +62,8 @@ class Board(Protocol):
 class Rewriter(Protocol):
     """Whoever does the long part of a round; its methods may block."""
 
-    def begin(self, job: Job) -> Noted: ...
-    def next(self) -> Rewritten | Tally: ...
+    def begin(self, job: Job) -> OffsetMapBuilt: ...
+    def next(self) -> Rewritten | CompactionStats: ...
     def stop(self) -> None: ...
     def end(self) -> None: ...
 
@@ -197,7 +197,7 @@ class Cleaner:
                 partition.log, cleanable, now_ms=self.clock.now_ms(), bounds=self.bounds()
             )
             report = await self.work_through(compaction, process)
-        except Overtaken:
+        except SourcesChanged:
             return False
         except Exception as error:  # noqa: BLE001 - a fault of ours, too, is one log's alone
             if not was_deleted(compaction, error):
@@ -208,7 +208,7 @@ class Cleaner:
 
     def put_off(self, partition: Partition, error: Exception) -> None:
         """Until the next round, or for good if it would fail again and keep the others waiting."""
-        if isinstance(error, ProcessEnded) or is_passing(error):
+        if isinstance(error, ProcessEnded) or is_transient(error):
             logger.warning("%s: is not compacted for now, but later: %s", partition, error)
             return
         self.uncleanable.add(name_of(partition))
@@ -217,10 +217,10 @@ class Cleaner:
             "%s: cannot be compacted, so it will grow until the next start: %s", partition, reason
         )
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> CompactionLimits:
         """What all may take together, in equal shares."""
         lanes = max(self.settings.log_cleaner_threads, 1)
-        return Bounds(
+        return CompactionLimits(
             map_bytes_max=self.settings.log_cleaner_dedupe_buffer_size // lanes,
             bytes_per_second=self.settings.log_cleaner_io_max_bytes_per_second / lanes,
         )
@@ -282,7 +282,7 @@ class Report(NamedTuple):
     is_table_full: bool
     bytes_before: int
     seconds: float
-    tally: Tally
+    tally: CompactionStats
 
 
 def tell(partition: Partition, report: Report) -> None:
@@ -311,7 +311,7 @@ def was_deleted(compaction: Compaction | None, error: Exception) -> bool:
     """Whether the error is no wonder: the log, or what was read of it, is not there any longer."""
     if compaction is None:
         return isinstance(error, FileNotFoundError)
-    return compaction.is_overtaken()
+    return compaction.sources_changed()
 
 
 def name_of(partition: Partition) -> tuple[bytes, int]:

@@ -14,19 +14,19 @@ from pykbroker.partitions.isolation import Isolation, Reader
 from pykbroker.partitions.off_loop import HeldBytes
 from pykbroker.partitions.partition import NO_BYTES, Fetched
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_storage.aborted import MalformedAbortedIndex
 from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.filesystem import NotCached
 from pykbroker_storage.log import LogClosed, OffsetOutOfRange
+from pykbroker_storage.transaction_index import MalformedTransactionIndex
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from pykbroker.partitions.partition import Partition
-    from pykbroker_storage.aborted import AbortedTransaction
-    from pykbroker_storage.frozen_log import FrozenLog
     from pykbroker_storage.log import Log
+    from pykbroker_storage.read_view import ReadView
     from pykbroker_storage.time_lookup import TimedOffset
+    from pykbroker_storage.transaction_index import AbortedTransaction
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -61,8 +61,8 @@ async def read_from_disk(
     end_offset = partition.end_for(reader, isolation, stable)
     skips_aborted = isolation is Isolation.READ_COMMITTED and reader is Reader.CONSUMER
 
-    def work(frozen: FrozenLog) -> Read | None:
-        found = frozen.read(
+    def work(view: ReadView) -> Read | None:
+        found = view.read(
             offset,
             bytes_max=min(bytes_max, READ_BYTES_MAX),
             end_offset=end_offset,
@@ -70,14 +70,14 @@ async def read_from_disk(
         )
         if found is None:
             return None
-        aborted = frozen.aborted_transactions(offset, found.next_offset) if skips_aborted else ()
+        aborted = view.aborted_transactions(offset, found.next_offset) if skips_aborted else ()
         return Read(HeldBytes(found.view), found.next_offset, aborted)
 
     try:
         found = await beside(log, partition.off_loop.read, work, offset)
     except LogClosed:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    except MalformedAbortedIndex:
+    except MalformedTransactionIndex:
         log.aborted_transactions(offset, end_offset)  # rebuilds the index; the client retries
         return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
     except (OffsetOutOfRange, CorruptLog, OSError) as error:
@@ -112,10 +112,10 @@ async def record_at(partition: Partition, timestamp_ms: int | None) -> TimedOffs
     Raises `LogClosed`, `CorruptLog`, `CorruptBatch` and `OSError`.
     """
 
-    def work(frozen: FrozenLog, breathe: Callable[[], None]) -> TimedOffset | None:
+    def work(view: ReadView, breathe: Callable[[], None]) -> TimedOffset | None:
         if timestamp_ms is None:
-            return frozen.latest_timestamp_record(breathe)
-        return frozen.offset_at_timestamp(timestamp_ms, breathe)
+            return view.latest_timestamp_record(breathe)
+        return view.offset_at_timestamp(timestamp_ms, breathe)
 
     return await beside(partition.log, partition.off_loop.search, work)
 
@@ -123,7 +123,7 @@ async def record_at(partition: Partition, timestamp_ms: int | None) -> TimedOffs
 async def beside(
     log: Log,
     run: Callable[[Callable[P, T]], Awaitable[T]],
-    work: Callable[Concatenate[FrozenLog, P], T],
+    work: Callable[Concatenate[ReadView, P], T],
     offset: int | None = None,
 ) -> T:
     """What `work` returns of the log, from an offset on if one is given.
@@ -131,13 +131,13 @@ async def beside(
     Raises what it raises, `OffsetOutOfRange` and `LogClosed`.
     """
     for _ in range(TRIES_MAX):
-        frozen = log.freeze(offset)
+        view = log.read_view(offset)
         try:
-            result = await run(partial(frozen.use, work))
+            result = await run(partial(view.use, work))
         except Exception:
-            if log.learn(frozen):
+            if log.merge(view):
                 raise
         else:
-            if log.learn(frozen):
+            if log.merge(view):
                 return result
     raise OSError(errno.EAGAIN, "segments were deleted or replaced while they were read")

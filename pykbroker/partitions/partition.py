@@ -34,7 +34,7 @@ from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import FOREVER_MS
 from pykbroker_storage.filesystem import FlushFailed
 from pykbroker_storage.leader_epochs import NO_EPOCH, UNKNOWN_END, EpochEnd
-from pykbroker_storage.log import OffsetOutOfRange, Written
+from pykbroker_storage.log import AppendResult, OffsetOutOfRange
 from pykbroker_storage.producer import Duplicate
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from pykbroker.partitions.off_loop import OffLoop
     from pykbroker.partitions.waiting import BytesAwaited, CommitAwaited
     from pykbroker.settings import TopicSettings
-    from pykbroker_storage.aborted import AbortedTransaction
     from pykbroker_storage.log import Log
+    from pykbroker_storage.transaction_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
 
-Appending: TypeAlias = "asyncio.Task[Written | Refusal | RecordsRefused]"
+Appending: TypeAlias = "asyncio.Task[AppendResult | Refusal | RecordsRefused]"
 
 ACKS_ALL = -1
 NO_LEADER = -1
@@ -154,7 +154,7 @@ class Partition:
         required_acks: int,
         produce_version: int,
         now_ms: int,
-    ) -> Written | Refusal | RecordsRefused | Appending:
+    ) -> AppendResult | Refusal | RecordsRefused | Appending:
         """A producer's records go to the end of the log, or are refused as a whole.
 
         Where a look at them takes long it is done in a thread, and a task is returned. It writes
@@ -189,7 +189,7 @@ class Partition:
         before: Appending | None,
         required_acks: int,
         now_ms: int,
-    ) -> Written | Refusal | RecordsRefused:
+    ) -> AppendResult | Refusal | RecordsRefused:
         """Sequence numbers are checked in the order in which batches came."""
         try:
             batch: RecordBatch | Refusal | RecordsRefused
@@ -209,7 +209,7 @@ class Partition:
             if self.last_appending is asyncio.current_task():
                 self.last_appending = None
 
-    def write_once(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
+    def write_once(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
         if batch.producer_id >= 0:
             verdict = self.verdict_on(batch)
             if verdict is not None:
@@ -221,7 +221,7 @@ class Partition:
                 return unreadable(error)
         return self.write(batch, now_ms)
 
-    def verdict_on(self, batch: RecordBatch) -> Written | Refusal | None:
+    def verdict_on(self, batch: RecordBatch) -> AppendResult | Refusal | None:
         """An idempotent producer may send a batch again; its place is told, and it stays one."""
         producers = self.log.producers
         verdict = producers.check(batch)
@@ -240,7 +240,7 @@ class Partition:
         """How many replicas commit a record: no more than there are, or none ever would be."""
         return min(self.settings.min_insync_replicas, len(self.leadership.replicas))
 
-    def write(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
+    def write(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
         settings, size_bytes = self.settings, batch.size_bytes
         if batch.attributes & LOG_APPEND_TIME_FLAG:  # the topic says whose time holds
             stamp_create_time(batch.view, 0)
@@ -260,7 +260,7 @@ class Partition:
         committed: bool,
         transaction_version: int,
         now_ms: int,
-    ) -> Written | Refusal:
+    ) -> AppendResult | Refusal:
         """The end of a producer's transaction here, as its coordinator has decided.
 
         It asks for no more copies than there are replicas: without its end a transaction would
@@ -285,7 +285,7 @@ class Partition:
         )
         return self.append_batch(RecordBatch.parse(memoryview(bytearray(data))), now_ms)
 
-    def append_batch(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
+    def append_batch(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
         log = self.log
         try:
             written = log.append(batch.view, (batch,), self.leadership.leader_epoch, now_ms)
@@ -324,8 +324,8 @@ class Partition:
         """Whether every append is settled at once: `flush.messages` has its default."""
         return self.log.configuration.flush_messages == FOREVER_MS
 
-    def written_before(self, duplicate: Duplicate) -> Written:
-        return Written(
+    def written_before(self, duplicate: Duplicate) -> AppendResult:
+        return AppendResult(
             duplicate.first_offset,
             duplicate.last_offset,
             duplicate.timestamp_ms,  # of the batch, whoever gave it

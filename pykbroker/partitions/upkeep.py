@@ -135,7 +135,7 @@ class Upkeep:
 
     async def checkpoint(self) -> None:
         directory = self.partitions.directory
-        known = directory.known_offsets(self.partitions.high_watermarks())
+        known = directory.offset_snapshot(self.partitions.high_watermarks())
         await asyncio.to_thread(directory.save_offsets, known)
 
     async def sweep(self) -> None:

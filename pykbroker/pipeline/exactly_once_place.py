@@ -154,7 +154,7 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
             return ask()
         except KafkaException as failure:
             error = failure.args[0]
-            is_passing = error.code() in NOT_YET or error.retriable()
-            if not is_passing or time.monotonic() > deadline:
+            is_transient = error.code() in NOT_YET or error.retriable()
+            if not is_transient or time.monotonic() > deadline:
                 raise
         time.sleep(RETRY_S)

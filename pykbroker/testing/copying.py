@@ -25,7 +25,7 @@ from pykbroker_storage.directory_files import (
     UNKNOWN_BROKER_EPOCH,
     mark_clean_shutdown,
 )
-from pykbroker_storage.filesystem import FLEETING_DISK
+from pykbroker_storage.filesystem import VOLATILE_DISK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ def copy_data(broker: Broker, target: Path) -> None:
     for name in FILES:
         if (source / name).exists():
             shutil.copy2(source / name, target / name)
-    mark_clean_shutdown(FLEETING_DISK, str(target), UNKNOWN_BROKER_EPOCH)
+    mark_clean_shutdown(VOLATILE_DISK, str(target), UNKNOWN_BROKER_EPOCH)
 
 
 def seal(broker: Broker) -> None:

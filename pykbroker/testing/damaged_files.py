@@ -59,7 +59,7 @@ class FlippedByte(AskedFor):
         own_bytes(self._path)
         segment.file.let_go()
         flip(self._path, self._last)
-        segment.check_when_read()  # as a start does: what was in memory is forgotten
+        segment.verify_lazily()  # as a start does: what was in memory is forgotten
         self.hits += 1
 
     def end(self) -> None:

@@ -11,7 +11,7 @@ from pykbroker_protocol.partitioner import partition_of_key
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.times import without_pause
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -88,7 +88,7 @@ class Seed:
     def write(self, index: int, batch: BatchBuilder) -> None:
         partition, now_ms = self.partitions[index], self.now_ms
         records = memoryview(bytearray(batch.build()))
-        outcome: Written | ToInspect | RecordBatch | Refusal | RecordsRefused
+        outcome: AppendResult | ToInspect | RecordBatch | Refusal | RecordsRefused
         outcome = partition.refusal_to_write(LEADER_ALONE) or admit(
             records, partition.settings, PRODUCE_VERSION, now_ms
         )
@@ -96,6 +96,6 @@ class Seed:
             outcome = inspect(outcome.batch, partition.settings, now_ms, without_pause)
         if isinstance(outcome, RecordBatch):
             outcome = partition.write_once(outcome, now_ms)
-        if not isinstance(outcome, Written):
+        if not isinstance(outcome, AppendResult):
             reason = getattr(outcome, "message", None) or outcome.code.sentence
             raise NotWritten(f"{self.partitions[index]}: {outcome.code.name}: {reason}")

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pykbroker.testing.asked_for import AskedFor, lasting
-from pykbroker_storage.filesystem import FleetingDisk, NotCached
+from pykbroker_storage.filesystem import NotCached, VolatileDisk
 
 if TYPE_CHECKING:
     import mmap
@@ -68,7 +68,7 @@ def folder_of(path: str) -> str:
     return path.rpartition("/")[0].rpartition("/")[2]
 
 
-class TroubledDisk(FleetingDisk):
+class TroubledDisk(VolatileDisk):
     """As quick as any while nothing is asked for: the bare calls of `os` are put back."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
@@ -87,10 +87,10 @@ class TroubledDisk(FleetingDisk):
     ) -> int:
         self._faults = [it for it in self._faults if it.is_due]
         if not self._faults:
-            self.pwrite = FleetingDisk.pwrite
+            self.pwrite = VolatileDisk.pwrite
         for fault in self._faults:
             fault.strike(self._paths.get(descriptor, ""), self._note)
-        return FleetingDisk.pwrite(descriptor, data, position)
+        return VolatileDisk.pwrite(descriptor, data, position)
 
     def trouble_reading(self, fault: DiskFault) -> None:
         """What is mapped already is read without a call: whoever asks for this drops the maps."""
@@ -99,7 +99,7 @@ class TroubledDisk(FleetingDisk):
 
     def _troubled_read(self, descriptor: int, count: int, position: int) -> bytes:
         self._befall_reading(descriptor)
-        return FleetingDisk.pread(descriptor, count, position)
+        return VolatileDisk.pread(descriptor, count, position)
 
     def pread_cached(self, descriptor: int, count: int, position: int) -> bytearray | None:
         if self._faults_of_reading:
@@ -117,7 +117,7 @@ class TroubledDisk(FleetingDisk):
         if self._faults_of_reading:
             self._faults_of_reading = [it for it in self._faults_of_reading if it.is_due]
             if not self._faults_of_reading:
-                self.pread = FleetingDisk.pread
+                self.pread = VolatileDisk.pread
         for fault in self._faults_of_reading:
             fault.strike(self._paths.get(descriptor, ""), self._note)
 

@@ -42,7 +42,7 @@ class LogConfiguration:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = FOREVER_MS
     delete_retention_ms: int = DAY_MS
-    refuses_loss: bool = False
+    forbids_data_loss: bool = False
     """Recovery raises `FlushedDataLost` rather than to cut whole batches or go on without them."""
     segment_ms_max: int = field(init=False)
     """How long a segment is written to; asked at every append."""

@@ -31,7 +31,7 @@ class PendingDeletions:
     def __len__(self) -> int:
         return len(self._doomed)
 
-    def bury_file(self, path: str, due_ms: int) -> None:
+    def schedule_file(self, path: str, due_ms: int) -> None:
         """Takes away the file's name, if there is such a file."""
         with suppress(FileNotFoundError):
             try:
@@ -44,7 +44,7 @@ class PendingDeletions:
             else:
                 self._doomed.append(_Doomed(due_ms, path + DELETED_SUFFIX, is_directory=False))
 
-    def doom_directory(self, path: str, due_ms: int) -> None:
+    def schedule_directory(self, path: str, due_ms: int) -> None:
         """A directory of files only, already renamed."""
         self._doomed.append(_Doomed(due_ms, path, is_directory=True))
 

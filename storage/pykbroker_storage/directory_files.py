@@ -41,7 +41,7 @@ def mark_clean_shutdown(filesystem: FileSystem, directory: str, broker_epoch: in
     replace_file(filesystem, f"{directory}/{CLEAN_SHUTDOWN_FILE}", mark.encode())
 
 
-def take_clean_shutdown(filesystem: FileSystem, directory: str) -> tuple[bool, int]:
+def consume_clean_shutdown(filesystem: FileSystem, directory: str) -> tuple[bool, int]:
     """Whether the last end was clean, and the broker's epoch then; the mark is taken away."""
     path = f"{directory}/{CLEAN_SHUTDOWN_FILE}"
     try:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
-from pykbroker_storage import elsewhere
+from pykbroker_storage import portability
 from pykbroker_storage.filesystem import FILE_MODE, READ_ONLY, READ_WRITE_CREATE
 
 try:
@@ -128,6 +128,6 @@ def _is_open_as(descriptor: int, path: str) -> bool:
 def lock_file(descriptor: int) -> None:
     """Raises BlockingIOError or PermissionError if somebody has it."""
     if fcntl is None:
-        elsewhere.take_byte(descriptor)
+        portability.take_byte(descriptor)
     else:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

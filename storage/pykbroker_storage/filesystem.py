@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from pykbroker_storage import elsewhere
+from pykbroker_storage import portability
 
 try:
     import fcntl
@@ -80,9 +80,9 @@ class FileSystem:
     release_descriptor: Callable[[], bool] = staticmethod(lambda: False)
     is_durable = True
 
-    pread: Callable[[int, int, int], bytes] = staticmethod(getattr(os, "pread", elsewhere.pread))
+    pread: Callable[[int, int, int], bytes] = staticmethod(getattr(os, "pread", portability.pread))
     pwrite: Callable[[int, bytes | bytearray | memoryview, int], int] = staticmethod(
-        getattr(os, "pwrite", elsewhere.pwrite)
+        getattr(os, "pwrite", portability.pwrite)
     )
     ftruncate: Callable[[int, int], None] = staticmethod(os.ftruncate)
     fdatasync: Callable[[int], None] = staticmethod(getattr(os, "fdatasync", _flush))
@@ -202,7 +202,7 @@ class FileSystem:
     def space_bytes(self, path: str) -> tuple[int, int]:
         """The size of the disk, and how much of it we may still use."""
         if not hasattr(os, "statvfs"):
-            return elsewhere.space_bytes(path)
+            return portability.space_bytes(path)
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
@@ -214,7 +214,7 @@ class FileSystem:
         os.sync()
 
 
-class FleetingDisk(FileSystem):
+class VolatileDisk(FileSystem):
     """The local disk for data that need not survive: nothing waits for the platters."""
 
     is_durable = False
@@ -226,10 +226,10 @@ class FleetingDisk(FileSystem):
 
 
 LOCAL_DISK = FileSystem()
-FLEETING_DISK = FleetingDisk()
+VOLATILE_DISK = VolatileDisk()
 
 
-def is_passing(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether the machine lacks something for now, so that a later attempt may succeed."""
     return isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in _PASSING)
 

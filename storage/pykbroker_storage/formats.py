@@ -49,7 +49,7 @@ TIME_INDEX_ENTRY = Struct(
 )
 
 # `.txnindex`: one aborted transaction, from its first record to its marker.
-ABORTED_TRANSACTION_ENTRY = Struct(
+TRANSACTION_INDEX_ENTRY = Struct(
     "version" / Int16sb,
     "producer_id" / Int64sb,
     "first_offset" / Int64sb,

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 
 from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch, iterate_batches
-from pykbroker_storage.aborted import AbortedTransaction, MalformedAbortedIndex
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.filesystem import (
@@ -19,7 +18,6 @@ from pykbroker_storage.filesystem import (
     directory_of,
     sync_file,
 )
-from pykbroker_storage.frozen_log import FrozenLog
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import (
     DeferredSnapshot,
@@ -29,12 +27,14 @@ from pykbroker_storage.partition_files import (
     save_producers,
 )
 from pykbroker_storage.producer_state import ProducerStates
+from pykbroker_storage.read_view import ReadView
 from pykbroker_storage.recovery import LoadedLog, load
 from pykbroker_storage.retention import count_expired
 from pykbroker_storage.rolling import is_roll_due
-from pykbroker_storage.segment import LeftOver, LogSlice, Segment
+from pykbroker_storage.segment import CompactedBytes, LogSlice, Segment
 from pykbroker_storage.segments import Segments
 from pykbroker_storage.stamping import stamp_batches
+from pykbroker_storage.transaction_index import AbortedTransaction, MalformedTransactionIndex
 from pykbroker_storage.verification import walk
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class LogClosed(Exception):
     """The log was closed or deleted; whoever holds it should look its partition up again."""
 
 
-class Written(NamedTuple):
+class AppendResult(NamedTuple):
     """Where records have come to lie, in a log that starts where it does."""
 
     first_offset: int
@@ -71,9 +71,9 @@ class Log:
         "_closed",
         "_filesystem",
         "_last_flush_ms",
+        "_layout_version",
         "_names_flushed",
         "_open_files",
-        "_rewrites",
         "_segments",
         "configuration",
         "deferred_snapshot",
@@ -137,7 +137,7 @@ class Log:
         self.producers = loaded.producers
         self._filesystem = loaded.open_files.filesystem
         self._open_files = loaded.open_files
-        self._rewrites = 0
+        self._layout_version = 0
         """How often segments were cut, replaced or deleted: what was read before may be wrong."""
         self._segments = Segments(
             loaded.directory,
@@ -161,7 +161,7 @@ class Log:
         batches: Sequence[RecordBatch],
         leader_epoch: int,
         now_ms: int,
-    ) -> Written:
+    ) -> AppendResult:
         """The leader's append: gives whole, validated batches their offsets, in place.
 
         When it returns they are in the log; an exception leaves the log as it was. The caller
@@ -175,9 +175,13 @@ class Log:
             records, batches, first_offset, leader_epoch, log_append_time_ms
         )
         self._write(records, batches, now_ms)
-        return Written(first_offset, next_offset - 1, log_append_time_ms, self.log_start_offset)
+        return AppendResult(
+            first_offset, next_offset - 1, log_append_time_ms, self.log_start_offset
+        )
 
-    def append_replicated(self, records: bytes | bytearray | memoryview, *, now_ms: int) -> Written:
+    def append_replicated(
+        self, records: bytes | bytearray | memoryview, *, now_ms: int
+    ) -> AppendResult:
         """The follower's append: the batches have their offsets and epochs already."""
         batches = list(iterate_batches(records))
         offset = self.log_end_offset
@@ -185,7 +189,7 @@ class Log:
             assert batch.base_offset >= offset, f"offset {batch.base_offset} is behind {offset}"
             offset = batch.next_offset
         self._write(records, batches, now_ms)
-        return Written(batches[0].base_offset, offset - 1, NO_TIMESTAMP, self.log_start_offset)
+        return AppendResult(batches[0].base_offset, offset - 1, NO_TIMESTAMP, self.log_start_offset)
 
     def _write(
         self, records: bytes | bytearray | memoryview, batches: Sequence[RecordBatch], now_ms: int
@@ -271,7 +275,7 @@ class Log:
     ) -> LogSlice | None:
         """As `read`, but raises `NotCached` where that would wait for the disk or take long."""
         open_files = self._open_files
-        open_files.may_wait = False
+        open_files.may_block = False
         try:
             return self.read(
                 offset,
@@ -280,16 +284,16 @@ class Log:
                 first_batch_whole=first_batch_whole,
             )
         finally:
-            open_files.may_wait = True
+            open_files.may_block = True
 
     def aborted_cached(self, start_offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
         """As `aborted_transactions`, but raises `NotCached` where that would wait for the disk."""
         open_files = self._open_files
-        open_files.may_wait = False
+        open_files.may_block = False
         try:
             return self._segments.aborted_transactions(start_offset, end_offset)
         finally:
-            open_files.may_wait = True
+            open_files.may_block = True
 
     def bytes_between(self, start_offset: int, end_offset: int) -> int | None:
         """The size of the batches between the offsets.
@@ -298,33 +302,33 @@ class Log:
         """
         segment = self._segments.since(start_offset)[0]
         open_files = self._open_files
-        open_files.may_wait = False
+        open_files.may_block = False
         try:
             count, next_offset = segment.bytes_between(start_offset, end_offset)
         except NotCached:
             return None
         finally:
-            open_files.may_wait = True
+            open_files.may_block = True
         return count if next_offset >= end_offset else None
 
-    def freeze(self, offset: int | None = None) -> FrozenLog:
-        """The log from an offset on as it is now, for one thread to read; see `learn`."""
+    def read_view(self, offset: int | None = None) -> ReadView:
+        """The log from an offset on as it is now, for one thread to read; see `merge`."""
         self._refuse_if_closed()
         if offset is None:
             offset = self.log_start_offset
         self._refuse_if_outside(offset)
-        return self._segments.freeze(
-            offset, log_start_offset=self.log_start_offset, rewrites=self._rewrites
+        return self._segments.read_view(
+            offset, log_start_offset=self.log_start_offset, layout_version=self._layout_version
         )
 
-    def learn(self, frozen: FrozenLog) -> bool:
+    def merge(self, view: ReadView) -> bool:
         """Takes over what a thread has loaded and verified, once it is done.
 
         False if segments were cut, replaced or deleted meanwhile: what it has read may be wrong.
         """
-        if self._closed or frozen.rewrites != self._rewrites:
+        if self._closed or view.layout_version != self._layout_version:
             return False
-        self._segments.learn(frozen)
+        self._segments.merge(view)
         return True
 
     def aborted_transactions(
@@ -333,18 +337,18 @@ class Log:
         """Those that have records between the offsets: readers of committed ones skip these."""
         try:
             return self._segments.aborted_transactions(start_offset, end_offset)
-        except MalformedAbortedIndex as problem:
+        except MalformedTransactionIndex as problem:
             self._rebuild_aborted(problem)
             return self._segments.aborted_transactions(start_offset, end_offset)
 
     def _note_aborted(self, transaction: AbortedTransaction) -> None:
         """Its marker is the last batch of the active segment."""
         try:
-            self._segments.note_aborted(transaction)
-        except MalformedAbortedIndex as problem:
+            self._segments.add_aborted(transaction)
+        except MalformedTransactionIndex as problem:
             self._rebuild_aborted(problem)  # which finds this marker, too
 
-    def _rebuild_aborted(self, problem: MalformedAbortedIndex) -> None:
+    def _rebuild_aborted(self, problem: MalformedTransactionIndex) -> None:
         damaged_from = self._segments.first_damaged_aborted()
         logger.warning(
             "%s: the .txnindex files from offset %d on are rebuilt from the log: %s",
@@ -483,14 +487,14 @@ class Log:
         if offset <= self._segments.base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
-        self._rewrites += 1
+        self._layout_version += 1
         self._segments.truncate_to(offset, self._due_ms(now_ms))
         self._reload_after_truncation()
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Forgets all records: the log begins anew, empty, at `offset`."""
         self._refuse_if_closed()
-        self._rewrites += 1
+        self._layout_version += 1
         self._segments.begin_anew(offset, due_ms=self._due_ms(now_ms), now_ms=now_ms)
         self._names_flushed = False
         self.log_start_offset = offset
@@ -514,7 +518,7 @@ class Log:
 
     def _delete_oldest(self, count: int, now_ms: int) -> None:
         if count:
-            self._rewrites += 1
+            self._layout_version += 1
             try:
                 self._segments.drop_oldest(count, self._due_ms(now_ms))
             finally:
@@ -540,10 +544,10 @@ class Log:
         """Whether these are still there, side by side and sealed."""
         return not self._closed and self._segments.holds(segments)
 
-    def replace(self, segments: Sequence[Segment], left: LeftOver, now_ms: int) -> None:
+    def replace(self, segments: Sequence[Segment], left: CompactedBytes, now_ms: int) -> None:
         """What compaction has left of these segments takes their place."""
         assert self.holds(segments), "whoever replaces segments has just looked whether they are"
-        self._rewrites += 1
+        self._layout_version += 1
         self._segments.replace(segments, left, self._due_ms(now_ms))
         self._names_flushed = False
 

@@ -18,8 +18,8 @@ from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.directory_files import (
     UNKNOWN_BROKER_EPOCH,
+    consume_clean_shutdown,
     mark_clean_shutdown,
-    take_clean_shutdown,
 )
 from pykbroker_storage.directory_lock import AlreadyLocked, DirectoryLock
 from pykbroker_storage.filesystem import (
@@ -30,10 +30,10 @@ from pykbroker_storage.filesystem import (
     replace_file,
     write_file,
 )
-from pykbroker_storage.leftovers import is_segment
 from pykbroker_storage.log import Log
 from pykbroker_storage.mapped_file import OpenFiles
-from pykbroker_storage.offset_book import KnownOffsets, OffsetBook
+from pykbroker_storage.offset_checkpoints import OffsetCheckpoints, OffsetSnapshot
+from pykbroker_storage.partition_cleanup import is_segment
 
 logger = logging.getLogger(__name__)
 
@@ -47,19 +47,19 @@ DESCRIPTORS_MAX = 512
 SYNC_EACH_MAX = 100
 
 
-class LogDirectoryRefused(Exception):
+class LogDirectoryError(Exception):
     """The directory cannot be used; the message tells the operator why."""
 
 
-class LogDirectoryLocked(LogDirectoryRefused):
+class LogDirectoryLocked(LogDirectoryError):
     """Another broker works in it."""
 
 
-class LogDirectoryUnwritable(LogDirectoryRefused):
+class LogDirectoryUnwritable(LogDirectoryError):
     """It cannot be made, read or written."""
 
 
-class ForeignLogDirectory(LogDirectoryRefused):
+class ForeignLogDirectory(LogDirectoryError):
     """It belongs to another cluster or node."""
 
 
@@ -78,7 +78,7 @@ class LogDirectory:
         filesystem: FileSystem = LOCAL_DISK,
         open_files: OpenFiles | None = None,
     ) -> Self:
-        """Takes the directory, making it if need be; raises `LogDirectoryRefused`.
+        """Takes the directory, making it if need be; raises `LogDirectoryError`.
 
         `new_directory_id` names a directory that has no name yet. `configuration` holds for a
         log until somebody who knows its topic gives another.
@@ -133,11 +133,11 @@ class LogDirectory:
         self._is_refused = False
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._logs: dict[TopicPartition, Log | None] = dict.fromkeys(self._find_partitions())
-        self._offsets = OffsetBook(self._filesystem, path)
+        self._offsets = OffsetCheckpoints(self._filesystem, path)
         for partition in self._offsets.partitions() - self._logs.keys():
             self._offsets.forget(partition)  # deleted just before a crash
         # Last, for until here nothing has changed: the next stop must be clean anew.
-        self.was_clean, self.previous_broker_epoch = take_clean_shutdown(self._filesystem, path)
+        self.was_clean, self.previous_broker_epoch = consume_clean_shutdown(self._filesystem, path)
 
     @property
     def filesystem(self) -> FileSystem:
@@ -215,7 +215,7 @@ class LogDirectory:
         log = self._logs[partition]
         delay_ms = (log.configuration if log else self._configuration).file_delete_delay_ms
         doomed = self._rename_folder(partition, topic_id.hex() + DELETED_SUFFIX)
-        self._pending_deletions.doom_directory(doomed, now_ms + delay_ms)
+        self._pending_deletions.schedule_directory(doomed, now_ms + delay_ms)
 
     def set_stray(self, partition: TopicPartition) -> str:
         """Keeps a log that the metadata does not know, under a name that ends in `-stray`.
@@ -278,14 +278,14 @@ class LogDirectory:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes down, durably, what a start after a crash should know."""
-        self.save_offsets(self.known_offsets(high_watermarks))
+        self.save_offsets(self.offset_snapshot(high_watermarks))
 
     @property
     def has_offsets_of_deleted_logs(self) -> bool:
         """Whether checkpoint files may hold them; `create_log` then writes the files and blocks."""
         return self._offsets.has_gone_in_files()
 
-    def known_offsets(self, high_watermarks: Mapping[TopicPartition, int]) -> KnownOffsets:
+    def offset_snapshot(self, high_watermarks: Mapping[TopicPartition, int]) -> OffsetSnapshot:
         book = self._offsets
         book.high_watermarks.update(
             (partition, offset)
@@ -298,7 +298,7 @@ class LogDirectory:
                 book.log_starts[partition] = log.log_start_offset
         return book.known()
 
-    def save_offsets(self, known: KnownOffsets) -> None:
+    def save_offsets(self, known: OffsetSnapshot) -> None:
         """Writes them down, durably, unless newer ones are; may run on another thread."""
         self._offsets.write(known)
 
@@ -421,7 +421,7 @@ class LogDirectory:
             if partition is not None and holds_log(self._filesystem, f"{self.path}/{name}"):
                 partitions.append(partition)
             elif name.endswith(DELETED_SUFFIX):
-                self._pending_deletions.doom_directory(f"{self.path}/{name}", due_ms=0)
+                self._pending_deletions.schedule_directory(f"{self.path}/{name}", due_ms=0)
         return sorted(partitions)
 
     def _read_topic_id(self, partition: TopicPartition) -> bytes | None:

@@ -60,7 +60,7 @@ class OpenFiles:
         "can_tell_cached",
         "copies",
         "filesystem",
-        "may_wait",
+        "may_block",
         "recent_indexes",
     )
 
@@ -72,7 +72,7 @@ class OpenFiles:
         self.copies = copies
         """Reads return copies, never views of a map. A page fault holds the interpreter lock and
         is a fatal signal where the disk cannot read; a copying read does neither."""
-        self.may_wait = True
+        self.may_block = True
         """Whether reads may wait for the disk; else they raise `NotCached`."""
         self.can_tell_cached = filesystem.can_tell_cached
         self.recent_indexes = RecentIndexes(INDEXES_MAX)
@@ -242,7 +242,7 @@ class MappedFile:
         assert 0 <= start <= end <= self.size_bytes
         self.recently_used = True
         open_files = self._open_files
-        if not open_files.may_wait:
+        if not open_files.may_block:
             return self._view_of_cached(start, end)
         if end > self._mapped_bytes and (end - start <= SMALL_READ_BYTES or open_files.copies):
             return memoryview(self.read(start, end))

@@ -6,7 +6,6 @@ from contextlib import suppress
 from itertools import islice
 
 from pykbroker_protocol.records.batch import iterate_batches
-from pykbroker_storage.aborted_checksums import CHECKSUMS_FILE
 from pykbroker_storage.checkpoint import PARTITION_METADATA_FILE, MalformedCheckpoint
 from pykbroker_storage.filesystem import FileSystem, read_file, sync_file, write_file, write_fully
 from pykbroker_storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
@@ -19,6 +18,7 @@ from pykbroker_storage.producer_state import (
     snapshot_pieces,
 )
 from pykbroker_storage.segment import Segment
+from pykbroker_storage.transaction_index_checksums import CHECKSUMS_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def _replay(
     for segment in segments:
         notes_aborted = aborted_from is not None and segment.base_offset >= aborted_from
         if notes_aborted:
-            segment.forget_aborted()
+            segment.clear_transaction_index()
         if segment.next_offset > from_offset and segment.size_bytes:
             position = segment.position_of(from_offset)
             data = segment.file.view_all()[position:]
@@ -75,9 +75,9 @@ def _replay(
             for batch in iterate_batches(data):
                 ended = producers.update(batch)
                 if notes_aborted and ended is not None and ended.is_aborted:
-                    segment.note_aborted(ended.as_aborted())
+                    segment.add_aborted(ended.as_aborted())
         if notes_aborted:
-            segment.save_aborted()
+            segment.save_transaction_index()
 
 
 def save_producers(

@@ -13,8 +13,8 @@ from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch
 from pykbroker_protocol.records.control import EndTransactionMarker, decode_marker
 from pykbroker_protocol.records.crc32c import checksum
-from pykbroker_storage.aborted import AbortedTransaction
 from pykbroker_storage.producer import NO_OFFSET, Duplicate, Producer
+from pykbroker_storage.transaction_index import AbortedTransaction
 
 STRICT_EPOCHS_SINCE = 2  # the transaction.version in which every marker has a new epoch
 

@@ -8,12 +8,11 @@ from typing import NamedTuple
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.aborted_checksums import AbortedChecksums
 from pykbroker_storage.batch_scan import CorruptLog, FlushedDataLost
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
-from pykbroker_storage.leftovers import tidy
 from pykbroker_storage.mapped_file import OpenFiles
+from pykbroker_storage.partition_cleanup import tidy
 from pykbroker_storage.partition_files import (
     load_leader_epochs,
     load_producers,
@@ -21,7 +20,8 @@ from pykbroker_storage.partition_files import (
 )
 from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.segment import Segment
-from pykbroker_storage.segment_origins import create_segment, open_segment
+from pykbroker_storage.segment_factory import create_segment, open_segment
+from pykbroker_storage.transaction_index_checksums import TransactionIndexChecksums
 from pykbroker_storage.verification import Damage, find_whole_batch, walk
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def load(
     now_ms: int,
 ) -> LoadedLog:
     filesystem = open_files.filesystem
-    checksums = AbortedChecksums(filesystem, directory)
+    checksums = TransactionIndexChecksums(filesystem, directory)
     segments = _find_segments(directory, open_files, checksums)
     epochs = load_leader_epochs(filesystem, directory)
     if not epochs.entries() and any(segment.size_bytes for segment in segments):
@@ -68,7 +68,7 @@ def load(
     aborted_from = None
     if segments and not is_intact:
         aborted_from = _check_segments(directory, segments, recovery_point, epochs, configuration)
-    if configuration.refuses_loss:
+    if configuration.forbids_data_loss:
         _refuse_missing(directory, segments, recovery_point)
     if segments and segments[-1].next_offset < log_start_offset:
         _forget_all(segments, log_start_offset)
@@ -92,7 +92,7 @@ def load(
 
 
 def _find_segments(
-    directory: str, open_files: OpenFiles, checksums: AbortedChecksums
+    directory: str, open_files: OpenFiles, checksums: TransactionIndexChecksums
 ) -> list[Segment]:
     base_offsets = tidy(open_files.filesystem, directory)
     segments = [open_segment(directory, it, open_files, checksums) for it in base_offsets]
@@ -135,13 +135,13 @@ def _check_segments(
         if aborted_from is None and has_markers:
             aborted_from = segment.base_offset
         if damage is not None:
-            if configuration.refuses_loss:
+            if configuration.forbids_data_loss:
                 _refuse_damage(segment, segments[-1], damage, recovery_point)
             _cut(segment, damage)
         if following is not None:
             segment.finish()
             segment.seal()
-    if not configuration.refuses_loss:
+    if not configuration.forbids_data_loss:
         _remove_empty(segments, recovery_point)
     segments[-1].unseal()
     _tell_gaps(directory, [it for it in checked if it in segments], configuration)
@@ -252,7 +252,7 @@ def check_and_index(
         segment.account(batch, position, index_interval_bytes)
         segment.next_offset = batch.next_offset
 
-    segment.forget_aborted()
+    segment.clear_transaction_index()
     segment.begin_indexes()
     damage = walk(segment, segment.size_bytes, take)
     if damage is not None and damage.is_found_late:

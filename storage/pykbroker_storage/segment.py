@@ -7,12 +7,10 @@ from struct import Struct
 from typing import NamedTuple
 
 from pykbroker_protocol.records.batch import RecordBatch
-from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedIndex, AbortedTransaction
-from pykbroker_storage.aborted_checksums import AbortedChecksums
 from pykbroker_storage.batch_scan import CorruptLog, first_batch
 from pykbroker_storage.filesystem import NotCached, directory_of, sync_file
-from pykbroker_storage.first_reading import FirstReading
 from pykbroker_storage.index import MalformedIndex
+from pykbroker_storage.lazy_verification import LazyVerification
 from pykbroker_storage.mapped_file import MappedFile, OpenFiles
 from pykbroker_storage.segment_indexes import (
     OFFSET_INDEX_SUFFIX,
@@ -20,12 +18,18 @@ from pykbroker_storage.segment_indexes import (
     SegmentIndexes,
     read_last_timestamp,
 )
+from pykbroker_storage.transaction_index import (
+    TRANSACTION_INDEX_SUFFIX,
+    AbortedTransaction,
+    TransactionIndex,
+)
+from pykbroker_storage.transaction_index_checksums import TransactionIndexChecksums
 
 logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 LOG_SUFFIX = ".log"
-INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, ".snapshot")
 # Where readers and the writer lately stood; readers come back to exactly these offsets.
 BOUNDARIES_MAX = 32
@@ -40,7 +44,7 @@ class LogSlice(NamedTuple):
     next_offset: int
 
 
-class LeftOver(NamedTuple):
+class CompactedBytes(NamedTuple):
     """What compaction has written of some segments, in files that end in `.cleaned`."""
 
     size_bytes: int
@@ -54,18 +58,18 @@ class Segment:
     __slots__ = (
         "_first_timestamp_ms",
         "_open_files",
-        "aborted_loaded",
         "base_offset",
         "boundaries",
         "checksums",
         "created_ms",
         "file",
-        "first_reading",
         "indexes_loaded",
         "is_sealed",
+        "lazy_verification",
         "max_timestamp_ms",
         "max_timestamp_offset",
         "next_offset",
+        "transaction_index_loaded",
     )
 
     def __init__(
@@ -76,7 +80,7 @@ class Segment:
         size_bytes: int,
         created_ms: int,
         open_files: OpenFiles,
-        checksums: AbortedChecksums,
+        checksums: TransactionIndexChecksums,
     ) -> None:
         self.base_offset = base_offset
         self.next_offset = base_offset
@@ -90,9 +94,9 @@ class Segment:
         self.is_sealed = False
         # None until needed: most sealed segments are never read again.
         self.indexes_loaded: SegmentIndexes | None = None
-        self.aborted_loaded: AbortedIndex | None = None
+        self.transaction_index_loaded: TransactionIndex | None = None
         self.checksums = checksums
-        self.first_reading: FirstReading | None = None
+        self.lazy_verification: LazyVerification | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -130,11 +134,11 @@ class Segment:
             )
         indexes.unindexed_bytes += batch.size_bytes
 
-    def note_aborted(self, transaction: AbortedTransaction) -> None:
+    def add_aborted(self, transaction: AbortedTransaction) -> None:
         """Its marker is the last batch; where the disk refuses, `finish` tries again."""
         self.aborted.append(transaction)
         with suppress(OSError):
-            self.aborted.save(self._open_files.filesystem, self.path(ABORTED_INDEX_SUFFIX))
+            self.aborted.save(self._open_files.filesystem, self.path(TRANSACTION_INDEX_SUFFIX))
 
     def read(
         self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool
@@ -146,7 +150,7 @@ class Segment:
             end, next_offset = self._cut(
                 start, start + bytes_max, first_batch_whole=first_batch_whole
             )
-        if self.first_reading is not None and start < end:
+        if self.lazy_verification is not None and start < end:
             end, next_offset = self._as_far_as_good(start, end, next_offset)
         if start >= end:
             return None
@@ -159,7 +163,7 @@ class Segment:
         end, next_offset = self._boundary_at_or_before(end_offset)
         return max(0, end - self.position_of(start_offset)), next_offset
 
-    def copy_to_read(self, open_files: OpenFiles) -> "Segment":
+    def copy_for_reading(self, open_files: OpenFiles) -> "Segment":
         """The segment as it is now, with a file of its own: another thread may read it.
 
         It shares the indexes: their owner only appends to them, and only beyond this end.
@@ -179,20 +183,20 @@ class Segment:
         copy.indexes_loaded = self.indexes_loaded
         # Looked at once: of a sealed segment the copy is made in a thread, and its owner may drop
         # both meanwhile.
-        aborted, first_reading = self.aborted_loaded, self.first_reading
-        copy.aborted_loaded = None if aborted is None else aborted.copy()
-        copy.first_reading = None if first_reading is None else first_reading.copy()
+        aborted, lazy_verification = self.transaction_index_loaded, self.lazy_verification
+        copy.transaction_index_loaded = None if aborted is None else aborted.copy()
+        copy.lazy_verification = None if lazy_verification is None else lazy_verification.copy()
         return copy
 
-    def learn(self, copy: "Segment") -> None:
+    def merge(self, copy: "Segment") -> None:
         """Takes over what reading a copy of this segment has loaded, found and verified."""
         if copy.next_offset == self.next_offset:  # else it lacks what was appended meanwhile
             self._learn_indexes(copy)
         if self.max_timestamp_ms == NO_TIMESTAMP:
             self.max_timestamp_ms = copy.max_timestamp_ms
             self.max_timestamp_offset = copy.max_timestamp_offset
-        if self.first_reading is not None:
-            self.first_reading = copy.first_reading
+        if self.lazy_verification is not None:
+            self.lazy_verification = copy.lazy_verification
         for offset, position in copy.boundaries.items():
             if offset not in self.boundaries:
                 self._remember(offset, position)
@@ -203,29 +207,29 @@ class Segment:
         if self.is_sealed and self.indexes_loaded is None and copy.indexes_loaded is not None:
             self.indexes_loaded = copy.indexes_loaded
             self._open_files.recent_indexes.admit(self)
-        if self.aborted_loaded is None:
-            self.aborted_loaded = copy.aborted_loaded
-            if self.aborted_loaded and self.is_sealed:
+        if self.transaction_index_loaded is None:
+            self.transaction_index_loaded = copy.transaction_index_loaded
+            if self.transaction_index_loaded and self.is_sealed:
                 self._open_files.recent_indexes.admit(self)
 
-    def check_when_read(self) -> None:
+    def verify_lazily(self) -> None:
         """Its bytes have lain on the disk, and nobody knows what has become of them."""
-        self.first_reading = FirstReading(self.size_bytes)
+        self.lazy_verification = LazyVerification(self.size_bytes)
 
     def trust(self) -> None:
         """All of it has just been checked."""
-        self.first_reading = None
+        self.lazy_verification = None
 
     def _as_far_as_good(self, start: int, end: int, next_offset: int) -> tuple[int, int]:
         """Where the good batches end, and the offset after them; raises `CorruptLog` if none is."""
-        assert self.first_reading is not None
-        if not self.first_reading.is_due(start, end):
+        assert self.lazy_verification is not None
+        if not self.lazy_verification.is_due(start, end):
             return end, next_offset
-        if not self._open_files.may_wait:
+        if not self._open_files.may_block:
             raise NotCached  # checking takes time, too
-        bad = self.first_reading.first_bad(self.file, start, end)
-        if self.first_reading.is_over:
-            self.first_reading = None
+        bad = self.lazy_verification.first_bad(self.file, start, end)
+        if self.lazy_verification.is_over:
+            self.lazy_verification = None
         if bad is None:
             return end, next_offset
         if bad == start:
@@ -291,7 +295,7 @@ class Segment:
     def flush_records(self) -> None:
         """And what is known of them that the next start after a crash would not look up again."""
         self.file.flush()
-        filesystem, aborted_index = self._open_files.filesystem, self.path(ABORTED_INDEX_SUFFIX)
+        filesystem, aborted_index = self._open_files.filesystem, self.path(TRANSACTION_INDEX_SUFFIX)
         with suppress(FileNotFoundError):
             filesystem.size_and_age(aborted_index)  # needs no descriptor; most segments have none
             sync_file(filesystem, aborted_index)
@@ -304,7 +308,7 @@ class Segment:
         """Makes the files complete: cuts what a failed append may have left, keeps the indexes."""
         self.file.cut_leftover()
         self.write_indexes()
-        self.save_aborted()
+        self.save_transaction_index()
 
     def seal(self) -> None:
         """Nothing will be appended any longer."""
@@ -366,28 +370,28 @@ class Segment:
         """Frees the memory; they are read again when needed."""
         if self.is_sealed:
             self.indexes_loaded = None
-            if self.aborted_loaded and self.aborted_loaded.is_saved:
-                self.aborted_loaded = None
+            if self.transaction_index_loaded and self.transaction_index_loaded.is_saved:
+                self.transaction_index_loaded = None
 
     @property
-    def aborted(self) -> AbortedIndex:
-        """The transactions whose marker is here; raises `MalformedAbortedIndex`."""
-        if self.aborted_loaded is None:
-            if not self._open_files.may_wait:
+    def aborted(self) -> TransactionIndex:
+        """The transactions whose marker is here; raises `MalformedTransactionIndex`."""
+        if self.transaction_index_loaded is None:
+            if not self._open_files.may_block:
                 raise NotCached
-            path = self.path(ABORTED_INDEX_SUFFIX)
-            found = AbortedIndex.read(self._open_files.filesystem, path)
+            path = self.path(TRANSACTION_INDEX_SUFFIX)
+            found = TransactionIndex.read(self._open_files.filesystem, path)
             self.checksums.check(self.base_offset, found.to_bytes())
-            self.aborted_loaded = found
-            if self.aborted_loaded and self.is_sealed:
+            self.transaction_index_loaded = found
+            if self.transaction_index_loaded and self.is_sealed:
                 self._open_files.recent_indexes.admit(self)
-        return self.aborted_loaded
+        return self.transaction_index_loaded
 
-    def forget_aborted(self) -> None:
+    def clear_transaction_index(self) -> None:
         """Whoever reads the log again will note them."""
         with suppress(FileNotFoundError):
-            self._open_files.filesystem.unlink(self.path(ABORTED_INDEX_SUFFIX))
-        self.aborted_loaded = AbortedIndex()
+            self._open_files.filesystem.unlink(self.path(TRANSACTION_INDEX_SUFFIX))
+        self.transaction_index_loaded = TransactionIndex()
         self.checksums.forget(self.base_offset)
 
     def begin_indexes(self) -> None:
@@ -402,15 +406,15 @@ class Segment:
         self._note_max_timestamp()
         self.indexes.write(self._open_files.filesystem, self._stem)
 
-    def save_aborted(self) -> None:
+    def save_transaction_index(self) -> None:
         """What the disk refused before; the flushes that are over did not find it."""
-        if self.aborted_loaded is None:
+        if self.transaction_index_loaded is None:
             return
-        if not self.aborted_loaded.is_saved:
-            path = self.path(ABORTED_INDEX_SUFFIX)
-            self.aborted_loaded.save(self._open_files.filesystem, path)
+        if not self.transaction_index_loaded.is_saved:
+            path = self.path(TRANSACTION_INDEX_SUFFIX)
+            self.transaction_index_loaded.save(self._open_files.filesystem, path)
             sync_file(self._open_files.filesystem, path)
-        self.checksums.note(self.base_offset, self.aborted_loaded.to_bytes())
+        self.checksums.note(self.base_offset, self.transaction_index_loaded.to_bytes())
 
     def close(self) -> None:
         self._open_files.recent_indexes.forget(self)
@@ -437,7 +441,7 @@ class Segment:
     def _load_indexes(self) -> SegmentIndexes:
         if self.size_bytes == 0:
             return SegmentIndexes()
-        if not self._open_files.may_wait:
+        if not self._open_files.may_block:
             raise NotCached
         try:
             filesystem = self._open_files.filesystem

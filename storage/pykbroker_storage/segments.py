@@ -4,27 +4,27 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pykbroker_storage.aborted import (
-    ABORTED_INDEX_SUFFIX,
-    AbortedIndex,
-    AbortedTransaction,
-    MalformedAbortedIndex,
-)
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.filesystem import NotCached
-from pykbroker_storage.frozen_log import FrozenLog, collect_aborted, last_with_aborted, read_first
 from pykbroker_storage.mapped_file import OpenFiles
+from pykbroker_storage.read_view import ReadView, collect_aborted, last_with_aborted, read_first
 from pykbroker_storage.retention import SegmentAge
 from pykbroker_storage.segment import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
-    LeftOver,
+    CompactedBytes,
     LogSlice,
     Segment,
 )
-from pykbroker_storage.segment_origins import compacted_segment, create_segment
-from pykbroker_storage.swap import announce, settle, take_away_originals
+from pykbroker_storage.segment_factory import compacted_segment, create_segment
+from pykbroker_storage.segment_swap import announce, remove_originals, settle
+from pykbroker_storage.transaction_index import (
+    TRANSACTION_INDEX_SUFFIX,
+    AbortedTransaction,
+    MalformedTransactionIndex,
+    TransactionIndex,
+)
 
 
 class Segments:
@@ -88,9 +88,9 @@ class Segments:
         )
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Their markers may lie in later segments; raises `MalformedAbortedIndex`."""
+        """Their markers may lie in later segments; raises `MalformedTransactionIndex`."""
         if self._aborted_upto is None:
-            if not self._open_files.may_wait:
+            if not self._open_files.may_block:
                 raise NotCached
             self._aborted_upto = last_with_aborted(
                 self._open_files.filesystem, self._directory, self._checksums
@@ -99,23 +99,23 @@ class Segments:
             self.since(start_offset), start_offset, end_offset, self._aborted_upto
         )
 
-    def freeze(self, offset: int, *, log_start_offset: int, rewrites: int) -> FrozenLog:
-        return FrozenLog(
+    def read_view(self, offset: int, *, log_start_offset: int, layout_version: int) -> ReadView:
+        return ReadView(
             self._directory,
             self.since(offset),
             self._open_files.filesystem,
             log_start_offset=log_start_offset,
-            rewrites=rewrites,
+            layout_version=layout_version,
             aborted_upto=self._aborted_upto,
         )
 
-    def learn(self, frozen: FrozenLog) -> None:
+    def merge(self, view: ReadView) -> None:
         """Keeps what a thread has loaded and verified, of the segments that are still there."""
         if self._aborted_upto is None:
-            self._aborted_upto = frozen.aborted_upto
-        for segment, copy in frozen.copies():
+            self._aborted_upto = view.aborted_upto
+        for segment, copy in view.copies():
             if segment.base_offset >= self.base_offset:
-                segment.learn(copy)
+                segment.merge(copy)
 
     def first_damaged_aborted(self) -> int:
         """The base offset of the first segment whose aborted transactions are in doubt."""
@@ -123,13 +123,13 @@ class Segments:
         for segment in self._list:
             try:
                 segment.aborted  # noqa: B018 - reads and checks the file
-            except MalformedAbortedIndex:
+            except MalformedTransactionIndex:
                 return segment.base_offset
         return self.active.base_offset
 
-    def note_aborted(self, transaction: AbortedTransaction) -> None:
+    def add_aborted(self, transaction: AbortedTransaction) -> None:
         """Its marker is the last batch."""
-        self.active.note_aborted(transaction)
+        self.active.add_aborted(transaction)
         self._aborted_upto = self.active.base_offset
 
     def since(self, offset: int) -> Sequence[Segment]:
@@ -179,21 +179,21 @@ class Segments:
         found = self._list[first : first + len(segments)]
         return found == segments and found[-1] is not self.active
 
-    def replace(self, segments: Sequence[Segment], left: LeftOver, due_ms: int) -> None:
+    def replace(self, segments: Sequence[Segment], left: CompactedBytes, due_ms: int) -> None:
         """What compaction has left of these takes their place."""
         compacted = compacted_segment(self._directory, segments, left, self._open_files)
         filesystem, stem = self._open_files.filesystem, compacted.path("")
         announce(filesystem, stem)
         for segment in segments:
             segment.close()
-        take_away_originals(
+        remove_originals(
             [segment.path("") for segment in segments],
-            lambda path: self._pending_deletions.bury_file(path, due_ms),
+            lambda path: self._pending_deletions.schedule_file(path, due_ms),
         )
         settle(filesystem, stem)
         for segment in segments:
             self._checksums.forget(segment.base_offset)
-        left_aborted = AbortedIndex.read(filesystem, compacted.path(ABORTED_INDEX_SUFFIX))
+        left_aborted = TransactionIndex.read(filesystem, compacted.path(TRANSACTION_INDEX_SUFFIX))
         self._checksums.note(compacted.base_offset, left_aborted.to_bytes())
         first = self._number(segments[0].base_offset)
         self._list[first : first + len(segments)] = [compacted]
@@ -221,7 +221,7 @@ class Segments:
 
     def write_again(self, start_offset: int) -> None:
         """Writes the files of all segments with records from an offset on again, in place."""
-        from pykbroker_storage.writing_again import (  # noqa: PLC0415 - hardly ever needed
+        from pykbroker_storage.flush_retry import (  # noqa: PLC0415 - hardly ever needed
             write_batches_again,
             write_file_again,
         )
@@ -255,7 +255,7 @@ class Segments:
         segment.close()
         self._checksums.forget(segment.base_offset)
         for suffix in SEGMENT_SUFFIXES:
-            self._pending_deletions.bury_file(segment.path(suffix), due_ms)
+            self._pending_deletions.schedule_file(segment.path(suffix), due_ms)
 
 
 def since(segments: Sequence[Segment], offset: int) -> Sequence[Segment]:

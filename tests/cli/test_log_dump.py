@@ -24,10 +24,10 @@ from pykbroker_protocol.records.control import EndTransactionMarker, marker_batc
 from pykbroker_protocol.records.crc32c import checksum
 from pykbroker_storage.checkpoint import MetaProperties, PartitionMetadata, encode_offsets
 from pykbroker_storage.formats import (
-    ABORTED_TRANSACTION_ENTRY,
     OFFSET_INDEX_ENTRY,
     PRODUCER_ENTRY,
     TIME_INDEX_ENTRY,
+    TRANSACTION_INDEX_ENTRY,
 )
 
 SEGMENT = "00000000000000000010"
@@ -283,7 +283,7 @@ def test_a_time_index_must_ascend(dump: Dump) -> None:
 
 def test_aborted_transactions_are_shown(dump: Dump) -> None:
     fields = {"producer_id": 1, "first_offset": 2, "last_offset": 3, "last_stable_offset": 4}
-    data = ABORTED_TRANSACTION_ENTRY.build({"version": 0, **fields})
+    data = TRANSACTION_INDEX_ENTRY.build({"version": 0, **fields})
     exit_code, found = dump(f"{SEGMENT}.txnindex", data)
     assert exit_code == 0
     assert {name: found[0][name] for name in fields} == fields

@@ -31,7 +31,7 @@ from pykbroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.coordination.group_world import NO_PRODUCER, NO_TOPICS
 from tests.partitions.transacting import PRODUCER, end, open_partition
 from tests.storage.batches import NOW
@@ -110,7 +110,7 @@ class Diary:
         written = end(
             self.partition, committed=committed, producer_id=producer_id, producer_epoch=epoch
         )
-        assert isinstance(written, Written)
+        assert isinstance(written, AppendResult)
         self.log.state.transaction_ended(producer_id, committed=committed)
 
     def forget(self, partition: int) -> None:

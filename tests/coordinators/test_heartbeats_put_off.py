@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.records.batch import RecordBatch
-    from pykbroker_storage.log import Written
+    from pykbroker_storage.log import AppendResult
     from tests.coordinators.diary import Diary
 
 PARTITIONS = 6
@@ -88,7 +88,7 @@ class FullDisk:
     partition: Partition
     room: int
 
-    def write(self, batch: RecordBatch, now_ms: int) -> Written | Refusal:
+    def write(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
         if self.room == 0:
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
         self.room -= 1

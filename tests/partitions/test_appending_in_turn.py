@@ -12,7 +12,7 @@ from pykbroker.partitions.off_loop import OffLoop
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.storage.batches import NOW
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def append(
     producer_id: int = -1,
     base_sequence: int = -1,
     compression: Compression = Compression.NONE,
-) -> Written | Refusal | RecordsRefused | Appending:
+) -> AppendResult | Refusal | RecordsRefused | Appending:
     builder = BatchBuilder(
         compression=compression,
         producer_id=producer_id,
@@ -79,7 +79,7 @@ def append(
     )
 
 
-async def written(*appending: Written | Refusal | RecordsRefused | Appending) -> list[object]:
+async def written(*appending: AppendResult | Refusal | RecordsRefused | Appending) -> list[object]:
     return [await it if isinstance(it, asyncio.Task) else it for it in appending]
 
 
@@ -91,10 +91,10 @@ async def test_batches_are_written_in_the_order_in_which_they_came(
     assert partition.log.log_end_offset == 0
     await gate.open()
     found = await written(*batches)
-    assert [it.first_offset for it in found if isinstance(it, Written)] == [
+    assert [it.first_offset for it in found if isinstance(it, AppendResult)] == [
         0, MANY, MANY + 1, 2 * MANY + 1,
     ]  # fmt: skip
-    assert isinstance(append(partition, 1), Written)  # nothing is waited for any longer
+    assert isinstance(append(partition, 1), AppendResult)  # nothing is waited for any longer
 
 
 async def test_sequence_numbers_are_checked_in_the_order_in_which_batches_came(
@@ -105,7 +105,7 @@ async def test_sequence_numbers_are_checked_in_the_order_in_which_batches_came(
     again = append(partition, MANY, producer_id=7, base_sequence=0)
     await gate.open()
     found = await written(first, second, again)
-    assert [it.first_offset for it in found if isinstance(it, Written)] == [0, MANY, 0]
+    assert [it.first_offset for it in found if isinstance(it, AppendResult)] == [0, MANY, 0]
 
 
 async def test_a_batch_that_is_refused_keeps_nobody_waiting(
@@ -118,7 +118,7 @@ async def test_a_batch_that_is_refused_keeps_nobody_waiting(
     assert isinstance(refused, RecordsRefused)
     assert refused.code == ErrorCode.INVALID_RECORD
     assert len(refused.indexes) == 1000
-    assert isinstance(accepted, Written)
+    assert isinstance(accepted, AppendResult)
     assert accepted.first_offset == 0
 
 
@@ -130,7 +130,7 @@ async def test_a_batch_whose_inspection_ends_with_a_bug_keeps_nobody_waiting(
     await gate.open()
     with pytest.raises(TypeError):
         await written(broken)
-    assert isinstance((await written(good))[0], Written)
+    assert isinstance((await written(good))[0], AppendResult)
 
 
 async def test_a_topic_that_is_deleted_meanwhile_is_unknown(
@@ -171,7 +171,7 @@ async def test_an_inspected_batch_gets_the_codec_of_its_topic(
     assert isinstance(appending, asyncio.Task) == (compression is not Compression.GZIP)
     await gate.open()
     (found,) = await written(appending)
-    assert isinstance(found, Written)
+    assert isinstance(found, AppendResult)
     assert found.last_offset == 29_999
     batch = partition.log.segments()[0].batch_at(0)
     assert batch.compression is Compression.GZIP

@@ -18,7 +18,7 @@ from pykbroker.partitions.cleaning import Cleaner, Report
 from pykbroker.partitions.partition import Fetched, Partition
 from pykbroker.settings import load_settings
 from pykbroker_protocol.records.batch import iterate_batches
-from pykbroker_storage.compaction import CompactionProcess, Job, Noted, Tally
+from pykbroker_storage.compaction import CompactionProcess, CompactionStats, Job, OffsetMapBuilt
 from tests.partitions.boards import Board, damage
 from tests.partitions.reading import read
 from tests.storage.batches import NOW
@@ -136,7 +136,7 @@ async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_being_compacte
 class Stumbling(CompactionProcess):
     """Cannot cope with the log `odd-0`, for a reason that nobody has thought of."""
 
-    def begin(self, job: Job) -> Noted:
+    def begin(self, job: Job) -> OffsetMapBuilt:
         if job.directory.endswith("odd-0"):
             raise ZeroDivisionError("nobody expected this")
         return super().begin(job)
@@ -198,7 +198,7 @@ async def test_a_topic_made_anew_is_dirty_whatever_was_compacted_of_its_namesake
         is_table_full=False,
         bytes_before=1000,
         seconds=0.1,
-        tally=Tally(1000, 100, 100, 5, 0),
+        tally=CompactionStats(1000, 100, 100, 5, 0),
     )
     await Cleaner(board).note(old, report)
     assert dirty_from(board, "again") == 0
@@ -229,7 +229,7 @@ class Busy(CompactionProcess):
         super().__init__()
         self.has_begun, self.may_end = threading.Event(), threading.Event()
 
-    def begin(self, job: Job) -> Noted:
+    def begin(self, job: Job) -> OffsetMapBuilt:
         self.has_begun.set()
         self.may_end.wait()
         return super().begin(job)
@@ -282,7 +282,7 @@ class Lacking(CompactionProcess):
         super().__init__()
         self.failures = [number]
 
-    def begin(self, job: Job) -> Noted:
+    def begin(self, job: Job) -> OffsetMapBuilt:
         if self.failures:
             raise OSError(self.failures.pop(), "the system refuses")
         return super().begin(job)

@@ -14,7 +14,7 @@ import pytest
 
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.partitions.committed import committed_records
 from tests.partitions.transacting import end, join, open_partition
 from tests.storage.batches import NOW
@@ -68,7 +68,7 @@ class History:
             join(self.partition, producer_id=producer_id)
         batch, pairs = self.batch_of(producer_id)
         written = self.partition.write_once(batch, NOW)
-        assert isinstance(written, Written), written
+        assert isinstance(written, AppendResult), written
         self.sequences[producer_id] += len(pairs)
         self.open.setdefault(producer_id, []).extend(
             (written.first_offset + number, *pair) for number, pair in enumerate(pairs)
@@ -93,7 +93,7 @@ class History:
         producer_id = self.chance.choice(PRODUCERS)
         committed = self.chance.random() < 0.5
         assert isinstance(
-            end(self.partition, producer_id=producer_id, committed=committed), Written
+            end(self.partition, producer_id=producer_id, committed=committed), AppendResult
         )
         rows = self.open.pop(producer_id, [])
         if committed:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pykbroker.partitions.partition import Partition
-    from pykbroker_storage.frozen_log import FrozenLog
+    from pykbroker_storage.read_view import ReadView
 
 EVERYTHING = range(1 << 40)
 PATIENCE_SECONDS = 20
@@ -160,7 +160,7 @@ async def test_what_is_rewritten_while_it_is_read_is_read_again(board: Board) ->
     log = filled(board, "t").log
     tries = []
 
-    def work(frozen: FrozenLog) -> int:
+    def work(frozen: ReadView) -> int:
         tries.append(frozen)
         if len(tries) < TRIES_MAX:
             log.truncate_to(log.log_end_offset - 1, NOW)
@@ -172,7 +172,7 @@ async def test_what_is_rewritten_while_it_is_read_is_read_again(board: Board) ->
     for _ in range(TRIES_MAX):
         append(log, b"x")
 
-    def unlucky(_: FrozenLog) -> None:
+    def unlucky(_: ReadView) -> None:
         log.truncate_to(log.log_end_offset - 1, NOW)
 
     with pytest.raises(OSError, match="deleted or replaced"):

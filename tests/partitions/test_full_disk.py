@@ -11,7 +11,7 @@ from pykbroker.partitions.board import Partitions
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import RecordBatch
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.partitions.boards import Board
 from tests.storage.batches import NOW, batch_bytes
 from tests.storage.disks import SmallDisk
@@ -25,7 +25,7 @@ def test_appends_that_find_no_room_are_told_of_once_until_there_is_room(
     disk = SmallDisk(PLENTY)
     partition = Board(tmp_path, disk=disk).add("a")
 
-    def write() -> Written | Refusal:
+    def write() -> AppendResult | Refusal:
         return partition.append_batch(RecordBatch.parse(batch_bytes([b"x"])), NOW)
 
     with caplog.at_level(logging.INFO, "pykbroker.partitions"):
@@ -34,7 +34,7 @@ def test_appends_that_find_no_room_are_told_of_once_until_there_is_room(
             refusals = [write() for _ in range(3)]
             assert [it.code for it in refusals] == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
             disk.room_bytes = PLENTY
-            assert isinstance(write(), Written)
+            assert isinstance(write(), AppendResult)
     told = [message.partition(",")[0] for message in caplog.messages]
     assert told == ["a-0: cannot append", "a-0: can append again"] * 2
 

@@ -6,12 +6,12 @@ import pytest
 
 from pykbroker.partitions.partition import Leadership
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.partitions.transacting import open_partition
 from tests.storage.batches import NOW, batch_bytes
 
 ALL, LEADER_ALONE, NOBODY = -1, 1, 0
-WRITTEN = Written(0, 0, -1, 0)
+WRITTEN = AppendResult(0, 0, -1, 0)
 NOT_ENOUGH = Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
@@ -51,7 +51,7 @@ def test_acks_all_is_refused_before_the_append_where_too_few_are_in_sync(
     replicas: tuple[int, ...],
     in_sync: tuple[int, ...],
     acks: int,
-    answer: Written | Refusal,
+    answer: AppendResult | Refusal,
     high_watermark: int,
 ) -> None:
     with open_partition(tmp_path / "t-0", min_insync_replicas=str(asked)) as partition:

@@ -8,7 +8,7 @@ import pytest
 from pykbroker.partitions.joining import JoiningProducers
 from pykbroker.partitions.partition import Partition
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.partitions.transacting import (
     OTHER,
     PRODUCER,
@@ -27,7 +27,7 @@ def partition(tmp_path: Path) -> Iterator[Partition]:
         yield partition
 
 
-def code(outcome: Written | Refusal) -> ErrorCode:
+def code(outcome: AppendResult | Refusal) -> ErrorCode:
     return outcome.code if isinstance(outcome, Refusal) else ErrorCode.NONE
 
 
@@ -94,7 +94,7 @@ def test_a_batch_sent_again_after_the_end_is_still_known(partition: Partition) -
     join(partition)
     first_batch(partition)
     end(partition, committed=True)
-    assert write(partition, b"x", joins=False) == Written(0, 0, NOW, 0)
+    assert write(partition, b"x", joins=False) == AppendResult(0, 0, NOW, 0)
 
 
 def test_batches_outside_of_transactions_ask_nobody(partition: Partition) -> None:

@@ -9,7 +9,7 @@ from pykbroker.partitions.partition import Partition
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_protocol.records.control import EndTransactionMarker, decode_marker
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.partitions.transacting import OTHER, end, open_partition, write
 from tests.storage.batches import NOW, batch_bytes
 
@@ -26,7 +26,7 @@ def test_the_end_of_a_transaction_lets_readers_of_committed_records_go_on(
 ) -> None:
     write(partition, b"a", b"b")
     assert (partition.last_stable_offset, partition.high_watermark) == (0, 2)
-    assert end(partition, committed=committed) == Written(2, 2, -1, 0)
+    assert end(partition, committed=committed) == AppendResult(2, 2, -1, 0)
     assert (partition.last_stable_offset, partition.high_watermark) == (3, 3)
 
 
@@ -82,7 +82,7 @@ def test_an_end_needs_as_many_in_sync_replicas_as_acks_all_does(tmp_path: Path) 
 
 def test_an_end_asks_for_no_more_copies_than_there_are_replicas(tmp_path: Path) -> None:
     with open_partition(tmp_path / "t-0", min_insync_replicas="3", in_sync=(1, 2)) as partition:
-        assert isinstance(end(partition, committed=True), Written)
+        assert isinstance(end(partition, committed=True), AppendResult)
 
 
 def test_an_end_is_stable_once_the_replicas_have_its_marker(tmp_path: Path) -> None:

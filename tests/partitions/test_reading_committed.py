@@ -11,7 +11,7 @@ from pykbroker.partitions.partition import Fetched, Partition
 from pykbroker.partitions.waiting import BytesAwaited
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import iterate_batches
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.partitions import reading
 from tests.partitions.transacting import OTHER, PRODUCER, end, open_partition, write
 from tests.storage.batches import NOW
@@ -140,7 +140,7 @@ async def test_a_damaged_transaction_ends_and_its_reader_hears_of_the_damage(
     log_file.write_bytes(stored)
     with open_partition(tmp_path / "t-0") as partition:
         careful = awaited(partition, Isolation.READ_COMMITTED)
-        assert isinstance(end(partition, committed=True), Written)
+        assert isinstance(end(partition, committed=True), AppendResult)
         assert careful.done.done()
         refused = reading.read(partition, isolation=Isolation.READ_COMMITTED)
         assert refused == Refusal(ErrorCode.CORRUPT_MESSAGE)

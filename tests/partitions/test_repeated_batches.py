@@ -3,7 +3,7 @@
 import pytest
 
 from pykbroker_protocol.records.batch import RecordBatch
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.partitions.boards import Board
 from tests.storage.batches import NOW, batch_bytes
 
@@ -15,7 +15,7 @@ def test_a_batch_that_comes_again_is_not_written_again(board: Board, producer_id
     def written(sequence: int) -> int:
         records = batch_bytes([b"a", b"b"], producer_id=producer_id, base_sequence=sequence)
         outcome = partition.write_once(RecordBatch.parse(memoryview(records)), NOW)
-        assert isinstance(outcome, Written)
+        assert isinstance(outcome, AppendResult)
         return outcome.first_offset
 
     assert [written(it) for it in (0, 0, 2, 0, 2)] == [0, 0, 2, 0, 2]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.partitions.committed import committed_records
 from tests.partitions.transacting import end, open_partition, transactional_batch, write
 from tests.storage.batches import NOW
@@ -64,7 +64,7 @@ class History:
             producer_id=producer_id,
             base_sequence=self.sequences[producer_id],
         )
-        assert isinstance(written, Written), written
+        assert isinstance(written, AppendResult), written
         self.sequences[producer_id] += len(values)
         transaction = self.open.setdefault(producer_id, Transaction(written.first_offset))
         self.note(written.first_offset, values, transaction)
@@ -78,7 +78,7 @@ class History:
             is_transactional=False,
         )
         written = self.partition.write_once(batch, NOW)
-        assert isinstance(written, Written), written
+        assert isinstance(written, AppendResult), written
         self.sequences[OUTSIDER] += len(values)
         self.note(written.first_offset, values, None)
 
@@ -86,7 +86,7 @@ class History:
         producer_id = self.chance.choice(PRODUCERS)
         committed = self.chance.random() < 0.5
         assert isinstance(
-            end(self.partition, producer_id=producer_id, committed=committed), Written
+            end(self.partition, producer_id=producer_id, committed=committed), AppendResult
         )
         transaction = self.open.pop(producer_id, None)
         if transaction is not None:

@@ -10,7 +10,7 @@ from pykbroker.settings import load_settings, resolve_topic
 from pykbroker_protocol.errors import Refusal
 from pykbroker_protocol.records.batch import SEQUENCE_MAX, RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
-from pykbroker_storage.log import Written
+from pykbroker_storage.log import AppendResult
 from tests.partitions.reading import AtOnce
 from tests.storage.batches import NOW, open_log
 
@@ -92,7 +92,7 @@ def write(
     producer_epoch: int = 0,
     base_sequence: int = 0,
     joins: bool = True,
-) -> Written | Refusal:
+) -> AppendResult | Refusal:
     """One batch of a transaction that, unless it is open here, the coordinator knows of."""
     batch = transactional_batch(
         *values,
@@ -113,7 +113,7 @@ def end(
     producer_epoch: int = 0,
     coordinator_epoch: int = 0,
     transaction_version: int = 1,
-) -> Written | Refusal:
+) -> AppendResult | Refusal:
     return partition.write_marker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,

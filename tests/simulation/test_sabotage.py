@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.coordination.groups import consumer_reconciliation
-from pykbroker.partitions.partition import Partition, Written
+from pykbroker.partitions.partition import AppendResult, Partition
 from pykbroker.testing.history import expect_sound
 from pykbroker.testing.simulation import Kind
 from pykbroker_protocol.errors import Refusal
@@ -51,11 +51,11 @@ def test_acknowledging_what_the_disk_did_not_take_is_found(
 ) -> None:
     true_append = Partition.append_batch
 
-    def append(self: Partition, batch: Any, now_ms: int) -> Written | Refusal:
+    def append(self: Partition, batch: Any, now_ms: int) -> AppendResult | Refusal:
         written = true_append(self, batch, now_ms)
         if isinstance(written, Refusal):
             end = self.log.log_end_offset
-            return Written(end, end + batch.last_offset_delta, -1, self.log.log_start_offset)
+            return AppendResult(end, end + batch.last_offset_delta, -1, self.log.log_start_offset)
         return written
 
     monkeypatch.setattr(Partition, "append_batch", append)
@@ -84,7 +84,7 @@ def test_a_flush_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     true_flush = Log.flush
 
     def flush(self: Log, upto: int | None = None) -> None:
-        if self.configuration.refuses_loss:  # without its metadata a broker does not start
+        if self.configuration.forbids_data_loss:  # without its metadata a broker does not start
             true_flush(self, upto)
         else:
             self.recovery_point = self.log_end_offset if upto is None else upto

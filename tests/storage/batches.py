@@ -7,7 +7,7 @@ from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
-from pykbroker_storage.log import Log, Written
+from pykbroker_storage.log import AppendResult, Log
 from pykbroker_storage.mapped_file import OpenFiles
 
 NOW = 1_700_000_000_000
@@ -66,7 +66,7 @@ def append(
     now_ms: int = NOW,
     producer_id: int = -1,
     base_sequence: int = -1,
-) -> Written:
+) -> AppendResult:
     """One batch of these records."""
     records = batch_bytes(
         values, timestamp=timestamp, producer_id=producer_id, base_sequence=base_sequence

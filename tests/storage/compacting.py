@@ -10,13 +10,13 @@ from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_protocol.records.control import EndTransactionMarker, marker_batch
 from pykbroker_storage.compaction import (
-    Bounds,
     Compaction,
-    Noted,
-    Rewriting,
+    CompactionLimits,
+    OffsetMapBuilt,
+    SegmentRewriter,
     find_cleanable,
 )
-from pykbroker_storage.compaction.pace import UNLIMITED, Pace
+from pykbroker_storage.compaction.throttler import UNLIMITED, Throttler
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
 from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.log import Log
@@ -82,7 +82,7 @@ def compact(
     now_ms: int = NOW,
     map_bytes_max: int = PLENTY,
     last_stable_offset: int | None = None,
-) -> Noted:
+) -> OffsetMapBuilt:
     """One whole round; everything appended is taken to be replicated."""
     log.producers.pass_high_watermark(log.log_end_offset)
     if last_stable_offset is None:
@@ -97,9 +97,9 @@ def compact(
         last_stable_offset=last_stable_offset,
         now_ms=now_ms,
     )
-    bounds = Bounds(map_bytes_max=map_bytes_max, bytes_per_second=UNLIMITED)
+    bounds = CompactionLimits(map_bytes_max=map_bytes_max, bytes_per_second=UNLIMITED)
     round_ = Compaction.begin(log, cleanable, now_ms=now_ms, bounds=bounds)
-    rewriting = Rewriting(round_.job, log.filesystem, Pace())
+    rewriting = SegmentRewriter(round_.job, log.filesystem, Throttler())
     noted = rewriting.note_keys()
     while (rewritten := rewriting.write_next()) is not None:
         round_.swap_in(rewritten)

@@ -10,19 +10,19 @@ from pykbroker_protocol.records.batch import CHECKED_FROM, CRC_AT, iterate_batch
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_protocol.records.crc32c import checksum
-from pykbroker_storage.aborted import decode_aborted
 from pykbroker_storage.compaction import (
-    Bounds,
     Compaction,
-    Overtaken,
-    Rewriting,
+    CompactionLimits,
     Rewritten,
+    SegmentRewriter,
+    SourcesChanged,
     find_cleanable,
 )
-from pykbroker_storage.compaction.pace import UNLIMITED, Pace
+from pykbroker_storage.compaction.throttler import UNLIMITED, Throttler
 from pykbroker_storage.configuration import CleanupPolicy
 from pykbroker_storage.filesystem import DiskFull
 from pykbroker_storage.log import Log
+from pykbroker_storage.transaction_index import decode_aborted
 from tests.storage.batches import NOW, batches_from, open_log
 from tests.storage.compacting import (
     COMPACTED,
@@ -249,18 +249,18 @@ def test_times_are_found_after_compaction(tmp_path: Path) -> None:
         append_keyed(log, [(b"k%d" % (number % 5), b"v")], timestamp=NOW + number)
     seal(log)
     compact(log)
-    found = log.freeze().offset_at_timestamp(NOW + 3)
+    found = log.read_view().offset_at_timestamp(NOW + 3)
     assert found is not None
     assert found.offset == 35
-    assert log.freeze().offset_at_timestamp(NOW + 38).offset == 38  # type: ignore[union-attr]  # it is there
+    assert log.read_view().offset_at_timestamp(NOW + 38).offset == 38  # type: ignore[union-attr]  # it is there
 
 
 def test_segments_deleted_meanwhile_end_the_round_and_nothing_is_left_over(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
     round_, rewritten = half_a_round(log)
     log.advance_log_start(30, NOW)
-    assert round_.is_overtaken()
-    with pytest.raises(Overtaken):
+    assert round_.sources_changed()
+    with pytest.raises(SourcesChanged):
         round_.swap_in(rewritten)
     round_.abandon()
     assert list((tmp_path / "log").glob("*.cleaned")) == []
@@ -280,9 +280,9 @@ def half_a_round(log: Log) -> tuple[Compaction, Rewritten]:
         last_stable_offset=40,
         now_ms=NOW,
     )
-    bounds = Bounds(map_bytes_max=10_000, bytes_per_second=UNLIMITED)
+    bounds = CompactionLimits(map_bytes_max=10_000, bytes_per_second=UNLIMITED)
     round_ = Compaction.begin(log, cleanable, now_ms=NOW, bounds=bounds)
-    rewriting = Rewriting(round_.job, log.filesystem, Pace())
+    rewriting = SegmentRewriter(round_.job, log.filesystem, Throttler())
     rewriting.note_keys()
     rewritten = rewriting.write_next()
     assert rewritten is not None
@@ -296,7 +296,7 @@ def test_a_round_over_a_deleted_log_leaves_the_one_of_its_name_alone(tmp_path: P
     (tmp_path / "log").rename(tmp_path / "doomed")
     half_a_round(open_log(tmp_path / "log", COMPACTED))
     names = sorted(path.name for path in (tmp_path / "log").iterdir())
-    with pytest.raises(Overtaken):
+    with pytest.raises(SourcesChanged):
         round_.swap_in(rewritten)
     round_.abandon()
     assert sorted(path.name for path in (tmp_path / "log").iterdir()) == names
@@ -308,7 +308,7 @@ def test_a_round_ends_where_the_log_is_no_longer_to_be_compacted(tmp_path: Path)
         append_keyed(log, [(b"k", b"%d" % number)])
     records = keyed_records(log)
     log.configuration = replace(COMPACTED, cleanup_policy=frozenset({CleanupPolicy.DELETE}))
-    with pytest.raises(Overtaken):
+    with pytest.raises(SourcesChanged):
         compact(log)
     assert keyed_records(log) == records
 

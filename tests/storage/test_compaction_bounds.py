@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.compaction.offset_map import ENTRY_BYTES, OffsetMap, size_for
-from pykbroker_storage.compaction.pace import Pace
 from pykbroker_storage.compaction.record_spans import record_spans
+from pykbroker_storage.compaction.throttler import Throttler
 from tests.storage.batches import NOW, open_log
 from tests.storage.compacting import LARGE, append_keyed, compact
 
@@ -79,7 +79,7 @@ class Time:
 
 def test_bytes_move_no_faster_than_allowed() -> None:
     time = Time()
-    pace = Pace(1_000_000, now_seconds=lambda: time.now, sleep=time.sleep)
+    pace = Throttler(1_000_000, now_seconds=lambda: time.now, sleep=time.sleep)
     for _ in range(100):
         pace.moved(50_000)
     assert time.now - 100 == pytest.approx(5, rel=0.05)
@@ -88,7 +88,7 @@ def test_bytes_move_no_faster_than_allowed() -> None:
 
 def test_without_a_limit_nobody_sleeps() -> None:
     time = Time()
-    pace = Pace(now_seconds=lambda: time.now, sleep=time.sleep)
+    pace = Throttler(now_seconds=lambda: time.now, sleep=time.sleep)
     for _ in range(100):
         pace.moved(50_000)
     assert not time.slept

@@ -14,22 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.aborted import AbortedTransaction
 from pykbroker_storage.compaction import (
-    Bounds,
     Compaction,
+    CompactionLimits,
     CompactionProcess,
+    CompactionStats,
     Job,
-    Noted,
+    OffsetMapBuilt,
     ProcessEnded,
     Rewritten,
-    Tally,
     find_cleanable,
 )
 from pykbroker_storage.compaction.job import LastWritten, Source
-from pykbroker_storage.compaction.pace import UNLIMITED
+from pykbroker_storage.compaction.throttler import UNLIMITED
 from pykbroker_storage.compaction.worker import work
 from pykbroker_storage.log import Log
+from pykbroker_storage.transaction_index import AbortedTransaction
 from tests.storage.batches import NOW, open_log
 from tests.storage.compacting import (
     COMPACTED,
@@ -39,8 +39,8 @@ from tests.storage.compacting import (
     keyed_records,
 )
 
-BOUNDS = Bounds(map_bytes_max=100_000, bytes_per_second=UNLIMITED)
-SLOW = Bounds(map_bytes_max=100_000, bytes_per_second=1000)
+BOUNDS = CompactionLimits(map_bytes_max=100_000, bytes_per_second=UNLIMITED)
+SLOW = CompactionLimits(map_bytes_max=100_000, bytes_per_second=1000)
 GONE_SECONDS_MAX = 5
 
 OFFSETS = st.integers(-1, 2**63 - 1)
@@ -94,7 +94,7 @@ def filled_log(directory: Path) -> Log:
     return log
 
 
-def begin(log: Log, bounds: Bounds = BOUNDS) -> Compaction:
+def begin(log: Log, bounds: CompactionLimits = BOUNDS) -> Compaction:
     log.producers.pass_high_watermark(log.log_end_offset)
     cleanable = find_cleanable(
         log.segments()[:-1],
@@ -171,7 +171,7 @@ def test_killed_in_the_middle_it_is_told_and_the_next_job_gets_another(
     tmp_path: Path, process: CompactionProcess
 ) -> None:
     log = filled_log(tmp_path / "log")
-    process.begin(begin(log, Bounds(map_bytes_max=100_000, bytes_per_second=100_000)).job)
+    process.begin(begin(log, CompactionLimits(map_bytes_max=100_000, bytes_per_second=100_000)).job)
     killed = process.pid
     assert killed is not None
     os.kill(killed, signal.SIGKILL)
@@ -179,10 +179,10 @@ def test_killed_in_the_middle_it_is_told_and_the_next_job_gets_another(
         work_on(process)
     process.end()
     round_ = begin(log)
-    assert isinstance(process.begin(round_.job), Noted)
+    assert isinstance(process.begin(round_.job), OffsetMapBuilt)
     while isinstance(step := process.next(), Rewritten):
         round_.swap_in(step)
-    assert isinstance(step, Tally)
+    assert isinstance(step, CompactionStats)
     assert process.pid != killed
 
 
@@ -194,7 +194,7 @@ def test_where_no_process_can_be_started_the_log_is_not_to_blame(
     with pytest.raises(ProcessEnded, match="cannot be started"):
         process.begin(job)
     monkeypatch.undo()
-    assert isinstance(process.begin(job), Noted)
+    assert isinstance(process.begin(job), OffsetMapBuilt)
 
 
 OWNER = """
@@ -243,7 +243,7 @@ def test_it_reads_and_writes_no_faster_than_allowed(
     tmp_path: Path, process: CompactionProcess
 ) -> None:
     log = filled_log(tmp_path / "log")
-    bounds = Bounds(map_bytes_max=100_000, bytes_per_second=5 * log.size_bytes)
+    bounds = CompactionLimits(map_bytes_max=100_000, bytes_per_second=5 * log.size_bytes)
     began = time.monotonic()
     process.begin(begin(log, bounds).job)
     work_on(process)

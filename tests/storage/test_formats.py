@@ -65,7 +65,7 @@ def test_the_producer_snapshot_is_declared_as_it_is_written() -> None:
         (formats.BATCH_HEADER, ">qiibIhiqqqhii"),
         (formats.OFFSET_INDEX_ENTRY, ">ii"),
         (formats.TIME_INDEX_ENTRY, ">qi"),
-        (formats.ABORTED_TRANSACTION_ENTRY, ">hqqqq"),
+        (formats.TRANSACTION_INDEX_ENTRY, ">hqqqq"),
         (formats.PRODUCER_ENTRY, ">qhiqiqiq"),
     ],
 )

@@ -225,17 +225,17 @@ def test_a_time_leads_to_the_first_record_that_is_not_older(
         ),
         None,
     )
-    assert log.freeze().offset_at_timestamp(wanted) == expected
+    assert log.read_view().offset_at_timestamp(wanted) == expected
     log.close()
 
 
 def test_the_latest_timestamp_is_of_the_first_record_that_has_it(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    assert log.freeze().latest_timestamp_record() is None
+    assert log.read_view().latest_timestamp_record() is None
     for timestamp in (5, 9, 7, 9, 1):
         append(log, bytes(400), timestamp=timestamp, leader_epoch=2)
     assert log.segment_count > 1
-    assert log.freeze().latest_timestamp_record() == (1, 9, 2)
+    assert log.read_view().latest_timestamp_record() == (1, 9, 2)
 
 
 def test_a_deleted_log_refuses_and_its_slices_stay_good(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_few_indexes_of_sealed_segments_are_kept_in_memory(tmp_path: Path) -> No
     records_from(log, 0)
     loaded = [segment for segment in log._segments if segment.indexes_loaded is not None]
     assert len(loaded) <= INDEXES_MAX + 1
-    assert log.freeze().offset_at_timestamp(NOW) == (0, NOW, 0)
+    assert log.read_view().offset_at_timestamp(NOW) == (0, NOW, 0)
 
 
 def test_the_time_of_a_sealed_segment_is_known_without_its_indexes(tmp_path: Path) -> None:
@@ -316,4 +316,4 @@ def test_the_time_of_a_sealed_segment_is_known_without_its_indexes(tmp_path: Pat
     disk.bytes_read = 0
     assert log.enforce_retention(NOW) == 0
     assert disk.bytes_read == 12 * (log.segment_count - 1)
-    assert log.freeze().latest_timestamp_record() == (39, NOW + 39, 0)
+    assert log.read_view().latest_timestamp_record() == (39, NOW + 39, 0)

@@ -16,8 +16,8 @@ from hypothesis.stateful import (
 
 from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import LogConfiguration
-from pykbroker_storage.frozen_log import FrozenLog
 from pykbroker_storage.mapped_file import CLOSED
+from pykbroker_storage.read_view import ReadView
 from tests.storage.batches import NOW, append, open_log, records_from
 from tests.storage.disks import CountingDisk
 
@@ -37,7 +37,7 @@ class LogMachine(RuleBasedStateMachine):
         self.start = 0
         self.count = 0
         self.held: list[tuple[memoryview, bytes]] = []
-        self.frozen: list[tuple[FrozenLog, int, int, int, bytes | None]] = []
+        self.frozen: list[tuple[ReadView, int, int, int, bytes | None]] = []
         self.disk = CountingDisk()
         self.log = open_log(Path(self.directory.name), CONFIGURATION, disk=self.disk)
 
@@ -61,19 +61,19 @@ class LogMachine(RuleBasedStateMachine):
         if found is not None:
             self.held.append((found.view, bytes(found.view)))
         end = self.batch_ends[-1]
-        self.frozen.append((self.log.freeze(offset), offset, bytes_max, end, content))
+        self.frozen.append((self.log.read_view(offset), offset, bytes_max, end, content))
 
     @rule()
     def read_what_was_frozen(self) -> None:
         """As a thread does, after whatever has happened to the log meanwhile."""
         for frozen, offset, bytes_max, end, content in self.frozen:
-            read = partial(FrozenLog.read, bytes_max=bytes_max, end_offset=end)
+            read = partial(ReadView.read, bytes_max=bytes_max, end_offset=end)
             try:
                 found = frozen.use(read, offset)
             except (OSError, CorruptLog):
-                assert not self.log.learn(frozen)
+                assert not self.log.merge(frozen)
                 continue
-            if self.log.learn(frozen):
+            if self.log.merge(frozen):
                 assert (None if found is None else bytes(found.view)) == content
         self.frozen.clear()
 
@@ -100,7 +100,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(later_ms=st.integers(-1, 1))
     def look_up_times(self, later_ms: int) -> None:
-        found = self.log.freeze().use(FrozenLog.offset_at_timestamp, NOW + later_ms)
+        found = self.log.read_view().use(ReadView.offset_at_timestamp, NOW + later_ms)
         assert (found is None) == (later_ms > 0 or self.start == self.batch_ends[-1])
         assert self.log.aborted_transactions(self.start, self.batch_ends[-1]) == []
 

@@ -19,8 +19,8 @@ from pykbroker_storage.log import Log, LogClosed
 from pykbroker_storage.log_directory import (
     ForeignLogDirectory,
     LogDirectory,
+    LogDirectoryError,
     LogDirectoryLocked,
-    LogDirectoryRefused,
     LogDirectoryUnwritable,
 )
 from pykbroker_storage.mapped_file import OpenFiles
@@ -246,7 +246,7 @@ def test_a_broken_disk_is_refused(tmp_path: Path) -> None:
 
 def test_unreadable_properties_are_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=99\n")
-    with pytest.raises(LogDirectoryRefused, match="version 99"):
+    with pytest.raises(LogDirectoryError, match="version 99"):
         open_directory(tmp_path)
 
 
@@ -339,7 +339,7 @@ def high_watermarks_in(path: Path) -> dict[tuple[str, int], int]:
 def test_older_offsets_never_take_the_place_of_newer_ones(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     create(directory, "a")
-    late = directory.known_offsets({("a", 0): 1})
+    late = directory.offset_snapshot({("a", 0): 1})
     directory.checkpoint({("a", 0): 2})
     directory.save_offsets(late)
     assert high_watermarks_in(tmp_path) == {("a", 0): 2}
@@ -353,7 +353,7 @@ def test_a_thread_that_comes_too_late_writes_nothing(
     directory = open_directory(tmp_path)
     create(directory, "a")
     directory.checkpoint({("a", 0): 1})
-    late = directory.known_offsets({("a", 0): 2})
+    late = directory.offset_snapshot({("a", 0): 2})
     if ends_cleanly:
         directory.close({("a", 0): 3}, now_ms=NOW)
     else:
@@ -401,7 +401,7 @@ def test_a_log_made_anew_loses_nothing_by_what_is_written_down_of_its_namesake(
     old.flush()
     old.advance_log_start(8, NOW)
     directory.checkpoint({("a", 0): 10})
-    before, late = directory, directory.known_offsets({("a", 0): 10})
+    before, late = directory, directory.offset_snapshot({("a", 0): 10})
     directory.delete_log(("a", 0), now_ms=NOW)
     if crashes_between:
         directory.abandon()

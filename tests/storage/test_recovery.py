@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
-from pykbroker_storage.frozen_log import FrozenLog
 from pykbroker_storage.log import Log
+from pykbroker_storage.read_view import ReadView
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
 from tests.storage.compacting import COMPACTED, append_keyed, compact
 from tests.storage.disks import CountingDisk, PowerCutDisk, UnreadableMaps
@@ -521,7 +521,7 @@ def test_an_emptied_time_index_is_rebuilt(tmp_path: Path) -> None:
     for path in tmp_path.glob("*.log"):
         os.utime(path, (0, 0))
     log = open_log(tmp_path, was_clean=True)
-    found = log.freeze().use(FrozenLog.offset_at_timestamp, last)
+    found = log.read_view().use(ReadView.offset_at_timestamp, last)
     assert found is not None
     assert found.offset == 40
 

@@ -24,21 +24,21 @@ def log_of_six(directory: Path) -> Log:
 
 def test_the_latest_record_is_one_that_was_not_deleted(tmp_path: Path) -> None:
     log = log_of_six(tmp_path)
-    latest = log.freeze().latest_timestamp_record()
+    latest = log.read_view().latest_timestamp_record()
     assert latest is not None
     assert (latest.offset, latest.timestamp_ms) == (0, NOW)
     for log_start, offset, age in ((1, 1, 0), (2, 4, 1000), (5, 5, 1000)):
         log.advance_log_start(log_start, NOW)
-        latest = log.freeze().latest_timestamp_record()
+        latest = log.read_view().latest_timestamp_record()
         assert latest is not None
         assert (latest.offset, latest.timestamp_ms) == (offset, NOW - age)
     log.advance_log_start(6, NOW)
-    assert log.freeze().latest_timestamp_record() is None
+    assert log.read_view().latest_timestamp_record() is None
 
 
 def test_a_lookup_may_begin_in_the_middle_of_a_batch(tmp_path: Path) -> None:
     log = log_of_six(tmp_path)
     log.advance_log_start(1, NOW)
-    found = log.freeze().offset_at_timestamp(NOW - 5000)
+    found = log.read_view().offset_at_timestamp(NOW - 5000)
     assert found is not None
     assert found.offset == 1

@@ -10,9 +10,9 @@ from pykbroker.cli.output import counted
 from pykbroker.cli.record_format import time_text
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.formats import (
-    ABORTED_TRANSACTION_ENTRY,
     OFFSET_INDEX_ENTRY,
     TIME_INDEX_ENTRY,
+    TRANSACTION_INDEX_ENTRY,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def explain_time_index(path: Path) -> Iterator[Finding]:
 
 
 def explain_aborted_transactions(path: Path) -> Iterator[Finding]:
-    for entry in entries(path, ABORTED_TRANSACTION_ENTRY):
+    for entry in entries(path, TRANSACTION_INDEX_ENTRY):
         if isinstance(entry, Finding):
             yield entry
             continue

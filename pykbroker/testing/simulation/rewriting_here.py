@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker_storage.compaction import Rewriting, Rewritten, Tally
-from pykbroker_storage.compaction.pace import Pace
+from pykbroker_storage.compaction import CompactionStats, Rewritten, SegmentRewriter
+from pykbroker_storage.compaction.throttler import Throttler
 
 if TYPE_CHECKING:
-    from pykbroker_storage.compaction import Job, Noted
+    from pykbroker_storage.compaction import Job, OffsetMapBuilt
     from pykbroker_storage.filesystem import FileSystem
 
 
 class RewritingHere:
-    """Pace is for machines that have something else to do."""
+    """Throttler is for machines that have something else to do."""
 
     def __init__(self, filesystem: FileSystem) -> None:
         self._filesystem = filesystem
-        self._rewriting: Rewriting | None = None
+        self._rewriting: SegmentRewriter | None = None
 
-    def begin(self, job: Job) -> Noted:
-        self._rewriting = Rewriting(job, self._filesystem, Pace())
+    def begin(self, job: Job) -> OffsetMapBuilt:
+        self._rewriting = SegmentRewriter(job, self._filesystem, Throttler())
         return self._rewriting.note_keys()
 
-    def next(self) -> Rewritten | Tally:
+    def next(self) -> Rewritten | CompactionStats:
         assert self._rewriting is not None, "no job has begun"
         return self._rewriting.write_next() or self._rewriting.tally
 

@@ -1,22 +1,22 @@
 """Compaction: of every key a log keeps the last record, and forgets those before it."""
 
 from pykbroker_storage.compaction.cleanable import Cleanable, find_cleanable
-from pykbroker_storage.compaction.compaction import Bounds, Compaction, Overtaken
-from pykbroker_storage.compaction.job import Job, Noted, Rewritten, Tally
+from pykbroker_storage.compaction.compaction import Compaction, CompactionLimits, SourcesChanged
+from pykbroker_storage.compaction.job import CompactionStats, Job, OffsetMapBuilt, Rewritten
 from pykbroker_storage.compaction.process import CompactionProcess, ProcessEnded
-from pykbroker_storage.compaction.rewriting import Rewriting
+from pykbroker_storage.compaction.segment_rewriter import SegmentRewriter
 
 __all__ = [
-    "Bounds",
     "Cleanable",
     "Compaction",
+    "CompactionLimits",
     "CompactionProcess",
+    "CompactionStats",
     "Job",
-    "Noted",
-    "Overtaken",
+    "OffsetMapBuilt",
     "ProcessEnded",
-    "Rewriting",
     "Rewritten",
-    "Tally",
+    "SegmentRewriter",
+    "SourcesChanged",
     "find_cleanable",
 ]

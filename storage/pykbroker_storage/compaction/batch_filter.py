@@ -21,7 +21,7 @@ from pykbroker_storage.compaction.record_spans import (
     shifted,
     timestamp_delta,
 )
-from pykbroker_storage.compaction.transactions import TransactionsSeen
+from pykbroker_storage.compaction.transactions import CleanedTransactions
 
 TIMESTAMP_MAX = 2**63 - 1
 
@@ -36,7 +36,7 @@ class BatchFilter:
     """
 
     keys: OffsetMap
-    transactions: TransactionsSeen
+    transactions: CleanedTransactions
     last_written: Mapping[int, LastWritten]  # by producer
     end_offset: int  # of what is cleaned: its last batch stays, so that offsets have no holes there
     now_ms: int
@@ -69,7 +69,7 @@ class BatchFilter:
         return batch.is_control and batch.producer_epoch == written.producer_epoch
 
     def _left_of_marker(self, batch: RecordBatch) -> bytes | memoryview | None:
-        if not self.transactions.is_marker_idle(batch):
+        if not self.transactions.is_marker_obsolete(batch):
             return batch.view
         if not batch.record_count or self._is_horizon_past(batch):
             return None

@@ -3,16 +3,20 @@
 from collections.abc import Iterable
 
 from pykbroker_protocol.records.batch import RecordBatch
-from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedTransaction, encode_aborted
 from pykbroker_storage.filesystem import FileSystem, sync_file, write_file, write_fully
 from pykbroker_storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from pykbroker_storage.segment import LOG_SUFFIX, NO_TIMESTAMP, LeftOver
+from pykbroker_storage.segment import LOG_SUFFIX, NO_TIMESTAMP, CompactedBytes
 from pykbroker_storage.segment_indexes import (
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     SegmentIndexes,
 )
-from pykbroker_storage.swap import CLEANED_SUFFIX, remove_cleaned, stem_of
+from pykbroker_storage.segment_swap import CLEANED_SUFFIX, remove_cleaned, stem_of
+from pykbroker_storage.transaction_index import (
+    TRANSACTION_INDEX_SUFFIX,
+    AbortedTransaction,
+    encode_aborted,
+)
 
 BUFFER_BYTES = 256 * 1024
 # Little by little, so that the disk does not have to take a whole segment at once.
@@ -40,8 +44,8 @@ class CleanedSegment:
         self._descriptor = filesystem.open_existing(self._path(LOG_SUFFIX))
 
     @property
-    def left(self) -> LeftOver:
-        return LeftOver(self.size_bytes, self.max_timestamp_ms, self.max_timestamp_offset)
+    def left(self) -> CompactedBytes:
+        return CompactedBytes(self.size_bytes, self.max_timestamp_ms, self.max_timestamp_offset)
 
     def append(self, batch_bytes: bytes | memoryview) -> None:
         batch = RecordBatch.parse(batch_bytes)
@@ -69,7 +73,7 @@ class CleanedSegment:
         self._write_beside(OFFSET_INDEX_SUFFIX, indexes.offsets.to_bytes())
         self._write_beside(TIME_INDEX_SUFFIX, indexes.times.to_bytes())
         if entries := encode_aborted(aborted):
-            self._write_beside(ABORTED_INDEX_SUFFIX, entries)
+            self._write_beside(TRANSACTION_INDEX_SUFFIX, entries)
         self._filesystem.set_modified(self._path(LOG_SUFFIX), modified_ms)
 
     def discard(self) -> None:

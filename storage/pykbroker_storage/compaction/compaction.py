@@ -1,7 +1,7 @@
 """One round of compaction over one log, as its owner sees it.
 
     round = Compaction.begin(log, cleanable, ...)     what is to be done is `round.job`
-    ... elsewhere, see `Rewriting`: read, write beside
+    ... elsewhere, see `SegmentRewriter`: read, write beside
     round.swap_in(rewritten)                          quick, a few renames; for each new segment
     directory.note_first_dirty_offset(...)            when all is done
 
@@ -15,18 +15,18 @@ from typing import Self
 
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_storage.compaction.cleanable import Cleanable
-from pykbroker_storage.compaction.job import Job, LastWritten, Noted, Rewritten, Source
+from pykbroker_storage.compaction.job import Job, LastWritten, OffsetMapBuilt, Rewritten, Source
 from pykbroker_storage.log import Log
 from pykbroker_storage.segment import Segment
-from pykbroker_storage.swap import CLEANED_SUFFIX
+from pykbroker_storage.segment_swap import CLEANED_SUFFIX
 
 
-class Overtaken(Exception):
+class SourcesChanged(Exception):
     """Segments that the round worked on have been deleted or cut, or are to stay as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class CompactionLimits:
     """How much of memory and disk one round may take."""
 
     map_bytes_max: int
@@ -42,7 +42,9 @@ class Compaction:
         self._left = list(zip(segments, job.sources, strict=True))  # not replaced yet
 
     @classmethod
-    def begin(cls, log: Log, cleanable: Cleanable, *, now_ms: int, bounds: Bounds) -> Self:
+    def begin(
+        cls, log: Log, cleanable: Cleanable, *, now_ms: int, bounds: CompactionLimits
+    ) -> Self:
         configuration = log.configuration
         segments = _to_clean(log, cleanable)
         job = Job(
@@ -70,18 +72,18 @@ class Compaction:
         return cls(log, job, segments)
 
     def swap_in(self, rewritten: Rewritten) -> None:
-        """Readers see the new segment from now on; raises `Overtaken`."""
+        """Readers see the new segment from now on; raises `SourcesChanged`."""
         replaced = self._left[: rewritten.source_count]
         if not self._log.configuration.is_compacted or not self._are_there(replaced):
-            raise Overtaken
+            raise SourcesChanged
         self._log.replace([segment for segment, _ in replaced], rewritten.left, self.job.now_ms)
         del self._left[: rewritten.source_count]
 
-    def bytes_before(self, noted: Noted) -> int:
+    def bytes_before(self, noted: OffsetMapBuilt) -> int:
         """The size of what the round rewrites, as it was."""
         return sum(it.size_bytes for it in self.job.sources if it.base_offset < noted.end_offset)
 
-    def is_overtaken(self) -> bool:
+    def sources_changed(self) -> bool:
         """Whether a failure to read is no wonder: the segments are not there any longer."""
         return not self._are_there(self._left)
 

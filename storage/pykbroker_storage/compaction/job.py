@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple, Self
 
-from pykbroker_storage.aborted import AbortedTransaction
-from pykbroker_storage.segment import LeftOver
+from pykbroker_storage.segment import CompactedBytes
+from pykbroker_storage.transaction_index import AbortedTransaction
 
 
 class Source(NamedTuple):
@@ -59,7 +59,7 @@ class Job:
         return cls(**values)
 
 
-class Noted(NamedTuple):
+class OffsetMapBuilt(NamedTuple):
     """The round comes as far as this offset; how much of its table the keys take."""
 
     end_offset: int
@@ -72,10 +72,10 @@ class Rewritten(NamedTuple):
 
     base_offset: int
     source_count: int
-    left: LeftOver
+    left: CompactedBytes
 
 
-class Tally(NamedTuple):
+class CompactionStats(NamedTuple):
     """What a round has done."""
 
     bytes_read: int

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.compaction.job import Job, Noted, Rewritten, Tally
+from pykbroker_storage.compaction.job import CompactionStats, Job, OffsetMapBuilt, Rewritten
 from pykbroker_storage.filesystem import DiskFull
-from pykbroker_storage.segment import LeftOver
+from pykbroker_storage.segment import CompactedBytes
 
 WORKER = "pykbroker_storage.compaction.worker"
 
@@ -37,7 +37,7 @@ class CompactionProcess:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def begin(self, job: Job) -> Noted:
+    def begin(self, job: Job) -> OffsetMapBuilt:
         """Gives it a job and waits until all keys are noted."""
         if self._process is None:
             try:
@@ -53,13 +53,13 @@ class CompactionProcess:
         except BrokenPipeError:
             raise ProcessEnded("it took no job") from None
         noted = self._answer()
-        assert isinstance(noted, Noted)
+        assert isinstance(noted, OffsetMapBuilt)
         return noted
 
-    def next(self) -> Rewritten | Tally:
+    def next(self) -> Rewritten | CompactionStats:
         """The next segment that is ready; what was done in all when the job is done."""
         answer = self._answer()
-        assert isinstance(answer, Rewritten | Tally)
+        assert isinstance(answer, Rewritten | CompactionStats)
         return answer
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class CompactionProcess:
                     pipe.close()
             process.wait()
 
-    def _answer(self) -> Noted | Rewritten | Tally:
+    def _answer(self) -> OffsetMapBuilt | Rewritten | CompactionStats:
         """Raises `CorruptBatch`, `DiskFull`, another `OSError` or `ProcessEnded`."""
         assert self._process is not None, "no job has begun"
         assert self._process.stdout is not None
@@ -90,14 +90,14 @@ class CompactionProcess:
         return _understood(json.loads(line))
 
 
-def _understood(answer: list[Any]) -> Noted | Rewritten | Tally:
+def _understood(answer: list[Any]) -> OffsetMapBuilt | Rewritten | CompactionStats:
     match answer:
         case ["noted", noted]:
-            return Noted(*noted)
+            return OffsetMapBuilt(*noted)
         case ["rewritten", [base_offset, source_count, left]]:
-            return Rewritten(base_offset, source_count, LeftOver(*left))
+            return Rewritten(base_offset, source_count, CompactedBytes(*left))
         case ["done", tally]:
-            return Tally(*tally)
+            return CompactionStats(*tally)
         case ["corrupt", message]:
             raise CorruptBatch(message)
         case ["full", message]:

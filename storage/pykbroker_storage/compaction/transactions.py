@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.control import EndTransactionMarker, decode_marker
-from pykbroker_storage.aborted import AbortedTransaction
+from pykbroker_storage.transaction_index import AbortedTransaction
 
 
-class TransactionsSeen:
+class CleanedTransactions:
     """Asked about each batch in order; `aborted_kept` gathers those whose data was still there."""
 
     __slots__ = ("_aborted", "_aborted_open", "_coming", "_with_data", "aborted_kept")
@@ -27,7 +27,7 @@ class TransactionsSeen:
         self._with_data.add(batch.producer_id)
         return batch.producer_id in self._aborted_open
 
-    def is_marker_idle(self, batch: RecordBatch) -> bool:
+    def is_marker_obsolete(self, batch: RecordBatch) -> bool:
         """Whether none of the data that this control batch speaks about is there any longer."""
         self._begin_until(batch.last_offset)
         if not batch.record_count:

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.compaction.job import Job
-from pykbroker_storage.compaction.pace import Pace
-from pykbroker_storage.compaction.rewriting import Rewriting
-from pykbroker_storage.filesystem import FLEETING_DISK, LOCAL_DISK, DiskFull
+from pykbroker_storage.compaction.segment_rewriter import SegmentRewriter
+from pykbroker_storage.compaction.throttler import Throttler
+from pykbroker_storage.filesystem import LOCAL_DISK, VOLATILE_DISK, DiskFull
 
 # What else runs on the machine answers somebody; this can wait.
 NICENESS = 10
@@ -52,9 +52,9 @@ def tell(answer: Answer) -> None:
 
 def work(job: Job) -> Iterator[Answer]:
     """What is to be told of one job, as it goes on; `CompactionProcess` understands it."""
-    filesystem = LOCAL_DISK if job.is_durable else FLEETING_DISK
+    filesystem = LOCAL_DISK if job.is_durable else VOLATILE_DISK
     try:
-        rewriting = Rewriting(job, filesystem, Pace(job.bytes_per_second))
+        rewriting = SegmentRewriter(job, filesystem, Throttler(job.bytes_per_second))
         yield "noted", rewriting.note_keys()
         while (rewritten := rewriting.write_next()) is not None:
             yield "rewritten", rewritten

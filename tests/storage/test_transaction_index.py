@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pykbroker_storage.aborted import (
-    AbortedIndex,
+from pykbroker_storage.configuration import LogConfiguration
+from pykbroker_storage.log import Log
+from pykbroker_storage.transaction_index import (
     AbortedTransaction,
+    TransactionIndex,
     decode_aborted,
     encode_aborted,
 )
-from pykbroker_storage.configuration import LogConfiguration
-from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, ONE_SEGMENT, append, open_log
 from tests.storage.compacting import append_keyed, end_transaction
 from tests.storage.disks import CountingDisk, PowerCutDisk, SmallDisk
@@ -101,7 +101,7 @@ def test_a_reader_is_told_of_the_aborted_transactions_that_reach_into_what_it_re
 
 def test_looking_stops_where_all_that_ends_later_has_begun_later() -> None:
     aborted = AbortedTransaction(producer_id=1, first_offset=2, last_offset=5, last_stable_offset=6)
-    index = AbortedIndex(encode_aborted([aborted]))
+    index = TransactionIndex(encode_aborted([aborted]))
     found: list[AbortedTransaction] = []
     assert index.collect(0, 6, found)
     assert not index.collect(0, 7, found)  # the end of one that began at 6 may come later
@@ -246,13 +246,13 @@ def test_an_index_that_was_read_before_a_transaction_was_aborted_is_not_kept(
     first = abort(log, 1)
     log.close()
     log = open_log(tmp_path, LogConfiguration(), was_clean=True)
-    frozen = log.freeze(0)
-    assert frozen.use(lambda it: it.aborted_transactions(0, 100)) == [first]
+    view = log.read_view(0)
+    assert view.use(lambda it: it.aborted_transactions(0, 100)) == [first]
     second = abort(log, 2)
     segment = log.segments()[-1]
     log.roll(NOW)
     segment.drop_indexes()
-    assert log.learn(frozen)
+    assert log.merge(view)
     assert log.aborted_transactions(0, 100) == [first, second]
 
 

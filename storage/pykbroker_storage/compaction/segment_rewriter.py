@@ -11,11 +11,11 @@ from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.batch_reader import read_batches
 from pykbroker_storage.compaction.batch_filter import BatchFilter
 from pykbroker_storage.compaction.cleaned_segment import CleanedSegment
-from pykbroker_storage.compaction.job import Job, Noted, Rewritten, Source, Tally
+from pykbroker_storage.compaction.job import CompactionStats, Job, OffsetMapBuilt, Rewritten, Source
 from pykbroker_storage.compaction.offset_map import OffsetMap, size_for
-from pykbroker_storage.compaction.pace import Pace
 from pykbroker_storage.compaction.record_spans import record_spans
-from pykbroker_storage.compaction.transactions import TransactionsSeen
+from pykbroker_storage.compaction.throttler import Throttler
+from pykbroker_storage.compaction.transactions import CleanedTransactions
 from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 
@@ -24,17 +24,17 @@ from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 SOURCES_MAX = 16
 
 
-class Rewriting:
+class SegmentRewriter:
     """First `note_keys`, then `write_next` until all is done."""
 
-    def __init__(self, job: Job, filesystem: FileSystem, pace: Pace) -> None:
+    def __init__(self, job: Job, filesystem: FileSystem, pace: Throttler) -> None:
         self._job = job
         self._filesystem = filesystem
         self._pace = pace
         self._keys = OffsetMap(size_for(job.end_offset - job.first_dirty_offset, job.map_bytes_max))
         self._filter = BatchFilter(
             keys=self._keys,
-            transactions=TransactionsSeen(job.aborted),
+            transactions=CleanedTransactions(job.aborted),
             last_written={it.producer_id: it for it in job.last_written},
             end_offset=job.end_offset,
             now_ms=job.now_ms,
@@ -43,12 +43,12 @@ class Rewriting:
         self._left: list[Source] = []  # to be cleaned
         self._bytes_read = self._bytes_written = 0
 
-    def note_keys(self) -> Noted:
+    def note_keys(self) -> OffsetMapBuilt:
         """Reads the dirty part and notes of each key the last offset, as far as memory goes."""
         self._fill(self._keys)
         end_offset = max(self._job.first_dirty_offset, self._keys.latest_offset + 1)
         self._left = [it for it in self._job.sources if it.base_offset < end_offset]
-        return Noted(end_offset, self._keys.count, self._keys.share_used)
+        return OffsetMapBuilt(end_offset, self._keys.count, self._keys.share_used)
 
     def write_next(self) -> Rewritten | None:
         """Writes the next segment with what is left of several; None when all is done."""
@@ -71,8 +71,8 @@ class Rewriting:
         return Rewritten(base_offset, source_count, cleaned.left)
 
     @property
-    def tally(self) -> Tally:
-        return Tally(
+    def tally(self) -> CompactionStats:
+        return CompactionStats(
             self._bytes_read,
             self._bytes_written,
             self._filter.records_read,
@@ -84,7 +84,7 @@ class Rewriting:
 
     def _fill(self, keys: OffsetMap) -> None:
         first_offset = self._job.first_dirty_offset
-        transactions = TransactionsSeen(
+        transactions = CleanedTransactions(
             [it for it in self._job.aborted if it.last_offset >= first_offset]
         )
         for source in self._job.sources:
@@ -142,10 +142,10 @@ class Rewriting:
             yield batch
 
 
-def _follow(transactions: TransactionsSeen, batch: RecordBatch) -> bool:
+def _follow(transactions: CleanedTransactions, batch: RecordBatch) -> bool:
     """Whether the batch holds records that count."""
     if batch.is_control:
-        transactions.is_marker_idle(batch)
+        transactions.is_marker_obsolete(batch)
         return False
     return not transactions.is_aborted(batch)
 

@@ -14,12 +14,12 @@ from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.batch_reader import read_batches
 from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
-from pykbroker_storage.swap import (
+from pykbroker_storage.segment_swap import (
     CLEANED_SUFFIX,
     SWAP_SUFFIX,
+    remove_originals,
     settle,
     stem_of,
-    take_away_originals,
 )
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def _finish_swap(filesystem: FileSystem, directory: str, target: str, names: set
     )
     stems = [stem_of(directory, offset) for offset in (base_offset, *covered)]
     if target in names:
-        take_away_originals(stems, take_away)
+        remove_originals(stems, take_away)
     settle(filesystem, stems[0])
     logger.info("%s/%s: finished an interrupted compaction", directory, target)
 

@@ -15,14 +15,14 @@ from pykbroker_storage.directory_files import read_checkpoint, write_checkpoint
 from pykbroker_storage.filesystem import FileSystem
 
 
-class KnownOffsets(NamedTuple):
+class OffsetSnapshot(NamedTuple):
     """What was known at one moment, by the name of its file; what is known later has more turns."""
 
     turn: int
     by_file: Mapping[str, Mapping[TopicPartition, int]]
 
 
-class OffsetFiles:
+class CheckpointFiles:
     """The offset checkpoints of a directory: any thread writes them, none puts older over newer."""
 
     def __init__(self, filesystem: FileSystem, directory: str) -> None:
@@ -34,7 +34,7 @@ class OffsetFiles:
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
         self.written_turn = 0  # nothing from before it is in the files any longer
 
-    def write(self, known: KnownOffsets) -> None:
+    def write(self, known: OffsetSnapshot) -> None:
         """Durably, if it is news; what lies in a file already is not written again."""
         with self._writing:
             if self._is_over or known.turn <= self._latest_turn:
@@ -53,7 +53,7 @@ class OffsetFiles:
             self._is_over = True
 
 
-class OffsetBook:
+class OffsetCheckpoints:
     """One owner; `write` and `write_first_dirty` alone may run on other threads."""
 
     def __init__(self, filesystem: FileSystem, directory: str) -> None:
@@ -63,7 +63,7 @@ class OffsetBook:
         self.log_starts = self._read(LOG_START_FILE)
         self.high_watermarks = self._read(HIGH_WATERMARK_FILE)
         self.first_dirty = self._read(FIRST_DIRTY_FILE)
-        self._files = OffsetFiles(filesystem, directory)
+        self._files = CheckpointFiles(filesystem, directory)
         self._turn = 0
         # Logs that are gone, and the last turn that may have written down their offsets.
         self._gone: dict[TopicPartition, int] = {}
@@ -90,11 +90,11 @@ class OffsetBook:
     def has_gone_in_files(self) -> bool:
         return any(turn >= self._files.written_turn for turn in self._gone.values())
 
-    def known(self) -> KnownOffsets:
+    def known(self) -> OffsetSnapshot:
         """A copy as of now: what is to be written."""
         self._turn += 1
         self._gone = {it: turn for it, turn in self._gone.items() if self.may_be_in_files(it)}
-        return KnownOffsets(
+        return OffsetSnapshot(
             self._turn,
             {
                 RECOVERY_POINT_FILE: self.recovery_points.copy(),
@@ -103,7 +103,7 @@ class OffsetBook:
             },
         )
 
-    def write(self, known: KnownOffsets) -> None:
+    def write(self, known: OffsetSnapshot) -> None:
         """Durably, unless newer ones are written."""
         self._files.write(known)
 

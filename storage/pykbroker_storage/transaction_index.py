@@ -10,15 +10,15 @@ from typing import NamedTuple, Self
 
 from pykbroker_storage.filesystem import FileSystem, read_file, write_fully
 
-ABORTED_INDEX_SUFFIX = ".txnindex"
-ABORTED_INDEX_VERSION = 0
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+TRANSACTION_INDEX_VERSION = 0
 # version, producer id, first offset, last offset, last stable offset:
-# `formats.ABORTED_TRANSACTION_ENTRY`, read here without `construct`
+# `formats.TRANSACTION_INDEX_ENTRY`, read here without `construct`
 _ENTRY = Struct(">hqqqq")
 _LAST_OFFSET = Struct(">18xq")
 
 
-class MalformedAbortedIndex(ValueError):
+class MalformedTransactionIndex(ValueError):
     """The bytes are no index of aborted transactions; it can be rebuilt from the log."""
 
 
@@ -31,23 +31,23 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int  # what a reader of committed records could see once it had ended
 
 
-class AbortedIndex:
+class TransactionIndex:
     """The entries of one segment as they lie in its file; decoded when somebody asks."""
 
     __slots__ = ("_entries", "_saved_bytes")
 
     def __init__(self, entries: bytes = b"") -> None:
-        """Raises `MalformedAbortedIndex`."""
+        """Raises `MalformedTransactionIndex`."""
         if len(entries) % _ENTRY.size:
-            raise MalformedAbortedIndex(f"{len(entries)} bytes are no whole number of entries")
+            raise MalformedTransactionIndex(f"{len(entries)} bytes are no whole number of entries")
         if any(entries[:: _ENTRY.size]) or any(entries[1 :: _ENTRY.size]):
-            raise MalformedAbortedIndex("an entry is of a version that is unknown")
+            raise MalformedTransactionIndex("an entry is of a version that is unknown")
         self._entries = bytearray(entries)
         self._saved_bytes = len(entries)
 
     @classmethod
     def read(cls, filesystem: FileSystem, path: str) -> Self:
-        """Without a file nothing was aborted; raises `MalformedAbortedIndex`."""
+        """Without a file nothing was aborted; raises `MalformedTransactionIndex`."""
         try:
             return cls(read_file(filesystem, path))
         except FileNotFoundError:
@@ -60,8 +60,8 @@ class AbortedIndex:
         for _, producer_id, first, last, stable in _ENTRY.iter_unpack(bytes(self._entries)):
             yield AbortedTransaction(producer_id, first, last, stable)
 
-    def copy(self) -> "AbortedIndex":
-        return AbortedIndex(bytes(self._entries))
+    def copy(self) -> "TransactionIndex":
+        return TransactionIndex(bytes(self._entries))
 
     def append(self, transaction: AbortedTransaction) -> None:
         self._entries += encode_aborted((transaction,))
@@ -109,9 +109,9 @@ class AbortedIndex:
 
 
 def encode_aborted(transactions: Iterable[AbortedTransaction]) -> bytes:
-    return b"".join(_ENTRY.pack(ABORTED_INDEX_VERSION, *it) for it in transactions)
+    return b"".join(_ENTRY.pack(TRANSACTION_INDEX_VERSION, *it) for it in transactions)
 
 
 def decode_aborted(data: bytes) -> list[AbortedTransaction]:
-    """Raises `MalformedAbortedIndex`."""
-    return list(AbortedIndex(data))
+    """Raises `MalformedTransactionIndex`."""
+    return list(TransactionIndex(data))

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker_storage.aborted import AbortedIndex
 from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import CleanupPolicy
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem, NotCached
-from pykbroker_storage.first_reading import FirstReading
+from pykbroker_storage.lazy_verification import LazyVerification
 from pykbroker_storage.log import LogClosed, OffsetOutOfRange
 from pykbroker_storage.mapped_file import RECENT_BYTES, SMALL_READ_BYTES, MappedFile, OpenFiles
 from pykbroker_storage.segment import Segment
+from pykbroker_storage.transaction_index import TransactionIndex
 from tests.storage.batches import NOW, ONE_SEGMENT, append, open_log, records_from
 from tests.storage.compacting import compact
 from tests.storage.disks import ColdDisk, CountingDisk
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pykbroker_storage.frozen_log import FrozenLog
     from pykbroker_storage.log import Log
+    from pykbroker_storage.read_view import ReadView
 
 EVERYTHING = range(1 << 40)
 LARGE = SMALL_READ_BYTES + 1
@@ -42,9 +42,9 @@ def filled(directory: Path, *, disk: FileSystem = LOCAL_DISK, batches: int = 30)
     return open_log(directory, was_clean=True, disk=disk)
 
 
-def everything(frozen: FrozenLog, offset: int = 0) -> list[bytes]:
+def everything(view: ReadView, offset: int = 0) -> list[bytes]:
     found = []
-    while (piece := frozen.read(offset, bytes_max=400, end_offset=1 << 40)) is not None:
+    while (piece := view.read(offset, bytes_max=400, end_offset=1 << 40)) is not None:
         found.append(bytes(piece.view))
         offset = piece.next_offset
     return found
@@ -62,7 +62,7 @@ def test_bytes_that_are_not_in_memory_are_not_read_where_nothing_may_wait(
     (tmp_path / "a").touch()
     file = MappedFile(str(tmp_path / "a"), 0, open_files)
     file.append(b"x" * 2 * LARGE)
-    open_files.may_wait = False
+    open_files.may_block = False
     with pytest.raises(NotCached):
         file.view(10, 10 + size)
     disk.cached.append(range(10 + size))
@@ -76,7 +76,7 @@ def test_one_page_that_is_missing_in_the_middle_is_noticed(tmp_path: Path) -> No
     (tmp_path / "a").touch()
     file = MappedFile(str(tmp_path / "a"), 0, open_files)
     file.append(bytes(10 * LARGE))
-    open_files.may_wait = False
+    open_files.may_block = False
     disk.cached += [range(4 * LARGE), range(6 * LARGE, 10 * LARGE)]
     with pytest.raises(NotCached):
         file.view(0, 10 * LARGE)
@@ -92,7 +92,7 @@ def test_a_file_that_is_shorter_than_it_was_is_not_touched_through_the_map(
     file.append(bytes(4 * LARGE))
     file.view(0, 4 * LARGE)
     os.truncate(tmp_path / "a", 4096)
-    open_files.may_wait = False
+    open_files.may_block = False
     with pytest.raises(NotCached):
         file.view(4 * LARGE - size, 4 * LARGE)
 
@@ -102,7 +102,7 @@ def test_where_the_system_cannot_tell_what_was_appended_lately_is_read(tmp_path:
     open_files = OpenFiles(ColdDisk(can_tell=False), 4)
     file = MappedFile(str(tmp_path / "a"), 3, open_files)
     file.append(b"new" * 100_000)
-    open_files.may_wait = False
+    open_files.may_block = False
     assert bytes(file.view(3, 6)) == b"new"
     assert len(file.view(3, 300_003)) == 300_000
     with pytest.raises(NotCached):
@@ -118,9 +118,9 @@ def test_neither_loading_an_index_nor_verifying_old_bytes_is_done_where_nothing_
     log = filled(tmp_path)
     with pytest.raises(NotCached):
         log.read_cached(0, bytes_max=100, end_offset=30)
-    frozen = log.freeze(0)
-    frozen.use(everything)
-    assert log.learn(frozen)
+    view = log.read_view(0)
+    view.use(everything)
+    assert log.merge(view)
     found = log.read_cached(0, bytes_max=100, end_offset=30)
     assert found is not None
     assert found.next_offset == 1
@@ -137,18 +137,18 @@ def test_a_thread_verifies_old_batches_without_reading_them_many_times(tmp_path:
     disk = CountingDisk()
     log = open_log(tmp_path, ONE_SEGMENT, was_clean=True, disk=disk)
     disk.bytes_read = 0
-    found = log.freeze(0).use(lambda it: it.read(0, bytes_max=1 << 20, end_offset=1_000))
+    found = log.read_view(0).use(lambda it: it.read(0, bytes_max=1 << 20, end_offset=1_000))
     assert found is not None
     assert found.next_offset == 1_000
     assert disk.bytes_read < 3 * log.size_bytes
 
 
-def test_a_frozen_log_reads_what_the_log_would_have_read(tmp_path: Path) -> None:
+def test_a_read_view_reads_what_the_log_would_have_read(tmp_path: Path) -> None:
     log = filled(tmp_path)
     for offset in range(30):
         for bytes_max in (1, 150, 400, 10_000):
-            frozen = log.freeze(offset)
-            found = frozen.use(
+            view = log.read_view(offset)
+            found = view.use(
                 lambda it, offset=offset, bytes_max=bytes_max: it.read(
                     offset, bytes_max=bytes_max, end_offset=25
                 )
@@ -160,10 +160,10 @@ def test_a_frozen_log_reads_what_the_log_would_have_read(tmp_path: Path) -> None
 def test_it_does_not_see_what_is_appended_later(tmp_path: Path) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     append(log, b"before")
-    frozen = log.freeze()
+    view = log.read_view()
     append(log, b"after" * 100)
-    assert sum(map(len, frozen.use(everything))) < 100
-    assert log.learn(frozen)
+    assert sum(map(len, view.use(everything))) < 100
+    assert log.merge(view)
 
 
 def test_it_may_be_read_in_a_thread_while_its_owner_appends(tmp_path: Path) -> None:
@@ -172,16 +172,16 @@ def test_it_may_be_read_in_a_thread_while_its_owner_appends(tmp_path: Path) -> N
         append(log, b"%d" % number, timestamp=NOW + number)
     problems: list[BaseException] = []
 
-    def read(frozen: FrozenLog) -> None:
+    def read(view: ReadView) -> None:
         try:
             for number in range(50):
-                found = frozen.offset_at_timestamp(NOW + number)
+                found = view.offset_at_timestamp(NOW + number)
                 assert found is not None
                 assert found.offset == number
         except BaseException as problem:  # noqa: BLE001 - whatever it is, the test fails
             problems.append(problem)
 
-    thread = threading.Thread(target=log.freeze().use, args=(read,))
+    thread = threading.Thread(target=log.read_view().use, args=(read,))
     thread.start()
     while thread.is_alive():
         append(log, b"more" * 30, timestamp=NOW)
@@ -194,7 +194,7 @@ def test_what_was_read_of_a_log_that_was_rewritten_meanwhile_is_not_used(
     tmp_path: Path, change: str
 ) -> None:
     log = filled(tmp_path)
-    frozen = log.freeze(0)
+    view = log.read_view(0)
     match change:
         case "truncate":
             log.truncate_to(20, NOW)
@@ -210,19 +210,22 @@ def test_what_was_read_of_a_log_that_was_rewritten_meanwhile_is_not_used(
         case _:
             log.close()
     with suppress(FileNotFoundError, CorruptLog, OSError):
-        frozen.use(everything)
-    assert not log.learn(frozen)
+        view.use(everything)
+    assert not log.merge(view)
 
 
-@pytest.mark.parametrize("name", ["first_reading", "aborted_loaded"])
+@pytest.mark.parametrize("name", ["lazy_verification", "transaction_index_loaded"])
 def test_a_sealed_segment_is_copied_in_a_thread_while_its_owner_lets_go_of_what_it_knew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     segment = filled(tmp_path).segments()[0]
-    known = {"first_reading": FirstReading(10), "aborted_loaded": AbortedIndex()}[name]
+    known = {
+        "lazy_verification": LazyVerification(10),
+        "transaction_index_loaded": TransactionIndex(),
+    }[name]
     looks = iter([known])
     monkeypatch.setattr(Segment, name, SetOnly(lambda: next(looks, None)))
-    segment.copy_to_read(OpenFiles(LOCAL_DISK, 4))
+    segment.copy_for_reading(OpenFiles(LOCAL_DISK, 4))
 
 
 class SetOnly(property):
@@ -235,10 +238,10 @@ class SetOnly(property):
 def test_a_log_that_is_closed_or_does_not_hold_the_offset_cannot_be_frozen(tmp_path: Path) -> None:
     log = filled(tmp_path)
     with pytest.raises(OffsetOutOfRange):
-        log.freeze(31)
+        log.read_view(31)
     log.close()
     with pytest.raises(LogClosed):
-        log.freeze(0)
+        log.read_view(0)
 
 
 def test_it_holds_few_files_open_and_none_at_the_end(tmp_path: Path) -> None:
@@ -246,7 +249,7 @@ def test_it_holds_few_files_open_and_none_at_the_end(tmp_path: Path) -> None:
     log = filled(tmp_path, disk=disk)
     before = len(disk.open_now)
     disk.open_most = before
-    log.freeze().use(everything)
+    log.read_view().use(everything)
     assert len(disk.open_now) == before
     assert disk.open_most <= before + 3  # two segments, and an index while it is loaded
 
@@ -259,17 +262,17 @@ def test_bytes_that_cannot_be_read_are_an_error_and_the_others_are_served(tmp_pa
     log = filled(tmp_path, disk=disk)
     disk.broken.append(range(300, 500))
     with pytest.raises(OSError, match="Input/output error"):
-        log.freeze().use(everything)
+        log.read_view().use(everything)
     segment = log.segments()[1].base_offset
     disk.broken.clear()
-    assert log.freeze(segment).use(lambda it: everything(it, segment))
+    assert log.read_view(segment).use(lambda it: everything(it, segment))
 
 
 def test_a_segment_that_was_cut_underneath_is_an_error(tmp_path: Path) -> None:
     log = filled(tmp_path)
     os.truncate(log.segments()[0].path(".log"), 200)
     with pytest.raises(OSError, match="the file ends at"):
-        log.freeze().use(everything)
+        log.read_view().use(everything)
 
 
 # --- counting bytes

@@ -8,7 +8,7 @@ DEBT_SECONDS_MIN = 0.001
 UNLIMITED = float("inf")
 
 
-class Pace:
+class Throttler:
     """Tell it of all bytes that are read or written; now and then it sleeps."""
 
     def __init__(

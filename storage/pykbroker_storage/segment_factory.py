@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from pykbroker_storage.aborted_checksums import AbortedChecksums
 from pykbroker_storage.filesystem import write_file
 from pykbroker_storage.mapped_file import OpenFiles
-from pykbroker_storage.segment import LeftOver, Segment
+from pykbroker_storage.segment import CompactedBytes, Segment
+from pykbroker_storage.transaction_index_checksums import TransactionIndexChecksums
 
 
 def create_segment(
     directory: str,
     base_offset: int,
     open_files: OpenFiles,
-    checksums: AbortedChecksums,
+    checksums: TransactionIndexChecksums,
     now_ms: int,
 ) -> Segment:
     segment = Segment(
@@ -28,7 +28,7 @@ def create_segment(
 
 
 def compacted_segment(
-    directory: str, sources: Sequence[Segment], left: LeftOver, open_files: OpenFiles
+    directory: str, sources: Sequence[Segment], left: CompactedBytes, open_files: OpenFiles
 ) -> Segment:
     """What is left of several segments, in one that reaches as far as they did."""
     segment = Segment(
@@ -47,7 +47,7 @@ def compacted_segment(
 
 
 def open_segment(
-    directory: str, base_offset: int, open_files: OpenFiles, checksums: AbortedChecksums
+    directory: str, base_offset: int, open_files: OpenFiles, checksums: TransactionIndexChecksums
 ) -> Segment:
     """A segment that is there; where it ends is not known yet, nor whether all of it is good."""
     path = f"{directory}/{base_offset:020d}.log"
@@ -60,5 +60,5 @@ def open_segment(
         open_files=open_files,
         checksums=checksums,
     )
-    segment.check_when_read()
+    segment.verify_lazily()
     return segment

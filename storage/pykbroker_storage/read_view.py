@@ -1,7 +1,7 @@
 """A log as it was at one moment, for reads that may wait for the disk or take long.
 
-A `FrozenLog` is made by the log's owner and used by one other thread. It has files of its own and
-shares only what the owner appends to. Once the thread is done, the owner calls `Log.learn`, which
+A `ReadView` is made by the log's owner and used by one other thread. It has files of its own and
+shares only what the owner appends to. Once the thread is done, the owner calls `Log.merge`, which
 says whether the result may be used.
 """
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
 from pykbroker_protocol.records.times import Breathe, without_pause
-from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, AbortedTransaction
-from pykbroker_storage.aborted_checksums import AbortedChecksums
 from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.segment import LogSlice, Segment
 from pykbroker_storage.time_lookup import TimedOffset, first_at_or_after, latest_record
+from pykbroker_storage.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction
+from pykbroker_storage.transaction_index_checksums import TransactionIndexChecksums
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 OPEN_FILES_MAX = 2
 
 
-class FrozenLog:
+class ReadView:
     """Blocking. Raises `FileNotFoundError` for segments that were deleted meanwhile."""
 
     __slots__ = (
@@ -33,7 +33,7 @@ class FrozenLog:
         "_open_files",
         "_originals",
         "aborted_upto",
-        "rewrites",
+        "layout_version",
     )
 
     def __init__(
@@ -43,17 +43,17 @@ class FrozenLog:
         filesystem: FileSystem,
         *,
         log_start_offset: int,
-        rewrites: int,
+        layout_version: int,
         aborted_upto: int | None,
     ) -> None:
-        self.rewrites = rewrites
+        self.layout_version = layout_version
         self.aborted_upto = aborted_upto
         self._directory = directory
         self._originals = segments
         self._log_start_offset = log_start_offset
         self._open_files = OpenFiles(filesystem, OPEN_FILES_MAX, copies=True)
         # The last segment grows, so it is copied now; sealed ones when they are needed.
-        self._copies = {len(segments) - 1: segments[-1].copy_to_read(self._open_files)}
+        self._copies = {len(segments) - 1: segments[-1].copy_for_reading(self._open_files)}
 
     def __len__(self) -> int:
         return len(self._originals)
@@ -62,7 +62,7 @@ class FrozenLog:
         for number, original in enumerate(self._originals):
             copy = self._copies.get(number)
             if copy is None:
-                copy = self._copies[number] = original.copy_to_read(self._open_files)
+                copy = self._copies[number] = original.copy_for_reading(self._open_files)
             yield copy
 
     def read(
@@ -78,7 +78,7 @@ class FrozenLog:
         )
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """As `Log.aborted_transactions`; raises `MalformedAbortedIndex`."""
+        """As `Log.aborted_transactions`; raises `MalformedTransactionIndex`."""
         if self.aborted_upto is None:
             self.aborted_upto = last_with_aborted(
                 self._open_files.filesystem, self._directory, self._originals[-1].checksums
@@ -102,7 +102,7 @@ class FrozenLog:
 
     def use(
         self,
-        work: "Callable[Concatenate[FrozenLog, P], T]",
+        work: "Callable[Concatenate[ReadView, P], T]",
         /,
         *args: P.args,
         **kwargs: P.kwargs,
@@ -146,15 +146,17 @@ def collect_aborted(
     return found
 
 
-def last_with_aborted(filesystem: FileSystem, directory: str, checksums: AbortedChecksums) -> int:
+def last_with_aborted(
+    filesystem: FileSystem, directory: str, checksums: TransactionIndexChecksums
+) -> int:
     """The base offset of the last segment that has an index of aborted transactions; -1: none.
 
-    Or had one: its file may be lost. Raises `MalformedAbortedIndex`.
+    Or had one: its file may be lost. Raises `MalformedTransactionIndex`.
     """
     stems = (
-        name.removesuffix(ABORTED_INDEX_SUFFIX)
+        name.removesuffix(TRANSACTION_INDEX_SUFFIX)
         for name in filesystem.list_directory(directory)
-        if name.endswith(ABORTED_INDEX_SUFFIX)
+        if name.endswith(TRANSACTION_INDEX_SUFFIX)
     )
     bases = (int(stem) for stem in stems if stem.isdecimal())
     return max(checksums.last_base_offset, max(bases, default=-1))

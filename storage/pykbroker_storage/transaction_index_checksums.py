@@ -7,7 +7,6 @@ of committed ones, so an index that is not what was written is rebuilt from the 
 from typing import NamedTuple
 
 from pykbroker_protocol.records.crc32c import checksum
-from pykbroker_storage.aborted import ABORTED_INDEX_SUFFIX, MalformedAbortedIndex
 from pykbroker_storage.checkpoint import (
     MalformedCheckpoint,
     decode_lines,
@@ -16,6 +15,7 @@ from pykbroker_storage.checkpoint import (
     number_in,
 )
 from pykbroker_storage.filesystem import FileSystem, read_file, write_file
+from pykbroker_storage.transaction_index import TRANSACTION_INDEX_SUFFIX, MalformedTransactionIndex
 
 CHECKSUMS_FILE = "aborted-index-checkpoint"
 
@@ -25,7 +25,7 @@ class Sum(NamedTuple):
     crc: int
 
 
-class AbortedChecksums:
+class TransactionIndexChecksums:
     """Those of one log; the file is read when an index is, and written when an index is complete.
 
     A log without the file is of Apache Kafka or an earlier release: its indexes are trusted.
@@ -40,10 +40,10 @@ class AbortedChecksums:
         self._is_saved = True
 
     def check(self, base_offset: int, index: bytes) -> None:
-        """Raises `MalformedAbortedIndex` if these are not the bytes that were written."""
+        """Raises `MalformedTransactionIndex` if these are not the bytes that were written."""
         found = _sum_of(index) if index else None
         if found != self._known().get(base_offset):
-            raise MalformedAbortedIndex("size or checksum differ from what was written")
+            raise MalformedTransactionIndex("size or checksum differ from what was written")
 
     def note(self, base_offset: int, index: bytes) -> None:
         """The index of a segment is complete, for now."""
@@ -68,7 +68,7 @@ class AbortedChecksums:
         return max(self._known(), default=-1)
 
     def _known(self) -> dict[int, Sum]:
-        """Raises `MalformedAbortedIndex` if the file is damaged: all indexes are in doubt."""
+        """Raises `MalformedTransactionIndex` if the file is damaged: all indexes are in doubt."""
         if self._sums is None:
             try:
                 self._sums = _decode(read_file(self._filesystem, self._path))
@@ -76,14 +76,14 @@ class AbortedChecksums:
                 self._sums = self._of_files()
                 self._is_saved = not self._sums
             except MalformedCheckpoint as problem:
-                raise MalformedAbortedIndex(f"{self._path}: {problem}") from problem
+                raise MalformedTransactionIndex(f"{self._path}: {problem}") from problem
         return self._sums
 
     def _known_or_none(self) -> dict[int, Sum]:
         """As `_known`; a damaged file counts as empty and is replaced at the next save."""
         try:
             return self._known()
-        except MalformedAbortedIndex:
+        except MalformedTransactionIndex:
             self._sums = {}
             self._is_saved = False
             return self._sums
@@ -91,8 +91,8 @@ class AbortedChecksums:
     def _of_files(self) -> dict[int, Sum]:
         sums = {}
         for name in self._filesystem.list_directory(self._directory):
-            stem = name.removesuffix(ABORTED_INDEX_SUFFIX)
-            if name.endswith(ABORTED_INDEX_SUFFIX) and stem.isdecimal():
+            stem = name.removesuffix(TRANSACTION_INDEX_SUFFIX)
+            if name.endswith(TRANSACTION_INDEX_SUFFIX) and stem.isdecimal():
                 index = read_file(self._filesystem, f"{self._directory}/{name}")
                 if index:
                     sums[int(stem)] = _sum_of(index)

@@ -31,7 +31,7 @@ def announce(filesystem: FileSystem, stem: str) -> None:
             filesystem.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
 
 
-def take_away_originals(stems: Sequence[str], take_away: Callable[[str], None]) -> None:
+def remove_originals(stems: Sequence[str], take_away: Callable[[str], None]) -> None:
     """Of each original every file, the stems in ascending order; the first `.log` goes last.
 
     The first one's snapshot stays: it speaks of what lies before.

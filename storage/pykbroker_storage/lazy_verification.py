@@ -11,7 +11,7 @@ from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.mapped_file import MappedFile
 
 
-class FirstReading:
+class LazyVerification:
     """One stretch of a segment's old bytes is known to be good; readers in sequence extend it."""
 
     __slots__ = ("_old_bytes", "good_from", "good_to")
@@ -43,7 +43,7 @@ class FirstReading:
             return None
         unchecked = file.view(self.good_to, end)  # once: a thread reads copies
         while unchecked:
-            size = good_batch_bytes(unchecked)
+            size = valid_batch_bytes(unchecked)
             if size is None:
                 return self.good_to
             self.good_to += size
@@ -51,7 +51,7 @@ class FirstReading:
         return None
 
 
-def good_batch_bytes(data: memoryview) -> int | None:
+def valid_batch_bytes(data: memoryview) -> int | None:
     """The size of the first batch, if it is a good one."""
     try:
         batch = RecordBatch.parse(data)

@@ -6,10 +6,10 @@ TYPE_CHECKING = False  # a command that needs no types yet can do without `typin
 if TYPE_CHECKING:
     from pykbroker.broker import CannotStart
     from pykbroker.testing.async_broker import AsyncBroker
+    from pykbroker.testing.broker_options import Topic
     from pykbroker.testing.embedded import Broker
     from pykbroker.testing.rows import Record, Row
     from pykbroker.testing.simulation import Simulation
-    from pykbroker.testing.wanted import Topic
     from pykbroker.version import __version__ as __version__  # "as": part of the interface
 
 __all__ = ["AsyncBroker", "Broker", "CannotStart", "Record", "Row", "Simulation", "Topic"]
@@ -21,7 +21,7 @@ _HOMES = {
     "Record": "pykbroker.testing.rows",
     "Row": "pykbroker.testing.rows",
     "Simulation": "pykbroker.testing.simulation",
-    "Topic": "pykbroker.testing.wanted",
+    "Topic": "pykbroker.testing.broker_options",
     "__version__": "pykbroker.version",
 }
 

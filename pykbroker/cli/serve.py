@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis.offer import Offer
     from pykbroker.settings import Settings
-    from pykbroker.testing.control.served import ServedBroker
+    from pykbroker.testing.control.served_broker import ServedBroker
 
 
 logger = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ def wanted_offer(version: str) -> Offer:
 
 async def start_controlled(options: Namespace, settings: Settings) -> ServedBroker:
     """A broker that fails on command; only who asks for it pays for it."""
-    from pykbroker.testing.control.served import ServedBroker  # noqa: PLC0415  # likewise
+    from pykbroker.testing.control.served_broker import ServedBroker  # noqa: PLC0415  # likewise
 
     version = options.as_version
     broker = ServedBroker(settings, options.topics, options.control, as_version=version)

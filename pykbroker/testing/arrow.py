@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from pykbroker.partitions.isolation import Isolation
-from pykbroker.testing.looking import batches_of, partitions_of
+from pykbroker.testing.inspection import batches_of, partitions_of
 from pykbroker_protocol.records.batch import HEADER_BYTES, TimestampType
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_protocol.records.varint import read_varint, read_varlong

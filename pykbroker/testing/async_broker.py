@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from pykbroker.broker import CannotStart
 from pykbroker.settings import InvalidSetting
-from pykbroker.testing import looking, resetting
-from pykbroker.testing.copying import copy_beside, copy_within, save_data
+from pykbroker.testing import broker_reset, inspection
+from pykbroker.testing.broker_options import Topics, beside, wanted_settings, wanted_topics
+from pykbroker.testing.data_copy import copy_beside, copy_within, save_data
+from pykbroker.testing.direct_access import DirectAccess
 from pykbroker.testing.extras import missing_extra
 from pykbroker.testing.faults import Faults
-from pykbroker.testing.going_back import replace_content
-from pykbroker.testing.own_directory import Unclaimed, make_directory, remove_directory
+from pykbroker.testing.faulty_disk import FaultyDisk
+from pykbroker.testing.movable_clock import MovableClock
 from pykbroker.testing.profiles.offers import UnknownVersion, offer_as
-from pykbroker.testing.time_travel import MovableClock
+from pykbroker.testing.snapshot_restore import replace_content
+from pykbroker.testing.temporary_directory import (
+    UnclaimedDirectory,
+    make_directory,
+    remove_directory,
+)
 from pykbroker.testing.timeline import Timeline, offsets_at_the_end
-from pykbroker.testing.troubled_disk import TroubledDisk
-from pykbroker.testing.wanted import Topics, beside, wanted_settings, wanted_topics
 from pykbroker.testing.watched_broker import WatchedBroker
-from pykbroker.testing.without_client import WithoutClient
 from pykbroker_protocol.errors import Refusal
 
 if TYPE_CHECKING:
@@ -33,9 +37,9 @@ if TYPE_CHECKING:
 
     from pykbroker.controller.topics import NewTopic
     from pykbroker.settings import Settings
+    from pykbroker.testing.broker_options import Config
     from pykbroker.testing.replaying.player import Replay
     from pykbroker.testing.rows import Record
-    from pykbroker.testing.wanted import Config
 
 Found = TypeVar("Found")
 
@@ -55,7 +59,7 @@ class TopicRefused(Exception):
     """The broker does not make such a topic."""
 
 
-class AsyncBroker(WithoutClient):
+class AsyncBroker(DirectAccess):
     """A whole Kafka broker: topics and properties in, an address for clients out.
 
     Without `data` it works in a directory of its own, which goes when it stops.
@@ -80,7 +84,7 @@ class AsyncBroker(WithoutClient):
         self._config = dict(config or {})
         # Now, whatever becomes of the working directory.
         self._data = None if data is None else Path(data).resolve()
-        self._prepared: Unclaimed | None = None
+        self._prepared: UnclaimedDirectory | None = None
         """A copy of another broker's data, which the first start takes."""
         self._directory: Path | None = None
         self._serving: WatchedBroker | None = None
@@ -90,7 +94,7 @@ class AsyncBroker(WithoutClient):
         self.clock = MovableClock(self.timeline.note)
         """The time as the broker has it; it can be moved ahead."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._disk = TroubledDisk(self.timeline.note)
+        self._disk = FaultyDisk(self.timeline.note)
         self.faults = Faults(self._disk, self._at_the_broker)
         """What the broker does wrong because a test asked for it."""
 
@@ -186,7 +190,7 @@ class AsyncBroker(WithoutClient):
         if topics is not None:
             self._topics = wanted_topics(topics)
         self.faults.clear()  # first: on a disk that fails nothing can be taken away
-        missing = await resetting.clear(self._running, self._topics)
+        missing = await broker_reset.clear(self._running, self._topics)
         self.clock.return_to_the_present()
         await self._create(missing)
         self.timeline.clear()
@@ -223,7 +227,7 @@ class AsyncBroker(WithoutClient):
             await serving.stop()
         else:
             await serving.crash()
-            self.faults.strike_crashed(serving)
+            self.faults.damage_after_crash(serving)
 
     async def _begin_again(self) -> None:
         self._serving = await self._serve(self.directory, port=self.port)
@@ -261,7 +265,7 @@ class AsyncBroker(WithoutClient):
         """Another broker, not yet started, that begins with all that this one holds now."""
         other = type(self)(config=beside(self._config), as_version=self._as_version)
         other._topics = self._topics  # noqa: SLF001  # one of our own
-        prepared = Unclaimed(other, copy_beside(self._running))
+        prepared = UnclaimedDirectory(other, copy_beside(self._running))
         other._prepared = prepared  # noqa: SLF001  # likewise
         other.clock.run_beside(self.clock)
         return other
@@ -320,7 +324,7 @@ class AsyncBroker(WithoutClient):
         self, topic: str, *, count: int, timeout_seconds: float = WAIT_SECONDS
     ) -> list[Record]:
         """Returns the records as soon as there are so many."""
-        return await looking.wait_for(
+        return await inspection.wait_for(
             self._running, topic, count=count, timeout_seconds=timeout_seconds
         )
 

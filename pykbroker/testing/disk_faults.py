@@ -6,16 +6,16 @@ import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pykbroker.testing.asked_for import FaultMatchedNothing
-from pykbroker.testing.damaged_files import CrashFault, FlippedByte, LostPages, TornTail
-from pykbroker.testing.troubled_disk import disk_error, disk_full, read_error, slow_disk
+from pykbroker.testing.active_fault import FaultMatchedNothing
+from pykbroker.testing.faulty_disk import disk_error, disk_full, read_error, slow_disk
+from pykbroker.testing.file_damage import CrashFault, FlippedByte, LostPages, TornTail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pykbroker.broker import Broker
-    from pykbroker.testing.asked_for import AskedFor
-    from pykbroker.testing.troubled_disk import DiskFault, TroubledDisk
+    from pykbroker.testing.active_fault import ActiveFault
+    from pykbroker.testing.faulty_disk import DiskFault, FaultyDisk
 
 Found = TypeVar("Found")
 
@@ -26,11 +26,11 @@ class AtTheBroker(Protocol):
     def __call__(self, do: Callable[[Broker], Found], /) -> Found: ...
 
 
-class FaultsOfTheDisk:
+class DiskFaults:
     """Narrowed down by topic, and by how often they strike at most."""
 
-    def __init__(self, disk: TroubledDisk, at_the_broker: AtTheBroker) -> None:
-        self._of_the_disk: list[AskedFor] = []
+    def __init__(self, disk: FaultyDisk, at_the_broker: AtTheBroker) -> None:
+        self._of_the_disk: list[ActiveFault] = []
         self._disk = disk
         self._at_the_broker = at_the_broker
 
@@ -75,7 +75,7 @@ class FaultsOfTheDisk:
         chance = None if seed is None else random.Random(seed)  # noqa: S311  # the same each time
         return self._at_a_crash(LostPages(chance, topic=topic, times=times))
 
-    def strike_crashed(self, broker: Broker) -> None:
+    def damage_after_crash(self, broker: Broker) -> None:
         """The broker has just ended, and nobody has its files open."""
         for fault in self._of_the_disk:
             if isinstance(fault, CrashFault):

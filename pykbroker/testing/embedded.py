@@ -15,10 +15,10 @@ from pykbroker.testing.async_broker import (
     AsyncBroker,
     NotRunning,
 )
-from pykbroker.testing.own_directory import remove_directory
-from pykbroker.testing.own_loop import OwnLoop
+from pykbroker.testing.loop_thread import LoopThread
+from pykbroker.testing.movable_clock import BlockingClock
 from pykbroker.testing.rows import many
-from pykbroker.testing.time_travel import BlockingClock
+from pykbroker.testing.temporary_directory import remove_directory
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from pykbroker.testing.broker_options import Config, Topics
     from pykbroker.testing.faults import Faults
     from pykbroker.testing.replaying.player import Replay
     from pykbroker.testing.rows import Key, Record, Row, Value
     from pykbroker.testing.timeline import Timeline
-    from pykbroker.testing.wanted import Config, Topics
 
 
 class Broker:
@@ -53,7 +53,7 @@ class Broker:
     ) -> None:
         self._broker = AsyncBroker(topics, config, data=data, as_version=as_version, replay=replay)
         self._loop_factory = loop_factory
-        self._running_loop: OwnLoop | None = None
+        self._running_loop: LoopThread | None = None
 
     # --- starting and stopping
 
@@ -61,7 +61,7 @@ class Broker:
         """Raises CannotStart, with one line that says why."""
         if self._running_loop is not None:
             raise CannotStart(ALREADY_RUNNING)
-        loop = OwnLoop(self._loop_factory, "pykbroker")
+        loop = LoopThread(self._loop_factory, "pykbroker")
         loop.start()
         self._running_loop = loop
         atexit.register(self.stop)
@@ -254,7 +254,7 @@ class Broker:
         return self._loop.call(self._broker.story)
 
     @property
-    def _loop(self) -> OwnLoop:
+    def _loop(self) -> LoopThread:
         if self._running_loop is None:
             raise NotRunning(NOT_RUNNING)
         if not self._running_loop.is_here:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypedDict
 
-from pykbroker.testing.asked_for import AskedFor
-from pykbroker.testing.disk_faults import FaultsOfTheDisk
-from pykbroker.testing.mischief import (
+from pykbroker.testing.active_fault import ActiveFault
+from pykbroker.testing.disk_faults import DiskFaults
+from pykbroker.testing.fault_actions import (
     CutAnswer,
     Delay,
     DoTwice,
@@ -16,7 +16,7 @@ from pykbroker.testing.mischief import (
     Refuse,
     Stall,
 )
-from pykbroker.testing.sifting import Sieve
+from pykbroker.testing.request_splitting import PartitionFilter
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.errors import ErrorCode
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pykbroker.apis import Api
     from pykbroker.apis.node import Call
     from pykbroker.testing.disk_faults import AtTheBroker
-    from pykbroker.testing.mischief import Mischief
-    from pykbroker.testing.troubled_disk import TroubledDisk
+    from pykbroker.testing.fault_actions import FaultAction
+    from pykbroker.testing.faulty_disk import FaultyDisk
     from pykbroker_protocol.message import Message
 
     AnyApi: TypeAlias = "ApiKey | str | None"
@@ -45,12 +45,12 @@ class Meant(TypedDict, total=False):
     """How often it strikes at most."""
 
 
-class Fault(AskedFor):
+class Fault(ActiveFault):
     """What becomes of requests: of an API, a topic, a partition, a client."""
 
-    def __init__(self, mischief: Mischief, api: ApiKey | None, meant: Meant) -> None:
+    def __init__(self, action: FaultAction, api: ApiKey | None, meant: Meant) -> None:
         super().__init__(meant.get("times"))
-        self.mischief = mischief
+        self.action = action
         self.api = api
         self.meant = meant
         self.topic = meant.get("topic")
@@ -60,51 +60,53 @@ class Fault(AskedFor):
     def __str__(self) -> str:
         api = "any request" if self.api is None else self.api.name
         meant = [f"{name} {value}" for name, value in self.meant.items()]
-        return f"{self.mischief} ({', '.join([api, *meant])})"
+        return f"{self.action} ({', '.join([api, *meant])})"
 
     # --- whom it strikes
 
-    def strikes(self, api: Api, request: Message, call: Call) -> bool:
+    def applies_to(self, api: Api, request: Message, call: Call) -> bool:
         client = self.meant.get("client")
         if self.api not in (None, api.key) or client not in (None, call.client_id):
             return False
-        return self.is_due and (not self.is_choosy or self.finds_its_topic(api, request, call))
+        return self.is_due and (not self.is_selective or self.matches_topic(api, request, call))
 
     @property
-    def is_choosy(self) -> bool:
+    def is_selective(self) -> bool:
         """Whether it is meant for some topics or partitions alone."""
         return self.topic is not None or self.partition is not None
 
-    def finds_its_topic(self, api: Api, request: Message, call: Call) -> bool:
-        if self.sieve(call).sift(request)[0] is not None:
+    def matches_topic(self, api: Api, request: Message, call: Call) -> bool:
+        if self.partition_filter(call).split(request)[0] is not None:
             return True
-        return self.is_in_all(api, request, call) or self.is_in_session(api, request, call)
+        return self.matches_all_topics(api, request, call) or self.matches_session(
+            api, request, call
+        )
 
-    def is_in_all(self, api: Api, request: Any, call: Call) -> bool:
+    def matches_all_topics(self, api: Api, request: Any, call: Call) -> bool:
         """Metadata may ask for all topics that there are: with null, in version 0 with no names."""
         if api.key is not ApiKey.METADATA or not asks_for_all(request, call.version):
             return False
         topics = call.node.image.topics.values()
-        return any(self.concerns(it.name, each.index) for it in topics for each in it.partitions)
+        return any(self.affects(it.name, each.index) for it in topics for each in it.partitions)
 
-    def is_in_session(self, api: Api, request: Any, call: Call) -> bool:
+    def matches_session(self, api: Api, request: Any, call: Call) -> bool:
         """Within a fetch session a request does not repeat what it asks for."""
         if api.key is not ApiKey.FETCH:
             return False
         session = call.node.fetch_sessions.sessions.get(request.session_id)
         for wanted in session.partitions if session else ():
             topic = wanted.topic or call.node.partitions.topic_name(wanted.topic_id) or ""
-            if self.concerns(topic, wanted.number):
+            if self.affects(topic, wanted.number):
                 return True
         return False
 
-    def concerns(self, topic: str, partition: int | None) -> bool:
+    def affects(self, topic: str, partition: int | None) -> bool:
         if self.topic not in (None, topic):
             return False
         return self.partition is None or partition in (None, self.partition)
 
-    def sieve(self, call: Call) -> Sieve:
-        return Sieve(self.concerns, call.node.image.topics_by_id)
+    def partition_filter(self, call: Call) -> PartitionFilter:
+        return PartitionFilter(self.affects, call.node.image.topics_by_id)
 
     # --- its end
 
@@ -131,14 +133,14 @@ def release(held: asyncio.Future[None]) -> None:
         held.set_result(None)
 
 
-class Faults(FaultsOfTheDisk):
+class Faults(DiskFaults):
     """All faults of one broker; the first that fits a request strikes it.
 
     An API is named as in Kafka's documentation, in any spelling: `PRODUCE`, `JoinGroup`,
     `join_group`; None stands for all of them.
     """
 
-    def __init__(self, disk: TroubledDisk, at_the_broker: AtTheBroker) -> None:
+    def __init__(self, disk: FaultyDisk, at_the_broker: AtTheBroker) -> None:
         super().__init__(disk, at_the_broker)
         self._faults: list[Fault] = []
 
@@ -170,19 +172,19 @@ class Faults(FaultsOfTheDisk):
         """Does it twice, as if the request had come twice, and answers once."""
         return self._add(DoTwice(), api, meant)
 
-    def _add(self, mischief: Mischief, api: AnyApi, meant: Meant) -> Fault:
+    def _add(self, action: FaultAction, api: AnyApi, meant: Meant) -> Fault:
         refuse_strangers(meant)
-        fault = Fault(mischief, named_api(api), meant)
+        fault = Fault(action, named_api(api), meant)
         self._faults.append(fault)
         return fault
 
-    def __iter__(self) -> Iterator[AskedFor]:
+    def __iter__(self) -> Iterator[ActiveFault]:
         return iter((*self._faults, *self._of_the_disk))
 
-    def that_strikes(self, api: Api, request: Message, call: Call) -> Fault | None:
+    def fault_for(self, api: Api, request: Message, call: Call) -> Fault | None:
         """The fault that a request meets; it is counted as struck."""
         for fault in self._faults:
-            if fault.strikes(api, request, call):
+            if fault.applies_to(api, request, call):
                 fault.hits += 1
                 return fault
         return None

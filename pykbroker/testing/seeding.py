@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.partitions.admission import ToInspect, admit, inspect
-from pykbroker.testing.looking import partitions_of
+from pykbroker.testing.inspection import partitions_of
 from pykbroker.testing.rows import as_bytes, as_row, many
 from pykbroker_protocol.partitioner import partition_of_key
 from pykbroker_protocol.records.batch import RecordBatch

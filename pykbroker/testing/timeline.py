@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pykbroker.testing.errors_answered import errors_in
+from pykbroker.testing.response_errors import errors_in
 from pykbroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

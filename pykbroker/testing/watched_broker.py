@@ -9,7 +9,7 @@ from pykbroker.apis.answers import Deferred
 from pykbroker.apis.dispatch import Dispatcher, Route
 from pykbroker.broker import Broker
 from pykbroker.clock import SystemChance
-from pykbroker.testing.mischief import Victim
+from pykbroker.testing.fault_actions import FaultedRequest
 from pykbroker.testing.timeline import client_of
 from pykbroker_protocol.message import Message
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pykbroker.apis.node import Call
     from pykbroker.clock import Clock
     from pykbroker.settings import Settings
+    from pykbroker.testing.fault_actions import Answer
     from pykbroker.testing.faults import Faults
-    from pykbroker.testing.mischief import Answer
     from pykbroker.testing.timeline import Timeline
     from pykbroker_protocol.frame import RequestHeader
     from pykbroker_storage.filesystem import FileSystem
@@ -88,12 +88,12 @@ class WatchedDispatcher(Dispatcher):
         """The handler, with a fault before it if there is one, and the timeline behind it."""
 
         def handle_and_note(request: Any, call: Call) -> Answer:
-            fault = self.faults.that_strikes(api, request, call)
+            fault = self.faults.fault_for(api, request, call)
             if fault is None:
                 answer = handle(request, call)
             else:
                 self.timeline.note(f"fault: {fault} strikes {client_of(call)}")
-                answer = fault.mischief.strike(Victim(fault, api, handle, request, call))
+                answer = fault.action.apply(FaultedRequest(fault, api, handle, request, call))
             if isinstance(answer, Message):
                 self.timeline.note_answer(api, call, answer)
             elif answer is not None:

@@ -15,7 +15,7 @@ import pytest
 from compat.broker_process import BrokerProcess
 from compat.missing_tool import find_program
 from pykbroker.cli.main import main
-from pykbroker.testing.control.fault_words import FAULT_WORDS, parameters_of
+from pykbroker.testing.control.fault_requests import FAULT_WORDS, parameters_of
 from pykbroker.testing.control.http import BODY_BYTES_MAX, HEAD_BYTES_MAX
 from pykbroker.testing.faults import Faults
 
@@ -116,7 +116,7 @@ def test_a_fault_that_met_nothing_is_told(served: Served) -> None:
 def test_every_fault_of_the_python_surface_can_be_asked_for() -> None:
     known = "refuse delay stall drop lose_answer cut_answer do_twice disk_full disk_error slow_disk"
     assert set(known.split()) <= set(FAULT_WORDS)
-    assert not {"check", "clear", "that_strikes"} & set(FAULT_WORDS)
+    assert not {"check", "clear", "fault_for"} & set(FAULT_WORDS)
     assert all(hasattr(Faults, word) for word in FAULT_WORDS)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from pykbroker import AsyncBroker, Broker, CannotStart
 from pykbroker.testing.async_broker import NotRunning
-from pykbroker.testing.copying import ASIDE
-from pykbroker.testing.going_back import replace_content
-from pykbroker.testing.own_directory import make_directory, remove_directory
+from pykbroker.testing.data_copy import ASIDE
+from pykbroker.testing.snapshot_restore import replace_content
+from pykbroker.testing.temporary_directory import make_directory, remove_directory
 
 MANY = 100_000
 COPY_SECONDS_MAX = 0.1  # of processor time: the machine may have other work

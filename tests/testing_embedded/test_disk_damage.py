@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pykbroker import AsyncBroker, Broker, Topic
-from pykbroker.testing.asked_for import FaultMatchedNothing
-from pykbroker.testing.looking import NotReadable
+from pykbroker.testing.active_fault import FaultMatchedNothing
+from pykbroker.testing.inspection import NotReadable
 
 
 @pytest.fixture

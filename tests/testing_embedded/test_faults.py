@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pykbroker import AsyncBroker, Broker
-from pykbroker.testing.asked_for import AskedFor, FaultMatchedNothing
+from pykbroker.testing.active_fault import ActiveFault, FaultMatchedNothing
 from pykbroker.testing.async_broker import NotRunning
 from pykbroker.testing.seeding import NotWritten
 
@@ -339,7 +339,7 @@ def ask_in_vain(bootstrap: str) -> None:
     ],
 )
 def test_what_cannot_be_is_told_at_once(
-    kafka: Broker, ask: Callable[[Any], AskedFor], said: str
+    kafka: Broker, ask: Callable[[Any], ActiveFault], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
         ask(kafka.faults)

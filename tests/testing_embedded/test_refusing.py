@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pykbroker.apis import APIS, Api
-from pykbroker.testing.errors_answered import errors_in
-from pykbroker.testing.refusing import READ_AND_CHANGED, changed, joined, refusal
-from pykbroker.testing.sifting import Sieve
+from pykbroker.testing.error_responses import READ_AND_CHANGED, changed, joined, refusal
+from pykbroker.testing.request_splitting import PartitionFilter
+from pykbroker.testing.response_errors import errors_in
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import decode, encode
 from pykbroker_protocol.errors import ErrorCode
@@ -59,7 +59,7 @@ def test_a_refusal_says_the_error_where_clients_look_for_it(api: Api, version: i
     request = sample(api.request_type, version)
     if api.key in READ_AND_CHANGED:
         answer = sample(api.response_type, version)
-        made = changed(answer, Sieve(lambda *_: True, {}), version, CODE)
+        made = changed(answer, PartitionFilter(lambda *_: True, {}), version, CODE)
         assert made is not None
     else:
         made = refusal(request, api.response_type, version, CODE)
@@ -88,7 +88,7 @@ def test_the_other_topics_of_a_request_are_left_over(key: ApiKey) -> None:
     one = sample(api.request_type, version)
     array = "topic_data" if key is ApiKey.PRODUCE else "topics"
     both = one.replace(**{array: [of_topic(one, "a", array), of_topic(one, "b", array)]})
-    concerned, rest = Sieve(lambda topic, _: topic == "a", {}).sift(both)
+    concerned, rest = PartitionFilter(lambda topic, _: topic == "a", {}).split(both)
     assert [it.name for it in getattr(concerned, array)] == ["a"]
     assert [it.name for it in getattr(rest, array)] == ["b"]
     refused = refusal(concerned, api.response_type, version, CODE)
@@ -103,7 +103,7 @@ def test_partitions_of_one_topic_come_together_again() -> None:
     (row,) = topic.partitions
     rows = [row.replace(partition_index=it) for it in range(3)]
     request = request.replace(topics=[topic.replace(partitions=rows)])
-    concerned, rest = Sieve(lambda _, number: number == 1, {}).sift(request)
+    concerned, rest = PartitionFilter(lambda _, number: number == 1, {}).split(request)
     refused = refusal(concerned, api.response_type, version, CODE)
     served = refusal(rest, api.response_type, version, ErrorCode.NONE)
     (answered,) = joined(refused, served).topics  # type: ignore[attr-defined]  # a ListOffsets
@@ -116,4 +116,4 @@ def test_settings_have_names_but_are_no_topics() -> None:
     request = sample(api.request_type, 7)
     (topic,) = request.topics
     request = request.replace(topics=[topic.replace(assignments=())])
-    assert Sieve(lambda topic, _: topic == "t", {}).sift(request) == (request, None)
+    assert PartitionFilter(lambda topic, _: topic == "t", {}).split(request) == (request, None)

@@ -13,16 +13,16 @@ import pytest
 from compat.apache import ApacheKafka
 from pykbroker import AsyncBroker, Broker, CannotStart
 from pykbroker.testing.async_broker import NotRunning
-from pykbroker.testing.own_loop import OwnLoop
+from pykbroker.testing.loop_thread import LoopThread
 from pykbroker.testing.recording.proxy import Recorder
-from pykbroker.testing.replaying.difference import (
+from pykbroker.testing.replaying.differences import (
     DIFFERENCES_MAX,
     Difference,
     Differences,
     ReplayDiffers,
     differing_fields,
 )
-from pykbroker.testing.replaying.likeness import likeness
+from pykbroker.testing.replaying.request_matching import likeness
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 from pykbroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -140,7 +140,7 @@ class Studio:
 
     def __init__(self, directory: Path) -> None:
         self.file = directory / "session.jsonl"
-        self._loop = OwnLoop(asyncio.new_event_loop, "recorder")
+        self._loop = LoopThread(asyncio.new_event_loop, "recorder")
         self._loop.start()
 
     def record(self, bootstrap: str, program: Program, *given: Any) -> list[bytes]:

@@ -9,9 +9,9 @@ import pytest
 
 from pykbroker import AsyncBroker, Broker, Topic
 from pykbroker.controller.image import ClusterImage
-from pykbroker.testing import resetting
-from pykbroker.testing.looking import UnknownTopic
-from pykbroker.testing.resetting import NotClean
+from pykbroker.testing import broker_reset
+from pykbroker.testing.broker_reset import NotClean
+from pykbroker.testing.inspection import UnknownTopic
 from pykbroker.testing.seeding import NotWritten
 
 RESET_SECONDS_MAX = 0.005  # of processor time: the machine may have other work
@@ -128,8 +128,8 @@ def test_nothing_is_left_on_a_disk_that_fails(kafka: Broker, fault: str) -> None
 async def test_what_cannot_be_taken_away_is_told() -> None:
     async with AsyncBroker(topics=["trucks"]) as kafka:
         with kafka.faults.disk_full(), pytest.raises(NotClean, match="trucks cannot be reset: "):
-            await resetting.clear(kafka._running, [])
-        await resetting.clear(kafka._running, [])
+            await broker_reset.clear(kafka._running, [])
+        await broker_reset.clear(kafka._running, [])
 
 
 def test_the_timeline_begins_anew(kafka: Broker) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykbroker import AsyncBroker, Broker, Row
-from pykbroker.testing.looking import NotReadable, TooFewRecords, UnknownTopic
+from pykbroker.testing.inspection import NotReadable, TooFewRecords, UnknownTopic
 from pykbroker.testing.rows import Value
 from pykbroker.testing.seeding import NotWritten
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker import AsyncBroker, Broker, Row, Topic
-from pykbroker.testing.time_travel import MovableClock, always
+from pykbroker.testing.movable_clock import MovableClock, always
 
 DAY_MS = 24 * 3600 * 1000
 

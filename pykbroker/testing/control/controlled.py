@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pykbroker.controller.topics import NewTopic
 from pykbroker.settings import load_settings
 from pykbroker.testing.async_broker import AsyncBroker, NotRunning
-from pykbroker.testing.wanted import with_port
+from pykbroker.testing.broker_options import with_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,9 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pykbroker.broker import CannotStart
-from pykbroker.testing.asked_for import FaultMatchedNothing
+from pykbroker.testing.active_fault import FaultMatchedNothing
 from pykbroker.testing.async_broker import NotRunning, TopicRefused
-from pykbroker.testing.control import fault_words, views
+from pykbroker.testing.broker_reset import NotClean
+from pykbroker.testing.control import fault_requests, json_views
 from pykbroker.testing.control.arguments import (
     as_count,
     as_list,
@@ -17,10 +18,9 @@ from pykbroker.testing.control.arguments import (
     read_argument,
     read_given,
 )
-from pykbroker.testing.control.fault_desk import FaultDesk
 from pykbroker.testing.control.http import HttpRefusal
-from pykbroker.testing.looking import NotReadable, TooFewRecords, UnknownTopic
-from pykbroker.testing.resetting import NotClean
+from pykbroker.testing.control.numbered_faults import NumberedFaults
+from pykbroker.testing.inspection import NotReadable, TooFewRecords, UnknownTopic
 from pykbroker.testing.seeding import NotWritten
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Desk:
 
     def __init__(self, broker: ControlledBroker) -> None:
         self.broker = broker
-        self.faults = FaultDesk(broker.faults)
+        self.faults = NumberedFaults(broker.faults)
         self.changing = asyncio.Lock()
 
     async def answer(self, request: HttpRequest) -> tuple[int, Any]:
@@ -108,7 +108,7 @@ async def list_faults(desk: Desk, _: HttpRequest) -> Any:
 
 
 async def list_kinds(_: Desk, __: HttpRequest) -> Any:
-    return fault_words.described()
+    return fault_requests.described()
 
 
 async def add_fault(desk: Desk, request: HttpRequest) -> Any:
@@ -138,27 +138,27 @@ async def check_faults(desk: Desk, _: HttpRequest) -> Any:
 
 
 async def show_clock(desk: Desk, _: HttpRequest) -> Any:
-    return views.clock(desk.broker.clock)
+    return json_views.clock(desk.broker.clock)
 
 
 async def advance_clock(desk: Desk, request: HttpRequest) -> Any:
     await desk.broker.clock.advance(**span_in(request))
-    return views.clock(desk.broker.clock)
+    return json_views.clock(desk.broker.clock)
 
 
 async def skew_clock(desk: Desk, request: HttpRequest) -> Any:
     desk.broker.clock.skew(**span_in(request))
-    return views.clock(desk.broker.clock)
+    return json_views.clock(desk.broker.clock)
 
 
 async def freeze_clock(desk: Desk, _: HttpRequest) -> Any:
     desk.broker.clock.freeze()
-    return views.clock(desk.broker.clock)
+    return json_views.clock(desk.broker.clock)
 
 
 async def run_clock(desk: Desk, _: HttpRequest) -> Any:
     desk.broker.clock.run()
-    return views.clock(desk.broker.clock)
+    return json_views.clock(desk.broker.clock)
 
 
 # --- the whole broker
@@ -175,7 +175,7 @@ def state(desk: Desk) -> dict[str, Any]:
 async def reset(desk: Desk, request: HttpRequest) -> Any:
     asked = object_in(request, "topics").get("topics")
     desk.broker.faults.clear()  # who wants to know whether they have struck asks for it
-    await desk.broker.reset(None if asked is None else views.wanted(asked))
+    await desk.broker.reset(None if asked is None else json_views.wanted(asked))
     desk.faults.forget()
     return await show_topics(desk, request)
 
@@ -204,11 +204,11 @@ async def end_outage(desk: Desk, _: HttpRequest) -> Any:
 
 
 async def show_topics(desk: Desk, _: HttpRequest) -> Any:
-    return views.topics(desk.broker.serving)
+    return json_views.topics(desk.broker.serving)
 
 
 async def create_topics(desk: Desk, request: HttpRequest) -> Any:
-    await desk.broker.create_topics(views.wanted(request.document))
+    await desk.broker.create_topics(json_views.wanted(request.document))
     return await show_topics(desk, request)
 
 
@@ -225,22 +225,22 @@ async def show_records(desk: Desk, request: HttpRequest, topic: str) -> Any:
             committed_only=query.get("committed_only", "true") != "false",
         )
     shown_max = read_argument("max", as_count, query.get("max", RECORDS_DEFAULT))
-    return {"count": len(found), "records": [views.record(it) for it in found[:shown_max]]}
+    return {"count": len(found), "records": [json_views.record(it) for it in found[:shown_max]]}
 
 
 async def write_records(desk: Desk, request: HttpRequest, topic: str) -> Any:
     """`records` are objects, `rows` bare values."""
     asked = object_in(request, "records", "rows")
     records, rows = (read_given(asked, name, as_list) or [] for name in ("records", "rows"))
-    return {"written": desk.broker.produce(topic, [*map(views.row, records), *rows])}
+    return {"written": desk.broker.produce(topic, [*map(json_views.row, records), *rows])}
 
 
 async def show_offsets(desk: Desk, _: HttpRequest, group: str) -> Any:
-    return views.offsets(desk.broker.offsets(group))
+    return json_views.offsets(desk.broker.offsets(group))
 
 
 async def show_timeline(desk: Desk, _: HttpRequest) -> Any:
-    return views.timeline(desk.broker.timeline)
+    return json_views.timeline(desk.broker.timeline)
 
 
 async def tell_story(desk: Desk, _: HttpRequest) -> Any:

@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterator
 
 from pykbroker.testing.history.evidence import Evidence
 from pykbroker.testing.history.findings import Anomaly, Finding
+from pykbroker.testing.history.missing_records import lost_records
 from pykbroker.testing.history.order import (
     polls_out_of_order,
     records_passed_over,
     sends_out_of_order,
 )
-from pykbroker.testing.history.presence import lost_records
+from pykbroker.testing.history.read_spans import stretches_of
 from pykbroker.testing.history.recording import History
-from pykbroker.testing.history.stretches import stretches_of
 from pykbroker.testing.history.visibility import (
     duplicates,
     inconsistent_offsets,

@@ -31,7 +31,7 @@ class Fate(Enum):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class ToldTransaction:
+class KnownTransaction:
     """A transaction as its client knows it."""
 
     begun: TransactionBegun
@@ -57,7 +57,7 @@ class Sent:
     """A send, what came of it, and the transaction it belongs to."""
 
     asked: SendAsked
-    transaction: ToldTransaction | None
+    transaction: KnownTransaction | None
     ended: SendEnded | None = None
 
     @property
@@ -139,7 +139,7 @@ class Evidence:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.sent: list[Sent] = []
-        self.transactions: dict[tuple[str, int], ToldTransaction] = {}
+        self.transactions: dict[tuple[str, int], KnownTransaction] = {}
         self.found: dict[Place, dict[str, Found]] = defaultdict(dict)
         self.by_value: dict[tuple[str, str], list[Sent]] = defaultdict(list)
         self._sends: dict[tuple[str, int], Sent] = {}
@@ -166,7 +166,7 @@ class Evidence:
             return None
         return self.found[sent.place][sent.asked.value]
 
-    def _shown_transactions(self) -> Iterator["ToldTransaction"]:
+    def _shown_transactions(self) -> Iterator["KnownTransaction"]:
         """Those of which a record was read, if they are committed or the reader waits for that."""
         for found in self.at_places():
             senders = {it.transaction for it in found.senders} if found.is_read else set()
@@ -183,7 +183,7 @@ class Evidence:
             case SendEnded():
                 self._sends[event.client, event.send].ended = event
             case TransactionBegun():
-                self.transactions[event.client, event.transaction] = ToldTransaction(begun=event)
+                self.transactions[event.client, event.transaction] = KnownTransaction(begun=event)
             case TransactionEnding(ending=Ending.COMMIT):
                 told = self.transactions[event.client, event.transaction]
                 told.commit_asked = told.commit_asked or event

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pykbroker.testing.history.evidence import Evidence, Found, Sent
 from pykbroker.testing.history.findings import Anomaly, Finding
-from pykbroker.testing.history.stretches import Step, Stretch
+from pykbroker.testing.history.read_spans import Step, Stretch
 
 
 def polls_out_of_order(stretches: Iterable[Stretch]) -> Iterator[Finding]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pykbroker.apis import APIS
 from pykbroker.apis.offer import EVERYTHING, Offer, WhenTooNew
 from pykbroker.controller.features import METADATA_VERSION, SUPPORTED_FEATURES
+from pykbroker.testing.error_responses import refusal
 from pykbroker.testing.profiles.releases import (
     Release,
     UnknownVersion,
     known_versions,
     release_named,
 )
-from pykbroker.testing.refusing import refusal
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.errors import ErrorCode
 

@@ -20,7 +20,7 @@ from pykbroker.testing.recording.relay import (
     send_frame,
 )
 from pykbroker.testing.recording.session import NoRecording, address_text, read_session
-from pykbroker.testing.replaying.difference import Difference, ReplayDiffers, Unrecorded
+from pykbroker.testing.replaying.differences import Difference, ReplayDiffers, Unrecorded
 from pykbroker.testing.replaying.script import Reply, Script
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage

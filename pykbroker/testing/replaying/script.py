@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykbroker.testing.recording.session import api_name
-from pykbroker.testing.replaying.commits import Commits
-from pykbroker.testing.replaying.difference import (
+from pykbroker.testing.replaying.differences import (
     Difference,
     Differences,
     ReplayDiffers,
     Unrecorded,
 )
-from pykbroker.testing.replaying.exchanges import Exchanges, Recorded
-from pykbroker.testing.replaying.fetched import Fetched
-from pykbroker.testing.replaying.likeness import likeness
-from pykbroker.testing.replaying.parts import Parts
+from pykbroker.testing.replaying.fetch_replay import Fetched
+from pykbroker.testing.replaying.offset_commits import Commits
+from pykbroker.testing.replaying.partition_answers import Parts
+from pykbroker.testing.replaying.produced_records import Written
+from pykbroker.testing.replaying.recorded_exchanges import Exchanges, Recorded
+from pykbroker.testing.replaying.request_matching import likeness
 from pykbroker.testing.replaying.topic_names import TopicNames
-from pykbroker.testing.replaying.written import Written
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.catalog import request_of, response_of
 from pykbroker_protocol.compiler import MalformedMessage, decode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.clock import never
-from pykbroker.testing.simulation.surroundings import BEGIN_MS, UPTIME_SECONDS
+from pykbroker.testing.simulation.patched_runtime import BEGIN_MS, UPTIME_SECONDS
 
 if TYPE_CHECKING:
     import asyncio

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.testing.simulation.journal import Journal
+from pykbroker.testing.simulation.undo_journal import Journal
 from pykbroker_storage.filesystem import DIRECTORY_MODE, FileSystem
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.testing.simulation.connection import pair
-from pykbroker.testing.simulation.doors import Door, VirtualServer
 from pykbroker.testing.simulation.hosts import THIS_HOST
 from pykbroker.testing.simulation.link import Link
+from pykbroker.testing.simulation.virtual_listeners import Door, VirtualServer
 
 if TYPE_CHECKING:
     import random

@@ -8,26 +8,26 @@ import errno
 import logging
 from typing import TYPE_CHECKING
 
-from pykbroker.testing.simulation.processes import kill_all, start_on
+from pykbroker.testing.broker_options import wanted_settings
+from pykbroker.testing.direct_access import DirectAccess
+from pykbroker.testing.simulation.host_processes import kill_all, start_on
 from pykbroker.testing.simulation.simulated_broker import SimulatedBroker, Surroundings
-from pykbroker.testing.wanted import wanted_settings
-from pykbroker.testing.without_client import WithoutClient
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pykbroker.controller.topics import NewTopic
+    from pykbroker.testing.broker_options import Config
     from pykbroker.testing.simulation.disk import CrashingDisk
     from pykbroker.testing.simulation.virtual_loop import VirtualLoop
-    from pykbroker.testing.wanted import Config
 
 logger = logging.getLogger(__name__)
 
 PORT = 9092
 
 
-class SimulatedNode(WithoutClient):
+class SimulatedNode(DirectAccess):
     """One broker, on a host of its own, through all its lives."""
 
     def __init__(

@@ -13,9 +13,9 @@ from pykbroker.broker import Broker, end_tasks
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.settings import Listener as Address
 from pykbroker.settings import parse_listener
-from pykbroker.testing.errors_answered import errors_in
-from pykbroker.testing.simulation.doors import VirtualListener
-from pykbroker.testing.simulation.rewriting_here import RewritingHere
+from pykbroker.testing.response_errors import errors_in
+from pykbroker.testing.simulation.inline_compaction import InlineCompaction
+from pykbroker.testing.simulation.virtual_listeners import VirtualListener
 from pykbroker_protocol.message import Message
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class SimulatedBroker(Broker):
         super().open_directory(self.around.disk)
 
     def start_upkeep(self) -> None:
-        upkeep = Upkeep(self.partitions, lambda: RewritingHere(self.around.disk))
+        upkeep = Upkeep(self.partitions, lambda: InlineCompaction(self.around.disk))
         self._ending.push_async_callback(end_tasks, upkeep.start())
 
     def dispatcher(self) -> Dispatcher:

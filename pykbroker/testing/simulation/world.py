@@ -8,29 +8,29 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pykbroker.testing.own_directory import make_directory, remove_directory
+from pykbroker.testing.broker_options import wanted_topics
+from pykbroker.testing.simulation.aiokafka_patches import aiokafka_in_our_time
 from pykbroker.testing.simulation.chaos import SURVIVABLE, Chaos, Kind
-from pykbroker.testing.simulation.clients import aiokafka_in_our_time
 from pykbroker.testing.simulation.clock import SeededChance, VirtualClock
 from pykbroker.testing.simulation.disk import CrashingDisk
+from pykbroker.testing.simulation.host_processes import kill_all, start_on
 from pykbroker.testing.simulation.hosts import THIS_HOST
 from pykbroker.testing.simulation.network import Network
 from pykbroker.testing.simulation.node import SimulatedNode
-from pykbroker.testing.simulation.processes import kill_all, start_on
+from pykbroker.testing.simulation.patched_runtime import surroundings
 from pykbroker.testing.simulation.seeds import how_to_repeat, new_seed
 from pykbroker.testing.simulation.simulated_broker import Surroundings
-from pykbroker.testing.simulation.surroundings import surroundings
 from pykbroker.testing.simulation.trace import Trace
 from pykbroker.testing.simulation.virtual_loop import NeverEnds, VirtualLoop
-from pykbroker.testing.wanted import wanted_topics
+from pykbroker.testing.temporary_directory import make_directory, remove_directory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
     from types import TracebackType
 
+    from pykbroker.testing.broker_options import Config, Topics
     from pykbroker.testing.simulation.chaos import Kind
     from pykbroker.testing.simulation.link import Link
-    from pykbroker.testing.wanted import Config, Topics
 
 T = TypeVar("T")
 

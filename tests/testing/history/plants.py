@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pykbroker.testing.history import Anomaly, Event, Isolation, Outcome, Place, Record
 from pykbroker.testing.history.events import Ended, Polled
 from pykbroker.testing.history.evidence import Evidence, Fate, Found, Sent
-from pykbroker.testing.history.stretches import stretches_of
+from pykbroker.testing.history.read_spans import stretches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

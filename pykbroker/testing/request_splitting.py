@@ -1,4 +1,4 @@
-"""Parts a request into what a fault concerns and the rest, by topic and partition."""
+"""Parts a request into what a fault affects and the rest, by topic and partition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pykbroker_protocol.message import Message
 
-    Concerns: TypeAlias = Callable[[str, int | None], bool]
+    Affects: TypeAlias = Callable[[str, int | None], bool]
     """Whether a topic, or one of its partitions, is meant."""
     Topics: TypeAlias = Mapping[bytes, Any]
 
@@ -45,14 +45,14 @@ def shape_of(message: type[Message]) -> Shape:
     )
 
 
-class Sieve:
+class PartitionFilter:
     """One fault's view of requests, with the names of topics that are called by their ids."""
 
-    def __init__(self, concerns: Concerns, topics_by_id: Topics) -> None:
-        self._concerns = concerns
+    def __init__(self, affects: Affects, topics_by_id: Topics) -> None:
+        self._affects = affects
         self._topics_by_id = topics_by_id
 
-    def sift(self, message: Message, topic: str = NO_TOPIC) -> tuple[Any, Any]:
+    def split(self, message: Message, topic: str = NO_TOPIC) -> tuple[Any, Any]:
         """The part that is concerned, and the rest; None where there is nothing left of it."""
         shape = shape_of(type(message))
         topic = self._topic_of(message, shape) or topic
@@ -63,17 +63,17 @@ class Sieve:
         concerned: dict[str, list[Any]] = {}
         rest: dict[str, list[Any]] = {}
         for name in shape.structs:
-            parts = [self.sift(it, topic) for it in getattr(message, name) or ()]
+            parts = [self.split(it, topic) for it in getattr(message, name) or ()]
             concerned[name] = [one for one, _ in parts if one is not None]
             rest[name] = [other for _, other in parts if other is not None]
         for name in shape.numbers:
             numbers = getattr(message, name) or ()
-            concerned[name] = [it for it in numbers if self._concerns(topic, it)]
-            rest[name] = [it for it in numbers if not self._concerns(topic, it)]
+            concerned[name] = [it for it in numbers if self._affects(topic, it)]
+            rest[name] = [it for it in numbers if not self._affects(topic, it)]
         return part_of(message, concerned), part_of(message, rest)
 
     def _whole(self, message: Message, topic: str, number: int | None) -> tuple[Any, Any]:
-        return (message, None) if self._concerns(topic, number) else (None, message)
+        return (message, None) if self._affects(topic, number) else (None, message)
 
     def _topic_of(self, message: Message, shape: Shape) -> str:
         for name in shape.names:

@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 STOP_SECONDS_MAX = 20.0
 
 
-class OwnLoop:
+class LoopThread:
     """Runs what is handed in and gives back the result; the thread dies with the process."""
 
     def __init__(self, loop_factory: Callable[[], asyncio.AbstractEventLoop], name: str) -> None:

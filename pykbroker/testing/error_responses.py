@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pykbroker.testing.errors_answered import ERROR_CODES, tells_errors
-from pykbroker.testing.sifting import NUMBERS
+from pykbroker.testing.request_splitting import NUMBERS
+from pykbroker.testing.response_errors import ERROR_CODES, tells_errors
 from pykbroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pykbroker.testing.sifting import Sieve
+    from pykbroker.testing.request_splitting import PartitionFilter
     from pykbroker_protocol.errors import ErrorCode
     from pykbroker_protocol.message import Field, Message
 
@@ -89,9 +89,11 @@ def shared_names(request: Any, response: type[Message]) -> dict[str, Any]:
 # --- where the answer is read first
 
 
-def changed(answer: Message, sieve: Sieve, version: int, code: ErrorCode) -> Message | None:
+def changed(
+    answer: Message, sieve: PartitionFilter, version: int, code: ErrorCode
+) -> Message | None:
     """The true answer with an error in each row that is meant; None if there is no such row."""
-    concerned, rest = sieve.sift(answer)
+    concerned, rest = sieve.split(answer)
     if concerned is None:
         return None
     refused = refusal(concerned, type(answer), version, code, rows_first=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+from pykbroker.testing.broker_options import Topic
 from pykbroker.testing.control.arguments import (
     as_count,
     as_decoded,
@@ -18,14 +19,13 @@ from pykbroker.testing.control.arguments import (
 )
 from pykbroker.testing.control.http import HttpRefusal
 from pykbroker.testing.rows import Row, as_bytes
-from pykbroker.testing.wanted import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pykbroker.broker import Broker
+    from pykbroker.testing.movable_clock import MovableClock
     from pykbroker.testing.rows import Record, Value
-    from pykbroker.testing.time_travel import MovableClock
     from pykbroker.testing.timeline import Timeline
 
 

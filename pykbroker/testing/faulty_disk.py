@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from pykbroker.testing.asked_for import AskedFor, lasting
+from pykbroker.testing.active_fault import ActiveFault, lasting
 from pykbroker_storage.filesystem import NotCached, VolatileDisk
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class DiskFault(AskedFor):
+class DiskFault(ActiveFault):
     """What becomes of writes or reads, of the files of one topic or of all of them."""
 
     def __init__(
@@ -68,7 +68,7 @@ def folder_of(path: str) -> str:
     return path.rpartition("/")[0].rpartition("/")[2]
 
 
-class TroubledDisk(VolatileDisk):
+class FaultyDisk(VolatileDisk):
     """As quick as any while nothing is asked for: the bare calls of `os` are put back."""
 
     def __init__(self, note: Callable[[str], None]) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pykbroker_storage.filesystem import FileSystem
 
 
-class RewritingHere:
+class InlineCompaction:
     """Throttler is for machines that have something else to do."""
 
     def __init__(self, filesystem: FileSystem) -> None:

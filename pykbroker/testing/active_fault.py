@@ -10,7 +10,7 @@ class FaultMatchedNothing(AssertionError):
     """A test asked for a fault, and nothing came that it was meant for."""
 
 
-class AskedFor:
+class ActiveFault:
     """In a `with` statement it ends with the block, and must have struck in it."""
 
     def __init__(self, times: int | None) -> None:

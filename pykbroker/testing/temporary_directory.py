@@ -27,7 +27,7 @@ def has_room(path: str) -> bool:
     return os.access(path, os.W_OK) and found.f_bavail * found.f_frsize >= ROOM_BYTES_MIN
 
 
-class Unclaimed:
+class UnclaimedDirectory:
     """A directory for an owner who may take it, and with whom it goes until then."""
 
     def __init__(self, owner: object, path: Path) -> None:

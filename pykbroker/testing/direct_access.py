@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from pykbroker.testing import looking, seeding
+from pykbroker.testing import inspection, seeding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pykbroker.testing.rows import Key, Record, Row, Value
 
 
-class WithoutClient(ABC):
+class DirectAccess(ABC):
     @property
     @abstractmethod
     def _running(self) -> Broker:
@@ -35,10 +35,10 @@ class WithoutClient(ABC):
         self, topic: str, *, partition: int | None = None, committed_only: bool = True
     ) -> list[Record]:
         """All a topic holds, partition by partition, as a consumer would get it."""
-        return looking.records(
+        return inspection.records(
             self._running, topic, partition=partition, committed_only=committed_only
         )
 
     def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
         """What a group has committed, by topic and partition."""
-        return looking.offsets(self._running, group_id)
+        return inspection.offsets(self._running, group_id)

@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from pykbroker.testing.history.events import Outcome, Place
-from pykbroker.testing.history.evidence import Evidence, Fate, Sent, ToldTransaction
+from pykbroker.testing.history.evidence import Evidence, Fate, KnownTransaction, Sent
 from pykbroker.testing.history.findings import Anomaly, Finding
-from pykbroker.testing.history.stretches import Stretch
+from pykbroker.testing.history.read_spans import Stretch
 
 
 def lost_records(evidence: Evidence, stretches: Sequence[Stretch]) -> Iterator[Finding]:
     passed = Passed(stretches)
-    torn: dict[ToldTransaction, list[Sent]] = defaultdict(list)
+    torn: dict[KnownTransaction, list[Sent]] = defaultdict(list)
     for sent in evidence.sent:
         if not _must_be_there(sent, evidence) or _is_read(sent, evidence):
             continue
@@ -77,7 +77,7 @@ def _missing(anomaly: Anomaly, sent: Sent, how: str) -> Finding:
     )
 
 
-def _torn(told: ToldTransaction, missing: Sequence[Sent], evidence: Evidence) -> Finding:
+def _torn(told: KnownTransaction, missing: Sequence[Sent], evidence: Evidence) -> Finding:
     there = [it for it in told.sends if _is_read(it, evidence)]
     absent = ", ".join(f"{it.asked.value!r} at {it.place}" for it in missing)
     return Finding(

@@ -6,13 +6,13 @@ import asyncio
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from pykbroker.testing.control.fault_words import new_fault
+from pykbroker.testing.control.fault_requests import new_fault
 from pykbroker.testing.control.http import HttpRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pykbroker.testing.asked_for import AskedFor
+    from pykbroker.testing.active_fault import ActiveFault
     from pykbroker.testing.faults import Faults
 
 FAULTS_MAX: Final = 10_000
@@ -21,12 +21,12 @@ LOOK_INTERVAL_S: Final = 0.01
 WAIT_SECONDS_MAX: Final = 600.0
 
 
-class FaultDesk:
+class NumberedFaults:
     """Numbers are never given twice, so that nobody ends the fault of another."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
-        self._numbered: dict[int, AskedFor] = {}
+        self._numbered: dict[int, ActiveFault] = {}
         self._numbers = count(1)
         self._count = 0
 
@@ -79,12 +79,12 @@ class FaultDesk:
         self._numbered.clear()
         self._count = 0
 
-    def _found(self, text: str) -> tuple[int, AskedFor]:
+    def _found(self, text: str) -> tuple[int, ActiveFault]:
         for number, fault in self._numbered.items():
             if str(number) == text:
                 return number, fault
         raise HttpRefusal(404, f"there is no fault {text[:80]!r}")
 
 
-def told(number: int, fault: AskedFor) -> dict[str, Any]:
+def told(number: int, fault: ActiveFault) -> dict[str, Any]:
     return {"id": number, "fault": str(fault), "hits": fault.hits, "is_due": fault.is_due}

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykbroker.testing.recording.session import api_name
-from pykbroker.testing.replaying.difference import Difference, Unrecorded, shown
+from pykbroker.testing.replaying.differences import Difference, Unrecorded, shown
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.produce import (
     PartitionProduceResponse,
@@ -19,8 +19,8 @@ from pykbroker_protocol.records.batch import NO_PRODUCER_ID, iterate_batches
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pykbroker.testing.replaying.difference import Differences
-    from pykbroker.testing.replaying.exchanges import Recorded
+    from pykbroker.testing.replaying.differences import Differences
+    from pykbroker.testing.replaying.recorded_exchanges import Recorded
     from pykbroker.testing.replaying.topic_names import TopicNames
     from pykbroker_protocol.frame import RequestHeader
     from pykbroker_protocol.records.batch import RecordBatch

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pykbroker.testing.errors_answered import errors_in
 from pykbroker.testing.recording.session import api_name
-from pykbroker.testing.replaying.difference import (
+from pykbroker.testing.replaying.differences import (
     Difference,
     Unrecorded,
     differing_fields,
     distance,
 )
-from pykbroker.testing.replaying.likeness import likeness
+from pykbroker.testing.replaying.request_matching import likeness
+from pykbroker.testing.response_errors import errors_in
 from pykbroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

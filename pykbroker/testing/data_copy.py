@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.testing.own_directory import make_directory, remove_directory
+from pykbroker.testing.temporary_directory import make_directory, remove_directory
 from pykbroker_storage.checkpoint import (
     FIRST_DIRTY_FILE,
     HIGH_WATERMARK_FILE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.testing.copying import FILES, make_directory_within
-from pykbroker.testing.own_directory import remove_directory
+from pykbroker.testing.data_copy import FILES, make_directory_within
+from pykbroker.testing.temporary_directory import remove_directory
 from pykbroker_storage.filesystem import LOCAL_DISK
 from pykbroker_storage.log_directory import (
     DELETED_SUFFIX,

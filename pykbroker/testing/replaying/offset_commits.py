@@ -13,8 +13,8 @@ from pykbroker_protocol.messages.offset_commit import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pykbroker.testing.replaying.exchanges import Recorded
-    from pykbroker.testing.replaying.fetched import Fetched
+    from pykbroker.testing.replaying.fetch_replay import Fetched
+    from pykbroker.testing.replaying.recorded_exchanges import Recorded
     from pykbroker.testing.replaying.topic_names import TopicNames
 
 

@@ -7,8 +7,8 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from pykbroker.apis.answers import ProtocolViolation
-from pykbroker.testing.asked_for import lasting
-from pykbroker.testing.refusing import READ_AND_CHANGED, changed, joined, refusal
+from pykbroker.testing.active_fault import lasting
+from pykbroker.testing.error_responses import READ_AND_CHANGED, changed, joined, refusal
 from pykbroker_protocol.frame import write_response
 from pykbroker_protocol.message import Message
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
     from pykbroker.apis import Api, Handle
     from pykbroker.apis.node import Call
-    from pykbroker.testing.sifting import Sieve
+    from pykbroker.testing.request_splitting import PartitionFilter
     from pykbroker_protocol.errors import ErrorCode
 
     Answer: TypeAlias = Message | Awaitable[Message | None] | None
 
 
 class AnyFault(Protocol):
-    """Of a fault, what its mischief asks."""
+    """Of a fault, what its action asks."""
 
     hits: int
 
     @property
-    def is_choosy(self) -> bool: ...
-    def sieve(self, call: Call) -> Sieve: ...
+    def is_selective(self) -> bool: ...
+    def partition_filter(self, call: Call) -> PartitionFilter: ...
     async def until_ended(self) -> None: ...
     def __str__(self) -> str: ...
 
 
-class Victim(NamedTuple):
+class FaultedRequest(NamedTuple):
     """A request that a fault has met, and what would become of it."""
 
     fault: AnyFault
@@ -49,10 +49,10 @@ class Victim(NamedTuple):
         return await settled(self.handle(self.request, self.call))
 
 
-class Mischief(Protocol):
+class FaultAction(Protocol):
     """What is done to a request; its text names it in reports."""
 
-    def strike(self, victim: Victim) -> Answer: ...
+    def apply(self, target: FaultedRequest) -> Answer: ...
     def __str__(self) -> str: ...
 
 
@@ -71,33 +71,35 @@ class Refuse:
     def __str__(self) -> str:
         return f"answer {self.code.name}"
 
-    def strike(self, victim: Victim) -> Answer:
-        fault, call = victim.fault, victim.call
-        if victim.api.key in READ_AND_CHANGED:
-            return self.change(victim)
-        if not fault.is_choosy:
-            return self.refused(victim, victim.request)
-        concerned, rest = fault.sieve(call).sift(victim.request)
-        refused = self.refused(victim, concerned)
-        return refused if rest is None else self.with_rest(victim, refused, rest)
+    def apply(self, target: FaultedRequest) -> Answer:
+        fault, call = target.fault, target.call
+        if target.api.key in READ_AND_CHANGED:
+            return self.change(target)
+        if not fault.is_selective:
+            return self.refused(target, target.request)
+        concerned, rest = fault.partition_filter(call).split(target.request)
+        refused = self.refused(target, concerned)
+        return refused if rest is None else self.with_rest(target, refused, rest)
 
-    def refused(self, victim: Victim, request: Any) -> Message:
-        made = refusal(request, victim.api.response_type, victim.call.version, self.code)
+    def refused(self, target: FaultedRequest, request: Any) -> Message:
+        made = refusal(request, target.api.response_type, target.call.version, self.code)
         assert isinstance(made, Message)
         return made
 
-    async def change(self, victim: Victim) -> Message | None:
-        answer = await victim.served()
+    async def change(self, target: FaultedRequest) -> Message | None:
+        answer = await target.served()
         if answer is None:
             return None
-        sieve, version = victim.fault.sieve(victim.call), victim.call.version
+        sieve, version = target.fault.partition_filter(target.call), target.call.version
         refused = changed(answer, sieve, version, self.code)
         if refused is None:
-            victim.fault.hits -= 1  # nothing in the answer was meant
+            target.fault.hits -= 1  # nothing in the answer was meant
         return refused or answer
 
-    async def with_rest(self, victim: Victim, refused: Message, rest: Any) -> Message | None:
-        answer = await settled(victim.handle(rest, victim.call))
+    async def with_rest(
+        self, target: FaultedRequest, refused: Message, rest: Any
+    ) -> Message | None:
+        answer = await settled(target.handle(rest, target.call))
         return None if answer is None else joined(refused, answer)
 
 
@@ -110,8 +112,8 @@ class Delay:
     def __str__(self) -> str:
         return f"answer {self.seconds:g} s late"
 
-    async def strike(self, victim: Victim) -> Message | None:
-        answer = await victim.served()
+    async def apply(self, target: FaultedRequest) -> Message | None:
+        answer = await target.served()
         await asyncio.sleep(self.seconds)
         return answer
 
@@ -122,9 +124,9 @@ class Stall:
     def __str__(self) -> str:
         return "hold the answer back"
 
-    async def strike(self, victim: Victim) -> Message | None:
-        answer = await victim.served()
-        await victim.fault.until_ended()
+    async def apply(self, target: FaultedRequest) -> Message | None:
+        answer = await target.served()
+        await target.fault.until_ended()
         return answer
 
 
@@ -134,8 +136,8 @@ class Drop:
     def __str__(self) -> str:
         return "drop the connection"
 
-    def strike(self, victim: Victim) -> Answer:
-        raise ProtocolViolation(f"a test asked to {victim.fault}")
+    def apply(self, target: FaultedRequest) -> Answer:
+        raise ProtocolViolation(f"a test asked to {target.fault}")
 
 
 class LoseAnswer:
@@ -144,9 +146,9 @@ class LoseAnswer:
     def __str__(self) -> str:
         return "lose the answer"
 
-    async def strike(self, victim: Victim) -> Message | None:
-        await victim.served()
-        raise ProtocolViolation(f"a test asked to {victim.fault}")
+    async def apply(self, target: FaultedRequest) -> Message | None:
+        await target.served()
+        raise ProtocolViolation(f"a test asked to {target.fault}")
 
 
 class CutAnswer:
@@ -155,10 +157,10 @@ class CutAnswer:
     def __str__(self) -> str:
         return "cut the answer in half"
 
-    async def strike(self, victim: Victim) -> Message | None:
-        answer = await victim.served()
-        whole = b"" if answer is None else framed(answer, victim.call)
-        raise ProtocolViolation(f"a test asked to {victim.fault}", whole[: len(whole) // 2])
+    async def apply(self, target: FaultedRequest) -> Message | None:
+        answer = await target.served()
+        whole = b"" if answer is None else framed(answer, target.call)
+        raise ProtocolViolation(f"a test asked to {target.fault}", whole[: len(whole) // 2])
 
 
 class DoTwice:
@@ -167,9 +169,9 @@ class DoTwice:
     def __str__(self) -> str:
         return "do it twice"
 
-    async def strike(self, victim: Victim) -> Message | None:
-        await victim.served()
-        return await victim.served()
+    async def apply(self, target: FaultedRequest) -> Message | None:
+        await target.served()
+        return await target.served()
 
 
 def framed(answer: Message, call: Call) -> bytes:

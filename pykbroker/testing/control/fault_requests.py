@@ -13,14 +13,14 @@ from pykbroker.testing.faults import Faults, Meant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pykbroker.testing.asked_for import AskedFor
+    from pykbroker.testing.active_fault import ActiveFault
     from pykbroker.testing.control.arguments import Read
 
 WHAT: Final = "fault"
 """The key that names the fault; the others are its arguments."""
 
 
-def new_fault(faults: Faults, asked: Mapping[str, Any]) -> AskedFor:
+def new_fault(faults: Faults, asked: Mapping[str, Any]) -> ActiveFault:
     """Raises HttpRefusal for what makes no sense."""
     word = asked.get(WHAT)
     if word not in FAULT_WORDS:
@@ -36,7 +36,7 @@ def new_fault(faults: Faults, asked: Mapping[str, Any]) -> AskedFor:
     if "api" in known:
         arguments.setdefault("api", None)
     try:
-        fault: AskedFor = getattr(faults, word)(**arguments)
+        fault: ActiveFault = getattr(faults, word)(**arguments)
     except (TypeError, ValueError) as reason:
         text = re.sub(r"^\w+\.(?=\w+\(\))", "", str(reason))  # the name of a class
         raise HttpRefusal(400, text) from None

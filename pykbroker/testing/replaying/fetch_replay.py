@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pykbroker.testing.recording.session import api_name
-from pykbroker.testing.replaying.difference import Difference, Unrecorded
+from pykbroker.testing.replaying.differences import Difference, Unrecorded
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.fetch import (
@@ -25,9 +25,9 @@ from pykbroker_protocol.records.corrupt import TruncatedBatch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pykbroker.testing.replaying.exchanges import Recorded
+    from pykbroker.testing.replaying.produced_records import Written
+    from pykbroker.testing.replaying.recorded_exchanges import Recorded
     from pykbroker.testing.replaying.topic_names import TopicNames
-    from pykbroker.testing.replaying.written import Written
     from pykbroker_protocol.frame import RequestHeader
 
     Place = tuple[str, int]

@@ -12,7 +12,7 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pykbroker.testing.asked_for import AskedFor, FaultMatchedNothing
+from pykbroker.testing.active_fault import ActiveFault, FaultMatchedNothing
 from pykbroker_storage.batch_scan import first_batch
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _BOUNDS = Struct(">qi")
 _PREFIX_BYTES: Final = 12
 
 
-class FlippedByte(AskedFor):
+class FlippedByte(ActiveFault):
     """The last byte of a stored batch is another one, and readers meet it; its end mends it."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
@@ -94,7 +94,7 @@ def own_bytes(path: Path) -> None:
         copy.replace(path)
 
 
-class CrashFault(AskedFor):
+class CrashFault(ActiveFault):
     """What a crash leaves of the records that were written and not flushed."""
 
     def __init__(self, text: str, *, topic: str | None, times: int | None) -> None:

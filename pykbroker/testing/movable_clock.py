@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pykbroker.clock import Callback, MayWait
-    from pykbroker.testing.own_loop import OwnLoop
+    from pykbroker.testing.loop_thread import LoopThread
 
 TURNS_TO_SETTLE = 10
 """Of the event loop: a deadline leads to a record, its commit, and to whoever waited for it."""
@@ -222,7 +222,7 @@ class Alarm:
 class BlockingClock:
     """The same for a test without an event loop: each call returns when the thing is done."""
 
-    def __init__(self, clock: MovableClock, loop: OwnLoop) -> None:
+    def __init__(self, clock: MovableClock, loop: LoopThread) -> None:
         self._clock = clock
         self._loop = loop
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from pykbroker.testing.refusing import joined
-from pykbroker.testing.replaying.likeness import likeness
-from pykbroker.testing.sifting import Sieve
+from pykbroker.testing.error_responses import joined
+from pykbroker.testing.replaying.request_matching import likeness
+from pykbroker.testing.request_splitting import PartitionFilter
 from pykbroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pykbroker.testing.replaying.exchanges import Recorded
+    from pykbroker.testing.replaying.recorded_exchanges import Recorded
     from pykbroker_protocol.frame import RequestHeader
     from pykbroker_protocol.message import Message
 
@@ -85,9 +85,9 @@ def places_in(message: Message) -> list[Place]:
         found.append((topic, partition))
         return False
 
-    Sieve(note, {}).sift(message)
+    PartitionFilter(note, {}).split(message)
     return found
 
 
 def part_at(message: Message, place: Place) -> Any:
-    return Sieve(lambda *found: found == place, {}).sift(message)[0]
+    return PartitionFilter(lambda *found: found == place, {}).split(message)[0]

@@ -20,8 +20,6 @@ from pykbroker.apis.offer import EVERYTHING, Offer
 from pykbroker.apis.producer_ids import ProducerIds
 from pykbroker.clock import Chance, Clock, SystemChance, SystemClock
 from pykbroker.controller.controller import CannotCommit, Controller
-from pykbroker.controller.features import TRANSACTION_VERSION
-from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.controller.metadata_log import METADATA_PARTITION, CannotLoadMetadata
 from pykbroker.controller.topics import NewTopic
 from pykbroker.coordinators.group_coordinator import GroupCoordinator
@@ -30,6 +28,8 @@ from pykbroker.coordinators.transaction_coordinator import TransactionCoordinato
 from pykbroker.coordinators.transaction_markers import MarkerWriter
 from pykbroker.descriptors import open_file_limit, shares_of
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from pykbroker.metadata.features import TRANSACTION_VERSION
+from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.settings import Listener as Address
@@ -63,8 +63,8 @@ from pykbroker_storage.mapped_file import OpenFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pykbroker.controller.changes import Changes
     from pykbroker.coordinators.coordinated_log import Witness
+    from pykbroker.metadata.changes import Changes
     from pykbroker.settings import Settings
 
 logger = logging.getLogger(__name__)

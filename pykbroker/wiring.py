@@ -8,11 +8,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.controller.image import GROUP_RESOURCE
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings, MigrationPolicy
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.descriptors import open_file_limit, shares_of
+from pykbroker.metadata.image import GROUP_RESOURCE
 from pykbroker.settings import Listener as Address
 from pykbroker.settings import connections_by_host, other_controllers, resolve_group
 from pykbroker.transport.limits import SYSTEM_DEFAULT, ConnectionLimits

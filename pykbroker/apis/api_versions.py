@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pykbroker.apis import Api
     from pykbroker.apis.node import Call
     from pykbroker.apis.offer import Offer
-    from pykbroker.controller.image import ClusterImage
+    from pykbroker.metadata.image import ClusterImage
 
 SOFTWARE_SINCE_VERSION = 3
 ZERO_MINIMUM_SINCE_VERSION = 4

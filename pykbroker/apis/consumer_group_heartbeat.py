@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.features import GROUP_VERSION, GROUP_VERSION_LEVEL
+from pykbroker.metadata.features import GROUP_VERSION, GROUP_VERSION_LEVEL
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 

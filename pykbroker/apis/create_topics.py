@@ -17,7 +17,7 @@ from pykbroker_protocol.messages.create_topics import (
 
 if TYPE_CHECKING:
     from pykbroker.apis.node import Call
-    from pykbroker.controller.image import TopicImage
+    from pykbroker.metadata.image import TopicImage
     from pykbroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pykbroker.apis.node import Call
-    from pykbroker.controller.image import TopicImage
+    from pykbroker.metadata.image import TopicImage
     from pykbroker_protocol.messages.delete_topics import DeleteTopicsRequest
 
 STATES_SINCE_VERSION = 6

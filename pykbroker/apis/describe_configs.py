@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE, described_loggers
 from pykbroker.apis.slices import Slice, sliced
-from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from pykbroker.controller.topic_names import refuse_name
+from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from pykbroker.metadata.topic_names import refuse_name
 from pykbroker.settings import (
     describe_broker,
     describe_cluster_default,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.slices import Slice, sliced
-from pykbroker.controller.topic_names import refuse_name
+from pykbroker.metadata.topic_names import refuse_name
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_producers import (
     DescribeProducersResponse,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.topic_names import CLUSTER_METADATA_TOPIC
+from pykbroker.metadata.topic_names import CLUSTER_METADATA_TOPIC
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_quorum import (
     DescribeQuorumPartitionData,

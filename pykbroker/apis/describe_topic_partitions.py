@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pykbroker.apis.operations import ALL_ON_A_TOPIC
 from pykbroker.apis.slices import Slice, sliced
-from pykbroker.controller.topic_names import refuse_name
 from pykbroker.internal_topics import is_internal
+from pykbroker.metadata.topic_names import refuse_name
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.describe_topic_partitions import (
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis.node import Call
     from pykbroker.apis.slices import Slices
-    from pykbroker.controller.image import PartitionImage, TopicImage
+    from pykbroker.metadata.image import PartitionImage, TopicImage
     from pykbroker_protocol.messages.describe_topic_partitions import (
         DescribeTopicPartitionsRequest,
     )

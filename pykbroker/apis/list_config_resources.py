@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE
-from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.list_config_resources import (
     ConfigResource,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis.node import Call
     from pykbroker.apis.slices import Slices
-    from pykbroker.controller.image import PartitionImage, TopicImage
+    from pykbroker.metadata.image import PartitionImage, TopicImage
     from pykbroker_protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
     )

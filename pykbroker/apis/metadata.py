@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.operations import ALL_ON_A_CLUSTER, ALL_ON_A_TOPIC, NOT_ASKED
 from pykbroker.apis.slices import Slice, all_of, each, in_slices, sliced
-from pykbroker.controller.topic_names import refuse_name
 from pykbroker.controller.topics import NewTopic
 from pykbroker.internal_topics import is_internal
+from pykbroker.metadata.topic_names import refuse_name
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.metadata import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis.node import Call
     from pykbroker.apis.slices import Slices
-    from pykbroker.controller.image import PartitionImage, TopicImage
+    from pykbroker.metadata.image import PartitionImage, TopicImage
     from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 EMPTY_MEANS_ALL_BELOW_VERSION = 1

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pykbroker.apis.producer_ids import ProducerIds
     from pykbroker.clock import Chance, Clock
     from pykbroker.controller.controller import Controller
-    from pykbroker.controller.image import ClusterImage
     from pykbroker.coordinators.group_coordinator import GroupCoordinator
     from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
+    from pykbroker.metadata.image import ClusterImage
     from pykbroker.partitions.board import Partitions
     from pykbroker.settings import Settings
 

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis import APIS
-from pykbroker.controller.features import SUPPORTED_FEATURES
+from pykbroker.metadata.features import SUPPORTED_FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.controller import CannotCommit
-from pykbroker.controller.features import Direction, FeatureUpdate
+from pykbroker.controller.feature_updates import Direction, FeatureUpdate
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.update_features import (
     FeatureUpdateKey,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import Decision
-from pykbroker.controller.features import SUPPORTED_FEATURES
-from pykbroker.controller.image import NO_LEADER
+from pykbroker.metadata.features import SUPPORTED_FEATURES
+from pykbroker.metadata.image import NO_LEADER
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_protocol.metadata.cluster import (
@@ -21,7 +21,7 @@ from pykbroker_protocol.metadata.topics import PartitionChangeRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pykbroker.controller.image import ClusterImage, PartitionImage
+    from pykbroker.metadata.image import ClusterImage, PartitionImage
 
 PLAINTEXT = 0
 UNFENCE = -1

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.controller.decision import Decision, bounded
-from pykbroker.controller.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from pykbroker.controller.topic_names import refuse_name
+from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from pykbroker.metadata.topic_names import refuse_name
 from pykbroker.settings import (
     GROUP,
     TOPIC,
@@ -29,7 +29,7 @@ from pykbroker_protocol.metadata.topics import ConfigRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pykbroker.controller.image import ClusterImage
+    from pykbroker.metadata.image import ClusterImage
     from pykbroker.settings import Settings
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message

@@ -21,7 +21,6 @@ from pykbroker.controller.brokers import (
     unfence_broker,
     unregister_broker,
 )
-from pykbroker.controller.changes import Changes, replay
 from pykbroker.controller.configurations import (
     CLUSTER_WIDE,
     ConfigurationChange,
@@ -31,18 +30,15 @@ from pykbroker.controller.configurations import (
 )
 from pykbroker.controller.decision import Decision
 from pykbroker.controller.elections import Candidacy, Election, elect_leaders
-from pykbroker.controller.features import (
-    FEATURES_OF_A_NEW_CLUSTER,
-    FeatureUpdate,
-    refuse_features,
-    update_features,
-)
-from pykbroker.controller.image import BROKER_RESOURCE, ClusterImage, TopicImage
+from pykbroker.controller.feature_updates import FeatureUpdate, update_features
 from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
 from pykbroker.controller.moves import Move, move_partitions
 from pykbroker.controller.new_partitions import NewPartitions, create_partitions
 from pykbroker.controller.producer_ids import allocate_producer_ids
 from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, delete_topics
+from pykbroker.metadata.changes import Changes, replay
+from pykbroker.metadata.features import FEATURES_OF_A_NEW_CLUSTER, refuse_features
+from pykbroker.metadata.image import BROKER_RESOURCE, ClusterImage, TopicImage
 from pykbroker.settings import refuse_topic_overrides, with_dynamic
 from pykbroker.slices import in_slices
 from pykbroker_protocol.errors import ErrorCode, Refusal

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.controller.decision import bounded
-from pykbroker.controller.image import NO_LEADER
+from pykbroker.metadata.image import NO_LEADER
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.topics import PartitionChangeRecord
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pykbroker.controller.decision import Decision
-    from pykbroker.controller.image import ClusterImage, PartitionImage
+    from pykbroker.metadata.image import ClusterImage, PartitionImage
 
 
 class Election(IntEnum):

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.batches import leader_change, record_batch_in_slices, records_of
-from pykbroker.controller.image import UnsupportedRecord
 from pykbroker.controller.quorum.state import MalformedQuorumState, QuorumState, next_epoch
-from pykbroker.controller.records import MalformedRecord
-from pykbroker.controller.snapshot import (
-    SnapshotName,
-    newest_snapshot,
-    read_snapshot,
-    write_snapshot,
+from pykbroker.controller.snapshot_files import newest_snapshot, read_snapshot, write_snapshot
+from pykbroker.metadata.batches import (
+    UnfinishedSpan,
+    leader_change,
+    record_batch_in_slices,
+    records_of,
+    without_spans,
 )
-from pykbroker.controller.spans import UnfinishedSpan, without_spans
-from pykbroker.controller.topic_names import CLUSTER_METADATA_TOPIC
+from pykbroker.metadata.image import UnsupportedRecord
+from pykbroker.metadata.records import MalformedRecord
+from pykbroker.metadata.snapshot import SnapshotName
+from pykbroker.metadata.topic_names import CLUSTER_METADATA_TOPIC
 from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.corrupt import CorruptBatch
@@ -31,7 +32,7 @@ from pykbroker_storage.mapped_file import OpenFiles
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pykbroker.controller.image import ClusterImage
+    from pykbroker.metadata.image import ClusterImage
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
     from pykbroker_storage.log import Log

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pykbroker.controller.decision import Decision
-    from pykbroker.controller.image import ClusterImage, PartitionImage
+    from pykbroker.metadata.image import ClusterImage, PartitionImage
     from pykbroker_protocol.message import Message
 
 

@@ -16,8 +16,8 @@ from pykbroker_protocol.metadata.topics import PartitionRecord
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pykbroker.controller.image import ClusterImage, TopicImage
     from pykbroker.controller.placement import Draw
+    from pykbroker.metadata.image import ClusterImage, TopicImage
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
 

@@ -8,7 +8,7 @@ from pykbroker.controller.decision import Decision
 from pykbroker_protocol.metadata.cluster import ProducerIdsRecord
 
 if TYPE_CHECKING:
-    from pykbroker.controller.image import BrokerImage, ClusterImage
+    from pykbroker.metadata.image import BrokerImage, ClusterImage
 
 PRODUCER_IDS_PER_BLOCK = 1000
 

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import Decision, bounded
-from pykbroker.controller.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from pykbroker.controller.new_partitions import (
     assigned_partitions,
     placed_partitions,
 )
-from pykbroker.controller.topic_names import (
+from pykbroker.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
+from pykbroker.metadata.topic_names import (
     CLUSTER_METADATA_TOPIC,
     refuse_collision,
     refuse_name,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.controller.configurations import ConfigurationReplacement
-from pykbroker.controller.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from pykbroker.internal_topics import is_internal
+from pykbroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pykbroker.broker import Broker
-    from pykbroker.controller.image import TopicImage
     from pykbroker.controller.topics import NewTopic
+    from pykbroker.metadata.image import TopicImage
 
 
 GONE_ALREADY: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

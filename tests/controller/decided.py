@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from pykbroker.controller import changes, configurations, new_partitions, topics
+from pykbroker.controller import configurations, new_partitions, topics
+from pykbroker.metadata import changes
 from pykbroker.slices import at_once
 
 if TYPE_CHECKING:

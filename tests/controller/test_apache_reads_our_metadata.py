@@ -12,9 +12,9 @@ import pytest
 from compat.apache import ApacheKafka, ApacheTools
 from pykbroker.controller.configurations import ConfigurationChange
 from pykbroker.controller.controller import Controller
-from pykbroker.controller.image import TopicImage
-from pykbroker.controller.snapshot import newest_snapshot
+from pykbroker.controller.snapshot_files import newest_snapshot
 from pykbroker.controller.topics import NewTopic
+from pykbroker.metadata.image import TopicImage
 from pykbroker_storage.filesystem import LOCAL_DISK
 
 ATTEMPTS_MAX = 5

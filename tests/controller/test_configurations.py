@@ -10,7 +10,7 @@ from pykbroker.controller.configurations import (
     ConfigurationChange,
     ConfigurationReplacement,
 )
-from pykbroker.controller.image import ClusterImage
+from pykbroker.metadata.image import ClusterImage
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages import alter_configs

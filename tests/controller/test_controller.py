@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pykbroker.controller.changes import Changes
 from pykbroker.controller.configurations import ConfigurationChange
 from pykbroker.controller.controller import CannotCommit, Controller
-from pykbroker.controller.image import ClusterImage, TopicImage
 from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
 from pykbroker.controller.new_partitions import NewPartitions
-from pykbroker.controller.snapshot import newest_snapshot
+from pykbroker.controller.snapshot_files import newest_snapshot
 from pykbroker.controller.topics import NewTopic
+from pykbroker.metadata.changes import Changes
+from pykbroker.metadata.image import ClusterImage, TopicImage
 from pykbroker.slices import at_once
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord

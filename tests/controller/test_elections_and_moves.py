@@ -8,9 +8,9 @@ import pytest
 
 from pykbroker.controller.brokers import BrokerRegistration, unregister_broker
 from pykbroker.controller.elections import Candidacy, Election, elect_leaders
-from pykbroker.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from pykbroker.controller.moves import Move, move_partitions
 from pykbroker.controller.topics import NewTopic
+from pykbroker.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from pykbroker_protocol.errors import ErrorCode
 from tests.controller.decided import replay
 

@@ -4,12 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykbroker.controller.features import (
-    FEATURES_OF_A_NEW_CLUSTER,
-    Direction,
-    FeatureUpdate,
-    update_features,
-)
+from pykbroker.controller.feature_updates import Direction, FeatureUpdate, update_features
+from pykbroker.metadata.features import FEATURES_OF_A_NEW_CLUSTER
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 

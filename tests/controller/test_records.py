@@ -2,18 +2,17 @@
 
 import pytest
 
-from pykbroker.controller.batches import record_batch, records_of
 from pykbroker.controller.brokers import lead_again
-from pykbroker.controller.features import refuse_features
-from pykbroker.controller.image import ClusterImage, PartitionImage, UnsupportedRecord
 from pykbroker.controller.quorum.state import MalformedQuorumState, QuorumState, next_epoch
-from pykbroker.controller.records import (
+from pykbroker.metadata.batches import UnfinishedSpan, record_batch, records_of, without_spans
+from pykbroker.metadata.features import refuse_features
+from pykbroker.metadata.image import ClusterImage, PartitionImage, UnsupportedRecord
+from pykbroker.metadata.records import (
     RECORD_TYPES,
     MalformedRecord,
     decode_record,
     encode_record,
 )
-from pykbroker.controller.spans import UnfinishedSpan, without_spans
 from pykbroker_protocol.message import Message
 from pykbroker_protocol.metadata.cluster import (
     AbortTransactionRecord,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pykbroker.controller.brokers import BrokerRegistration, register_broker, unfence_broker
-from pykbroker.controller.image import ClusterImage, TopicImage
 from pykbroker.controller.new_partitions import NewPartitions
 from pykbroker.controller.topics import NewTopic, TopicRules
+from pykbroker.metadata.image import ClusterImage, TopicImage
 from pykbroker.settings import load_settings, refuse_topic_overrides
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.message import ZERO_UUID

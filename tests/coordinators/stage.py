@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.clock import SystemClock
-from pykbroker.controller.image import ClusterImage, PartitionImage, TopicImage
 from pykbroker.coordination.transactions.ending import refused as refused_end
 from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
 from pykbroker.coordinators.transaction_markers import MarkerWriter
 from pykbroker.internal_topics import TRANSACTION_STATE
+from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode

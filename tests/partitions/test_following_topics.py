@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pykbroker.controller.image import ClusterImage, PartitionImage, TopicImage
+from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
 from pykbroker.partitions.board import Partitions
 from tests.partitions.boards import Board
 

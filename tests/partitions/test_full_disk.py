@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pykbroker.clock import SystemClock
-from pykbroker.controller.image import ClusterImage, PartitionImage, TopicImage
+from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
 from pykbroker.partitions.board import Partitions
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode, Refusal

@@ -1,6 +1,6 @@
 """The intervals that one group goes by: its own where it has them, within the broker's bounds."""
 
-from pykbroker.controller.image import GROUP_RESOURCE, TOPIC_RESOURCE
+from pykbroker.metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.settings import (
     GroupIntervals,
     describe_group,

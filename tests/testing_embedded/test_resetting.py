@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker import AsyncBroker, Broker, Topic
-from pykbroker.controller.image import ClusterImage
+from pykbroker.metadata.image import ClusterImage
 from pykbroker.testing import broker_reset
 from pykbroker.testing.broker_reset import NotClean
 from pykbroker.testing.inspection import UnknownTopic

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.apis import APIS
 from pykbroker.apis.offer import EVERYTHING, Offer, WhenTooNew
-from pykbroker.controller.features import METADATA_VERSION, SUPPORTED_FEATURES
+from pykbroker.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES
 from pykbroker.testing.error_responses import refusal
 from pykbroker.testing.profiles.releases import (
     Release,

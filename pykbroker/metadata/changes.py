@@ -22,7 +22,7 @@ from pykbroker_protocol.metadata.topics import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pykbroker.controller.image import ClusterImage, TopicImage
+    from pykbroker.metadata.image import ClusterImage, TopicImage
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.topic_names import can_collide, unified
+from pykbroker.metadata.topic_names import can_collide, unified
 from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_protocol.metadata.cluster import (
     BrokerRegistrationChangeRecord,

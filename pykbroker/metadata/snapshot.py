@@ -8,10 +8,9 @@ durable; a start takes the newest one.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.controller.batches import control_batch, record_batch, records_of
+from pykbroker.metadata.batches import control_batch, record_batch, records_of
 from pykbroker_protocol.metadata.cluster import (
     BrokerEndpoint,
     BrokerFeature,
@@ -24,18 +23,16 @@ from pykbroker_protocol.metadata.topics import ConfigRecord, PartitionRecord, To
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_protocol.records.control import ControlRecordType, control_record_type
 from pykbroker_protocol.records.corrupt import CorruptBatch
-from pykbroker_storage.filesystem import FileSystem, read_file, sync_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pykbroker.controller.image import BrokerImage, ClusterImage, TopicImage
+    from pykbroker.metadata.image import BrokerImage, ClusterImage, TopicImage
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.records.batch import RecordBatch
 
 RECORDS_PER_BATCH = 1_000
 SUFFIX = ".checkpoint"
-UNFINISHED_SUFFIX = ".checkpoint.part"
 ANY_BROKER = -1
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -49,37 +46,6 @@ class SnapshotName(NamedTuple):
     @property
     def file_name(self) -> str:
         return f"{self.end_offset:020d}-{self.epoch:010d}{SUFFIX}"
-
-
-def newest_snapshot(filesystem: FileSystem, directory: str) -> SnapshotName | None:
-    names = map(_parse, filesystem.list_directory(directory))
-    return max((name for name in names if name), default=None)
-
-
-def write_snapshot(
-    filesystem: FileSystem,
-    directory: str,
-    name: SnapshotName,
-    image: ClusterImage,
-    *,
-    timestamp_ms: int,
-) -> None:
-    """When it returns, the snapshot is durable; older ones and unfinished ones are gone."""
-    path = f"{directory}/{name.file_name}"
-    unfinished = path.removesuffix(SUFFIX) + UNFINISHED_SUFFIX
-    write_file(filesystem, unfinished, encode_snapshot(image, name, timestamp_ms))
-    sync_file(filesystem, unfinished)
-    filesystem.rename(unfinished, path)
-    filesystem.sync_directory(directory)
-    for other in filesystem.list_directory(directory):
-        if other.endswith(UNFINISHED_SUFFIX) or (_parse(other) or name) < name:
-            with suppress(FileNotFoundError):
-                filesystem.unlink(f"{directory}/{other}")
-
-
-def read_snapshot(filesystem: FileSystem, directory: str, name: SnapshotName) -> Iterator[Message]:
-    """Every record; raises `CorruptBatch` if the file is not what was written."""
-    return decode_snapshot(read_file(filesystem, f"{directory}/{name.file_name}"))
 
 
 def encode_snapshot(image: ClusterImage, name: SnapshotName, timestamp_ms: int) -> bytes:
@@ -195,6 +161,6 @@ def _is_footer(batch: RecordBatch) -> bool:
     return control_record_type(record.key) is ControlRecordType.SNAPSHOT_FOOTER
 
 
-def _parse(file_name: str) -> SnapshotName | None:
+def parse_snapshot_name(file_name: str) -> SnapshotName | None:
     found = _NAME.fullmatch(file_name)
     return SnapshotName(int(found[1]), int(found[2])) if found else None

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.records import decode_record, encode_record
+from pykbroker.metadata.records import decode_record, encode_record
 from pykbroker_protocol.compiler import encode
+from pykbroker_protocol.metadata.cluster import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
 from pykbroker_protocol.metadata.control import LeaderChangeMessage, Voter
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.control import ControlRecordType, control_key
@@ -71,3 +76,27 @@ def records_of(batch: RecordBatch) -> Iterator[Message]:
     for record in batch.records():
         assert record.value is not None, f"offset {record.offset} has no value"
         yield decode_record(record.value)
+
+
+class UnfinishedSpan(Exception):
+    """The log ends between the begin of a span and its end."""
+
+
+def without_spans(records: Iterable[Message]) -> Iterator[Message]:
+    """The records that count, in order; those of a span come when it ends."""
+    pending: list[Message] | None = None
+    for record in records:
+        match record:
+            case BeginTransactionRecord():
+                pending = []
+            case EndTransactionRecord():
+                yield from pending or ()
+                pending = None
+            case AbortTransactionRecord():
+                pending = None
+            case _ if pending is not None:
+                pending.append(record)
+            case _:
+                yield record
+    if pending is not None:
+        raise UnfinishedSpan("the metadata log ends inside a transaction")

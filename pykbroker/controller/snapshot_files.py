@@ -1,0 +1,54 @@
+"""Writes and reads snapshots of the metadata as files: `<end offset>-<epoch>.checkpoint`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pykbroker.metadata.snapshot import (
+    SUFFIX,
+    SnapshotName,
+    decode_snapshot,
+    encode_snapshot,
+    parse_snapshot_name,
+)
+from pykbroker_storage.filesystem import FileSystem, read_file, sync_file, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pykbroker.metadata.image import ClusterImage
+    from pykbroker_protocol.message import Message
+
+UNFINISHED_SUFFIX = ".checkpoint.part"
+
+
+def newest_snapshot(filesystem: FileSystem, directory: str) -> SnapshotName | None:
+    names = map(parse_snapshot_name, filesystem.list_directory(directory))
+    return max((name for name in names if name), default=None)
+
+
+def write_snapshot(
+    filesystem: FileSystem,
+    directory: str,
+    name: SnapshotName,
+    image: ClusterImage,
+    *,
+    timestamp_ms: int,
+) -> None:
+    """When it returns, the snapshot is durable; older ones and unfinished ones are gone."""
+    path = f"{directory}/{name.file_name}"
+    unfinished = path.removesuffix(SUFFIX) + UNFINISHED_SUFFIX
+    write_file(filesystem, unfinished, encode_snapshot(image, name, timestamp_ms))
+    sync_file(filesystem, unfinished)
+    filesystem.rename(unfinished, path)
+    filesystem.sync_directory(directory)
+    for other in filesystem.list_directory(directory):
+        if other.endswith(UNFINISHED_SUFFIX) or (parse_snapshot_name(other) or name) < name:
+            with suppress(FileNotFoundError):
+                filesystem.unlink(f"{directory}/{other}")
+
+
+def read_snapshot(filesystem: FileSystem, directory: str, name: SnapshotName) -> Iterator[Message]:
+    """Every record; raises `CorruptBatch` if the file is not what was written."""
+    return decode_snapshot(read_file(filesystem, f"{directory}/{name.file_name}"))

@@ -1,4 +1,4 @@
-"""PyKBroker: a Kafka broker in one pip install."""
+"""PyKBroker: a Kafka broker in Python."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pykbroker.extras import how_to_install
 from pykbroker.pipeline.spark_version import minor_line
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ JAVA_OLDEST: Final = 17
 SPARK_LINES: Final = ("4.0", "4.1", "4.2")
 MEMORY_BYTES_MIN: Final = 1536 << 20
 """Spark's driver takes 1 GiB for itself by default, and its JVM somewhat more."""
-INSTALL: Final = "pip install 'pykbroker[spark]'"
+INSTALL: Final = how_to_install("spark")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pykbroker.broker import CannotStart
+from pykbroker.extras import missing_extra
 from pykbroker.settings import InvalidSetting
 from pykbroker.testing import broker_reset, inspection
 from pykbroker.testing.broker_options import Topics, beside, wanted_settings, wanted_topics
 from pykbroker.testing.data_copy import copy_beside, copy_within, save_data
 from pykbroker.testing.direct_access import DirectAccess
-from pykbroker.testing.extras import missing_extra
 from pykbroker.testing.faults import Faults
 from pykbroker.testing.faulty_disk import FaultyDisk
 from pykbroker.testing.movable_clock import MovableClock
@@ -312,7 +312,7 @@ class AsyncBroker(DirectAccess):
     def arrow(
         self, topic: str, *, partition: int | None = None, committed_only: bool = True
     ) -> pa.Table:
-        """The same as an Arrow table with the bytes of the log (`pip install pykbroker[arrow]`)."""
+        """The same as an Arrow table with the bytes of the log (extra `arrow`)."""
         try:
             from pykbroker.testing import arrow  # noqa: PLC0415  # optional, and large
         except ModuleNotFoundError as missing:

@@ -1,6 +1,6 @@
 """The broker in a container, for tests that use testcontainers: the surface of its KafkaContainer.
 
-`pip install pykbroker[containers]`, and an image that was built from this project's Dockerfile.
+Needs the extra `containers` (docs/installation.md) and an image built from the Dockerfile.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tarfile
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pykbroker.testing.extras import missing_extra
+from pykbroker.extras import missing_extra
 
 try:
     from testcontainers.core.container import DockerContainer

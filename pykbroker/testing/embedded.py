@@ -208,7 +208,7 @@ class Broker:
     def arrow(
         self, topic: str, *, partition: int | None = None, committed_only: bool = True
     ) -> pa.Table:
-        """The same as an Arrow table with the bytes of the log (`pip install pykbroker[arrow]`)."""
+        """The same as an Arrow table with the bytes of the log (extra `arrow`)."""
         return self._loop.call(
             lambda: self._broker.arrow(topic, partition=partition, committed_only=committed_only)
         )

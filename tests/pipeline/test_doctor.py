@@ -55,7 +55,7 @@ def test_a_machine_that_has_everything_is_fine() -> None:
             "8, /jdk8/java: too old",
             "JAVA_HOME",
         ),
-        ({"spark": None}, "pyspark", "not installed", "pip install 'pykbroker[spark]'"),
+        ({"spark": None}, "pyspark", "not installed", "pip install '.[spark]'"),
         ({"spark": "3.5.9"}, "pyspark", "3.5.9: tried with 4.0 to 4.2", "pip install"),
         ({"spark_home": "3.5.1"}, "SPARK_HOME", "leads to Spark 3.5.1, but", "unset SPARK_HOME"),
         (
@@ -136,4 +136,4 @@ def test_without_pyspark_the_commands_say_how_to_install_it(
 ) -> None:
     monkeypatch.setattr("pykbroker.cli.pipeline.needing_spark.find_spec", lambda _name: None)
     assert main(["pipeline", "jars"]) == 2
-    assert "pip install 'pykbroker[spark]'" in capsys.readouterr().err
+    assert "pip install '.[spark]'" in capsys.readouterr().err

@@ -1,9 +1,11 @@
-"""What is missing of an extra is told with what to do about it."""
+"""An error about a missing package names the extra that installs it."""
 
 import subprocess
 import sys
 
 import pytest
+
+from pykbroker.extras import how_to_install
 
 WITHOUT = "import sys; sys.modules[{module!r}] = None\n"
 
@@ -15,7 +17,9 @@ WITHOUT = "import sys; sys.modules[{module!r}] = None\n"
         ("testcontainers", "import pykbroker.testing.containers", "containers"),
     ],
 )
-def test_a_missing_package_is_told_with_its_extra(module: str, program: str, extra: str) -> None:
+def test_error_about_a_missing_package_names_its_extra(
+    module: str, program: str, extra: str
+) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT.format(module=module) + program],
         capture_output=True,
@@ -23,7 +27,7 @@ def test_a_missing_package_is_told_with_its_extra(module: str, program: str, ext
         check=False,
         timeout=60,
     )
-    assert ran.stderr.splitlines()[-1].endswith(f"is missing: pip install pykbroker[{extra}]")
+    assert ran.stderr.splitlines()[-1].endswith(f"is not installed: {how_to_install(extra)}")
 
 
 def test_the_tools_for_tests_load_nothing_heavy() -> None:

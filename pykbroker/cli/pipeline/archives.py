@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.cli.failure import CannotBegin
+from pykbroker.extras import how_to_install
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -25,8 +26,6 @@ def replay(options: Namespace) -> int:
 def checked(command: str, options: Namespace) -> int:
     missing = [name for module, name in NEEDED.items() if find_spec(module) is None]
     if missing:
-        raise CannotBegin(
-            f"{' and '.join(missing)} must be installed: pip install 'pykbroker[spark]'"
-        )
+        raise CannotBegin(f"{' and '.join(missing)} must be installed: {how_to_install('spark')}")
     exit_code: int = getattr(import_module(f"pykbroker.cli.pipeline.{command}"), command)(options)
     return exit_code

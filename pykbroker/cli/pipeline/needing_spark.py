@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
 from pykbroker.cli.failure import CannotBegin
+from pykbroker.extras import how_to_install
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -21,7 +22,7 @@ def needs_spark(command: Callable[[Namespace], Result]) -> Callable[[Namespace],
     @functools.wraps(command)
     def checked(options: Namespace) -> Result:
         if find_spec("pyspark") is None:
-            raise CannotBegin("pyspark is not installed: pip install 'pykbroker[spark]'")
+            raise CannotBegin(f"pyspark is not installed: {how_to_install('spark')}")
         return command(options)
 
     return checked

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Self
 from pykbroker.apis.dispatch import Dispatcher
 from pykbroker.apis.fetch_sessions import FetchSessions
 from pykbroker.apis.node import Node
-from pykbroker.apis.offer import EVERYTHING, Offer
 from pykbroker.apis.producer_ids import ProducerIds
-from pykbroker.clock import Chance, Clock, SystemChance, SystemClock
 from pykbroker.controller.controller import CannotCommit, Controller
 from pykbroker.controller.metadata_log import METADATA_PARTITION, CannotLoadMetadata
 from pykbroker.controller.topics import NewTopic
@@ -27,6 +25,7 @@ from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
 from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
 from pykbroker.coordinators.transaction_markers import MarkerWriter
 from pykbroker.descriptors import open_file_limit, shares_of
+from pykbroker.environment import Environment
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker.metadata.features import TRANSACTION_VERSION
 from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
@@ -43,7 +42,7 @@ from pykbroker.settings.load import WITHOUT_EFFECT
 from pykbroker.slices import in_slices
 from pykbroker.transport.attention import Attention
 from pykbroker.transport.edge import NetworkEdge
-from pykbroker.transport.listener import CannotListen, Listener, bind
+from pykbroker.transport.listener import CannotListen, Listener
 from pykbroker.wiring import (
     advertised,
     cluster_id_in,
@@ -56,14 +55,12 @@ from pykbroker.wiring import (
 )
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
-from pykbroker_storage.filesystem import FileSystem, VolatileDisk
 from pykbroker_storage.log_directory import LogDirectory, LogDirectoryError
 from pykbroker_storage.mapped_file import OpenFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from pykbroker.coordinators.coordinated_log import Witness
     from pykbroker.metadata.changes import Changes
     from pykbroker.settings import Settings
 
@@ -77,25 +74,22 @@ class CannotStart(Exception):
 
 
 class Broker:
-    """A running node: everything in one process, with nothing else to set up."""
+    """A running node: broker and controller in one process."""
 
-    def __init__(self, *, settings: Settings, clock: Clock, chance: Chance) -> None:
+    def __init__(self, settings: Settings, environment: Environment) -> None:
         self.settings = settings
-        self.clock = clock
-        self.chance = chance
+        self.environment = environment
+        self.clock = environment.clock
         self.addresses: list[Address] = []
         self.bound_port = 0
         self._ending = contextlib.AsyncExitStack()
         self.directory_lost = asyncio.Event()
         """Set when the data directory no longer belongs to this process."""
         self._broker_epoch = UNKNOWN_BROKER_EPOCH
-        self._high_watermarks: Callable[[], dict[tuple[str, int], int]] = dict
+        self._opened_partitions: Partitions | None = None
+        self._is_crashing = False
         self._logged_without_effect: set[str] = set()
 
-    offer: Offer = EVERYTHING
-    attentive = False
-    witness: Witness | None = None
-    """Who hears, beside the operator, what coordinators decide and why."""
     directory: LogDirectory
     controller: Controller
     partitions: Partitions
@@ -105,32 +99,16 @@ class Broker:
     edge: NetworkEdge
 
     @classmethod
-    async def start(
-        cls,
-        settings: Settings,
-        *,
-        clock: Clock | None = None,
-        chance: Chance | None = None,
-        ephemeral: bool = False,
-        attentive: bool = False,
-        offer: Offer = EVERYTHING,
-    ) -> Self:
-        """A broker that serves; `ephemeral` data is not flushed, for it need not survive.
-
-        An attentive one looks for requests that may come at once, rather than to sleep: that is
-        for a process that has a processor to itself.
-        """
-        broker = cls(
-            settings=settings, clock=clock or SystemClock(), chance=chance or SystemChance()
-        )
-        broker.offer, broker.attentive = offer, attentive
-        await broker.begin(ephemeral=ephemeral)
+    async def start(cls, settings: Settings, environment: Environment | None = None) -> Self:
+        """Returns a broker that serves. Without an environment it uses that of the system."""
+        broker = cls(settings, environment or Environment())
+        await broker.begin()
         return broker
 
-    async def begin(self, *, ephemeral: bool) -> None:
-        """Serve, or let go of everything and raise CannotStart."""
+    async def begin(self) -> None:
+        """Starts serving. Raises CannotStart after closing everything that was opened."""
         try:
-            await self.open(ephemeral=ephemeral)
+            await self.open()
         except (CannotListen, LogDirectoryError, CannotLoadMetadata, CannotCommit) as error:
             await self.stop()
             raise CannotStart(str(error)) from error
@@ -138,13 +116,13 @@ class Broker:
             await self.stop()
             raise
 
-    async def open(self, *, ephemeral: bool) -> None:
+    async def open(self) -> None:
         refusal = refuse_other_hosts(self.settings)
         if refusal is not None:
             raise CannotStart(refusal)
         listeners = await self.bind_listeners()
-        self.open_directory(VolatileDisk() if ephemeral else FileSystem())
-        await self.open_controller(durable=not ephemeral)
+        self.open_directory()
+        await self.open_controller()
         self.open_partitions()
         await self.partitions.until_flushed()
         self.open_coordinators()
@@ -156,13 +134,13 @@ class Broker:
             partitions=self.partitions,
             fetch_sessions=FetchSessions(
                 self.settings.max_incremental_fetch_session_cache_slots,
-                lambda: self.chance.below(2**31 - 1) + 1,
+                lambda: self.environment.randomness.below(2**31 - 1) + 1,
             ),
             producer_ids=ProducerIds(self.controller),
             groups=self.groups,
             transactions=self.transactions,
-            chance=self.chance,
-            offer=self.offer,
+            chance=self.environment.randomness,
+            offer=self.environment.offer,
         )
         self.start_upkeep()
         self.open_doors(listeners)
@@ -174,7 +152,9 @@ class Broker:
         limits = connection_limits(self.settings)
         listeners = []
         for wanted in broker_listeners(self.settings):
-            listener = await bind(wanted.name, wanted.host, wanted.port, limits)
+            listener = await self.environment.network.listen(
+                wanted.name, wanted.host, wanted.port, limits
+            )
             self._ending.callback(listener.close)
             self.bound_port = self.bound_port or listener.address.port
             listeners.append(listener)
@@ -182,17 +162,18 @@ class Broker:
             self.addresses.append(advertised(bound, given))
         return listeners
 
-    def open_directory(self, filesystem: FileSystem) -> None:
+    def open_directory(self) -> None:
         if len(self.settings.log_dirs) != 1:
             raise CannotStart("log.dirs names several directories; this broker works in one")
         (path,) = self.settings.log_dirs
+        filesystem, randomness = self.environment.filesystem, self.environment.randomness
         open_files = OpenFiles(filesystem, shares_of(open_file_limit()).log_files)
         filesystem.release_descriptor = open_files.release_least_recent
         self.directory = LogDirectory.open(
             path,
-            cluster_id=cluster_id_in(path) or text_of(self.chance.uuid_bytes()),
+            cluster_id=cluster_id_in(path) or text_of(randomness.uuid_bytes()),
             node_id=self.settings.node_id,
-            new_directory_id=self.chance.uuid_bytes(),
+            new_directory_id=randomness.uuid_bytes(),
             configuration=log_configuration(self.settings.topic_defaults),
             filesystem=filesystem,
             open_files=open_files,
@@ -200,14 +181,28 @@ class Broker:
         self._ending.callback(self.close_directory)
 
     def close_directory(self) -> None:
-        self.directory.close(
-            self._high_watermarks(), now_ms=self.clock.now_ms(), broker_epoch=self._broker_epoch
-        )
+        partitions = self._opened_partitions
+        try:
+            if self._is_crashing:
+                self.directory.abandon()
+            else:
+                self.directory.close(
+                    {} if partitions is None else partitions.high_watermarks(),
+                    now_ms=self.clock.now_ms(),
+                    broker_epoch=self._broker_epoch,
+                )
+        finally:
+            for partition in partitions or ():
+                partition.wake_all()  # readers in this process find the log closed
 
-    async def open_controller(self, *, durable: bool) -> None:
+    async def open_controller(self) -> None:
         settings = self.settings
         self.controller = await Controller.open(
-            self.directory, settings=settings, clock=self.clock, chance=self.chance, durable=durable
+            self.directory,
+            settings=settings,
+            clock=self.clock,
+            chance=self.environment.randomness,
+            durable=self.environment.filesystem.is_durable,
         )
         self._ending.push_async_callback(self.controller.close)
         self._broker_epoch = await self.controller.join(
@@ -224,10 +219,11 @@ class Broker:
             directory=self.directory,
             settings=self.settings,
             clock=self.clock,
+            on_late_log=self.follow_after_start,
         )
         self._ending.push_async_callback(self.partitions.flush_threads.end)
         self._ending.push_async_callback(self.partitions.off_loop.close)
-        self._high_watermarks = self.partitions.high_watermarks
+        self._opened_partitions = self.partitions
         self.partitions.set_strays_aside(self.controller.image, METADATA_PARTITION)
         self.partitions.follow(self.controller.image, self.controller.image.topics.values())
         self.controller.observe(self.follow)
@@ -242,7 +238,7 @@ class Broker:
             consumer_settings=consumer_group_settings(
                 self.settings, self.controller.image.configurations
             ),
-            witness=self.witness,
+            observer=self.environment.decision_observer,
         )
         self._ending.push_async_callback(self.groups.close)
         self.transactions = TransactionCoordinator(
@@ -251,14 +247,13 @@ class Broker:
             MarkerWriter(self.partitions, self.groups, lambda: self.controller.image, self.clock),
             settings=transaction_settings(self.settings),
             verifies_partitions=self.settings.transaction_partition_verification_enable,
-            witness=self.witness,
+            observer=self.environment.decision_observer,
         )
         self._ending.push_async_callback(self.transactions.close)
         self.follow_after_start()
-        self.partitions.tell_of_late_logs = self.follow_after_start
 
     def follow_after_start(self) -> None:
-        """At the start, and if a log could not be opened then and is open now."""
+        """Loads coordinators at the start, and when a log opens that could not be opened then."""
         has_transactions = self.controller.image.partition_count(TRANSACTION_STATE) > 0
         if has_transactions and not self.directory.was_clean:
             self.transactions.repair_losses()
@@ -273,22 +268,24 @@ class Broker:
         )
 
     def start_upkeep(self) -> None:
-        tasks = Upkeep(self.partitions, directory_lost=self.note_lost_directory).start()
+        upkeep = Upkeep(
+            self.partitions,
+            self.environment.new_compaction_worker,
+            directory_lost=self.note_lost_directory,
+        )
+        tasks = upkeep.start()
         self._ending.push_async_callback(end_tasks, tasks)
 
     def open_doors(self, listeners: Iterable[Listener]) -> None:
         self.edge = NetworkEdge(
-            self.dispatcher().serve,
+            Dispatcher(self.node, self.environment.request_observer).serve,
             connection_limits(self.settings),
-            attention=Attention() if self.attentive else None,
+            attention=Attention() if self.environment.busy_polls else None,
             work_clock=self.clock.monotonic,
         )
         self._ending.push_async_callback(self.edge.stop, STOP_SECONDS_MAX)
         for listener in listeners:
             self.edge.open(listener)
-
-    def dispatcher(self) -> Dispatcher:
-        return Dispatcher(self.node)
 
     # --- following the controller
 
@@ -379,8 +376,20 @@ class Broker:
                 raise CannotStart(f"topic {topic.name}: {outcome.message or outcome.code.sentence}")
 
     async def stop(self) -> None:
-        """Answer what is under way, write down what makes the next start quick, let go."""
+        """Sends pending responses, flushes the logs, writes the checkpoints and closes everything.
+
+        Without effect on a broker that is stopped.
+        """
         await self._ending.aclose()
+
+    async def crash(self) -> None:
+        """Stops like a killed process: sends no response and writes nothing. For test kits."""
+        self._is_crashing = True
+        try:
+            await self.edge.stop(0)
+        finally:
+            with contextlib.suppress(OSError):  # a simulated disk rejects everything by now
+                await self.stop()
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:

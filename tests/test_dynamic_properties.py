@@ -9,9 +9,11 @@ import pytest
 
 from pykbroker.broker import Broker
 from pykbroker.controller.configurations import ConfigurationChange
+from pykbroker.environment import Environment
 from pykbroker.settings import BROKER, AlterOperation, UpdateMode, describe_broker, load_settings
 from pykbroker.settings.load import NAMES_WITH_EFFECT
 from pykbroker_protocol.errors import Refusal
+from pykbroker_storage.filesystem import VolatileDisk
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
@@ -60,7 +62,7 @@ def started(directory: Path, **properties: str) -> dict[str, str]:
 
 async def serving(directory: Path, properties: dict[str, str]) -> Broker:
     given = {**started(directory), "offsets.topic.num.partitions": "1", **properties}
-    broker = await Broker.start(load_settings(given), ephemeral=True)
+    broker = await Broker.start(load_settings(given), Environment(filesystem=VolatileDisk()))
     await broker.create_topics([("trucks", 1, 1)])
     return broker
 

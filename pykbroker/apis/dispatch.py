@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis import Api, Handle
     from pykbroker.apis.node import Node
+    from pykbroker.apis.observer import RequestObserver
     from pykbroker.apis.offer import Offer
     from pykbroker.apis.peer import Peer
     from pykbroker_protocol.compiler import Buffer, Reader
@@ -63,8 +64,9 @@ class Route(NamedTuple):
 class Dispatcher:
     """Serves the requests of all connections of one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, observer: RequestObserver | None = None) -> None:
         self.node = node
+        self._observer = observer
         self._routes: dict[tuple[int, int], Route] = {}
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
@@ -119,14 +121,15 @@ class Dispatcher:
         api = self.node.offer.apis.get(header.api_key)
         if api is None or version not in api.served:
             return None
+        observer = self._observer
         route = Route(
             api=api,
             version=version,
             read=reader_of(api.request_type, version),
-            handle=api.handle,
+            handle=api.handle if observer is None else observer.wrap(api, api.handle),
             write=response_writer(api.response_type, version, SLICE_ELEMENTS),
             is_flexible=version in api.request_type.flexible,
-            learn=learns_repeated(header.api_key),
+            learn=learns_repeated(header.api_key) if observer is None else None,
         )
         self._routes[header.api_key, version] = route
         return route

@@ -20,9 +20,11 @@ from pykbroker.cli.process import (
 )
 from pykbroker.cli.serve_settings import given_properties
 from pykbroker.descriptors import LIMIT_SMALL, raise_open_file_limit, shares_of
+from pykbroker.environment import Environment
 from pykbroker.event_loop import new_event_loop
 from pykbroker.settings import InvalidSetting, load_settings
 from pykbroker.telemetry import LogFormat, configure_logging
+from pykbroker_storage.filesystem import FileSystem, VolatileDisk
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -119,9 +121,11 @@ async def start_broker(options: Namespace, settings: Settings) -> Broker | Serve
     offer = wanted_offer(options.as_version) if options.as_version else EVERYTHING
     broker = await Broker.start(
         settings,
-        ephemeral=options.ephemeral,
-        attentive=processors() >= PROCESSORS_TO_BE_ATTENTIVE,
-        offer=offer,
+        Environment(
+            filesystem=VolatileDisk() if options.ephemeral else FileSystem(),
+            offer=offer,
+            busy_polls=processors() >= PROCESSORS_TO_BE_ATTENTIVE,
+        ),
     )
     try:
         await broker.create_topics(options.topics)

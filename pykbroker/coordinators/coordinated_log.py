@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     Decision = Callable[[Ticket], Outcome]
     Refused = Callable[[ErrorCode], Message]
-    Witness = Callable[[str], None]
+    DecisionObserver = Callable[[str], None]
+    Preparation = Callable[["CoordinatedLog[AnyState]"], Awaitable[None]]
     Consequence = Callable[[Outcome], None]
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,10 @@ class CoordinatedLog(Generic[AnyState]):
         *,
         consequence: Consequence | None = None,
         turns: Turns | None = None,
+        observer: DecisionObserver | None = None,
+        before_begin: Preparation[AnyState] | None = None,
     ) -> None:
+        """`before_begin` repairs the loaded state before any request is decided."""
         self.partition = partition
         self.leader_epoch = partition.leadership.leader_epoch
         self.state = state
@@ -109,10 +113,9 @@ class CoordinatedLog(Generic[AnyState]):
         self._clock = clock
         self._consequence = consequence
         """What else follows from an outcome, as soon as its records are committed."""
-        self.witness: Witness | None = None
-        """Who else hears the reasons that the operator is told."""
-        self.before_begin: Callable[[], Awaitable[None]] | None = None
-        """Repairs the loaded state before any request is decided."""
+        self._observer = observer
+        """Receives the reasons that are logged."""
+        self._before_begin = before_begin
         self._timers = Timers(clock, self._fire, state.may_wait)
         self._tickets = count(1)
         self._parked: dict[Ticket, Parked] = {}
@@ -135,8 +138,8 @@ class CoordinatedLog(Generic[AnyState]):
                     replayed += 1
                     if replayed % RECORDS_PER_BREATH == 0:
                         await asyncio.sleep(0)
-            if self.before_begin is not None:
-                await self.before_begin()
+            if self._before_begin is not None:
+                await self._before_begin(self)
         except CorruptLog as damage:
             self.status = Status.FAILED
             logger.error(NOT_LOADED, self.partition, damage)  # noqa: TRY400 - no trace of a bug
@@ -298,8 +301,8 @@ class CoordinatedLog(Generic[AnyState]):
     def _tell(self, reasons: Sequence[str]) -> None:
         for reason in reasons:
             logger.info("%s: %s", self.partition, reason)
-            if self.witness is not None:
-                self.witness(reason)
+            if self._observer is not None:
+                self._observer(reason)
 
     def _write(self, outcome: Outcome) -> Refusal | None:
         """Each batch is replayed as soon as it is in the log, so that the state is what that says.

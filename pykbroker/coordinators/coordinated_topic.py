@@ -12,7 +12,6 @@ from pykbroker_protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pykbroker.coordinators.coordinated_log import Witness
     from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.partition import Partition
 
@@ -25,11 +24,8 @@ class CoordinatedTopic(Generic[AnyState]):
         topic: str,
         partitions: Partitions,
         new_log: Callable[[Partition], CoordinatedLog[AnyState]],
-        *,
-        witness: Witness | None = None,
     ) -> None:
         self.topic = topic
-        self._witness = witness
         self._partitions = partitions
         self._new_log = new_log
         self._logs: dict[int, CoordinatedLog[AnyState]] = {}
@@ -52,7 +48,6 @@ class CoordinatedTopic(Generic[AnyState]):
 
     def _take_up(self, index: int, partition: Partition) -> None:
         log = self._logs[index] = self._new_log(partition)
-        log.witness = self._witness
         if log.is_empty:
             log.begin()
             return

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.registry import Groups
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Outcome, Ticket
-    from pykbroker.coordinators.coordinated_log import CoordinatedLog, Witness
+    from pykbroker.coordinators.coordinated_log import CoordinatedLog, DecisionObserver
     from pykbroker.coordinators.group_log import GroupLog
     from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
     from pykbroker.partitions.board import Partitions
@@ -41,7 +41,7 @@ class GroupCoordinator:
         *,
         settings: GroupSettings,
         consumer_settings: ConsumerGroupSettings,
-        witness: Witness | None = None,
+        observer: DecisionObserver | None = None,
     ) -> None:
         self.settings = settings
         self.consumer_settings = consumer_settings
@@ -49,7 +49,8 @@ class GroupCoordinator:
         self._clock = clock
         self._turns = Turns()
         self._member_bytes: MemberBytes | None = None
-        self._topic = CoordinatedTopic(CONSUMER_OFFSETS, partitions, self._new_log, witness=witness)
+        self._topic = CoordinatedTopic(CONSUMER_OFFSETS, partitions, self._new_log)
+        self._observer = observer
 
     # --- following who leads what
 
@@ -74,6 +75,7 @@ class GroupCoordinator:
             self._member_bytes,
             settings=self.settings,
             consumer_settings=self.consumer_settings,
+            observer=self._observer,
         )
 
     def configure(self, settings: GroupSettings, consumer: ConsumerGroupSettings) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.member_bytes import MemberBytes
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker.coordination.outcome import Outcome, Write
+    from pykbroker.coordinators.coordinated_log import DecisionObserver
     from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
     from pykbroker.coordinators.turns import Turns
     from pykbroker.partitions.partition import Partition
@@ -91,6 +92,7 @@ def new_group_log(
     *,
     settings: GroupSettings,
     consumer_settings: ConsumerGroupSettings,
+    observer: DecisionObserver | None = None,
 ) -> GroupLog:
     state = Groups(settings, consumer_settings, topics, member_bytes)
-    return GroupLog(partition, state, GROUP_RECORDS, clock, turns=turns)
+    return GroupLog(partition, state, GROUP_RECORDS, clock, turns=turns, observer=observer)

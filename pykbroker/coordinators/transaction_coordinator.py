@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.transactions.outcome import Markers, Place
     from pykbroker.coordination.transactions.registry import Transactions
     from pykbroker.coordination.transactions.settings import TransactionSettings
-    from pykbroker.coordinators.coordinated_log import CoordinatedLog, Witness
+    from pykbroker.coordinators.coordinated_log import CoordinatedLog, DecisionObserver
     from pykbroker.coordinators.loss_repair import LossRepair
     from pykbroker.coordinators.transaction_log import Verdicts
     from pykbroker.coordinators.transaction_markers import MarkerWriter
@@ -43,7 +43,7 @@ class TransactionCoordinator:
         *,
         settings: TransactionSettings,
         verifies_partitions: bool = True,
-        witness: Witness | None = None,
+        observer: DecisionObserver | None = None,
     ) -> None:
         self.settings = settings
         self.verifies_partitions = verifies_partitions
@@ -53,9 +53,8 @@ class TransactionCoordinator:
         self._transaction_version = 0
         self._partitions = partitions
         self._repair: LossRepair | None = None
-        self._topic = CoordinatedTopic(
-            TRANSACTION_STATE, partitions, self._new_log, witness=witness
-        )
+        self._observer = observer
+        self._topic = CoordinatedTopic(TRANSACTION_STATE, partitions, self._new_log)
 
     # --- following who leads what
 
@@ -71,16 +70,16 @@ class TransactionCoordinator:
             new_transaction_log,
         )
 
+        repair = self._repair
         log = new_transaction_log(
             partition,
             self._clock,
             self.settings,
             transaction_version=self._transaction_version,
             consequence=lambda outcome: self._deliver_markers(log, outcome),
+            observer=self._observer,
+            before_begin=None if repair is None else repair.reconcile_all,
         )
-        repair = self._repair
-        if repair is not None:
-            log.before_begin = lambda: repair.reconcile_all(log)
         return log
 
     def repair_losses(self) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.transactions.settings import TransactionSettings
-    from pykbroker.coordinators.coordinated_log import Consequence
+    from pykbroker.coordinators.coordinated_log import Consequence, DecisionObserver, Preparation
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
 
@@ -43,13 +43,23 @@ def new_transaction_log(
     *,
     transaction_version: int,
     consequence: Consequence,
+    observer: DecisionObserver | None,
+    before_begin: Preparation[Transactions] | None,
 ) -> CoordinatedLog[Transactions]:
     state = Transactions(
         settings,
         coordinator_epoch=partition.leadership.leader_epoch,
         transaction_version=transaction_version,
     )
-    return CoordinatedLog(partition, state, TRANSACTION_RECORDS, clock, consequence=consequence)
+    return CoordinatedLog(
+        partition,
+        state,
+        TRANSACTION_RECORDS,
+        clock,
+        consequence=consequence,
+        observer=observer,
+        before_begin=before_begin,
+    )
 
 
 def question(

@@ -51,8 +51,15 @@ class Partitions:
     """Finds partitions for requests, and follows what the controller has decided."""
 
     def __init__(
-        self, *, node_id: int, directory: LogDirectory, settings: Settings, clock: Clock
+        self,
+        *,
+        node_id: int,
+        directory: LogDirectory,
+        settings: Settings,
+        clock: Clock,
+        on_late_log: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_late_log` is called when a log opens that could not be opened before."""
         self.node_id = node_id
         self.directory = directory
         self.settings = settings
@@ -66,8 +73,7 @@ class Partitions:
         self._topic_names: dict[bytes, str] = {}
         self._without_log: dict[tuple[str, int], WithoutLog] = {}
         """Partitions that the disk refused; each is tried again until it has its log."""
-        self.tell_of_late_logs: Callable[[], None] = lambda: None
-        """Whoever lives in partitions looks again: one has its log after all."""
+        self._on_late_log = on_late_log
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -193,7 +199,7 @@ class Partitions:
         for waiting in tuple(self._without_log.values()):
             self.follow_partition(waiting.topic, waiting.image, waiting.settings)
         if len(self._without_log) < waiting_before:
-            self.tell_of_late_logs()
+            self._on_late_log()
 
     def open_log(self, topic: FollowedTopic, index: int, settings: TopicSettings) -> Log:
         """The log on disk, or a new one; a log with another topic id becomes a stray."""

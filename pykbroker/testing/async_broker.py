@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from pykbroker.broker import CannotStart
+from pykbroker.broker import Broker, CannotStart
 from pykbroker.extras import missing_extra
 from pykbroker.settings import InvalidSetting
 from pykbroker.testing import broker_reset, inspection
 from pykbroker.testing.broker_options import Topics, beside, wanted_settings, wanted_topics
 from pykbroker.testing.data_copy import copy_beside, copy_within, save_data
 from pykbroker.testing.direct_access import DirectAccess
+from pykbroker.testing.embedded_environment import embedded_environment
 from pykbroker.testing.faults import Faults
 from pykbroker.testing.faulty_disk import FaultyDisk
 from pykbroker.testing.movable_clock import MovableClock
@@ -26,7 +27,6 @@ from pykbroker.testing.temporary_directory import (
     remove_directory,
 )
 from pykbroker.testing.timeline import Timeline, offsets_at_the_end
-from pykbroker.testing.watched_broker import WatchedBroker
 from pykbroker_protocol.errors import Refusal
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class AsyncBroker(DirectAccess):
         self._prepared: UnclaimedDirectory | None = None
         """A copy of another broker's data, which the first start takes."""
         self._directory: Path | None = None
-        self._serving: WatchedBroker | None = None
+        self._serving: Broker | None = None
         self._bootstrap, self._port = "", 0
         self.timeline = Timeline(time.monotonic)
         """What the test did, who came, what groups decided and why, which errors were answered."""
@@ -125,17 +125,20 @@ class AsyncBroker(DirectAccess):
         prepared, self._prepared = self._prepared, None
         return make_directory() if prepared is None else prepared.take()
 
-    async def _serve(self, directory: Path, *, port: int = 0) -> WatchedBroker:
+    async def _serve(self, directory: Path, *, port: int = 0) -> Broker:
         try:
             settings = self._settings_in(directory, port)
             offer = offer_as(self._as_version)
         except (InvalidSetting, UnknownVersion) as problem:
             raise CannotStart(str(problem)) from problem
-        broker = WatchedBroker(
-            settings, self.clock, timeline=self.timeline, faults=self.faults, disk=self._disk
+        environment = embedded_environment(
+            clock=self.clock,
+            disk=self._disk,
+            offer=offer,
+            faults=self.faults,
+            timeline=self.timeline,
         )
-        broker.offer = offer
-        await broker.begin(ephemeral=True)
+        broker = await Broker.start(settings, environment)
         await broker.groups.wait_until_loaded(LOADING_SECONDS_MAX)
         await broker.transactions.wait_until_loaded(LOADING_SECONDS_MAX)
         self._bootstrap, self._port = broker.bootstrap, broker.bound_port
@@ -334,7 +337,7 @@ class AsyncBroker(DirectAccess):
         """The timeline and where every topic and group stands, as text."""
         return "\n".join([str(self.timeline), *offsets_at_the_end(self._running)])
 
-    def _at_the_broker(self, do: Callable[[WatchedBroker], Found]) -> Found:
+    def _at_the_broker(self, do: Callable[[Broker], Found]) -> Found:
         """Between two turns of the loop, whichever thread asks for it."""
         if self._loop is None or self._loop is running_loop():
             return do(self._running)
@@ -356,7 +359,7 @@ class AsyncBroker(DirectAccess):
         return self._replay
 
     @property
-    def _running(self) -> WatchedBroker:
+    def _running(self) -> Broker:
         if self._replay is not None:
             raise NotRunning("this broker replays a recording, and has no records of its own")
         if self._serving is None:

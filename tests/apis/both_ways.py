@@ -12,7 +12,9 @@ from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
 from pykbroker.clock import SystemClock
 from pykbroker.controller.topics import NewTopic
+from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
+from pykbroker_storage.filesystem import VolatileDisk
 
 if TYPE_CHECKING:
     import random
@@ -154,7 +156,8 @@ async def new_side(directory: Path, topic: dict[str, Any]) -> Side:
         "log.dirs": str(directory),
     }
     settings = load_settings(properties)
-    broker = await Broker.start(settings, clock=StillClock(), chance=Dice(), ephemeral=True)
+    environment = Environment(clock=StillClock(), randomness=Dice(), filesystem=VolatileDisk())
+    broker = await Broker.start(settings, environment)
     side = Side(broker)
     await broker.controller.create_topics(
         [NewTopic(**{"name": "trucks", "partitions": 3, **topic})]

@@ -10,7 +10,8 @@ from pykbroker.apis.answers import Ready, Waiting
 from pykbroker.apis.dispatch import Dispatcher
 from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
-from pykbroker.clock import SystemChance, SystemClock
+from pykbroker.clock import SystemClock
+from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_protocol.catalog import response_of
 from pykbroker_protocol.compiler import decode
@@ -26,16 +27,12 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 60
 
 
-class BrokerOnDisk(Broker):
-    """Without upkeep: what a test wants done from time to time it does itself."""
+class NoUpkeep(SystemClock):
+    """Periodic work never begins: a test does itself what it needs."""
 
-    disk: FileSystem
-
-    def open_directory(self, filesystem: FileSystem) -> None:
-        del filesystem
-        super().open_directory(self.disk)
-
-    def start_upkeep(self) -> None: ...
+    async def sleep(self, seconds: float) -> None:
+        del seconds
+        await asyncio.Event().wait()
 
 
 @asynccontextmanager
@@ -46,10 +43,9 @@ async def broker_on(
     settings = load_settings(
         {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory), **given}
     )
-    broker = BrokerOnDisk(settings=settings, clock=SystemClock(), chance=SystemChance())
-    broker.disk = disk
+    broker = Broker(settings, Environment(clock=NoUpkeep(), filesystem=disk))
     async with asyncio.timeout(PATIENCE_SECONDS):
-        await broker.begin(ephemeral=False)
+        await broker.begin()
         try:
             yield broker
         finally:

@@ -10,10 +10,12 @@ from pykbroker.apis import find_coordinator
 from pykbroker.apis.node import Call
 from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
+from pykbroker.environment import Environment
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from pykbroker_storage.filesystem import VolatileDisk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +35,7 @@ async def test_the_reason_is_logged_once_and_again_after_a_success(
 ) -> None:
     listening = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
     settings = load_settings({**listening, property_name: TOO_MANY})
-    broker = await Broker.start(settings, ephemeral=True)
+    broker = await Broker.start(settings, Environment(filesystem=VolatileDisk()))
     try:
         assert await asked(broker, key_type) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert await asked(broker, key_type) is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -14,6 +14,7 @@ from pykbroker.apis import APIS
 from pykbroker.broker import Broker as Node
 from pykbroker.controller.new_partitions import NewPartitions
 from pykbroker.controller.topics import NewTopic
+from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -34,6 +35,7 @@ from pykbroker_protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from pykbroker_storage.filesystem import VolatileDisk
 from tests.apis.asked import batch
 from tests.apis.wire import Closed, Wire
 
@@ -116,7 +118,7 @@ async def node_in(directory: Path) -> AsyncIterator[Node]:
             "socket.request.max.elements": str(ELEMENTS_MAX),
         }
     )
-    node = await Node.start(settings, ephemeral=True)
+    node = await Node.start(settings, Environment(filesystem=VolatileDisk()))
     try:
         yield node
     finally:

@@ -19,12 +19,14 @@ from pykbroker.apis.answers import Waiting
 from pykbroker.apis.dispatch import Dispatcher
 from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
+from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.records.batch import CHECKED_FROM, CRC_AT
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.crc32c import checksum
+from pykbroker_storage.filesystem import VolatileDisk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -48,7 +50,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
             "group.initial.rebalance.delay.ms": "0",
         }
     )
-    broker = await Broker.start(settings, ephemeral=True)
+    broker = await Broker.start(settings, Environment(filesystem=VolatileDisk()))
     await broker.create_topics(
         [("asked", 2, 1), ("__consumer_offsets", 1, 1), ("__transaction_state", 1, 1)]
     )

@@ -10,6 +10,7 @@ from pykbroker.apis import describe_topic_partitions
 from pykbroker.apis.node import Call
 from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
+from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_topic_partitions import (
@@ -17,6 +18,7 @@ from pykbroker_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from pykbroker_storage.filesystem import VolatileDisk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -33,7 +35,7 @@ WHOLE = [(name, index) for name, count in TOPICS.items() for index in range(coun
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     listening = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
-    broker = await Broker.start(load_settings(listening), ephemeral=True)
+    broker = await Broker.start(load_settings(listening), Environment(filesystem=VolatileDisk()))
     await broker.create_topics([(name, count, 1) for name, count in TOPICS.items()])
     yield broker
     await broker.stop()

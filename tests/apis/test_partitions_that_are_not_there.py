@@ -13,9 +13,11 @@ from pykbroker.apis import APIS
 from pykbroker.apis.node import Call
 from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
+from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_storage.filesystem import VolatileDisk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +29,7 @@ COUNT = 2
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     listening = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
-    broker = await Broker.start(load_settings(listening), ephemeral=True)
+    broker = await Broker.start(load_settings(listening), Environment(filesystem=VolatileDisk()))
     await broker.create_topics(
         [("asked", COUNT, 1), ("__consumer_offsets", 1, 1), ("__transaction_state", 1, 1)]
     )

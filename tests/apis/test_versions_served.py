@@ -16,11 +16,13 @@ from pykbroker.apis.node import Call
 from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
 from pykbroker.controller.configurations import ConfigurationChange
+from pykbroker.environment import Environment
 from pykbroker.settings import AlterOperation, load_settings
 from pykbroker.testing.profiles.releases import release_named
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from pykbroker_protocol.messages.list_config_resources import ListConfigResourcesRequest
+from pykbroker_storage.filesystem import VolatileDisk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -126,7 +128,7 @@ def test_a_bound_is_that_of_the_field_it_stands_for(bound: str, path: str) -> No
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     listening = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
-    broker = await Broker.start(load_settings(listening), ephemeral=True)
+    broker = await Broker.start(load_settings(listening), Environment(filesystem=VolatileDisk()))
     await broker.create_topics([("trucks", 1, 1)])
     yield broker
     await broker.stop()

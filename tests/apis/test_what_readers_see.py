@@ -13,10 +13,12 @@ from pykbroker.apis import APIS
 from pykbroker.apis.node import Call
 from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
+from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
+from pykbroker_storage.filesystem import VolatileDisk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -39,7 +41,7 @@ CASES = [  # who asks, the isolation level, whether the open transaction is seen
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     """With a record that is committed, and one of an open transaction."""
     listening = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
-    broker = await Broker.start(load_settings(listening), ephemeral=True)
+    broker = await Broker.start(load_settings(listening), Environment(filesystem=VolatileDisk()))
     await broker.create_topics([("asked", 1, 1)])
     partition = broker.partitions.get("asked", 0)
     assert partition is not None

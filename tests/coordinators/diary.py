@@ -51,6 +51,7 @@ class Diary:
 
     partition: Partition
     log: GroupLog
+    reasons: list[str]
 
     def commit(self, *offsets: int) -> list[int]:
         """An offset for each partition from the first on, outside of any transaction."""
@@ -142,9 +143,10 @@ def group_log(folder: Path, *, was_clean: bool = False, **overrides: str) -> Ite
     settings = {"cleanup_policy": "compact", "segment_bytes": "1048576", **overrides}
     with open_partition(folder, was_clean=was_clean, **settings) as partition:
         state = Groups(GroupSettings(), ConsumerGroupSettings(), NO_TOPICS)
-        log = GroupLog(partition, state, GROUP_RECORDS, SystemClock())
+        reasons: list[str] = []
+        log = GroupLog(partition, state, GROUP_RECORDS, SystemClock(), observer=reasons.append)
         try:
-            yield Diary(partition, log)
+            yield Diary(partition, log, reasons)
         finally:
             log.give_up()
 

@@ -69,8 +69,6 @@ async def test_what_many_offsets_end_with_is_written_in_parts(
 async def test_a_group_with_many_offsets_is_deleted(tmp_path: Path) -> None:
     async with diary_in(tmp_path, max_message_bytes=str(BATCH_BYTES_MAX)) as diary:
         fill(diary)
-        heard: list[str] = []
-        diary.log.witness = heard.append
         answer = diary.log.decide(
             lambda ticket: diary.log.state.delete_groups([GROUP], ticket=ticket, now_ms=NOW),
             lambda code: DeleteGroupsResponse(
@@ -79,7 +77,7 @@ async def test_a_group_with_many_offsets_is_deleted(tmp_path: Path) -> None:
         )
     assert isinstance(answer, DeleteGroupsResponse)
     assert [it.error_code for it in answer.results] == [ErrorCode.NONE]
-    assert heard == [f"group {GROUP} is forgotten"]
+    assert diary.reasons == [f"group {GROUP} is forgotten"]
 
 
 async def test_an_assignment_that_is_too_large_is_refused_and_nobody_is_told_otherwise(
@@ -87,8 +85,7 @@ async def test_an_assignment_that_is_too_large_is_refused_and_nobody_is_told_oth
 ) -> None:
     async with diary_in(tmp_path, max_message_bytes=str(BATCH_BYTES_MAX)) as diary:
         member_id, generation = join(diary)
-        heard: list[str] = []
-        diary.log.witness = heard.append
+        diary.reasons.clear()
         large = SyncGroupRequestAssignment(member_id=member_id, assignment=bytes(BATCH_BYTES_MAX))
         request = SyncGroupRequest(
             group_id=GROUP, generation_id=generation, member_id=member_id, assignments=[large]
@@ -101,7 +98,7 @@ async def test_an_assignment_that_is_too_large_is_refused_and_nobody_is_told_oth
         )
     assert isinstance(answer, SyncGroupResponse)
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert heard == []
+    assert diary.reasons == []
 
 
 async def test_a_partition_that_is_given_up_releases_what_its_members_hold(tmp_path: Path) -> None:

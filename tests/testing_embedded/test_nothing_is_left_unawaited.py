@@ -12,11 +12,13 @@ import pytest
 from pykbroker import AsyncBroker
 from pykbroker.broker import Broker as Node
 from pykbroker.controller.topics import NewTopic
+from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pykbroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pykbroker_storage.filesystem import VolatileDisk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +109,7 @@ async def test_a_broker_leaves_no_coroutine_unawaited(
     settings = load_settings(
         {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "data")}
     )
-    node = await Node.start(settings, ephemeral=True)
+    node = await Node.start(settings, Environment(filesystem=VolatileDisk()))
     try:
         await node.controller.create_topics([NewTopic(name="orders")])
         await lose_a_connection_before_its_request_begins(node, what)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from pykbroker.broker import Broker
     from pykbroker.settings import Settings
-    from pykbroker.testing.watched_broker import WatchedBroker
 
 
 AWAY = "the broker is away until its outage ends: DELETE /outage, or `control outage end`"
@@ -65,12 +65,12 @@ class ControlledBroker(AsyncBroker):
         return self._serving is not None
 
     @property
-    def _running(self) -> WatchedBroker:
+    def _running(self) -> Broker:
         if not self.is_up:
             raise NotRunning(AWAY)
         return super()._running
 
     @property
-    def serving(self) -> WatchedBroker:
+    def serving(self) -> Broker:
         """The broker itself; raises NotRunning in an outage."""
         return self._running

@@ -8,18 +8,21 @@ import errno
 import logging
 from typing import TYPE_CHECKING
 
+from pykbroker.broker import Broker
 from pykbroker.testing.broker_options import wanted_settings
 from pykbroker.testing.direct_access import DirectAccess
 from pykbroker.testing.simulation.host_processes import kill_all, start_on
-from pykbroker.testing.simulation.simulated_broker import SimulatedBroker, Surroundings
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pykbroker.controller.topics import NewTopic
+    from pykbroker.environment import Environment
     from pykbroker.testing.broker_options import Config
     from pykbroker.testing.simulation.disk import CrashingDisk
+    from pykbroker.testing.simulation.network import Network
+    from pykbroker.testing.simulation.trace import Trace
     from pykbroker.testing.simulation.virtual_loop import VirtualLoop
 
 logger = logging.getLogger(__name__)
@@ -34,18 +37,24 @@ class SimulatedNode(DirectAccess):
         self,
         name: str,
         loop: VirtualLoop,
-        around: Surroundings,
+        environment: Environment,
         *,
+        network: Network,
+        disk: CrashingDisk,
+        trace: Trace,
         topics: Sequence[NewTopic],
         config: Config,
     ) -> None:
         self.name = name
         self.bootstrap = f"{name}:{PORT}"
         self._loop = loop
-        self._around = around
+        self.disk = disk
+        self._network = network
+        self._trace = trace
+        self._environment = environment
         self._topics = topics
         self._config = {"listeners": f"PLAINTEXT://{self.bootstrap}", **config}
-        self._serving: SimulatedBroker | None = None
+        self._serving: Broker | None = None
         self._changing = asyncio.Lock()
 
     # --- its lives
@@ -54,22 +63,17 @@ class SimulatedNode(DirectAccess):
     def is_running(self) -> bool:
         return self._serving is not None
 
-    @property
-    def disk(self) -> CrashingDisk:
-        return self._around.disk
-
     async def start(self) -> None:
         """Raises CannotStart, with one line that says why."""
         async with self._changing:
             assert self._serving is None, f"{self.name} is running"
-            self._around.network.bring_up(self.name)
+            self._network.bring_up(self.name)
             await start_on(self._loop, self.name, self._start())
-            self._around.trace.note(f"{self.name} is up")
+            self._trace.note(f"{self.name} is up")
 
     async def _start(self) -> None:
         settings = wanted_settings(self._config, str(self.disk.root), port=PORT)
-        broker = SimulatedBroker(settings, self._around)
-        await broker.begin(ephemeral=False)
+        broker = await Broker.start(settings, self._environment)
         self._serving = broker
         there = broker.controller.image.topics
         wanted = [it for it in self._topics if it.name not in there]
@@ -85,25 +89,25 @@ class SimulatedNode(DirectAccess):
             if self._serving is not None:
                 serving, self._serving = self._serving, None
                 await start_on(self._loop, self.name, serving.stop())
-                self._around.trace.note(f"{self.name} is stopped")
+                self._trace.note(f"{self.name} is stopped")
 
     async def kill(self) -> None:
         """The process ends as by SIGKILL; what it had written is in the system's memory."""
         async with self._changing:
             if self._serving is not None:
-                self._around.trace.note(f"{self.name} is killed")
-                self._around.network.end_process(self.name)
+                self._trace.note(f"{self.name} is killed")
+                self._network.end_process(self.name)
                 await self._forget()
 
     async def lose_power(self) -> None:
         """The machine ends: nobody is told, and what was not flushed may be lost."""
         async with self._changing:
             if self._serving is not None:
-                self._around.trace.note(f"the power of {self.name} is cut")
-                self._around.network.take_down(self.name)
-                self._around.network.end_process(self.name)
+                self._trace.note(f"the power of {self.name} is cut")
+                self._network.take_down(self.name)
+                self._network.end_process(self.name)
                 await self._forget()
-                self._around.trace.note(f"{self.name}: {self.disk.cut_power()}")
+                self._trace.note(f"{self.name}: {self.disk.cut_power()}")
 
     async def _forget(self) -> None:
         """From here on its disk takes nothing: what it still does is done by nobody."""
@@ -118,6 +122,6 @@ class SimulatedNode(DirectAccess):
             self.disk.refuse(None)
 
     @property
-    def _running(self) -> SimulatedBroker:
+    def _running(self) -> Broker:
         assert self._serving is not None, f"{self.name} is not running"
         return self._serving

@@ -19,7 +19,7 @@ from pykbroker.testing.simulation.network import Network
 from pykbroker.testing.simulation.node import SimulatedNode
 from pykbroker.testing.simulation.patched_runtime import surroundings
 from pykbroker.testing.simulation.seeds import how_to_repeat, new_seed
-from pykbroker.testing.simulation.simulated_broker import Surroundings
+from pykbroker.testing.simulation.simulated_environment import simulated_environment
 from pykbroker.testing.simulation.trace import Trace
 from pykbroker.testing.simulation.virtual_loop import NeverEnds, VirtualLoop
 from pykbroker.testing.temporary_directory import make_directory, remove_directory
@@ -113,15 +113,23 @@ class Simulation:
         name = name or f"kafka-{len(self._nodes) + 1}"
         place = self.directory / name
         place.mkdir()
-        around = Surroundings(
+        disk = CrashingDisk(place, self.chance_of(f"disk {name}"), self.clock.now_ms)
+        environment = simulated_environment(
             clock=self.clock,
-            chance=SeededChance(self.chance_of(f"broker {name}")),
+            randomness=SeededChance(self.chance_of(f"broker {name}")),
             network=self.network,
-            disk=CrashingDisk(place, self.chance_of(f"disk {name}"), self.clock.now_ms),
+            disk=disk,
             trace=self.trace,
         )
         node = SimulatedNode(
-            name, self._loop, around, topics=wanted_topics(topics), config=config or {}
+            name,
+            self._loop,
+            environment,
+            network=self.network,
+            disk=disk,
+            trace=self.trace,
+            topics=wanted_topics(topics),
+            config=config or {},
         )
         self._nodes.append(node)
         await node.start()

@@ -1,0 +1,88 @@
+"""The environment of a broker on a simulated host."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pykbroker.apis.answers import Deferred
+from pykbroker.environment import Environment
+from pykbroker.testing.response_errors import errors_in
+from pykbroker.testing.simulation.inline_compaction import InlineCompaction
+from pykbroker.testing.simulation.virtual_listeners import VirtualListener
+from pykbroker_protocol.message import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pykbroker.apis import Api, Handle
+    from pykbroker.apis.node import Call
+    from pykbroker.clock import Chance, Clock
+    from pykbroker.testing.simulation.disk import CrashingDisk
+    from pykbroker.testing.simulation.network import Network
+    from pykbroker.testing.simulation.trace import Trace
+    from pykbroker.transport.limits import ConnectionLimits
+    from pykbroker.transport.listener import Listener
+
+
+def simulated_environment(
+    *, clock: Clock, randomness: Chance, network: Network, disk: CrashingDisk, trace: Trace
+) -> Environment:
+    return Environment(
+        clock=clock,
+        randomness=randomness,
+        filesystem=disk,
+        new_compaction_worker=partial(InlineCompaction, disk),
+        network=SimulatedNetwork(network),
+        decision_observer=trace.note,
+        request_observer=RequestTrace(trace),
+    )
+
+
+class SimulatedNetwork:
+    """A host's access to the network of the world."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    async def listen(self, name: str, host: str, port: int, limits: ConnectionLimits) -> Listener:
+        del limits  # of sockets
+        door = self._network.open_door(host, port, lambda _: None)
+        return VirtualListener(name, door, partial(self._network.close_door, door))
+
+    async def connect(
+        self, new_protocol: Callable[[], asyncio.Protocol], host: str, port: int
+    ) -> asyncio.BaseTransport:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(new_protocol, host, port)
+        return transport
+
+
+class RequestTrace:
+    """Writes each request, and the errors of its response, into the trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def wrap(self, api: Api, handle: Handle) -> Handle:
+        def handle_and_note(request: Any, call: Call) -> Any:
+            self._trace.note(f"{api.title} v{call.version} of {call.client_id} at {call.peer.host}")
+            answer = handle(request, call)
+            if answer is None or isinstance(answer, Message):
+                self._note_answer(api, call, answer)
+                return answer
+            return Deferred(answer, partial(self._later, api, call))
+
+        return handle_and_note
+
+    async def _later(
+        self, api: Api, call: Call, answer: Awaitable[Message | None]
+    ) -> Message | None:
+        message = await answer
+        self._note_answer(api, call, message)
+        return message
+
+    def _note_answer(self, api: Api, call: Call, answer: Message | None) -> None:
+        for error in errors_in(answer) if answer is not None else ():
+            self._trace.note(f"{api.title} of {call.client_id} at {call.peer.host}: {error}")

@@ -1,1 +1,1 @@
-"""The wire: bytes to values and back, with no sockets, files, clock or chance."""
+"""The Kafka wire protocol: converts bytes to values and back, without I/O, clock or randomness."""

@@ -1,4 +1,4 @@
-"""The number and the name of every API of the protocol."""
+"""API keys of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The number that opens every request."""
+    """The first field of every request."""
 
     PRODUCE = 0
     FETCH = 1

@@ -1,4 +1,4 @@
-"""Finds the declaration of a message by the number that travels."""
+"""Looks up message declarations by API key or record type."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _RECORDS = ("cluster", "control", "security", "topics")
 
 
 def request_of(api_key: int) -> type[Message] | None:
-    """What the request of an API looks like, in all versions; None where none is declared."""
+    """Returns the request declaration of an API, or None if there is none."""
     return _declared(api_key, "Request")
 
 
 def response_of(api_key: int) -> type[Message] | None:
-    """What the response of an API looks like, in all versions; None where none is declared."""
+    """Returns the response declaration of an API, or None if there is none."""
     return _declared(api_key, "Response")
 
 
 def record_of(record_type: int) -> type[Message] | None:
-    """What a record of the metadata log looks like; None where none is declared."""
+    """Returns the declaration of a metadata log record, or None if there is none."""
     return _records().get(record_type)
 
 
@@ -43,7 +43,7 @@ def _declared(api_key: int, suffix: str) -> type[Message] | None:
 
 @cache
 def _module(api_key: int) -> ModuleType | None:
-    """An API's module has the name of its key; it is imported when somebody first asks."""
+    """Imports the message module of an API; it has the name of the API key."""
     if api_key not in ApiKey.__members__.values():
         return None
     name = f"{_MESSAGES}.{ApiKey(api_key).name.lower()}"

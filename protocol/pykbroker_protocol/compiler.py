@@ -1,9 +1,8 @@
-"""Turns a declared message into a straight-line reader and writer for one version.
+"""Compiles a declared message to a straight-line reader and writer of one version.
 
-Nothing is interpreted while requests flow: for each (message, version) that is really used, the
-declaration is walked once, Python source is written and compiled, and kept. Runs of fixed-size
-fields become one `struct` call; arrays become inlined loops. Large messages are read and written by
-generators made of the same source: they yield after each slice of elements.
+The first use of a (message, version) pair generates Python source from the declaration, compiles it
+and caches the function. Adjacent fixed-size fields become one `struct` call, arrays become inlined
+loops. Large messages use generators with the same source, which yield after each slice of elements.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Reader(Protocol[AnyMessage_co]):
     def __call__(
         self, buffer: Buffer, position: int, elements_max: int = ..., /
     ) -> tuple[AnyMessage_co, int]:
-        """Raises TooManyElements before it reads the array that goes beyond the bound."""
+        """Raises TooManyElements before it reads the array that exceeds `elements_max`."""
 
 
 class SlicedReader(Protocol[AnyMessage_co]):
@@ -60,7 +59,7 @@ class Writer(Protocol):
     def __call__(
         self, message: Message, out: bytearray, parts: list[Buffer], elements_max: int = ..., /
     ) -> bytearray:
-        """Raises TooManyElements before it writes the array that goes beyond the bound."""
+        """Raises TooManyElements before it writes the array that exceeds `elements_max`."""
 
 
 class SlicedWriter(Protocol):
@@ -72,12 +71,12 @@ class SlicedWriter(Protocol):
 def decode(
     message: type[AnyMessage], version: int, buffer: Buffer, position: int = 0
 ) -> AnyMessage:
-    """Read one message; bytes behind it are left alone, as Kafka leaves them."""
+    """Decodes one message and ignores bytes after it, like Kafka."""
     return reader_of(message, version)(buffer, position)[0]
 
 
 def encode(message: Message, version: int, prefix: bytes = b"") -> bytes:
-    """Write one message into a single run of bytes, behind those that stand before it."""
+    """Encodes one message; returns `prefix` and the message in one buffer."""
     parts: list[Buffer] = []
     last = writer_of(type(message), version)(message, bytearray(prefix), parts)
     return b"".join((*parts, last)) if parts else bytes(last)
@@ -87,25 +86,25 @@ _compiled: dict[tuple[type[Source], type[Message], int], Any] = {}
 
 
 def reader_of(message: type[AnyMessage], version: int) -> Reader[AnyMessage]:
-    """The reader of a version, compiled at its first use."""
+    """Returns the reader of a version, compiled at its first use."""
     reader: Reader[AnyMessage] = compiled(ReaderSource, message, version)
     return reader
 
 
 def sliced_reader_of(message: type[AnyMessage], version: int) -> SlicedReader[AnyMessage]:
-    """The reader as a generator that yields after each slice of elements."""
+    """Returns the reader as a generator that yields after each slice of elements."""
     reader: SlicedReader[AnyMessage] = compiled(SlicedReaderSource, message, version)
     return reader
 
 
 def writer_of(message: type[Message], version: int) -> Writer:
-    """The writer of a version, compiled at its first use."""
+    """Returns the writer of a version, compiled at its first use."""
     writer: Writer = compiled(WriterSource, message, version)
     return writer
 
 
 def sliced_writer_of(message: type[Message], version: int) -> SlicedWriter:
-    """The writer as a generator that yields after each slice of elements."""
+    """Returns the writer as a generator that yields after each slice of elements."""
     writer: SlicedWriter = compiled(SlicedWriterSource, message, version)
     return writer
 
@@ -121,5 +120,5 @@ def compile_source(source: Source, message: type[Message], version: int) -> Any:
     assert version in message.versions, f"{message.__name__} has no version {version}"
     text = source.text()
     name = f"<{message.__name__} version {version}>"
-    exec(compile(text, name, "exec"), source.names)  # noqa: S102  # made of declarations alone
+    exec(compile(text, name, "exec"), source.names)  # noqa: S102  # generated from declarations
     return source.names["run"]

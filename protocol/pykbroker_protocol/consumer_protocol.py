@@ -1,6 +1,7 @@
-"""What members of a classic consumer group tell each other through the coordinator.
+"""ConsumerProtocol: subscription and assignment of members of a classic consumer group.
 
-The bytes are a version in two bytes, then the message; the broker reads them only to describe.
+Each is encoded as a version (int16) followed by the message. The broker decodes them to describe
+groups and to convert groups between the classic and the consumer protocol (KIP-848).
 """
 
 from __future__ import annotations

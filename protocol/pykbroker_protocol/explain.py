@@ -1,7 +1,7 @@
-"""Explains a frame field by field, and a malformed one down to the byte at which it goes wrong.
+"""Describes a frame field by field and reports the first malformed byte.
 
-For the one log line when a frame cannot be read, and for tools that show what lies in a frame.
-Credentials are never shown. Import it when there is something to explain: it loads construct.
+Used for the log line about a malformed request and by tools that print frames. Credentials are not
+shown. Import it lazily, because it imports construct.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.catalog import record_of, request_of, response_of
-from pykbroker_protocol.description import (
-    Counted,
-    EnoughSeen,
-    Misfit,
-    Seen,
-    Walk,
-    read_uvarint,
-    walk_through,
-)
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.message import Message, int16, int32, string
+from pykbroker_protocol.tracing_parser import (
+    FieldLimitReached,
+    Mismatch,
+    StructCount,
+    TracedField,
+    TracingStream,
+    parse_message,
+    read_uvarint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from pykbroker_protocol.compiler import Buffer
 
 FIELDS_MAX = 10_000
-"""Fields that an explanation shows."""
+"""Fields that an explanation contains."""
 FIELDS_SEARCHED_MAX = 5_000
-"""Fields that are searched for a fault while a broker waits: some forty milliseconds."""
+"""Fields that `first_fault` parses; it blocks the event loop for about forty milliseconds."""
 FAULT_TEXT_MAX = 200
 VALUE_TEXT_MAX = 80
 ELEMENTS_SHOWN_MAX = 16
 BYTES_SHOWN_MAX = 16
-EXCERPT_BEFORE, EXCERPT_BEHIND = 8, 16
+EXCERPT_BEFORE, EXCERPT_AFTER = 8, 16
 
 SECRET_FIELDS = {
     "auth_bytes",
@@ -66,59 +66,59 @@ MESSAGES_WITH_SECRETS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Where a frame stops being what it claims to be."""
+    """The first malformed byte of a frame."""
 
     path: str
     position: int
     expected: str
     found: str
     excerpt: str
-    """The bytes around the position in hex, `>` before the one that stands there."""
+    """The bytes around the position in hex, with `>` before the malformed one."""
 
     def __str__(self) -> str:
-        what = f"{self.path} at byte {self.position}" if self.path else f"byte {self.position}"
-        return f"{what}: expected {self.expected}, found {self.found} ({self.excerpt})"
+        place = f"{self.path} at byte {self.position}" if self.path else f"byte {self.position}"
+        return f"{place}: expected {self.expected}, found {self.found} ({self.excerpt})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What lies in a frame; printed, one field a line."""
+    """The content of a frame; `str` returns one line per field."""
 
     title: str
     lines: tuple[str, ...]
     fault: Fault | None = None
     is_whole: bool = True
-    """False where there were more fields than an explanation shows."""
+    """False if the frame has more than `fields_max` fields."""
 
     def __str__(self) -> str:
-        end = [] if self.is_whole else ["… more fields than are shown"]
+        end = [] if self.is_whole else ["… further fields not shown"]
         if self.fault is not None:
             end.append(f"MALFORMED {self.fault}")
         return "\n".join((self.title, *self.lines, *end))
 
 
 def explain_request(frame: Buffer, *, fields_max: int = FIELDS_MAX) -> Explanation:
-    """Explain a request, its header included and the size of the frame not."""
-    return _explain(frame, _walk_request, "request", fields_max)
+    """Explains a request with its header and without the frame size."""
+    return _explain(frame, _parse_request, "request", fields_max)
 
 
 def explain_response(
     frame: Buffer, api_key: int, version: int, *, fields_max: int = FIELDS_MAX
 ) -> Explanation:
-    """Explain a response to a request of an API and version: a response does not say it."""
+    """Explains a response; it does not contain the API key and version of its request."""
 
-    def walk_response(course: _Course) -> None:
-        message = course.versioned(response_of(api_key), version, "api", f"{api_key}")
+    def parse_response(trace: _Trace) -> None:
+        message = trace.declared(response_of(api_key), version, "api", f"{api_key}")
         flexible = version in message.flexible and api_key != ApiKey.API_VERSIONS
-        course.through(ResponseHeader, int(flexible))
-        course.through(message, version)
+        trace.parse(ResponseHeader, int(flexible))
+        trace.parse(message, version)
 
-    return _explain(frame, walk_response, "response", fields_max)
+    return _explain(frame, parse_response, "response", fields_max)
 
 
 def explain_record(value: Buffer, *, fields_max: int = FIELDS_MAX) -> Explanation:
-    """Explain the value of a record of the metadata log."""
-    return _explain(value, _walk_record, "metadata record", fields_max)
+    """Explains the value of a metadata log record."""
+    return _explain(value, _parse_record, "metadata record", fields_max)
 
 
 def explain_message(
@@ -129,17 +129,17 @@ def explain_message(
     *,
     fields_max: int = FIELDS_MAX,
 ) -> Explanation:
-    """Explain bytes that are known to hold a message."""
+    """Explains a message without header at a position."""
 
-    def walk_message(course: _Course) -> None:
-        course.walk.position = position
-        course.through(message, version)
+    def parse_body(trace: _Trace) -> None:
+        trace.stream.position = position
+        trace.parse(message, version)
 
-    return _explain(buffer, walk_message, "message", fields_max)
+    return _explain(buffer, parse_body, "message", fields_max)
 
 
 def first_fault(frame: Buffer) -> str:
-    """One line on where a request goes wrong; it holds nothing secret and fits in a log."""
+    """Returns one line for the log about the first malformed byte of a request, without secrets."""
     explained = explain_request(frame, fields_max=FIELDS_SEARCHED_MAX)
     if explained.fault is not None:
         return shorten(f"{explained.title}, {explained.fault}", FAULT_TEXT_MAX)
@@ -158,97 +158,97 @@ class ResponseHeader(Message, versions="0-1", flexible="1+"):
     correlation_id: int = int32("0+")
 
 
-class _Course:
-    """A walk through the messages of one frame, and the name of what it met."""
+class _Trace:
+    """The state of parsing one frame: stream, title, and whether the message has secrets."""
 
-    def __init__(self, walk: Walk, title: str) -> None:
-        self.walk = walk
+    def __init__(self, stream: TracingStream, title: str) -> None:
+        self.stream = stream
         self.title = title
         self.has_secrets = False
 
-    def through(self, message: type[Message], version: int) -> Any:
-        return walk_through(message, version, self.walk)
+    def parse(self, message: type[Message], version: int) -> Any:
+        return parse_message(message, version, self.stream)
 
-    def versioned(
+    def declared(
         self, message: type[Message] | None, version: int, what: str, number: str
     ) -> type[Message]:
-        """The message, if the protocol has it in that version."""
-        position = self.walk.position
-        with self.walk.at(what):
+        """Returns the message if it is declared and has the version; fails otherwise."""
+        position = self.stream.position
+        with self.stream.at(what):
             if message is None:
-                self.walk.refuse(position, "a number that is declared", number)
+                self.stream.fail(position, "a known number", number)
         self.title = f"{message.__name__} version {version}"
         self.has_secrets = message.__name__ in MESSAGES_WITH_SECRETS
-        with self.walk.at("version"):
+        with self.stream.at("version"):
             if version not in message.versions:
-                self.walk.refuse(position, f"one of {message.versions}", str(version))
+                self.stream.fail(position, f"one of {message.versions}", str(version))
         return message
 
 
-def _walk_request(course: _Course) -> None:
-    walk = course.walk
-    api_key = int.from_bytes(walk.frame[:2], signed=True)
-    version = int.from_bytes(walk.frame[2:4], signed=True)
-    if len(walk.frame) < 4:
-        course.through(RequestHeader, 1)
-    message = course.versioned(request_of(api_key), version, "api", str(api_key))
-    course.through(RequestHeader, 2 if version in message.flexible else 1)
-    course.through(message, version)
+def _parse_request(trace: _Trace) -> None:
+    stream = trace.stream
+    api_key = int.from_bytes(stream.frame[:2], signed=True)
+    version = int.from_bytes(stream.frame[2:4], signed=True)
+    if len(stream.frame) < 4:
+        trace.parse(RequestHeader, 1)
+    message = trace.declared(request_of(api_key), version, "api", str(api_key))
+    trace.parse(RequestHeader, 2 if version in message.flexible else 1)
+    trace.parse(message, version)
 
 
-def _walk_record(course: _Course) -> None:
-    frame_version = _number(course.walk, "frame_version")
+def _parse_record(trace: _Trace) -> None:
+    frame_version = _number(trace.stream, "frame_version")
     if frame_version != 1:
-        course.walk.refuse(0, "frame version 1", str(frame_version))
-    record_type = _number(course.walk, "record_type")
-    version = _number(course.walk, "record_version")
-    record = course.versioned(record_of(record_type), version, "record_type", str(record_type))
-    course.through(record, version)
+        trace.stream.fail(0, "frame version 1", str(frame_version))
+    record_type = _number(trace.stream, "record_type")
+    version = _number(trace.stream, "record_version")
+    record = trace.declared(record_of(record_type), version, "record_type", str(record_type))
+    trace.parse(record, version)
 
 
-def _number(walk: Walk, name: str) -> int:
-    start = walk.position
-    with walk.at(name):
-        value = read_uvarint(walk, "an unsigned varint")
-        walk.see(start, value)
+def _number(stream: TracingStream, name: str) -> int:
+    start = stream.position
+    with stream.at(name):
+        value = read_uvarint(stream, "an unsigned varint")
+        stream.record(start, value)
     return value
 
 
 def _explain(
-    frame: Buffer, steps: Callable[[_Course], None], title: str, fields_max: int
+    frame: Buffer, steps: Callable[[_Trace], None], title: str, fields_max: int
 ) -> Explanation:
-    walk = Walk(frame, fields_max=fields_max)
-    course = _Course(walk, title)
+    stream = TracingStream(frame, fields_max=fields_max)
+    trace = _Trace(stream, title)
     fault, is_whole = None, True
     try:
-        steps(course)
-        if walk.left and not course.has_secrets:
-            with walk.at("(behind the message, ignored)"):
-                walk.see(walk.position, walk.frame[walk.position :])
-    except Misfit as misfit:
-        fault = _fault(misfit, walk.frame, has_secrets=course.has_secrets)
-    except EnoughSeen:
+        steps(trace)
+        if stream.left and not trace.has_secrets:
+            with stream.at("(after the message, ignored)"):
+                stream.record(stream.position, stream.frame[stream.position :])
+    except Mismatch as mismatch:
+        fault = _fault(mismatch, stream.frame, has_secrets=trace.has_secrets)
+    except FieldLimitReached:
         is_whole = False
-    lines = tuple(_lines(walk.seen))
-    return Explanation(title=course.title, lines=lines, fault=fault, is_whole=is_whole)
+    lines = tuple(_lines(stream.fields))
+    return Explanation(title=trace.title, lines=lines, fault=fault, is_whole=is_whole)
 
 
-def _fault(misfit: Misfit, frame: memoryview, *, has_secrets: bool) -> Fault:
-    at = misfit.position
+def _fault(mismatch: Mismatch, frame: memoryview, *, has_secrets: bool) -> Fault:
+    at = mismatch.position
     before = frame[max(0, at - EXCERPT_BEFORE) : at].hex(" ")
-    behind = frame[at : at + EXCERPT_BEHIND].hex(" ")
+    after = frame[at : at + EXCERPT_AFTER].hex(" ")
     return Fault(
-        path=misfit.path,
+        path=mismatch.path,
         position=at,
-        expected=misfit.expected,
-        found=misfit.found,
-        excerpt="bytes not shown" if has_secrets else f"{before} > {behind or 'end'}".strip(),
+        expected=mismatch.expected,
+        found=mismatch.found,
+        excerpt="bytes not shown" if has_secrets else f"{before} > {after or 'end'}".strip(),
     )
 
 
-def _lines(seen: Iterable[Seen]) -> Iterator[str]:
+def _lines(fields: Iterable[TracedField]) -> Iterator[str]:
     last_text = ""
-    for position, path, value in seen:
+    for position, path, value in fields:
         name = path.rpartition(".")[2].partition("[")[0]
         is_secret = name in SECRET_FIELDS or (name == "value" and _is_secret_config(last_text))
         yield f"@{position} {path}: {'(not shown)' if is_secret else _text(name, value)}"
@@ -263,7 +263,7 @@ def _text(name: str, value: Any) -> str:
     match value:
         case None:
             return "null"
-        case Counted():
+        case StructCount():
             return f"{value} element{'s' * (value != 1)}"
         case list():
             shown = ", ".join(_text(name, it) for it in value[:ELEMENTS_SHOWN_MAX])
@@ -278,7 +278,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _octets_text(value: bytes | memoryview) -> str:
-    if isinstance(value, bytes):  # what has a fixed number of bytes is a uuid
+    if isinstance(value, bytes):  # only UUIDs are parsed to bytes, other fields to views
         return urlsafe_b64encode(value).decode().rstrip("=")
     shown = value[:BYTES_SHOWN_MAX].hex(" ") + " …" * (len(value) > BYTES_SHOWN_MAX)
     return f"{len(value)} byte{'s' * (len(value) != 1)}{':' * bool(shown)} {shown}".rstrip()

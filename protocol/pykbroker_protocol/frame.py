@@ -1,8 +1,8 @@
-"""What surrounds a message on the wire: the headers of requests and responses.
+"""Reads and writes request and response headers.
 
-Both come in two generations, chosen by whether the version of the message is flexible. Two quirks
-are part of the protocol: the client id is never compact, and the answer to ApiVersions always has
-the old header, so that a client can read it before it knows what the broker speaks.
+Flexible versions of a message use a header with tagged fields. There are two exceptions: the client
+id is never compact, and ApiVersions responses always use header version 0, so that a client can
+read them before it knows the versions of the broker.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _CORRELATION_AND_NO_TAGS = struct.Struct(">ix")
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what, in which version; `correlation_id` comes back in the answer."""
+    """The request header up to the client id; the response repeats `correlation_id`."""
 
     api_key: int
     api_version: int
     correlation_id: int
     client_id: str | None
     body_position: int
-    """Where the client id ends; in flexible versions the header's tags come first."""
+    """The position after the client id; in flexible versions tagged fields precede the body."""
 
 
 def read_request_header(frame: Buffer) -> RequestHeader:
-    """The part of a request's header that all versions share."""
+    """Reads the part of a request header that all versions share."""
     try:
         api_key, version, correlation_id, size = _REQUEST_HEAD.unpack_from(frame)
         stop = _REQUEST_HEAD.size + size
         if size < 0:
             return RequestHeader(api_key, version, correlation_id, None, _REQUEST_HEAD.size)
         if stop > len(frame):
-            raise MalformedMessage("request header: the client id is cut off")
+            raise MalformedMessage("request header: client id is truncated")
         client_id = str(frame[_REQUEST_HEAD.size : stop], "utf-8")
     except (struct.error, UnicodeDecodeError) as error:
         raise MalformedMessage(f"request header: {error}") from error
@@ -53,7 +53,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
 
 
 def skip_tags(frame: Buffer, position: int) -> int:
-    """The position behind a section of tagged fields that nobody needs."""
+    """Returns the position after a section of tagged fields."""
     try:
         if frame[position] == 0:
             return position + 1
@@ -67,12 +67,12 @@ def skip_tags(frame: Buffer, position: int) -> int:
     except IndexError as error:
         raise MalformedMessage(f"header tags: {error}") from error
     if position > len(frame):
-        raise MalformedMessage("header tags: cut off")
+        raise MalformedMessage("header tags: truncated")
     return position
 
 
 def body_position(header: RequestHeader, frame: Buffer, message: type[Message]) -> int:
-    """Where the body of a request begins."""
+    """Returns the position of the request body."""
     if header.api_version in message.flexible:
         return skip_tags(frame, header.body_position)
     return header.body_position
@@ -81,7 +81,7 @@ def body_position(header: RequestHeader, frame: Buffer, message: type[Message]) 
 def write_request(
     message: Message, version: int, correlation_id: int, client_id: str | None
 ) -> list[Buffer]:
-    """A request as buffers to be sent one after the other, without the frame's size."""
+    """Returns a request as buffers to be sent in order, without the frame size."""
     name = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(name)
     out = bytearray(_REQUEST_HEAD.pack(message.api, version, correlation_id, size))
@@ -94,32 +94,32 @@ def write_request(
 
 
 def write_response(message: Message, version: int, correlation_id: int) -> list[Buffer]:
-    """A response as buffers to be sent one after the other, without the frame's size."""
+    """Returns a response as buffers to be sent in order, without the frame size."""
     return response_writer(type(message), version)(message, correlation_id)
 
 
 def response_writer(
     message_type: type[Message], version: int, elements_max: int = sys.maxsize
 ) -> Callable[[Message, int], list[Buffer]]:
-    """What `write_response` does for one message and version, all that can be known looked up.
+    """Returns `write_response` specialized for one message and version.
 
-    Raises TooManyElements for a message that holds more than `elements_max`.
+    The returned function raises TooManyElements for a message of more than `elements_max` elements.
     """
     write = writer_of(message_type, version)
     head = response_head(message_type, version)
 
-    def written(message: Message, correlation_id: int) -> list[Buffer]:
+    def write_buffers(message: Message, correlation_id: int) -> list[Buffer]:
         parts: list[Buffer] = []
         parts.append(write(message, bytearray(head.pack(correlation_id)), parts, elements_max))
         return parts
 
-    return written
+    return write_buffers
 
 
 def write_response_in_slices(
     message: Message, version: int, correlation_id: int
 ) -> Generator[None, None, list[Buffer]]:
-    """What `write_response` returns, by a generator that yields after each slice of elements."""
+    """`write_response` as a generator that yields after each slice of elements."""
     parts: list[Buffer] = []
     head = response_head(type(message), version).pack(correlation_id)
     write = sliced_writer_of(type(message), version)
@@ -133,7 +133,7 @@ def response_head(message_type: type[Message], version: int) -> struct.Struct:
 
 
 def read_response_header(frame: Buffer, message: type[Message], version: int) -> tuple[int, int]:
-    """The correlation id of a response, and where its body begins."""
+    """Returns the correlation id of a response and the position of its body."""
     try:
         (correlation_id,) = _CORRELATION.unpack_from(frame)
     except struct.error as error:

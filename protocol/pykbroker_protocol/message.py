@@ -1,13 +1,13 @@
-"""How a message is declared: once, with the versions beside each field.
+"""Declares messages: each field once, with the versions that contain it.
 
     class HeartbeatRequest(Message, api=ApiKey.HEARTBEAT, versions="0-4", flexible="4+"):
         group_id: str = string("0+")
         generation_id: int = int32("0+")
         group_instance_id: str | None = string("3+", nullable="3+", default=None)
 
-A declaration holds facts alone; `compiler` turns it into fast readers and writers, and `explain`
-into a description that finds the byte at which a frame goes wrong.
-A message is a value: a type checker refuses to assign to its fields.
+A declaration contains no code. `compiler` generates fast readers and writers from it, and `explain`
+a slower parser that reports the first malformed byte of a frame.
+A message is a value: a type checker rejects assignments to its fields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ZERO_UUID = bytes(16)
 
 
 class Versions(NamedTuple):
-    """A closed range of versions; empty where `first > last`."""
+    """A closed range of versions; empty if `first > last`."""
 
     first: int
     last: int
@@ -37,7 +37,7 @@ VERSION_MAX = 32767
 
 
 def parse_versions(text: str) -> Versions:
-    """Read `3`, `0-4`, `2+` or `none`."""
+    """Parses `3`, `0-4`, `2+` or `none`."""
     if text == "none":
         return NO_VERSIONS
     if text.endswith("+"):
@@ -47,7 +47,7 @@ def parse_versions(text: str) -> Versions:
 
 
 class Kind(NamedTuple):
-    """A primitive of the wire: its name and, where its size is fixed, its `struct` letter."""
+    """A primitive type: its name, its default and, if its size is fixed, its `struct` letter."""
 
     name: str
     letter: str
@@ -69,7 +69,7 @@ RECORDS = Kind("records", "", None)
 
 
 class Field:
-    """One field of a message: what it is and in which versions it travels."""
+    """One field of a message: its type and the versions that contain it."""
 
     __slots__ = (
         "default",
@@ -112,7 +112,7 @@ class Field:
         self.never_compact = never_compact
 
     def zero(self) -> Any:
-        """The value of a field that does not travel and has no default of its own."""
+        """Returns the value of a field that is not sent and declares no default."""
         if self.is_array:
             return ()
         if self.kind is not None:
@@ -120,13 +120,13 @@ class Field:
         assert self.struct is not None
         return self.struct()
 
-    def travels_plain_in(self, version: int) -> bool:
-        """Whether the field has its place in the row of fields, rather than among the tags."""
+    def is_untagged_in(self, version: int) -> bool:
+        """Returns whether a version sends the field in sequence, not as a tagged field."""
         return version in self.versions and version not in self.tagged
 
 
-# The specifiers below return `Any` to the type checker, which then believes the annotation beside
-# them. `default` must stand in the call for a field to be optional: a rule of dataclass_transform.
+# The field specifiers below return `Any`, so that type checkers use the annotation of the field.
+# dataclass_transform treats a field as optional only if the call contains `default`.
 
 
 def int8(versions: str, *, default: int = 0, ignorable: bool = False, **more: Any) -> Any:
@@ -178,7 +178,7 @@ def octets(
 def record_batches(
     versions: str, *, default: None = None, nullable: str = "none", **more: Any
 ) -> Any:
-    """Record batches: bytes that pass through unread."""
+    """Record batches: bytes that the codec does not decode."""
     return Field(RECORDS, versions, default=default, nullable=nullable, **more)
 
 
@@ -223,7 +223,7 @@ def nested(
     ),
 )
 class MessageType(type):
-    """Turns the declared fields of a class into slots and a keyword-only constructor."""
+    """Replaces the declared fields of a class by slots and a keyword-only constructor."""
 
     def __new__(
         cls,
@@ -232,16 +232,14 @@ class MessageType(type):
         namespace: dict[str, Any],
         **declared: Any,
     ) -> MessageType:
-        fields = tuple(
-            name_field(key, it) for key, it in namespace.items() if isinstance(it, Field)
-        )
+        fields = tuple(with_name(key, it) for key, it in namespace.items() if isinstance(it, Field))
         for field in fields:
             del namespace[field.name]
         slots = tuple(field.name for field in fields)
         namespace["__slots__"] = (*slots, "unknown_tags") if bases else ()
         namespace["fields"] = fields
         namespace["defaults"] = {field.name: field.default for field in fields}
-        namespace.update(read_declaration(declared))
+        namespace.update(parse_keywords(declared))
         return super().__new__(cls, name, bases, namespace)
 
     def __init__(
@@ -250,18 +248,18 @@ class MessageType(type):
         super().__init__(name, bases, namespace)
 
 
-def name_field(name: str, field: Field) -> Field:
+def with_name(name: str, field: Field) -> Field:
     field.name = name
     return field
 
 
-def read_declaration(declared: dict[str, Any]) -> dict[str, Any]:
-    """The keywords of a class statement, with their versions read."""
-    read = dict(declared)
+def parse_keywords(declared: dict[str, Any]) -> dict[str, Any]:
+    """Returns the keywords of a class statement with version ranges parsed."""
+    parsed = dict(declared)
     for key in ("versions", "flexible"):
-        if key in read:
-            read[key] = parse_versions(read[key])
-    return read
+        if key in parsed:
+            parsed[key] = parse_versions(parsed[key])
+    return parsed
 
 
 class Message(metaclass=MessageType):
@@ -274,19 +272,19 @@ class Message(metaclass=MessageType):
     api: ClassVar[int] = -1
     record_type: ClassVar[int] = -1
     latest_unstable: ClassVar[bool] = False
-    """The newest version is built, but not advertised: its meaning may still change."""
+    """The newest version is declared but not served, because Apache Kafka may still change it."""
 
     if TYPE_CHECKING:
         unknown_tags: ClassVar[tuple[tuple[int, bytes], ...]]
 
     def __init__(self, **values: Any) -> None:
-        # Compiled at the first use: most classes are declared, few are built in one process.
+        # Compiled at first use: one process instantiates only a few of the declared classes.
         compile_constructor(type(self))
-        self.__init__(**values)  # type: ignore[misc]  # the constructor that was just made
+        self.__init__(**values)  # type: ignore[misc]  # the compiled constructor
 
     def replace(self, **values: Any) -> Self:
-        """The same message with some fields changed."""
-        # Compiled at the first use, as the constructor is.
+        """Returns a copy with some fields changed."""
+        # Compiled at first use, like the constructor.
         compile_copy(type(self))
         return self.replace(**values)
 
@@ -306,7 +304,7 @@ class Message(metaclass=MessageType):
 
 
 def compile_constructor(message: type[Message]) -> None:
-    """Give a class the constructor that its fields ask for."""
+    """Generates the keyword-only constructor of a class from its fields."""
     parameters = ", ".join(f"{name}=default_{name}" for name in message.defaults)
     stores = "\n".join(f"    self.{name} = {name}" for name in message.defaults)
     source = (
@@ -314,12 +312,12 @@ def compile_constructor(message: type[Message]) -> None:
         f"{stores}\n    self.unknown_tags = unknown_tags\n"
     )
     namespace = {f"default_{name}": value for name, value in message.defaults.items()}
-    exec(source, namespace)  # noqa: S102  # the source is made of declared names alone
+    exec(source, namespace)  # noqa: S102  # the source contains only declared names
     message.__init__ = namespace["__init__"]  # type: ignore[method-assign]  # as dataclasses do
 
 
 def compile_copy(message: type[Message]) -> None:
-    """Give a class the `replace` that its fields ask for; it refuses names that are no fields."""
+    """Generates `replace` of a class; slots make it reject names of unknown fields."""
     copies = "\n".join(
         f"    copy.{name} = self.{name}" for name in (*message.defaults, "unknown_tags")
     )
@@ -329,12 +327,12 @@ def compile_copy(message: type[Message]) -> None:
         "    return copy\n"
     )
     namespace: dict[str, Any] = {"new": message.__new__, "message": message}
-    exec(source, namespace)  # noqa: S102  # the source is made of declared names alone
-    message.replace = namespace["replace"]  # type: ignore[method-assign]  # made for this class
+    exec(source, namespace)  # noqa: S102  # the source contains only declared names
+    message.replace = namespace["replace"]  # type: ignore[method-assign]  # one per class
 
 
 def same_value(left: Any, right: Any) -> bool:
-    """Arrays are equal whatever kind of sequence holds them."""
+    """Compares two values; a list equals a tuple with the same elements."""
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         return len(left) == len(right) and all(map(same_value, left, right))
     return bool(left == right)

@@ -1,4 +1,4 @@
-"""Where a record goes: a key always to the same partition, the one Java's producer would choose."""
+"""Maps record keys to partitions with murmur2, like the default partitioner of the Java client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def partition_of_key(key: bytes, partition_count: int) -> int:
 
 
 def murmur2(key: bytes) -> int:
-    """The 32-bit hash that Kafka's clients agree on."""
+    """Returns the 32-bit murmur2 hash with the seed that Kafka clients use."""
     size = len(key)
     whole = size & ~3
     mixed = (SEED ^ size) & MASK

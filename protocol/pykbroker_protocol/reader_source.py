@@ -1,8 +1,8 @@
-"""Writes the source of a reader: bytes of one message in one version to its value.
+"""Generates the source of a reader, which decodes one message in one version.
 
-A reader trusts no length: each is checked against the bytes at hand before anything is allocated,
-and all arrays and tags of one message together hold at most `ELEMENTS_MAX` elements, or fewer if
-the caller says so. `SlicedReaderSource` is the same reader as a generator, for large messages.
+A reader validates each length against the available bytes before it allocates memory. All arrays
+and tags of one message together contain at most `ELEMENTS_MAX` elements, or fewer if the caller
+passes a lower bound. `SlicedReaderSource` is the same reader as a generator, for large messages.
 """
 
 from __future__ import annotations
@@ -11,29 +11,35 @@ import struct
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.message import BYTES, RECORDS, STRING, UUID
-from pykbroker_protocol.source import MalformedMessage, Sliced, Source, TooManyElements, is_fixed
+from pykbroker_protocol.source import (
+    MalformedMessage,
+    Sliced,
+    Source,
+    TooManyElements,
+    is_fixed_size,
+)
 from pykbroker_protocol.varint import TAGS_MAX
 
 if TYPE_CHECKING:
     from pykbroker_protocol.message import Field, Kind, Message
 
 ELEMENTS_MAX = 1_000_000
-"""A request of 100 MiB could otherwise ask for a hundred million Python objects."""
+"""Without this bound a request of 100 MiB could create a hundred million Python objects."""
 
-STUMBLES = (struct.error, IndexError, UnicodeDecodeError, MalformedMessage)
+DECODE_ERRORS = (struct.error, IndexError, UnicodeDecodeError, MalformedMessage)
 
 STRING_BYTES_MAX = 0x7FFF
-"""The old length of a string has two bytes; what is longer could not be told to older peers."""
+"""The non-compact length of a string has two bytes; a longer string has no encoding there."""
 
 
 class ReaderSource(Source):
-    """Source of `run(buffer, p) -> (message, p)`; `p` is the position, `end` where bytes end.
+    """Source of `run(buffer, p) -> (message, p)`; `p` is the position, `end` the buffer size.
 
-    Whatever a reader stumbles over becomes one kind of error.
+    The function raises MalformedMessage for every decoding error.
     """
 
     def text(self) -> str:
-        self.names["stumbles"] = STUMBLES
+        self.names["decode_errors"] = DECODE_ERRORS
         self.names["TooManyElements"] = TooManyElements
         self.add(f"def run(buffer, p, left={ELEMENTS_MAX}):")
         self.depth = 1
@@ -44,22 +50,22 @@ class ReaderSource(Source):
         result = self.read_struct(self.message)
         self.add(f"return {result}, p")
         self.depth = 1
-        what = f"{self.message.__name__} version {self.version}"
+        title = f"{self.message.__name__} version {self.version}"
         self.add("except TooManyElements: raise")
-        self.add("except stumbles as error:")
-        self.add(f'    raise MalformedMessage(f"{what}: {{error}}") from error')
+        self.add("except decode_errors as error:")
+        self.add(f'    raise MalformedMessage(f"{title}: {{error}}") from error')
         return "\n".join(self.lines)
 
     def read_struct(self, of: type[Message]) -> str:
-        values = {field.name: self.named("default", field.default) for field in of.fields}
+        values = {field.name: self.bind("default", field.default) for field in of.fields}
         for run in self.runs(of.fields):
-            if is_fixed(run[0]):
+            if is_fixed_size(run[0]):
                 self.read_fixed(run, values)
             else:
                 values[run[0].name] = self.read_field(run[0])
         unknown = self.read_tags(self.tagged(of.fields), values) if self.flexible else "()"
-        result = self.fresh("message")
-        kind = self.named("Class", of)
+        result = self.new_name("message")
+        kind = self.bind("Class", of)
         self.names["new"] = object.__new__
         self.add(f"{result} = new({kind})")
         for name, value in values.items():
@@ -69,8 +75,8 @@ class ReaderSource(Source):
 
     def read_fixed(self, run: list[Field], values: dict[str, str]) -> None:
         layout = struct.Struct(">" + "".join(field.kind.letter for field in run if field.kind))
-        targets = [self.fresh("value") for _ in run]
-        unpack = self.named("unpack", layout.unpack_from)
+        targets = [self.new_name("value") for _ in run]
+        unpack = self.bind("unpack", layout.unpack_from)
         self.add(f"{', '.join(targets)}, = {unpack}(buffer, p)")
         self.add(f"p += {layout.size}")
         values.update((field.name, target) for field, target in zip(run, targets, strict=True))
@@ -84,43 +90,42 @@ class ReaderSource(Source):
         return self.read_sized(field.kind, field, nullable=self.may_be_null(field))
 
     def read_one(self, kind: Kind, field: Field) -> str:
-        """One primitive outside a run: an element of an array, or a tagged field."""
+        """Reads one primitive outside a run: an array element or a tagged field."""
         if not kind.letter:
             return self.read_sized(kind, field, nullable=False)
-        value = self.fresh("value")
+        value = self.new_name("value")
         layout = struct.Struct(">" + kind.letter)
-        self.add(f"{value}, = {self.named('unpack', layout.unpack_from)}(buffer, p)")
+        self.add(f"{value}, = {self.bind('unpack', layout.unpack_from)}(buffer, p)")
         self.add(f"p += {layout.size}")
         return value
 
     def read_sized(self, kind: Kind, field: Field, *, nullable: bool) -> str:
-        size, value, stop = self.fresh("size"), self.fresh("value"), self.fresh("stop")
+        size, value, stop = self.new_name("size"), self.new_name("value"), self.new_name("stop")
         self.read_length(
             size, compact=self.is_compact(field), letter="h" if kind is STRING else "i"
         )
         self.add(f"if {size} < 0:")
-        self.null_or_refuse(field, value, size, nullable=nullable)
+        self.read_null(field, value, size, nullable=nullable)
         self.add("else:")
         self.depth += 1
         self.add(f"{stop} = p + {size}")
-        self.refuse_if(
-            f"{stop} > end", field, f"{{{size}}} bytes are announced, {{end - p}} are there"
-        )
+        self.raise_if(f"{stop} > end", field, f"length {{{size}}}, only {{end - p}} bytes are left")
         self.add(f"{value} = {slice_expression(kind, stop)}")
         self.add(f"p = {stop}")
         self.depth -= 1
         return value
 
-    def null_or_refuse(self, field: Field, value: str, size: str, *, nullable: bool) -> None:
+    def read_null(self, field: Field, value: str, size: str, *, nullable: bool) -> None:
         self.depth += 1
         if nullable:
-            self.refuse_if(f"{size} != -1", field, f"a length of {{{size}}}")
+            self.raise_if(f"{size} != -1", field, f"{{{size}}} is not a valid length")
             self.add(f"{value} = None")
         else:
-            self.add(f'raise MalformedMessage(f"{field.name}: null or a length of {{{size}}}")')
+            reason = f"{{'null' if {size} == -1 else {size}}} is not a valid length"
+            self.add(f'raise MalformedMessage(f"{field.name}: {reason}")')
         self.depth -= 1
 
-    def refuse_if(self, condition: str, field: Field, reason: str) -> None:
+    def raise_if(self, condition: str, field: Field, reason: str) -> None:
         self.add(f"if {condition}:")
         self.add(f'    raise MalformedMessage(f"{field.name}: {reason}")')
 
@@ -131,22 +136,22 @@ class ReaderSource(Source):
             self.add(f"    {size}, p = read_uvarint(buffer, p - 1); {size} -= 1")
             if letter == "h":
                 self.add(f"    if {size} > {STRING_BYTES_MAX}:")
-                self.add(f"        raise MalformedMessage(f'a string of {{{size}}} bytes')")
+                self.add(f"        raise MalformedMessage(f'string of {{{size}}} bytes')")
             return
         layout = struct.Struct(">" + letter)
-        self.add(f"{size}, = {self.named('unpack', layout.unpack_from)}(buffer, p)")
+        self.add(f"{size}, = {self.bind('unpack', layout.unpack_from)}(buffer, p)")
         self.add(f"p += {layout.size}")
 
     def read_array(self, field: Field) -> str:
-        size, value = self.fresh("size"), self.fresh("items")
+        size, value = self.new_name("size"), self.new_name("items")
         self.read_length(size, compact=self.is_compact(field), letter="i")
         self.add(f"if {size} < 0:")
-        self.null_or_refuse(field, value, size, nullable=self.may_be_null(field))
+        self.read_null(field, value, size, nullable=self.may_be_null(field))
         self.add("else:")
         self.depth += 1
         self.add(f"left -= {size}")
         reason = f"{{{size}}} elements do not fit in {{end - p}} bytes"
-        self.refuse_if(f"{size} > end - p", field, reason)
+        self.raise_if(f"{size} > end - p", field, reason)
         self.add(f"if left < 0: raise TooManyElements('{field.name}: too many elements')")
         self.read_elements(field, size, value)
         self.depth -= 1
@@ -162,7 +167,7 @@ class ReaderSource(Source):
         self.add(f"for _ in range({size}):")
         self.depth += 1
         self.count_element()
-        element = self.read_struct(field.struct) if field.struct else self.read_one(kind, field)  # type: ignore[arg-type]  # one of the two is there
+        element = self.read_struct(field.struct) if field.struct else self.read_one(kind, field)  # type: ignore[arg-type]  # struct or kind is set
         self.add(f"{value}.append({element})")
         self.depth -= 1
 
@@ -170,7 +175,7 @@ class ReaderSource(Source):
         assert field.struct is not None
         if not self.may_be_null(field):
             return self.read_struct(field.struct)
-        value, mark = self.fresh("nested"), self.fresh("mark")
+        value, mark = self.new_name("nested"), self.new_name("mark")
         self.add(f"{mark} = buffer[p]; p += 1")
         self.add(f"if {mark} == 1:")
         self.depth += 1
@@ -179,15 +184,13 @@ class ReaderSource(Source):
         self.depth -= 1
         self.add(f"elif {mark} == {self.null_mark(field)}:")
         self.add(f"    {value} = None")
-        self.add(
-            f'else: raise MalformedMessage(f"{field.name}: neither null nor there ({{{mark}}})")'
-        )
+        self.add(f'else: raise MalformedMessage(f"{field.name}: invalid null mark {{{mark}}}")')
         return value
 
     def read_tags(self, tagged: list[Field], values: dict[str, str]) -> str:
-        count, unknown = self.fresh("count"), self.fresh("unknown")
+        count, unknown = self.new_name("count"), self.new_name("unknown")
         for field in tagged:
-            target = self.fresh("tagged")
+            target = self.new_name("tagged")
             self.add(f"{target} = {values[field.name]}")
             values[field.name] = target
         self.add(f"{count} = buffer[p]; p += 1")
@@ -199,7 +202,7 @@ class ReaderSource(Source):
         self.add(f"if {count} > {TAGS_MAX}:")
         self.add(f"    raise MalformedMessage(f'{{{count}}} tagged fields')")
         self.add("if left < 0: raise TooManyElements('too many tagged fields')")
-        kept = self.fresh("kept")
+        kept = self.new_name("kept")
         self.add(f"{kept} = []")
         self.add(f"for _ in range({count}):")
         self.depth += 1
@@ -211,26 +214,31 @@ class ReaderSource(Source):
         return unknown
 
     def read_tag(self, tagged: list[Field], values: dict[str, str], kept: str) -> None:
-        tag, size, stop = self.fresh("tag"), self.fresh("size"), self.fresh("stop")
+        tag, size, stop = self.new_name("tag"), self.new_name("size"), self.new_name("stop")
         self.add(f"{tag}, p = read_uvarint(buffer, p)")
         self.add(f"{size}, p = read_uvarint(buffer, p)")
         self.add(f"{stop} = p + {size}")
-        self.add(f"if {stop} > end: raise MalformedMessage('a tagged field is cut off')")
+        self.add(f"if {stop} > end: raise MalformedMessage('tagged field is truncated')")
         branch = "if"
         for field in tagged:
             self.add(f"{branch} {tag} == {field.tag}:")
             self.depth += 1
-            read = self.read_one(field.kind, field) if is_fixed(field) else self.read_field(field)  # type: ignore[arg-type]  # a fixed field has a kind
-            self.add(f"{values[field.name]} = {read}")
-            self.refuse_if(f"p != {stop}", field, "the tagged field has another size")
+            self.add(f"{values[field.name]} = {self.read_tagged(field)}")
+            self.raise_if(f"p != {stop}", field, "size of the tagged field does not match")
             self.depth -= 1
             branch = "elif"
         keep = f"{kept}.append(({tag}, bytes(buffer[p:{stop}]))); p = {stop}"
         self.add(f"else: {keep}" if tagged else keep)
 
+    def read_tagged(self, field: Field) -> str:
+        if not is_fixed_size(field):
+            return self.read_field(field)
+        assert field.kind is not None
+        return self.read_one(field.kind, field)
+
 
 class SlicedReaderSource(Sliced, ReaderSource):
-    """Source of a generator that yields after each slice and returns what the reader returns."""
+    """Source of a generator that yields after each slice and returns the reader's result."""
 
 
 def slice_expression(kind: Kind, stop: str) -> str:

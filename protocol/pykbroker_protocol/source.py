@@ -1,4 +1,4 @@
-"""Python source under construction: what the reader's and the writer's source share."""
+"""Generates Python source: the parts shared by `reader_source` and `writer_source`."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Field, Message
 
 SLICE_ELEMENTS = 512
-"""Elements of a large message that are read or written before other work gets its turn.
+"""Elements of a large message that are read or written before the event loop runs other tasks.
 
-Reading, serving and writing an element takes up to 20 us: a slice lasts a few milliseconds.
+Reading, serving and writing one element takes up to 20 us, so a slice takes a few milliseconds.
 """
 
 
 class MalformedMessage(Exception):
-    """The bytes are not a message of the kind and version they claim to be."""
+    """The bytes are not a valid message of the expected type and version."""
 
 
 class TooManyElements(MalformedMessage):
-    """The arrays of a message hold more elements than the caller allows; the text names a field."""
+    """The arrays of a message contain more elements than the caller allows."""
 
 
 class UnsupportedField(Exception):
-    """A field that the peer's version cannot carry, and must not lose, holds a value."""
+    """A field that is not ignorable has a value, and the version does not contain the field."""
 
 
 class Source:
-    """Lines of Python under construction, and the names they refer to."""
+    """The lines of a generated function and the names that they refer to."""
 
     def __init__(self, message: type[Message], version: int) -> None:
         self.message = message
@@ -54,20 +54,20 @@ class Source:
         raise NotImplementedError
 
     def begin_slices(self) -> None:
-        """At the start of the function: nothing, unless the source is sliced."""
+        """Called at the start of the function; `Sliced` adds the slice counter."""
 
     def count_element(self) -> None:
-        """In each pass of a loop over elements: nothing, unless the source is sliced."""
+        """Called in each loop over elements; `Sliced` adds the yield between slices."""
 
     def add(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
 
-    def fresh(self, stem: str) -> str:
+    def new_name(self, stem: str) -> str:
         self.counter += 1
         return f"{stem}{self.counter}"
 
-    def named(self, stem: str, value: Any) -> str:
-        name = self.fresh(stem)
+    def bind(self, stem: str, value: Any) -> str:
+        name = self.new_name(stem)
         self.names[name] = value
         return name
 
@@ -75,19 +75,19 @@ class Source:
         return self.flexible and not field.never_compact
 
     def null_mark(self, field: Field) -> int:
-        """The byte that stands for a null struct; Kafka has another one among the tags."""
+        """Returns the byte that encodes a null struct; in a tagged field Kafka uses another one."""
         return 0 if self.version in field.tagged else 0xFF
 
     def may_be_null(self, field: Field) -> bool:
         return self.version in field.nullable
 
     def runs(self, fields: Iterable[Field]) -> Iterator[list[Field]]:
-        """Neighbouring fields of fixed size go together, every other field alone."""
+        """Yields groups of fields: adjacent fixed-size fields together, other fields alone."""
         run: list[Field] = []
         for field in fields:
-            if not field.travels_plain_in(self.version):
+            if not field.is_untagged_in(self.version):
                 continue
-            if is_fixed(field):
+            if is_fixed_size(field):
                 run.append(field)
                 continue
             if run:
@@ -103,11 +103,11 @@ class Source:
 
 
 class Sliced(Source):
-    """Makes the function a generator that yields after each `SLICE_ELEMENTS` elements."""
+    """Generates a generator function that yields after each `SLICE_ELEMENTS` elements."""
 
     def begin_slices(self) -> None:
         self.add(f"slice_left = {SLICE_ELEMENTS}")
-        self.add("if False: yield")  # a generator, even if the message has no arrays
+        self.add("if False: yield")  # makes it a generator even if the message has no arrays
 
     def count_element(self) -> None:
         self.add("slice_left -= 1")
@@ -115,5 +115,5 @@ class Sliced(Source):
         self.add(f"    slice_left = {SLICE_ELEMENTS}; yield")
 
 
-def is_fixed(field: Field) -> bool:
+def is_fixed_size(field: Field) -> bool:
     return field.kind is not None and field.kind.letter != "" and not field.is_array

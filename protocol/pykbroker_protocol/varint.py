@@ -1,4 +1,4 @@
-"""Unsigned numbers in one to five bytes: the lengths of flexible versions."""
+"""Unsigned varints of one to five bytes: lengths, counts and tags in flexible versions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ Buffer = bytes | bytearray | memoryview
 
 UVARINT_BYTES_MAX = 5
 TAGS_MAX = 10_000
-"""Tagged fields in one place: at two bytes each they are the cheapest way to keep a reader busy."""
+"""Tagged fields per struct; a tag of two bytes is the cheapest way to cost a reader CPU time."""
 
 
 class MalformedVarint(IndexError):
-    """A number that does not end where it must; an IndexError, like one that is cut off."""
+    """A varint is longer than five bytes; an IndexError, because truncated ones raise that."""
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The number at a position, and the position behind it."""
+    """Returns the number at a position and the position after it."""
     value = shift = 0
     for _ in range(UVARINT_BYTES_MAX):
         byte = buffer[position]
@@ -23,7 +23,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
-    raise MalformedVarint("an unsigned varint is longer than five bytes")
+    raise MalformedVarint("unsigned varint is longer than five bytes")
 
 
 def uvarint(value: int) -> bytes:

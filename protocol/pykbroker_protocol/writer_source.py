@@ -1,4 +1,4 @@
-"""Writes the source of a writer: the value of one message to its bytes in one version."""
+"""Generates the source of a writer, which encodes one message in one version."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ import sys
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.message import NO_VERSIONS, RECORDS, STRING, UUID
-from pykbroker_protocol.source import Sliced, Source, TooManyElements, is_fixed
+from pykbroker_protocol.source import Sliced, Source, TooManyElements, is_fixed_size
 
 if TYPE_CHECKING:
     from pykbroker_protocol.message import Field, Kind, Message
 
 RECORDS_COPIED_MAX = 4096
-"""Records up to this size are copied into the frame; larger ones travel as they lie."""
+"""Records up to this size are copied into the frame; larger ones are sent from their own buffer."""
 
-THERE = 1
-"""The byte before a struct that might have been null."""
-
+NOT_NULL = 1
+"""The byte before a nullable struct that is not null."""
 
 SLICE_BYTES = 64 * 1024
-"""A sliced writer begins a new part after this much: one large part is copied as it grows."""
+"""A sliced writer starts a new part after this many bytes: a growing bytearray is copied."""
 
 
 class WriterSource(Source):
-    """Source of `run(message, out, parts) -> out`; what is in `parts` goes before `out`.
+    """Source of `run(message, out, parts) -> out`; the buffers in `parts` precede `out`.
 
-    Arrays of fixed-size values are written by one call and not counted as elements.
+    Arrays of fixed-size values are written by one call and do not count as elements.
     """
 
     def text(self) -> str:
@@ -39,16 +38,16 @@ class WriterSource(Source):
         return "\n".join(self.lines)
 
     def write_struct(self, of: type[Message], message: str, out: str) -> None:
-        self.refuse_what_would_be_lost(of, message)
+        self.reject_unsupported_fields(of, message)
         for run in self.runs(of.fields):
-            if is_fixed(run[0]):
+            if is_fixed_size(run[0]):
                 self.write_fixed(run, message, out)
             else:
                 self.write_field(run[0], f"{message}.{run[0].name}", out)
         if self.flexible:
             self.write_tags(self.tagged(of.fields), message, out)
 
-    def refuse_what_would_be_lost(self, of: type[Message], message: str) -> None:
+    def reject_unsupported_fields(self, of: type[Message], message: str) -> None:
         for field in of.fields:
             if self.version not in field.versions and not field.ignorable:
                 condition = differs(f"{message}.{field.name}", field, self)
@@ -57,12 +56,12 @@ class WriterSource(Source):
 
     def write_fixed(self, run: list[Field], message: str, out: str) -> None:
         layout = struct.Struct(">" + "".join(field.kind.letter for field in run if field.kind))
-        pack = self.named("pack", layout.pack)
+        pack = self.bind("pack", layout.pack)
         values = ", ".join(f"{message}.{field.name}" for field in run)
         self.add(f"{out} += {pack}({values})")
 
     def write_field(self, field: Field, value: str, out: str) -> None:
-        self.refuse_null(field, value)
+        self.reject_unsupported_null(field, value)
         if field.is_array:
             self.write_array(field, value, out)
         elif field.struct is not None:
@@ -71,8 +70,8 @@ class WriterSource(Source):
             assert field.kind is not None
             self.write_sized(field.kind, field, value, out, nullable=self.may_be_null(field))
 
-    def refuse_null(self, field: Field, value: str) -> None:
-        """A null of a newer version has no place in one that does not know it."""
+    def reject_unsupported_null(self, field: Field, value: str) -> None:
+        """Raises for null if the field is nullable only in other versions."""
         if field.nullable != NO_VERSIONS and not self.may_be_null(field):
             self.add(f"if {value} is None: raise UnsupportedField('null as {field.name}')")
 
@@ -80,13 +79,13 @@ class WriterSource(Source):
         if not kind.letter:
             self.write_sized(kind, field, value, out, nullable=False)
             return
-        pack = self.named("pack", struct.Struct(">" + kind.letter).pack)
+        pack = self.bind("pack", struct.Struct(">" + kind.letter).pack)
         self.add(f"{out} += {pack}({value})")
 
     def write_sized(
         self, kind: Kind, field: Field, value: str, out: str, *, nullable: bool
     ) -> None:
-        content = self.fresh("content")
+        content = self.new_name("content")
         self.add(f"{content} = {value}")
         letter = "h" if kind is STRING else "i"
         if nullable:
@@ -110,7 +109,7 @@ class WriterSource(Source):
         self.add(f"else: out += {content}")
 
     def write_null(self, content: str, out: str, *, compact: bool, letter: str) -> None:
-        """Write a null, and leave the writer in the branch of what is not null."""
+        """Writes null, then opens the `else` branch for the other values."""
         null = b"\0" if compact else struct.pack(">" + letter, -1)
         self.add(f"if {content} is None: {out} += {null!r}")
         self.add("else:")
@@ -118,16 +117,16 @@ class WriterSource(Source):
 
     def write_length(self, length: str, out: str, *, compact: bool, letter: str) -> None:
         if compact:
-            size = self.fresh("size")
+            size = self.new_name("size")
             self.add(f"{size} = {length} + 1")
             self.add(f"if {size} < 128: {out}.append({size})")
             self.add(f"else: {out} += uvarint({size})")
             return
-        pack = self.named("pack", struct.Struct(">" + letter).pack)
+        pack = self.bind("pack", struct.Struct(">" + letter).pack)
         self.add(f"{out} += {pack}({length})")
 
     def write_array(self, field: Field, value: str, out: str) -> None:
-        items, item = self.fresh("items"), self.fresh("item")
+        items, item = self.new_name("items"), self.new_name("item")
         self.add(f"{items} = {value}")
         nullable = self.may_be_null(field)
         if nullable:
@@ -152,7 +151,7 @@ class WriterSource(Source):
 
     def write_nested(self, field: Field, value: str, out: str) -> None:
         assert field.struct is not None
-        nested = self.fresh("nested")
+        nested = self.new_name("nested")
         self.add(f"{nested} = {value}")
         if not self.may_be_null(field):
             self.write_struct(field.struct, nested, out)
@@ -160,19 +159,19 @@ class WriterSource(Source):
         self.add(f"if {nested} is None: {out}.append({self.null_mark(field)})")
         self.add("else:")
         self.depth += 1
-        self.add(f"{out}.append({THERE})")
+        self.add(f"{out}.append({NOT_NULL})")
         self.write_struct(field.struct, nested, out)
         self.depth -= 1
 
     def write_tags(self, tagged: list[Field], message: str, out: str) -> None:
-        tags, content = self.fresh("tags"), self.fresh("content")
+        tags, content = self.new_name("tags"), self.new_name("content")
         self.add(f"{tags} = {message}.unknown_tags")
         for field in tagged:
             value = f"{message}.{field.name}"
             self.add(f"if {differs(value, field, self)}:")
             self.depth += 1
             self.add(f"{content} = bytearray()")
-            if is_fixed(field):
+            if is_fixed_size(field):
                 self.write_one(field.kind, field, value, content)  # type: ignore[arg-type]  # fixed
             else:
                 self.write_field(field, value, content)
@@ -180,7 +179,7 @@ class WriterSource(Source):
             self.depth -= 1
         self.add(f"if {tags}:")
         self.depth += 1
-        tag = self.fresh("tag")
+        tag = self.new_name("tag")
         self.add(f"{out} += uvarint(len({tags}))")
         self.add(f"for {tag}, {content} in sorted({tags}):")
         self.add(
@@ -191,7 +190,7 @@ class WriterSource(Source):
 
 
 class SlicedWriterSource(Sliced, WriterSource):
-    """Source of a generator that yields after each slice and returns what the writer returns."""
+    """Source of a generator that yields after each slice and returns the writer's result."""
 
     def count_element(self) -> None:
         super().count_element()
@@ -199,13 +198,13 @@ class SlicedWriterSource(Sliced, WriterSource):
 
 
 def differs(value: str, field: Field, source: Source) -> str:
-    """The condition under which a field does not hold its default."""
+    """Returns the expression that is true if a field does not have its default value."""
     if field.default is None:
         return f"{value} is not None"
     if field.is_array:
         never_null = field.nullable == NO_VERSIONS
         return f"len({value})" if never_null else f"{value} is None or len({value})"
-    default = source.named("default", field.default)
-    if field.struct is not None:  # an untouched struct is the default itself: no need to compare
+    default = source.bind("default", field.default)
+    if field.struct is not None:  # usually the default itself: identity avoids a comparison
         return f"{value} is not {default} and {value} != {default}"
     return f"{value} != {default}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.outcome import Write
 from pykbroker_protocol.errors import ErrorCode
-from pykbroker_protocol.records.batch import RecordBatch, seal
+from pykbroker_protocol.records.batch import RecordBatch, write_crc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ class RepeatedCommit(NamedTuple):
             NUMBER.pack_into(batch, at, offset)
         for at in self.times_at:
             NUMBER.pack_into(batch, at, now_ms)
-        seal(batch)
+        write_crc(batch)
         return RecordBatch.parse(memoryview(batch))
 
     def writes_with(self, offsets: Sequence[int], now_ms: int) -> Iterator[Write]:

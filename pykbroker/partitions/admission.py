@@ -25,11 +25,11 @@ from pykbroker_protocol.records.batch import (
     RecordBatch,
 )
 from pykbroker_protocol.records.compression import DECOMPRESSED_BYTES_MAX, Compression
-from pykbroker_protocol.records.contents import KEYLESS_TOLD_MAX, keyless_records
+from pykbroker_protocol.records.contents import KEYLESS_REPORTED_MAX, keyless_records
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
 from pykbroker_protocol.records.crc32c import checksum
 from pykbroker_protocol.records.record import RECORD_BYTES_MIN
-from pykbroker_protocol.records.times import Breathe, offsets_and_timestamps, without_pause
+from pykbroker_protocol.records.times import Pause, no_pause, offsets_and_timestamps
 
 if TYPE_CHECKING:
     from pykbroker.settings import TopicSettings
@@ -45,7 +45,7 @@ OPENED_AT_ONCE_MAX = 1_000
 WALKED_AT_ONCE_MAX = 10_000
 """Records that are read, or stepped over, on the event loop: about a millisecond."""
 PACKED_AT_ONCE_BYTES_MAX = 16 * 1024
-RECORDS_TOLD_MAX = KEYLESS_TOLD_MAX
+RECORDS_TOLD_MAX = KEYLESS_REPORTED_MAX
 INFLATION_MAX = (1, 1032, 22, 255, 32768)
 """To so many bytes can a codec turn one, at the very best: Deflate 258 of 2 bits, Snappy 64 of 3
 bytes, LZ4 255 of each further byte of a length, Zstandard a block of 128 KiB of 4 bytes."""
@@ -87,19 +87,19 @@ def admit(
         batch, settings, codec, now_ms
     ):
         return ToInspect(batch)
-    return refusal_of_records(batch, settings, codec, now_ms, without_pause) or batch
+    return refusal_of_records(batch, settings, codec, now_ms, no_pause) or batch
 
 
 def inspect(
-    batch: RecordBatch, settings: TopicSettings, now_ms: int, breathe: Breathe
+    batch: RecordBatch, settings: TopicSettings, now_ms: int, pause: Pause
 ) -> RecordBatch | Refusal | RecordsRefused:
     """The batch in the codec of its topic, or why its records are refused; runs in a thread."""
     codec = batch.attributes & COMPRESSION_MASK
-    refusal = refusal_of_records(batch, settings, codec, now_ms, breathe)
+    refusal = refusal_of_records(batch, settings, codec, now_ms, pause)
     if refusal is not None or settings.compression_type == AS_PRODUCED:
         return refusal or batch
     try:
-        return in_codec(batch, settings.compression_type, breathe)
+        return in_codec(batch, settings.compression_type, pause)
     except CorruptBatch as error:
         return unreadable(error)
 
@@ -180,10 +180,10 @@ def refusal_of(batch: RecordBatch, settings: TopicSettings, version: int) -> Ref
 
 
 def refusal_of_records(
-    batch: RecordBatch, settings: TopicSettings, codec: int, now_ms: int, breathe: Breathe
+    batch: RecordBatch, settings: TopicSettings, codec: int, now_ms: int, pause: Pause
 ) -> Refusal | RecordsRefused | None:
-    return refusal_of_time(batch, settings, now_ms, breathe) or refusal_of_contents(
-        batch, settings, codec, breathe
+    return refusal_of_time(batch, settings, now_ms, pause) or refusal_of_contents(
+        batch, settings, codec, pause
     )
 
 
@@ -212,7 +212,7 @@ def looks_at_times(batch: RecordBatch, settings: TopicSettings, now_ms: int) -> 
 
 
 def refusal_of_time(
-    batch: RecordBatch, settings: TopicSettings, now_ms: int, breathe: Breathe
+    batch: RecordBatch, settings: TopicSettings, now_ms: int, pause: Pause
 ) -> Refusal | RecordsRefused | None:
     """Records from too far in the future or the past; LogAppendTime replaces their time anyway."""
     if not looks_at_times(batch, settings, now_ms):
@@ -220,7 +220,7 @@ def refusal_of_time(
     newest_ms = now_ms + settings.message_timestamp_after_max_ms
     bounded_ms = settings.message_timestamp_before_max_ms
     oldest_ms = now_ms - bounded_ms if bounded_ms < UNLIMITED_MS else LONG_AGO_MS
-    outside = records_outside(batch, oldest_ms, newest_ms, breathe)
+    outside = records_outside(batch, oldest_ms, newest_ms, pause)
     if outside:
         return RecordsRefused(
             ErrorCode.INVALID_TIMESTAMP,
@@ -238,13 +238,11 @@ def refusal_of_time(
     return None
 
 
-def records_outside(
-    batch: RecordBatch, oldest_ms: int, newest_ms: int, breathe: Breathe
-) -> list[int]:
+def records_outside(batch: RecordBatch, oldest_ms: int, newest_ms: int, pause: Pause) -> list[int]:
     found: list[int] = []
     first = 0
     try:
-        for _, timestamps in offsets_and_timestamps(batch, breathe):
+        for _, timestamps in offsets_and_timestamps(batch, pause):
             found += [
                 index
                 for index, timestamp in enumerate(timestamps, first)
@@ -259,11 +257,11 @@ def records_outside(
 
 
 def refusal_of_contents(
-    batch: RecordBatch, settings: TopicSettings, codec: int, breathe: Breathe
+    batch: RecordBatch, settings: TopicSettings, codec: int, pause: Pause
 ) -> Refusal | RecordsRefused | None:
     if "compact" in settings.cleanup_policy:
-        return refusal_of_keys(batch, breathe)
-    fits = records_tile(batch, breathe) if codec == NO_COMPRESSION else has_room(batch, codec)
+        return refusal_of_keys(batch, pause)
+    fits = records_tile(batch, pause) if codec == NO_COMPRESSION else has_room(batch, codec)
     return None if fits else Refusal(ErrorCode.INVALID_RECORD)
 
 
@@ -273,10 +271,10 @@ def has_room(batch: RecordBatch, codec: int) -> bool:
     return batch.record_count * RECORD_BYTES_MIN <= min(inflated_bytes_max, DECOMPRESSED_BYTES_MAX)
 
 
-def refusal_of_keys(batch: RecordBatch, breathe: Breathe) -> Refusal | RecordsRefused | None:
+def refusal_of_keys(batch: RecordBatch, pause: Pause) -> Refusal | RecordsRefused | None:
     """A compacted topic keeps the last record of each key, so each record needs one."""
     try:
-        without = keyless_records(batch, batch.unpacked(), breathe)
+        without = keyless_records(batch, batch.unpacked(), pause)
     except CorruptBatch as error:
         return unreadable(error)
     if not without:

@@ -112,10 +112,10 @@ async def record_at(partition: Partition, timestamp_ms: int | None) -> TimedOffs
     Raises `LogClosed`, `CorruptLog`, `CorruptBatch` and `OSError`.
     """
 
-    def work(view: ReadView, breathe: Callable[[], None]) -> TimedOffset | None:
+    def work(view: ReadView, pause: Callable[[], None]) -> TimedOffset | None:
         if timestamp_ms is None:
-            return view.latest_timestamp_record(breathe)
-        return view.offset_at_timestamp(timestamp_ms, breathe)
+            return view.latest_timestamp_record(pause)
+        return view.offset_at_timestamp(timestamp_ms, pause)
 
     return await beside(partition.log, partition.off_loop.search, work)
 

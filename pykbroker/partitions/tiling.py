@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.records.batch import HEADER_BYTES
-from pykbroker_protocol.records.times import Breathe, without_pause
+from pykbroker_protocol.records.times import Pause, no_pause
 
 if TYPE_CHECKING:
     from pykbroker_protocol.records.batch import RecordBatch
@@ -29,7 +29,7 @@ class NegativeLength(Exception):
     """Zig-zag: an odd number is a negative one."""
 
 
-def records_tile(batch: RecordBatch, breathe: Breathe = without_pause) -> bool:
+def records_tile(batch: RecordBatch, pause: Pause = no_pause) -> bool:
     """Whether the records' lengths lead exactly to the end of the batch."""
     view = batch.view
     position, left = HEADER_BYTES, batch.record_count
@@ -46,7 +46,7 @@ def records_tile(batch: RecordBatch, breathe: Breathe = without_pause) -> bool:
             left -= run
             looks += 1
             if looks % LOOKS_BETWEEN_PAUSES == 0:
-                breathe()
+                pause()
         position = walk(view, position, left)
     except (IndexError, NegativeLength):
         return False

@@ -10,7 +10,7 @@ from pykbroker.testing.rows import as_bytes, as_row, many
 from pykbroker_protocol.partitioner import partition_of_key
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
-from pykbroker_protocol.records.times import without_pause
+from pykbroker_protocol.records.times import no_pause
 from pykbroker_storage.log import AppendResult
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Seed:
             records, partition.settings, PRODUCE_VERSION, now_ms
         )
         if isinstance(outcome, ToInspect):
-            outcome = inspect(outcome.batch, partition.settings, now_ms, without_pause)
+            outcome = inspect(outcome.batch, partition.settings, now_ms, no_pause)
         if isinstance(outcome, RecordBatch):
             outcome = partition.write_once(outcome, now_ms)
         if not isinstance(outcome, AppendResult):

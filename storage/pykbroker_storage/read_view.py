@@ -8,7 +8,7 @@ says whether the result may be used.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
-from pykbroker_protocol.records.times import Breathe, without_pause
+from pykbroker_protocol.records.times import Pause, no_pause
 from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.segment import LogSlice, Segment
@@ -85,15 +85,13 @@ class ReadView:
             )
         return collect_aborted(self, start_offset, end_offset, self.aborted_upto)
 
-    def offset_at_timestamp(
-        self, timestamp_ms: int, breathe: Breathe = without_pause
-    ) -> TimedOffset | None:
+    def offset_at_timestamp(self, timestamp_ms: int, pause: Pause = no_pause) -> TimedOffset | None:
         """The first record at or after a time: what ListOffsets asks for."""
-        return first_at_or_after(self, timestamp_ms, self._log_start_offset, breathe)
+        return first_at_or_after(self, timestamp_ms, self._log_start_offset, pause)
 
-    def latest_timestamp_record(self, breathe: Breathe = without_pause) -> TimedOffset | None:
+    def latest_timestamp_record(self, pause: Pause = no_pause) -> TimedOffset | None:
         """The record with the largest timestamp, the first of several."""
-        return latest_record(self, self._log_start_offset, breathe)
+        return latest_record(self, self._log_start_offset, pause)
 
     def copies(self) -> Iterator[tuple[Segment, Segment]]:
         """Each segment that was read, and the copy that was read in its place."""

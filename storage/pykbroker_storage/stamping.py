@@ -20,7 +20,7 @@ def stamp_batches(
     """In the bytes and in the batches read from them alike; returns the offset after the last."""
     position = 0
     for batch in batches:
-        batch.place(base_offset, leader_epoch)
+        batch.assign_offsets(base_offset, leader_epoch)
         if log_append_time_ms != NO_TIMESTAMP:
             stamp_log_append_time(records, position, log_append_time_ms)
             batch.max_timestamp = log_append_time_ms

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pykbroker_protocol.records.times import (
-    Breathe,
+    Pause,
     max_timestamp_record,
+    no_pause,
     offset_and_timestamp_at_or_after,
-    without_pause,
 )
 from pykbroker_storage.segment import NO_TIMESTAMP, Segment
 
@@ -22,23 +22,23 @@ def first_at_or_after(
     segments: Iterable[Segment],
     timestamp_ms: int,
     log_start_offset: int,
-    breathe: Breathe = without_pause,
+    pause: Pause = no_pause,
 ) -> TimedOffset | None:
     """The first record from the log's start on that is not older than the time."""
     for segment in segments:
         position = segment.position_of_timestamp(timestamp_ms, log_start_offset)
         while position < segment.size_bytes:
             batch = segment.batch_at(position)
-            found = offset_and_timestamp_at_or_after(batch, timestamp_ms, log_start_offset, breathe)
+            found = offset_and_timestamp_at_or_after(batch, timestamp_ms, log_start_offset, pause)
             if found is not None:
                 return TimedOffset(*found, batch.partition_leader_epoch)
             position += batch.size_bytes
-            breathe()
+            pause()
     return None
 
 
 def latest_record(
-    segments: Iterable[Segment], log_start_offset: int, breathe: Breathe = without_pause
+    segments: Iterable[Segment], log_start_offset: int, pause: Pause = no_pause
 ) -> TimedOffset | None:
     """The first record with the largest timestamp of all from the log's start on."""
     latest: Segment | None = None
@@ -50,14 +50,14 @@ def latest_record(
     if latest is None or latest.max_timestamp_ms == NO_TIMESTAMP:
         return None
     batch = latest.batch_at(latest.position_of(latest.max_timestamp_offset))
-    found = max_timestamp_record(batch, breathe=breathe)
+    found = max_timestamp_record(batch, pause=pause)
     if found is None or found[0] < log_start_offset:
-        return latest_not_deleted(segments, log_start_offset, breathe)
+        return latest_not_deleted(segments, log_start_offset, pause)
     return TimedOffset(*found, batch.partition_leader_epoch)
 
 
 def latest_not_deleted(
-    segments: Iterable[Segment], log_start_offset: int, breathe: Breathe
+    segments: Iterable[Segment], log_start_offset: int, pause: Pause
 ) -> TimedOffset | None:
     """The newest record of all lies before the log's start, so what is left is looked through."""
     latest: TimedOffset | None = None
@@ -68,9 +68,9 @@ def latest_not_deleted(
         while position < segment.size_bytes:
             batch = segment.batch_at(position)
             if latest is None or batch.max_timestamp > latest.timestamp_ms:
-                found = max_timestamp_record(batch, log_start_offset, breathe)
+                found = max_timestamp_record(batch, log_start_offset, pause)
                 if found is not None and (latest is None or found[1] > latest.timestamp_ms):
                     latest = TimedOffset(*found, batch.partition_leader_epoch)
             position += batch.size_bytes
-            breathe()
+            pause()
     return latest

@@ -28,7 +28,7 @@ from pykbroker_protocol.records.batch import (
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression, compress
 from pykbroker_protocol.records.crc32c import checksum
-from pykbroker_protocol.records.times import without_pause
+from pykbroker_protocol.records.times import no_pause
 
 if TYPE_CHECKING:
     from pykbroker.settings import TopicSettings
@@ -56,7 +56,7 @@ def verdict(
     view = None if records is None else memoryview(records)
     outcome = admit(view, settings, produce_version=version, now_ms=NOW_MS)
     if isinstance(outcome, ToInspect):
-        outcome = inspect(outcome.batch, settings, NOW_MS, without_pause)
+        outcome = inspect(outcome.batch, settings, NOW_MS, no_pause)
     return ErrorCode.NONE if isinstance(outcome, RecordBatch) else outcome.code
 
 

@@ -12,7 +12,6 @@ import pytest
 from pykbroker_protocol import explain, frame
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage, decode, encode, reader_of
-from pykbroker_protocol.description import Misfit, Walk, walk_through
 from pykbroker_protocol.explain import (
     explain_message,
     explain_record,
@@ -30,6 +29,7 @@ from pykbroker_protocol.messages.fetch import FetchRequest
 from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pykbroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from pykbroker_protocol.metadata.topics import RemoveTopicRecord, TopicRecord
+from pykbroker_protocol.tracing_parser import Mismatch, TracingStream, parse_message
 from tests.protocol.golden import GOLDEN, Golden
 from tests.protocol.random_messages import DECLARED, random_message, versions_of
 
@@ -56,10 +56,10 @@ def same(described: Any, decoded: Any) -> bool:
 def assert_description_and_codec_agree(
     message: type[Message], version: int, data: bytes, position: int
 ) -> None:
-    walk = Walk(data, position, fields_max=EVERYTHING)
+    stream = TracingStream(data, position, fields_max=EVERYTHING)
     decoded, end = reader_of(message, version)(data, position)
-    assert same(walk_through(message, version, walk), decoded)
-    assert walk.position == end
+    assert same(parse_message(message, version, stream), decoded)
+    assert stream.position == end
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda it: it.name)
@@ -105,8 +105,8 @@ def codec_reads(message: type[Message], version: int, data: bytearray) -> bool:
 
 def description_reads(message: type[Message], version: int, data: bytearray) -> bool:
     try:
-        walk_through(message, version, Walk(data, fields_max=EVERYTHING))
-    except Misfit:
+        parse_message(message, version, TracingStream(data, fields_max=EVERYTHING))
+    except Mismatch:
         return False
     return True
 
@@ -142,24 +142,24 @@ def test_what_lies_behind_a_message_and_in_unknown_tags_is_shown() -> None:
     lines = explain_request(a_request(tagged, 12) + b"??").lines
     assert lines[-2:] == (
         "@21 tag 9: 4 bytes: 6e 69 6e 65",
-        "@27 (behind the message, ignored): 2 bytes: 3f 3f",
+        "@27 (after the message, ignored): 2 bytes: 3f 3f",
     )
 
 
 FAULTS = [
     (b"", "request_api_key at byte 0: expected int16 in 2 bytes, found 0 to the end"),
-    (b"\0\x63\0\0", "api at byte 0: expected a number that is declared, found 99"),
+    (b"\0\x63\0\0", "api at byte 0: expected a known number, found 99"),
     (b"\0\x03\0\x63", "version at byte 0: expected one of 0-13, found 99"),
     (METADATA[:12], "client_id at byte 10: expected 6 bytes of string, found 2 to the end"),
     (METADATA[:16], "byte 16: expected the number of tagged fields, found 0 to the end"),
     (METADATA[:16] + b"\0\x81", "topics at byte 18: expected a length, found 0 to the end"),
-    (METADATA[:16] + b"\0\x09ab", "topics at byte 17: expected room for 8 elements, found 2 bytes"),
+    (METADATA[:16] + b"\0\x09ab", "topics at byte 17: expected 8 elements, found 2 bytes"),
     (METADATA[:37], "topics[0].name at byte 35: expected 6 bytes of string, found 2 to the end"),
     (
         METADATA.replace(b"trucks", b"tr\xffcks"),
         "topics[0].name at byte 37: expected text in UTF-8",
     ),
-    (METADATA[:-1] + b"\xff" * 6, "byte 44: expected the number of tagged fields, found 5 bytes"),
+    (METADATA[:-1] + b"\xff" * 6, "byte 44: expected the number of tagged fields, found a varint"),
     (METADATA[:-1] + b"\xff\x7f", "byte 44: expected at most 10000 tagged fields, found 16383"),
     (METADATA[:-1] + b"\1\5\x09abc", "byte 47: expected 9 bytes of tag 5, found 3 to the end"),
 ]
@@ -184,7 +184,7 @@ def test_a_tagged_field_of_another_size_is_found() -> None:
     data = data.replace(b"\x01\x00\x02\x02c", b"\x01\x00\x03\x02cc")
     fault = "cluster_id at byte 48: expected a tagged field of 3 bytes, found 2 bytes"
     assert fault in first_fault(data)
-    with pytest.raises(MalformedMessage, match="cluster_id: the tagged field has another size"):
+    with pytest.raises(MalformedMessage, match="cluster_id: size of the tagged field"):
         decode(FetchRequest, 12, data, 17)
 
 
@@ -199,7 +199,7 @@ def test_a_record_of_the_metadata_log_is_explained() -> None:
         "@10 topic_id: AAECAwQFBgcICQoLDA0ODw",
     ]
     assert "frame version 1, found 2" in str(explain_record(b"\2\2\0" + body))
-    assert "a number that is declared, found 99" in str(explain_record(b"\1\x63\0" + body))
+    assert "a known number, found 99" in str(explain_record(b"\1\x63\0" + body))
 
 
 def test_credentials_are_not_shown() -> None:
@@ -221,7 +221,7 @@ def test_an_explanation_ends_where_it_would_become_too_long() -> None:
     explained = explain_request(data, fields_max=100)
     assert not explained.is_whole
     assert len(explained.lines) <= 101
-    assert str(explained).endswith("… more fields than are shown")
+    assert str(explained).endswith("… further fields not shown")
     assert first_fault(data[:-1]).endswith("no fault in the first 5000 fields")
 
 

@@ -1,1 +1,1 @@
-"""The records of the topics in which coordinators keep their state: Kafka's keys and values."""
+"""Records of `__consumer_offsets` and `__transaction_state`, as keys and values."""

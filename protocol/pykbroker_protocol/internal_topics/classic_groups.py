@@ -1,4 +1,4 @@
-"""A classic group's generation, as `__consumer_offsets` keeps it."""
+"""Records of `__consumer_offsets` for a generation of a classic group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of the next-generation protocol, as `__consumer_offsets` keeps them."""
+"""Records of `__consumer_offsets` for consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ConsumerGroupMemberMetadataValue(Message, record_type=5, versions="0", fle
     classic_member_metadata: ClassicMemberMetadata | None = nested(
         ClassicMemberMetadata, "0+", nullable="0+", tag=0
     )
-    """Null says that the member speaks the consumer protocol; it is written, being no default."""
+    """Null if the member uses the consumer protocol; not the default, so null is written."""
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, record_type=6, versions="0"):

@@ -1,4 +1,4 @@
-"""How far a group has read a partition, as `__consumer_offsets` keeps it."""
+"""Records of `__consumer_offsets` for committed offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a transactional id, as `__transaction_state` keeps it."""
+"""Records of `__transaction_state` for a transactional id."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The records of the cluster's metadata log."""
+"""Records of the metadata log, `__cluster_metadata`."""

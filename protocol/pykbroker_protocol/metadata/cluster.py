@@ -1,4 +1,4 @@
-"""The records of the cluster itself: its nodes, features, producer id blocks and atomic spans."""
+"""Metadata records about nodes, features, producer id blocks and metadata transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The control records of the metadata log and its snapshots."""
+"""Control records of the metadata log and its snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of access: rules, quotas, credentials and tokens."""
+"""Metadata records about ACLs, client quotas, SCRAM credentials and delegation tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of topics, their partitions and every configuration."""
+"""Metadata records about topics, partitions and dynamic configuration."""
 
 from __future__ import annotations
 

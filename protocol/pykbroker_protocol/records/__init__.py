@@ -1,1 +1,1 @@
-"""Record batches: the bytes that producers send, logs keep and consumers read."""
+"""Record batches in format version 2: parsing, building, validation and compression."""

@@ -1,9 +1,9 @@
-"""A record batch (magic 2) as a view over the bytes it travels and is stored in.
+"""A record batch (magic 2) as a view of its encoded bytes.
 
-The header is read by one `struct` call; records are decoded only when somebody asks for them.
+The header is parsed by one `struct` call. Records are decoded only on request.
 
      0  base offset            i64 |  27  base timestamp   i64
-     8  length of what follows i32 |  35  max timestamp    i64
+     8  length of the rest     i32 |  35  max timestamp    i64
     12  partition leader epoch i32 |  43  producer id      i64
     16  magic                  i8  |  51  producer epoch   i16
     17  crc of bytes 21..end   u32 |  53  base sequence    i32
@@ -29,10 +29,10 @@ from pykbroker_protocol.records.record import Record, read_records
 
 MAGIC = 2
 HEADER_BYTES = 61
-PREFIX_BYTES = 12  # base offset and length, which the length does not count
+PREFIX_BYTES = 12  # base offset and length; the length field does not include them
 LENGTH_AT = 8
 CRC_AT = 17
-CHECKED_FROM = 21  # the first byte the CRC covers
+CHECKED_FROM = 21  # the first byte that the CRC covers
 MAX_TIMESTAMP_AT = 35
 PRODUCER_AT = 43
 
@@ -55,18 +55,18 @@ _I64 = Struct(">q")
 _I32 = Struct(">i")
 _U32 = Struct(">I")
 _I16 = Struct(">h")
-_PLACE = Struct(">qii")
+_PREFIX_AND_LEADER_EPOCH = Struct(">qii")
 
 
 class TimestampType(IntEnum):
-    """Who said what time it was: the producer, or the broker on appending."""
+    """Whether the producer or the broker sets the timestamps of a batch."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class RecordBatch:
-    """One whole batch; `view` pins the buffer beneath it for as long as the batch lives."""
+    """One complete batch; `view` keeps the underlying buffer alive as long as the batch exists."""
 
     __slots__ = (
         "attributes",
@@ -86,7 +86,7 @@ class RecordBatch:
     )
 
     base_offset: int
-    size_bytes: int  # with base offset and length
+    size_bytes: int  # includes base offset and length
     partition_leader_epoch: int
     magic: int
     crc: int
@@ -102,13 +102,13 @@ class RecordBatch:
 
     @classmethod
     def parse(cls, buffer: Bytes, position: int = 0) -> Self:
-        """The batch that starts at `position`; raises `CorruptBatch` if none does.
+        """Parses the batch at `position`; raises `CorruptBatch` if it is invalid.
 
-        The CRC is not checked here: who has already checked it should not pay twice.
+        The CRC is not checked; callers that need it call `is_crc_valid`.
         """
         available = len(buffer) - position
         if available < HEADER_BYTES:
-            raise TruncatedBatch(f"a batch header needs {HEADER_BYTES} bytes, {available} are left")
+            raise TruncatedBatch(f"batch header needs {HEADER_BYTES} bytes, {available} are left")
         batch = cls()
         (
             batch.base_offset,
@@ -126,15 +126,15 @@ class RecordBatch:
             batch.record_count,
         ) = _HEADER.unpack_from(buffer, position)
         if batch.magic != MAGIC:
-            raise CorruptBatch(f"magic is {batch.magic}, only {MAGIC} is spoken")
+            raise CorruptBatch(f"magic {batch.magic} is not supported, only {MAGIC}")
         batch.size_bytes = size = length + PREFIX_BYTES
         if size < HEADER_BYTES:
-            raise CorruptBatch(f"length {length} is less than a batch header")
+            raise CorruptBatch(f"length {length} is shorter than a batch header")
         if size > available:
-            raise TruncatedBatch(f"a batch of {size} bytes, {available} are left")
+            raise TruncatedBatch(f"batch of {size} bytes, {available} are left")
         if batch.last_offset_delta < 0 or batch.record_count < 0:
             raise CorruptBatch(
-                f"{batch.record_count} records up to offset delta {batch.last_offset_delta}"
+                f"{batch.record_count} records with last offset delta {batch.last_offset_delta}"
             )
         view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
         batch.view = view if size == len(view) else view[position : position + size]
@@ -150,7 +150,7 @@ class RecordBatch:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record; after 2^31 - 1 sequences begin again at 0."""
+        """The sequence number of the last record; sequence numbers wrap from 2^31 - 1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
@@ -161,7 +161,7 @@ class RecordBatch:
             return Compression(self.attributes & COMPRESSION_MASK)
         except ValueError:
             code = self.attributes & COMPRESSION_MASK
-            raise CorruptBatch(f"compression {code} is unknown") from None
+            raise CorruptBatch(f"compression type {code} is not defined") from None
 
     @property
     def timestamp_type(self) -> TimestampType:
@@ -179,41 +179,43 @@ class RecordBatch:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether the base timestamp says until when compaction keeps the batch's tombstones."""
+        """Whether the base timestamp is the delete horizon of tombstones (KIP-534)."""
         return bool(self.attributes & DELETE_HORIZON_FLAG)
 
     @property
     def is_dense(self) -> bool:
-        """Whether every offset has its record; compaction may have taken some."""
+        """Whether the batch has a record for every offset; compaction can remove records."""
         return self.record_count == self.last_offset_delta + 1
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether a producer id guards the batch against duplication."""
+        """Whether the batch has a producer id, which the broker uses to reject duplicates."""
         return self.producer_id != NO_PRODUCER_ID
 
-    def place(self, base_offset: int, partition_leader_epoch: int) -> None:
-        """Writes what the leader decides into its bytes; the CRC does not cover it."""
+    def assign_offsets(self, base_offset: int, partition_leader_epoch: int) -> None:
+        """Writes base offset and leader epoch into the bytes; the CRC does not cover them."""
         self.base_offset = base_offset
         self.partition_leader_epoch = partition_leader_epoch
         length = self.size_bytes - PREFIX_BYTES
-        _PLACE.pack_into(self.view, 0, base_offset, length, partition_leader_epoch)
+        _PREFIX_AND_LEADER_EPOCH.pack_into(
+            self.view, 0, base_offset, length, partition_leader_epoch
+        )
 
     def is_crc_valid(self) -> bool:
         return checksum(self.view[CHECKED_FROM:]) == self.crc
 
     def payload(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-        """The records uncompressed, copied so that a reader does not pin the batch's buffer."""
+        """Returns the uncompressed records as a copy, which does not keep the buffer alive."""
         return decompress(self.compression, self.view[HEADER_BYTES:], bytes_max)
 
     def unpacked(self) -> Bytes:
-        """The records uncompressed, not copied where the codec has made bytes of their own."""
+        """Returns the uncompressed records: a view of the batch, or the output of the codec."""
         data = self.view[HEADER_BYTES:]
         compression = self.compression
         return data if compression is Compression.NONE else unpack(compression, data)
 
     def records(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """Every record, or `CorruptBatch` from the first that is malformed."""
+        """Yields the records; raises `CorruptBatch` at the first invalid one."""
         appended_ms = (
             self.max_timestamp if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None
         )
@@ -233,7 +235,7 @@ class RecordBatch:
 
 
 def iterate_batches(buffer: Bytes) -> Iterator[RecordBatch]:
-    """Every batch of a buffer that holds whole ones, back to back."""
+    """Yields the batches of a buffer that contains only complete ones."""
     position = 0
     end = len(buffer)
     while position < end:
@@ -243,7 +245,7 @@ def iterate_batches(buffer: Bytes) -> Iterator[RecordBatch]:
 
 
 def producer_of(buffer: Bytes) -> tuple[int, int, int]:
-    """Producer id, epoch and base sequence of the batch that starts the buffer, unchecked."""
+    """Returns producer id, epoch and base sequence of the first batch without validating it."""
     producer_id, epoch, base_sequence = _PRODUCER.unpack_from(buffer, PRODUCER_AT)
     return producer_id, epoch, base_sequence
 
@@ -262,7 +264,7 @@ def encode_batch(
     base_sequence: int,
     record_count: int,
 ) -> bytes:
-    """A whole batch around records that are already compressed as `attributes` say."""
+    """Encodes a batch with a payload that is already compressed as `attributes` state."""
     batch = bytearray(HEADER_BYTES + len(payload))
     _HEADER.pack_into(
         batch,
@@ -282,17 +284,17 @@ def encode_batch(
         record_count,
     )
     batch[HEADER_BYTES:] = payload
-    seal(batch)
+    write_crc(batch)
     return bytes(batch)
 
 
-def seal(batch: bytearray) -> None:
-    """Writes the CRC of what stands in the batch now."""
+def write_crc(batch: bytearray) -> None:
+    """Computes the CRC of the batch and writes it into its header."""
     _U32.pack_into(batch, CRC_AT, checksum(memoryview(batch)[CHECKED_FROM:]))
 
 
 def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
-    """Makes `timestamp_ms` the time of every record of the batch at `position`."""
+    """Sets LogAppendTime and the append time of the batch at `position`."""
     view = memoryview(buffer)
     size = _I32.unpack_from(view, position + LENGTH_AT)[0] + PREFIX_BYTES
     (attributes,) = _I16.unpack_from(view, position + CHECKED_FROM)
@@ -303,7 +305,7 @@ def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timesta
 
 
 def stamp_create_time(buffer: bytearray | memoryview, position: int) -> None:
-    """Leaves each record of the batch at `position` the time that its producer gave it."""
+    """Sets CreateTime for the batch at `position`; records keep the producer's timestamps."""
     view = memoryview(buffer)
     size = _I32.unpack_from(view, position + LENGTH_AT)[0] + PREFIX_BYTES
     (attributes,) = _I16.unpack_from(view, position + CHECKED_FROM)

@@ -1,4 +1,4 @@
-"""The kinds of buffer in which a batch's bytes come."""
+"""The buffer types of record batches."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""Builds one record batch out of records."""
+"""Builds a record batch."""
 
 from collections.abc import Sequence
 
@@ -20,9 +20,9 @@ from pykbroker_protocol.records.record import Header, write_record
 
 @dataclass(slots=True, kw_only=True)
 class BatchBuilder:
-    """Takes records in order of their offsets, then yields the batch's bytes.
+    """Collects records in offset order and encodes them as one batch.
 
-    With `log_append_time_ms` the broker's time holds for every record.
+    `log_append_time_ms` replaces the timestamps of all records.
     """
 
     compression: Compression = Compression.NONE
@@ -64,7 +64,7 @@ class BatchBuilder:
 
     @property
     def payload_bytes(self) -> int:
-        """The size of the records so far, before compression."""
+        """The uncompressed size of the appended records."""
         return len(self._payload)
 
     def build(self) -> bytes:

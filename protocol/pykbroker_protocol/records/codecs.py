@@ -1,4 +1,4 @@
-"""Snappy, lz4 and zstd as Kafka's clients write and read them, on top of cramjam."""
+"""Snappy, lz4 and zstd in the formats of Kafka clients, implemented with cramjam."""
 
 from collections.abc import Callable
 from struct import Struct
@@ -6,14 +6,14 @@ from struct import Struct
 import cramjam
 
 from pykbroker_protocol.records.buffers import Bytes
-from pykbroker_protocol.records.corrupt import CorruptBatch, inflates_too_far
+from pykbroker_protocol.records.corrupt import CorruptBatch, decompressed_too_large
 
-# snappy: Java and kafka-python send a framed stream, librdkafka one raw block.
+# snappy: Java and kafka-python send a framed stream (xerial), librdkafka one raw block.
 
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = Struct(">8sii")
 _XERIAL_VERSION = 1
-_XERIAL_BLOCK_BYTES = 32 * 1024  # what Java packs into one block
+_XERIAL_BLOCK_BYTES = 32 * 1024  # the block size of the Java client
 _XERIAL_BLOCK_LENGTH = Struct(">i")
 
 
@@ -34,18 +34,18 @@ def decompress_snappy(data: bytes, bytes_max: int) -> bytes:
     while position < len(data):
         start = position + _XERIAL_BLOCK_LENGTH.size
         if start > len(data):
-            raise CorruptBatch("snappy: the stream ends within a block's length")
+            raise CorruptBatch("snappy: the stream ends within the length of a block")
         (length,) = _XERIAL_BLOCK_LENGTH.unpack_from(data, position)
         position = start + length
         if length < 0 or position > len(data):
-            raise CorruptBatch(f"snappy: a block of {length} bytes")
+            raise CorruptBatch(f"snappy: block length {length} exceeds the stream")
         block = _decompress_snappy_block(data[start:position], left)
         left -= len(block)
         blocks.append(block)
     return b"".join(blocks)
 
 
-# Three bytes say at most "copy 64 bytes": what claims a higher ratio lies.
+# A copy element of three bytes produces at most 64 bytes, so no valid block has a higher ratio.
 _SNAPPY_RATIO_MAX = 32
 
 
@@ -53,21 +53,21 @@ def _decompress_snappy_block(block: bytes, bytes_max: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
         if size > bytes_max:
-            raise inflates_too_far(bytes_max)
+            raise decompressed_too_large(bytes_max)
         if size > len(block) * _SNAPPY_RATIO_MAX:
-            raise CorruptBatch(f"snappy: {len(block)} bytes cannot hold {size}")
+            raise CorruptBatch(f"snappy: {len(block)} bytes cannot decompress to {size}")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise CorruptBatch(f"snappy: {error}") from None
 
 
-# lz4: a frame as Java writes it. Java refuses blocks that refer to earlier ones, and what many
-# programs in Go have to read it refuses checksums of blocks.
+# lz4: a frame like that of the Java client. The Java client rejects blocks that refer to earlier
+# blocks, and a common Go library rejects block checksums.
 
-_LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"  # blocks of 64 KiB, each by itself, no checksums
+_LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"  # independent blocks of 64 KiB, no checksums
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_BLOCK_LENGTH = Struct("<I")
-_LZ4_STORED = 1 << 31  # beside the length: the block is not compressed
+_LZ4_STORED = 1 << 31  # flag in the block length: the block is not compressed
 _LZ4_END = bytes(_LZ4_BLOCK_LENGTH.size)
 
 
@@ -99,12 +99,12 @@ def decompress_zstd(data: Bytes, bytes_max: int) -> memoryview:
     return _decompress_growing(cramjam.zstd.decompress_into, data, bytes_max)
 
 
-# lz4 and zstd do not reliably say how large they will be: the room grows until they fit.
+# lz4 and zstd frames may lack the uncompressed size: the output buffer grows until the data fits.
 
 _FIRST_GUESS_BYTES = 64 * 1024
 _FIRST_GUESS_RATIO = 8
 _GUESS_GROWTH = 4
-_NO_ROOM_LEFT = "failed to write whole buffer"
+_BUFFER_TOO_SMALL = "failed to write whole buffer"
 
 
 def _decompress_growing(
@@ -112,15 +112,15 @@ def _decompress_growing(
 ) -> memoryview:
     size = max(_FIRST_GUESS_BYTES, len(data) * _FIRST_GUESS_RATIO)
     while True:
-        room = bytearray(min(size, bytes_max))
+        output = bytearray(min(size, bytes_max))
         try:
-            written = decompress_into(data, room)
+            written = decompress_into(data, output)
         except cramjam.DecompressionError as error:
-            if _NO_ROOM_LEFT not in str(error):
+            if _BUFFER_TOO_SMALL not in str(error):
                 raise CorruptBatch(str(error)) from None
             if size >= bytes_max:
-                raise inflates_too_far(bytes_max) from None
+                raise decompressed_too_large(bytes_max) from None
             size *= _GUESS_GROWTH
-            del room  # before there is a larger one
+            del output  # free it before the next, larger one is allocated
         else:
-            return memoryview(room)[:written]
+            return memoryview(output)[:written]

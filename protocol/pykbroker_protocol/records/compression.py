@@ -1,6 +1,6 @@
-"""The five ways in which the records of one batch are packed together.
+"""Compression of the records of a batch.
 
-Unpacking is bounded: a batch of a few bytes that would inflate to gigabytes is corrupt.
+A batch that decompresses to more than `DECOMPRESSED_BYTES_MAX` is corrupt.
 """
 
 import zlib
@@ -8,15 +8,15 @@ from enum import IntEnum
 from typing import assert_never
 
 from pykbroker_protocol.records.buffers import Bytes
-from pykbroker_protocol.records.corrupt import CorruptBatch, inflates_too_far
+from pykbroker_protocol.records.corrupt import CorruptBatch, decompressed_too_large
 
-# A batch never inflates to more than one request could have carried of it uncompressed:
-# the default of socket.request.max.bytes.
+# The default of socket.request.max.bytes: the largest batch that one request can contain
+# uncompressed.
 DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
 
 
 class Compression(IntEnum):
-    """The codec in the low three bits of a batch's attributes."""
+    """The compression type, stored in the low three bits of the batch attributes."""
 
     NONE = 0
     GZIP = 1
@@ -26,12 +26,12 @@ class Compression(IntEnum):
 
 
 def compress(compression: Compression, data: Bytes) -> bytes:
-    """The bytes as any stock client reads them."""
+    """Compresses records in the format that Kafka clients read."""
     if compression is Compression.NONE:
         return bytes(data)
     if compression is Compression.GZIP:
         return zlib.compress(data, wbits=_GZIP_WINDOW_BITS)
-    # Its library has several megabytes; a start has no need of it.
+    # Imported on use: the library has several megabytes, and a start does not need it.
     from pykbroker_protocol.records import codecs  # noqa: PLC0415
 
     match compression:
@@ -48,12 +48,12 @@ def compress(compression: Compression, data: Bytes) -> bytes:
 def decompress(
     compression: Compression, data: Bytes, bytes_max: int = DECOMPRESSED_BYTES_MAX
 ) -> bytes:
-    """The bytes as they were before; raises `CorruptBatch` beyond `bytes_max`."""
+    """Decompresses records; raises `CorruptBatch` if they exceed `bytes_max`."""
     return bytes(unpack(compression, data, bytes_max))
 
 
 def unpack(compression: Compression, data: Bytes, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Bytes:
-    """As `decompress`, in the buffer that the codec has filled."""
+    """Like `decompress`, but returns the output buffer of the codec without a copy."""
     if compression is Compression.NONE:
         return data
     if compression is Compression.GZIP:
@@ -71,9 +71,9 @@ def unpack(compression: Compression, data: Bytes, bytes_max: int = DECOMPRESSED_
             assert_never(compression)
 
 
-# gzip: the standard library stops at a size by itself.
+# gzip: the standard library stops decompressing at a given size.
 
-_GZIP_WINDOW_BITS = 31  # the widest window, with gzip's header and trailer
+_GZIP_WINDOW_BITS = 31  # the largest window, with gzip header and trailer
 
 
 def _decompress_gzip(data: bytes, bytes_max: int) -> bytes:
@@ -87,7 +87,7 @@ def _decompress_gzip(data: bytes, bytes_max: int) -> bytes:
             raise CorruptBatch(f"gzip: {error}") from None
         left -= len(member)
         if left < 0:
-            raise inflates_too_far(bytes_max)
+            raise decompressed_too_large(bytes_max)
         if not inflater.eof:
             raise CorruptBatch("gzip: the stream ends early")
         members.append(member)

@@ -1,4 +1,4 @@
-"""Control records: what brokers write between the records of producers."""
+"""Control records: transaction markers and records of the metadata log."""
 
 from enum import IntEnum
 from struct import Struct
@@ -14,7 +14,7 @@ _END_TRANSACTION = Struct(">hi")  # version, coordinator epoch
 
 
 class ControlRecordType(IntEnum):
-    """What a control record says; those from LEADER_CHANGE on live in the metadata log only."""
+    """The type of a control record; types from LEADER_CHANGE on occur only in the metadata log."""
 
     ABORT = 0
     COMMIT = 1
@@ -27,7 +27,7 @@ class ControlRecordType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionMarker:
-    """Ends a producer's transaction on one partition."""
+    """Commits or aborts the transaction of a producer in one partition."""
 
     is_commit: bool
     coordinator_epoch: int
@@ -42,30 +42,30 @@ def control_key(record_type: ControlRecordType) -> bytes:
 
 
 def control_record_type(key: bytes | None) -> ControlRecordType | None:
-    """The type in a control record's key; None for one that is newer than this code."""
+    """Returns the type in the key of a control record, or None for an unknown, newer type."""
     if key is None or len(key) < _KEY.size:
-        raise CorruptBatch("a control record without a type")
+        raise CorruptBatch("control record has no type")
     version, number = _KEY.unpack_from(key)
     if version < 0:
-        raise CorruptBatch(f"a control record of version {version}")
+        raise CorruptBatch(f"control record has version {version}")
     return ControlRecordType(number) if number in _KNOWN_TYPES else None
 
 
 def encode_marker(marker: EndTransactionMarker) -> bytes:
-    """The value of the marker's record; its key is `control_key(marker.type)`."""
+    """Encodes the value of a marker record; its key is `control_key(marker.type)`."""
     return _END_TRANSACTION.pack(CONTROL_RECORD_VERSION, marker.coordinator_epoch)
 
 
 def decode_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker | None:
-    """The marker in a control record; None if it says something else."""
+    """Decodes the marker of a control record; returns None for other types."""
     record_type = control_record_type(key)
     if record_type not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         return None
     if value is None or len(value) < _END_TRANSACTION.size:
-        raise CorruptBatch("a marker that ends a transaction without a coordinator epoch")
+        raise CorruptBatch("transaction marker has no coordinator epoch")
     version, coordinator_epoch = _END_TRANSACTION.unpack_from(value)
     if version < 0:
-        raise CorruptBatch(f"a marker of version {version}")
+        raise CorruptBatch(f"transaction marker has version {version}")
     return EndTransactionMarker(
         is_commit=record_type is ControlRecordType.COMMIT, coordinator_epoch=coordinator_epoch
     )
@@ -80,7 +80,7 @@ def marker_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """The control batch of one record by which a partition learns a transaction's end."""
+    """Encodes the control batch that ends a transaction in a partition."""
     builder = BatchBuilder(
         producer_id=producer_id,
         producer_epoch=producer_epoch,

@@ -1,14 +1,13 @@
-"""What is raised when bytes that claim to be a record batch are not one."""
+"""Exceptions for bytes that are not a valid record batch."""
 
 
 class CorruptBatch(ValueError):
-    """The bytes are no whole and well-formed v2 record batch; the message says in what way."""
+    """The bytes are not a valid record batch of format version 2; the message says why."""
 
 
 class TruncatedBatch(CorruptBatch):
-    """The bytes end before the batch does: a torn tail, or the cut end of a fetch."""
+    """The buffer ends before the batch: a torn write or the cut end of a fetch response."""
 
 
-def inflates_too_far(bytes_max: int) -> CorruptBatch:
-    """A few bytes that would become gigabytes."""
-    return CorruptBatch(f"the records inflate to more than {bytes_max} bytes")
+def decompressed_too_large(bytes_max: int) -> CorruptBatch:
+    return CorruptBatch(f"records decompress to more than {bytes_max} bytes")

@@ -1,4 +1,4 @@
-"""The checksum (Castagnoli) that guards record batches and snapshots."""
+"""CRC32C (Castagnoli), the checksum of record batches and snapshots."""
 
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -9,15 +9,15 @@ from pykbroker_protocol.records.buffers import Bytes
 
 class Checksum(Protocol):
     def __call__(self, data: Bytes, crc: int = 0, /) -> int:
-        """Of the data, or of all that `crc` is the checksum of and the data behind it."""
+        """Returns the CRC of the data, or continues `crc` with the data."""
         ...
 
 
 def _load_checksum() -> Checksum:
-    """The function of the package `crc32c`, without the package's own opening.
+    """Returns the function of package `crc32c` without running the package's `__init__`.
 
-    That looks its version up among all installed packages, for which it imports `email`,
-    `zipfile` and `random`: 40 ms, a good part of a broker's whole start, for one function.
+    `__init__` looks up the installed version, which imports `email`, `zipfile` and `random`. That
+    takes 40 ms, a large part of the start of a broker.
     """
     package = find_spec("crc32c")
     extension = package and PathFinder.find_spec(
@@ -28,7 +28,7 @@ def _load_checksum() -> Checksum:
         extension.loader.exec_module(module)
         function: Checksum = module.crc32c
         return function
-    from crc32c import crc32c  # noqa: PLC0415 - the plain way, should the package be built anew
+    from crc32c import crc32c  # noqa: PLC0415 - fallback if the package changes its layout
 
     return crc32c
 

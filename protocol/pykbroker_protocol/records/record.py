@@ -1,4 +1,4 @@
-"""One record of a batch: a key, a value, headers, an offset and a time."""
+"""Encodes and decodes single records of a batch."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -16,7 +16,7 @@ HEADER_BYTES_MIN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a producer sent and where the log keeps it."""
+    """A record with its offset and timestamp."""
 
     offset: int
     timestamp: int
@@ -33,7 +33,7 @@ def read_records(
     base_timestamp: int,
     log_append_time_ms: int | None = None,
 ) -> Iterator[Record]:
-    """Exactly `count` records that fill the uncompressed `payload` to its last byte."""
+    """Yields `count` records of the uncompressed `payload`, which must contain nothing else."""
     if count * RECORD_BYTES_MIN > len(payload):
         raise CorruptBatch(f"{count} records do not fit into {len(payload)} bytes")
     position = 0
@@ -55,8 +55,8 @@ def write_record(
     value: bytes | None,
     headers: Sequence[Header] = (),
 ) -> None:
-    """Appends one record to a batch's uncompressed records."""
-    body = bytearray(b"\0")  # attributes: none is defined
+    """Appends one record to the uncompressed records of a batch."""
+    body = bytearray(b"\0")  # attributes: no bit is defined
     write_varint(body, timestamp_delta)
     write_varint(body, offset_delta)
     _write_bytes(body, key)
@@ -75,14 +75,14 @@ def _read_record(
     size, position = read_varint(payload, start)
     end = position + size
     if size < RECORD_BYTES_MIN - 1 or end > len(payload):
-        raise CorruptBatch(f"a record at {start} claims {size} bytes")
+        raise CorruptBatch(f"record at byte {start} has an invalid length {size}")
     timestamp_delta, position = read_varlong(payload, position + 1)
     offset_delta, position = read_varint(payload, position)
     key, position = _read_bytes(payload, position, end)
     value, position = _read_bytes(payload, position, end)
     headers, position = _read_headers(payload, position, end)
     if position != end:
-        raise CorruptBatch(f"a record at {start} ends {end - position} bytes from where it says")
+        raise CorruptBatch(f"record at byte {start} ends {end - position} bytes before its length")
     record = Record(
         offset=base_offset + offset_delta,
         timestamp=int64(base_timestamp + timestamp_delta) if appended_ms is None else appended_ms,
@@ -98,14 +98,14 @@ def _read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[Header
     if count == 0:
         return (), position
     if count < 0 or count * HEADER_BYTES_MIN > end - position:
-        raise CorruptBatch(f"{count} headers do not fit into a record")
+        raise CorruptBatch(f"{count} headers do not fit into the record")
     headers = []
     for _ in range(count):
         name, position = _read_bytes(payload, position, end)
         if name is None:
-            raise CorruptBatch("a header without a name")
+            raise CorruptBatch("header has no name")
         value, position = _read_bytes(payload, position, end)
-        # Stock clients read a name that is not UTF-8 with replacement characters too.
+        # Kafka clients also decode invalid UTF-8 with replacement characters.
         headers.append((name.decode(errors="replace"), value))
     return tuple(headers), position
 
@@ -115,10 +115,10 @@ def _read_bytes(payload: bytes, position: int, end: int) -> tuple[bytes | None, 
     if length < 0:
         if length == -1:
             return None, position
-        raise CorruptBatch(f"a field of {length} bytes")
+        raise CorruptBatch(f"field has an invalid length {length}")
     after = position + length
     if after > end:
-        raise CorruptBatch(f"a field of {length} bytes, {end - position} are left in its record")
+        raise CorruptBatch(f"field of {length} bytes, {end - position} are left in the record")
     return payload[position:after], after
 
 

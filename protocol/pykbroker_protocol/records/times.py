@@ -1,7 +1,7 @@
-"""Offsets and timestamps of a batch's records, read without their keys, values and headers.
+"""Reads offsets and timestamps of the records of a batch without keys, values and headers.
 
-A compressed batch of a few kilobytes may hold millions of records. They are read in chunks, and
-`breathe` is called after each, so that a caller in a thread can leave the processor to others.
+A compressed batch of a few kilobytes can contain millions of records. They are read in chunks.
+`pause` is called after each chunk, so that a worker thread can release the CPU to other threads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,22 +14,22 @@ from pykbroker_protocol.records.record import RECORD_BYTES_MIN
 from pykbroker_protocol.records.varint import INT64_MAX, INT64_MIN, int64, read_varint, read_varlong
 
 CHUNK_RECORDS = 1_000
-"""About half a millisecond of work."""
+"""Reading a chunk takes about half a millisecond."""
 
-Breathe: TypeAlias = Callable[[], None]
+Pause: TypeAlias = Callable[[], None]
 
 
-def without_pause() -> None:
-    """The default of `breathe`: no other work waits for the caller."""
+def no_pause() -> None:
+    """The default of `pause`."""
 
 
 def offset_and_timestamp_at_or_after(
-    batch: RecordBatch, timestamp_ms: int, from_offset: int = 0, breathe: Breathe = without_pause
+    batch: RecordBatch, timestamp_ms: int, from_offset: int = 0, pause: Pause = no_pause
 ) -> tuple[int, int] | None:
-    """The first record of the batch, from an offset on, that is not older than `timestamp_ms`."""
+    """Returns the first record at or after `from_offset` that is not older than `timestamp_ms`."""
     if batch.max_timestamp < timestamp_ms:
         return None
-    for offsets, timestamps in offsets_and_timestamps(batch, breathe):
+    for offsets, timestamps in offsets_and_timestamps(batch, pause):
         if max(timestamps) < timestamp_ms:
             continue
         for offset, timestamp in zip(offsets, timestamps, strict=True):
@@ -39,11 +39,14 @@ def offset_and_timestamp_at_or_after(
 
 
 def max_timestamp_record(
-    batch: RecordBatch, from_offset: int = 0, breathe: Breathe = without_pause
+    batch: RecordBatch, from_offset: int = 0, pause: Pause = no_pause
 ) -> tuple[int, int] | None:
-    """Offset and timestamp of the newest record, the first of several; None if all are gone."""
+    """Returns offset and timestamp of the first record with the greatest timestamp.
+
+    Returns None if no record is at or after `from_offset`.
+    """
     newest: tuple[int, int] | None = None
-    for offsets, timestamps in offsets_and_timestamps(batch, breathe):
+    for offsets, timestamps in offsets_and_timestamps(batch, pause):
         if newest is not None and max(timestamps) <= newest[1]:
             continue
         for offset, timestamp in zip(offsets, timestamps, strict=True):
@@ -53,17 +56,17 @@ def max_timestamp_record(
 
 
 def offsets_and_timestamps(
-    batch: RecordBatch, breathe: Breathe
+    batch: RecordBatch, pause: Pause
 ) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """Chunks of offsets and, beside them, timestamps; raises `CorruptBatch`."""
+    """Yields chunks of offsets and their timestamps; raises `CorruptBatch`."""
     appended_ms = None
     if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
         appended_ms = batch.max_timestamp
-        if batch.is_dense:  # the header says it all: nothing is unpacked
+        if batch.is_dense:  # the header is sufficient, so nothing is decompressed
             for start in range(batch.base_offset, batch.next_offset, CHUNK_RECORDS):
                 offsets = range(start, min(start + CHUNK_RECORDS, batch.next_offset))
                 yield offsets, [appended_ms] * len(offsets)
-                breathe()
+                pause()
             return
     payload = batch.unpacked()
     left, position = batch.record_count, 0
@@ -81,13 +84,13 @@ def offsets_and_timestamps(
                 timestamps = list(map(int64, timestamps))
         yield [base_offset + it for it in offset_deltas], timestamps
         left -= count
-        breathe()
+        pause()
 
 
 def read_deltas(payload: Bytes, position: int, count: int) -> tuple[list[int], list[int], int]:
-    """Offset and timestamp deltas of so many records, and the position after them.
+    """Returns offset and timestamp deltas of `count` records and the position after them.
 
-    One- and two-byte varints are read in place: nearly all are, and a call costs more.
+    Varints of one and two bytes, the usual case, are decoded inline to avoid function calls.
     """
     offset_deltas, timestamp_deltas = [], []
     payload_bytes = len(payload)
@@ -104,7 +107,7 @@ def read_deltas(payload: Bytes, position: int, count: int) -> tuple[list[int], l
                 size <<= 1
             end = position + (size >> 1)
             if size & 1 or size < 2 * (RECORD_BYTES_MIN - 1) or end > payload_bytes:
-                raise CorruptBatch(f"a record before {position} is not {size >> 1} bytes long")
+                raise CorruptBatch(f"record before byte {position} has an invalid length")
             delta = payload[position + 1]
             if delta < 0x80:
                 timestamp_deltas.append((delta >> 1) ^ -(delta & 1))
@@ -123,5 +126,5 @@ def read_deltas(payload: Bytes, position: int, count: int) -> tuple[list[int], l
                 offset_deltas.append(delta)
             position = end
     except IndexError:
-        raise CorruptBatch(f"the records end within one, at {payload_bytes}") from None
+        raise CorruptBatch(f"last record is truncated at byte {payload_bytes}") from None
     return offset_deltas, timestamp_deltas, position

@@ -63,8 +63,8 @@ def test_the_header_is_read_field_by_field() -> None:
 
 def test_the_leader_s_stamp_leaves_the_crc_alone() -> None:
     stored = a_batch() + a_batch()
-    RecordBatch.parse(stored).place(40, 3)
-    RecordBatch.parse(stored, len(ONE_RECORD)).place(41, 4)
+    RecordBatch.parse(stored).assign_offsets(40, 3)
+    RecordBatch.parse(stored, len(ONE_RECORD)).assign_offsets(41, 4)
     batches = list(iterate_batches(stored))
     assert [(b.base_offset, b.partition_leader_epoch) for b in batches] == [(40, 3), (41, 4)]
     assert all(batch.is_crc_valid() for batch in batches)

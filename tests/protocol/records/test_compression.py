@@ -31,7 +31,7 @@ def test_packing_shrinks_what_repeats_itself(codec: Compression) -> None:
 def test_a_bomb_is_refused_at_the_bound(codec: Compression) -> None:
     bomb = compress(codec, bytes(8 * 1024 * 1024))
     assert len(decompress(codec, bomb, bytes_max=8 * 1024 * 1024)) == 8 * 1024 * 1024
-    with pytest.raises(CorruptBatch, match="inflate"):
+    with pytest.raises(CorruptBatch, match="decompress"):
         decompress(codec, bomb, bytes_max=8 * 1024 * 1024 - 1)
 
 
@@ -68,7 +68,7 @@ def test_snappy_is_read_as_one_raw_block_too() -> None:
 
 
 def test_snappy_that_lies_about_its_size_allocates_nothing() -> None:
-    with pytest.raises(CorruptBatch, match="cannot hold"):
+    with pytest.raises(CorruptBatch, match="cannot decompress to"):
         decompress(Compression.SNAPPY, b"\xff\xff\xff\x1f" + bytes(20))
 
 

@@ -149,7 +149,7 @@ def test_offset_deltas_must_count_up() -> None:
     # Each record is 9 bytes: length, attributes, time, offset delta, "k", "v", no headers.
     assert stored[61 + 12] == 2
     stored[61 + 12] = 4
-    with pytest.raises(CorruptBatch, match="offset delta 2 stands where 1 belongs"):
+    with pytest.raises(CorruptBatch, match="offset delta is 2, expected 1"):
         validate_contents(RecordBatch.parse(stored))
 
 

@@ -108,5 +108,5 @@ def test_we_read_what_kafka_python_builds(compression: Compression) -> None:
 @pytest.mark.parametrize("build", [aiokafka_s, kafka_python_s])
 def test_uncompressed_they_build_our_bytes(build: Callable[[Compression], bytes]) -> None:
     stored = bytearray(build(Compression.NONE))
-    RecordBatch.parse(stored).place(0, -1)  # one of them leaves 0 there
+    RecordBatch.parse(stored).assign_offsets(0, -1)  # one of them leaves 0 there
     assert stored == ours(Compression.NONE)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 CODE_IN_TEXT: Final = re.compile(r"`[^`]*`")
+GIVEN_NAMES = frozenset({"tell", "ForgottenTopic", "forgotten_topics_data"})
+"""Names that a protocol defines: the methods of a Python file, the fields of Fetch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +70,6 @@ def prose_of_markdown(document: str) -> Iterator[Text]:
 
 
 def words_of_name(name: str) -> str:
+    if name in GIVEN_NAMES:
+        return ""
     return " ".join(WORD_IN_NAME.findall(name)).lower()

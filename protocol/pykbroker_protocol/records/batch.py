@@ -59,7 +59,7 @@ _PREFIX_AND_LEADER_EPOCH = Struct(">qii")
 
 
 class TimestampType(IntEnum):
-    """Whether the producer or the broker sets the timestamps of a batch."""
+    """The source of the timestamps of a batch: the producer or the broker."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -179,17 +179,17 @@ class RecordBatch:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether the base timestamp is the delete horizon of tombstones (KIP-534)."""
+        """True if the base timestamp is the delete horizon of tombstones (KIP-534)."""
         return bool(self.attributes & DELETE_HORIZON_FLAG)
 
     @property
     def is_dense(self) -> bool:
-        """Whether the batch has a record for every offset; compaction can remove records."""
+        """True if the batch has a record for every offset; compaction can remove records."""
         return self.record_count == self.last_offset_delta + 1
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether the batch has a producer id, which the broker uses to reject duplicates."""
+        """True if the batch has a producer id, which the broker uses to reject duplicates."""
         return self.producer_id != NO_PRODUCER_ID
 
     def assign_offsets(self, base_offset: int, partition_leader_epoch: int) -> None:

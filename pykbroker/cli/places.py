@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pykbroker.cli.client import Client
-    from pykbroker.cli.command_line.values import Place
+    from pykbroker.cli.command_line.values import OffsetSpec
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
 
 NO_SUCH_RECORD: Final = -1
 
 
 async def begin_offsets(
-    begin: Place,
+    begin: OffsetSpec,
     client: Client,
     topic: MetadataResponseTopic,
     starts: dict[int, int],

@@ -2,6 +2,8 @@
 
 import argparse
 import importlib
+import re
+import shlex
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +13,13 @@ import pytest
 
 from pykbroker import __version__
 from pykbroker.address import Address
-from pykbroker.cli.command_line import DECLARED_IN, build_parser, read_command_line, values
-from pykbroker.cli.command_line.values import Anchor, Place, TopicChoice, TopicWish
+from pykbroker.cli.command_line import DECLARED_IN, build_parser, parser, read_command_line, values
+from pykbroker.cli.command_line.values import Anchor, OffsetSpec, TopicChoice, TopicSpec
 from pykbroker.cli.command_tree import Word, command_tree, word_of
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = [word for word in command_tree().walk() if word.path and not word.words]
+WORDS = list(command_tree().walk())
+COMMANDS = [word for word in WORDS if word.path and not word.words]
 
 
 @pytest.mark.parametrize(
@@ -26,19 +29,27 @@ COMMANDS = [word for word in command_tree().walk() if word.path and not word.wor
         (values.address, "[::1]:0", Address("::1", 0)),
         (values.assignment, "a=b=c", ("a", "b=c")),
         (values.assignment, "a=", ("a", "")),
-        (values.topic_wish, "trucks", TopicWish("trucks", -1, -1)),
-        (values.topic_wish, "trucks:10", TopicWish("trucks", 10, -1)),
-        (values.topic_wish, "trucks:10:3", TopicWish("trucks", 10, 3)),
-        (values.place, "beginning", Place(Anchor.BEGINNING)),
-        (values.place, "end", Place(Anchor.END)),
-        (values.place, "12", Place(Anchor.OFFSET, 12)),
-        (values.place, "-5", Place(Anchor.END, 5)),
-        (values.place, "@1700000000000", Place(Anchor.TIMESTAMP, 1_700_000_000_000)),
-        (values.place, "2023-11-14T22:13:20Z", Place(Anchor.TIMESTAMP, 1_700_000_000_000)),
-        (values.place, "2023-11-14T23:13:20.5+01:00", Place(Anchor.TIMESTAMP, 1_700_000_000_500)),
+        (values.topic_spec, "trucks", TopicSpec("trucks", -1, -1)),
+        (values.topic_spec, "trucks:10", TopicSpec("trucks", 10, -1)),
+        (values.topic_spec, "trucks:10:3", TopicSpec("trucks", 10, 3)),
+        (values.offset_spec, "beginning", OffsetSpec(Anchor.BEGINNING)),
+        (values.offset_spec, "end", OffsetSpec(Anchor.END)),
+        (values.offset_spec, "12", OffsetSpec(Anchor.OFFSET, 12)),
+        (values.offset_spec, "-5", OffsetSpec(Anchor.END, 5)),
+        (values.offset_spec, "@1700000000000", OffsetSpec(Anchor.TIMESTAMP, 1_700_000_000_000)),
+        (
+            values.offset_spec,
+            "2023-11-14T22:13:20Z",
+            OffsetSpec(Anchor.TIMESTAMP, 1_700_000_000_000),
+        ),
+        (
+            values.offset_spec,
+            "2023-11-14T23:13:20.5+01:00",
+            OffsetSpec(Anchor.TIMESTAMP, 1_700_000_000_500),
+        ),
         (values.separator, r"a\tb\\t", "a\tb\\t"),
-        (values.place, "earliest", Place(Anchor.BEGINNING)),
-        (values.place, "latest", Place(Anchor.END)),
+        (values.offset_spec, "earliest", OffsetSpec(Anchor.BEGINNING)),
+        (values.offset_spec, "latest", OffsetSpec(Anchor.END)),
         (values.topic_choice, "trucks", TopicChoice("trucks")),
         (values.topic_choice, "trucks:3,0", TopicChoice("trucks", (0, 3))),
         (values.duration_ms, "90s", 90_000),
@@ -66,10 +77,10 @@ def test_a_value_is_read(read: Callable[[str], Any], text: str, value: object) -
         (values.address, "::1:9092"),
         (values.assignment, "retention.ms"),
         (values.assignment, "=1"),
-        (values.topic_wish, ":3"),
-        (values.topic_wish, "trucks:many"),
-        (values.topic_wish, "trucks:1:2:3"),
-        (values.place, "yesterday"),
+        (values.topic_spec, ":3"),
+        (values.topic_spec, "trucks:many"),
+        (values.topic_spec, "trucks:1:2:3"),
+        (values.offset_spec, "yesterday"),
         (values.timestamp_ms, "12"),
         (values.topic_choice, ":3"),
         (values.topic_choice, "trucks:"),
@@ -126,16 +137,29 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("word", COMMANDS, ids=lambda word: " ".join(word.path))
-def test_every_command_has_an_example_that_can_be_typed(
-    word: Word, capsys: pytest.CaptureFixture[str]
-) -> None:
+def help_of(word: Word, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit):
         build_parser().parse_args([*word.path, "--help"])
-    text = capsys.readouterr().out
-    examples = text.partition("example")[2].splitlines()[1:]
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", COMMANDS, ids=lambda word: " ".join(word.path))
+def test_examples_of_each_command_can_be_parsed(
+    word: Word, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examples = help_of(word, capsys).partition("\nExample")[2].splitlines()[1:]
     assert examples
-    assert all("pykbroker" in example for example in examples)
+    for example in examples:
+        command = re.split(r"pykbroker |\)| [<>] ", example)[1]
+        assert read_command_line(shlex.split(command)).words == " ".join(word.path)
+
+
+@pytest.mark.parametrize("word", WORDS, ids=lambda word: " ".join(word.path))
+def test_help_is_at_most_80_columns_wide(
+    word: Word, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parser, "terminal_columns", lambda: 80)
+    assert [line for line in help_of(word, capsys).splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("word", COMMANDS, ids=lambda word: " ".join(word.path))
@@ -150,12 +174,12 @@ def test_every_option_explains_itself(word: Word) -> None:
 
 
 def defaults_of(word: Word) -> dict[str, Any]:
-    parser: argparse.ArgumentParser = build_parser()
+    command: argparse.ArgumentParser = build_parser()
     for name in word.path:
-        (commands,) = (it for it in parser._actions if isinstance(it.choices, dict))
+        (commands,) = (it for it in command._actions if isinstance(it.choices, dict))
         assert isinstance(commands.choices, dict)
-        parser = commands.choices[name]
-    return parser._defaults
+        command = commands.choices[name]
+    return command._defaults
 
 
 @pytest.mark.parametrize("module", sorted(set(DECLARED_IN.values())))

@@ -91,7 +91,7 @@ def test_bash_offers_files_where_a_file_is_wanted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (("topics", "de"), {"describe:show", "delete:delete"}),
+        (("topics", "de"), {"describe:Show", "delete:Delete"}),
         (("topics", "describe", ""), {"trucks", "depots"}),
         (("groups", "lag", ""), {"readers", "writers"}),
         (("transactions", "describe", ""), {"depot-1", "depot-2"}),

@@ -1,6 +1,6 @@
-"""What can be typed after `pykbroker`: the words, their options and their help.
+"""Declares the commands of `pykbroker` with their options and help.
 
-Nothing here imports what a command needs to do its work, so that every command starts at once.
+These modules import nothing that a command needs to run, so that parsing stays fast.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ DECLARED_IN = {
     "proxy": "proxy",
     "completion": "completion",
 }
-"""Each first word and the module that declares it: one command loads one of them."""
+"""The module that declares each top-level command; only that module is imported."""
 
-BELONG_TO_ROOT = ("-h", "--help", "--version")
+ROOT_OPTIONS = ("-h", "--help", "--version")
 
 
 def read_command_line(arguments: Sequence[str]) -> Namespace:
-    """The options of one command; ends the process after --help, --version and mistakes."""
-    if not arguments or (arguments[0].startswith("-") and arguments[0] not in BELONG_TO_ROOT):
+    """Parses the options of one command. Exits after --help, --version and usage errors."""
+    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ROOT_OPTIONS):
         arguments = ["serve", *arguments]
     module = DECLARED_IN.get(arguments[0])
     modules = DECLARED_IN.values() if module is None else (module,)
@@ -46,7 +46,7 @@ def read_command_line(arguments: Sequence[str]) -> Namespace:
 
 
 def build_parser(modules: Iterable[str] = DECLARED_IN.values()) -> CommandParser:
-    """Of the whole command line, or of the part that is asked for."""
+    """Builds a parser for the commands of these modules (default: all commands)."""
     root, commands = new_root()
     for module in dict.fromkeys(modules):
         import_module(f"pykbroker.cli.command_line.{module}").declare(commands)

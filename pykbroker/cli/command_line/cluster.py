@@ -1,4 +1,4 @@
-"""`pykbroker cluster …` and `pykbroker api-versions`: who is there, and what they speak."""
+"""`pykbroker cluster …` and `pykbroker api-versions`: show brokers and their APIs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ if TYPE_CHECKING:
 
 
 def declare(commands: Commands) -> None:
-    cluster = commands.add_group("cluster", brief="show the cluster")
+    cluster = commands.add_group(
+        "cluster", brief="Show brokers, controller and features of the cluster"
+    )
     describe = cluster.add(
         "describe",
         run="cluster:describe",
-        brief="show the cluster's brokers, controller, features and disks",
+        brief="Show brokers, controller, features and disk usage of the cluster",
         examples=("pykbroker cluster describe --bootstrap 127.0.0.1:9092",),
     )
     add_connection_options(describe)
     api_versions = commands.add(
         "api-versions",
         run="cluster:api_versions",
-        brief="show which requests a broker answers, in which versions",
+        brief="Show the APIs and versions that a broker supports",
         examples=("pykbroker api-versions --json",),
     )
     add_connection_options(api_versions)

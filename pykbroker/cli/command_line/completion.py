@@ -1,4 +1,4 @@
-"""`pykbroker completion`: shells that know what can be typed."""
+"""`pykbroker completion`: prints completion scripts for shells."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ def declare(commands: Commands) -> None:
     completion = commands.add(
         "completion",
         run="completion:completion",
-        brief="print a script that completes this command in a shell",
+        brief="Print a shell completion script",
         examples=(
             "source <(pykbroker completion bash)",
             "pykbroker completion zsh > ~/.zfunc/_pykbroker",
             "pykbroker completion fish > ~/.config/fish/completions/pykbroker.fish",
         ),
     )
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completion.add_argument(
+        "shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish"
+    )

@@ -1,4 +1,4 @@
-"""`pykbroker configs …`: the properties of topics, groups and brokers."""
+"""`pykbroker configs …`: shows and changes properties of topics, groups and brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def declare(commands: Commands) -> None:
     configs = commands.add_group(
-        "configs", brief="show and change properties of topics, groups and brokers"
+        "configs", brief="Show and change properties of topics, groups and brokers"
     )
     declare_describe(configs)
     declare_alter(configs)
@@ -24,15 +24,21 @@ def declare_describe(configs: Commands) -> None:
         "describe",
         run="configs:describe",
         subject=("kind", "name"),
-        brief="show the properties that somebody has set, or all of them",
+        brief="Show properties that differ from their default, or all properties",
         examples=("pykbroker configs describe topic trucks --all",),
     )
     add_resource(describe)
     describe.add_argument(
-        "keys", metavar="KEY", nargs="*", default=[], help="these properties alone"
+        "keys",
+        metavar="KEY",
+        nargs="*",
+        default=[],
+        help="Property names (default: those that were set)",
     )
-    describe.add_argument("--all", action="store_true", help="those at their default too")
-    describe.add_argument("--explain", action="store_true", help="say what each property means")
+    describe.add_argument("--all", action="store_true", help="Include properties at their default")
+    describe.add_argument(
+        "--explain", action="store_true", help="Include the documentation of each property"
+    )
     add_connection_options(describe)
 
 
@@ -41,30 +47,37 @@ def declare_alter(configs: Commands) -> None:
         "alter",
         run="configs:alter",
         subject=("kind",),
-        brief="change properties while the broker runs",
+        brief="Change properties at runtime",
         examples=("pykbroker configs alter topic trucks --set retention.ms=3600000",),
     )
     add_resource(alter)
     add_changes(alter)
-    alter.add_argument("--dry-run", action="store_true", help="check, but alter nothing")
+    alter.add_argument(
+        "--dry-run", action="store_true", help="Validate the request without changing properties"
+    )
     add_connection_options(alter)
 
 
 def add_resource(command: CommandParser) -> None:
-    command.add_argument("kind", choices=("topic", "group", "broker"), help="of what")
+    command.add_argument(
+        "kind",
+        metavar="TYPE",
+        choices=("topic", "group", "broker"),
+        help="Type of the resource: topic, group or broker",
+    )
     command.add_argument(
         "name",
         metavar="NAME",
-        help="the topic or group, or the broker's id; `default` means all brokers",
+        help="Topic, group or broker id; `broker default` is the default of all brokers",
     )
 
 
 def add_changes(alter: CommandParser) -> None:
-    group = alter.add_argument_group("changes, each may be repeated")
+    group = alter.add_argument_group("Changes (repeatable)")
     for option, text in (
-        ("--set", "give a property a value"),
-        ("--append", "add to a property that is a list"),
-        ("--subtract", "take from a property that is a list"),
+        ("--set", "Set a property"),
+        ("--append", "Append to a property that is a list"),
+        ("--subtract", "Remove from a property that is a list"),
     ):
         group.add_argument(
             option, metavar="KEY=VALUE", type=assignment, action="append", default=[], help=text
@@ -74,5 +87,5 @@ def add_changes(alter: CommandParser) -> None:
         metavar="KEY",
         action="append",
         default=[],
-        help="give a property its default again",
+        help="Reset a property to its default",
     )

@@ -1,10 +1,10 @@
-"""`pykbroker pipeline run|status|explain FILE`: pipelines that a TOML file declares."""
+"""`pykbroker pipeline run|status|explain FILE`: commands for pipeline files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.cli.command_line.values import seconds
+from pykbroker.cli.command_line.parser import add_json, add_timeout
 
 if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import CommandParser, Commands
@@ -14,9 +14,10 @@ def declare_run(pipeline: Commands) -> None:
     run = pipeline.add(
         "run",
         run="pipeline.run:run",
-        brief="run a declared pipeline, from where it stopped",
-        about="run a declared pipeline, from where it stopped.\n\n"
-        "SIGTERM and Ctrl-C let the batches end that have begun; a second one does not wait",
+        brief="Run a pipeline, resuming at its checkpoints",
+        about="Run a pipeline, resuming at its checkpoints.\n\n"
+        "SIGTERM or Ctrl-C finishes the running batches and exits;\n"
+        "a second signal exits immediately.",
         subject=("file",),
         examples=(
             "pykbroker pipeline run fleet.toml",
@@ -25,61 +26,58 @@ def declare_run(pipeline: Commands) -> None:
         ),
     )
     add_file(run)
-    run.add_argument("--once", action="store_true", help="read what is there, then end")
+    run.add_argument("--once", action="store_true", help="Process all available records, then exit")
     run.add_argument(
         "--master",
         metavar="ADDRESS",
-        help="where Spark works: local[N], spark://HOST:PORT... (default: this machine)",
+        help="Spark master: local[N], spark://HOST:PORT, … (default: this machine)",
     )
-    run.add_argument("--jars", metavar="DIR", help="a directory that has Spark's connector")
+    run.add_argument(
+        "--jars", metavar="DIR", help="Directory with the jars of the Kafka connector for Spark"
+    )
     add_directory(run)
     add_bootstrap(run)
-    run.add_argument("--json", action="store_true", help="print each batch as a line of JSON")
+    run.add_argument("--json", action="store_true", help="Print each batch as a line of JSON")
 
 
 def declare_status(pipeline: Commands) -> None:
     status = pipeline.add(
         "status",
         run="pipeline.status:status",
-        brief="show how far each query of a declared pipeline is, and its lag",
+        brief="Show the progress and lag of each query of a pipeline",
         subject=("file",),
         examples=("pykbroker pipeline status fleet.toml",),
     )
     add_file(status)
     add_directory(status)
     add_bootstrap(status)
-    status.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=30.0,
-        dest="timeout_s",
-        help="how long to wait for any answer (default: 30)",
-    )
-    status.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_timeout(status)
+    add_json(status)
 
 
 def declare_explain(pipeline: Commands) -> None:
     explain = pipeline.add(
         "explain",
         run="pipeline.explain:explain",
-        brief="draw a declared pipeline as a page for the browser",
+        brief="Draw a pipeline as an HTML page",
         subject=("file",),
         examples=("pykbroker pipeline explain fleet.toml --output fleet.html",),
     )
     add_file(explain)
-    explain.add_argument("--output", metavar="FILE", help="write the page here (default: stdout)")
+    explain.add_argument(
+        "--output", metavar="FILE", help="Write the page to FILE (default: stdout)"
+    )
 
 
 def add_file(command: CommandParser) -> None:
-    command.add_argument("file", metavar="FILE", help="the declaration, in TOML")
+    command.add_argument("file", metavar="FILE", help="Pipeline file (TOML)")
 
 
 def add_directory(command: CommandParser) -> None:
     command.add_argument(
         "--directory",
         metavar="DIR",
-        help="where relative paths of the declaration begin (default: where FILE is)",
+        help="Base directory of relative paths in FILE (default: directory of FILE)",
     )
 
 
@@ -87,5 +85,5 @@ def add_bootstrap(command: CommandParser) -> None:
     command.add_argument(
         "--bootstrap",
         metavar="HOST:PORT",
-        help="a broker of the cluster, or several with commas between (default: as declared)",
+        help="Bootstrap brokers, separated by commas (default: those of FILE)",
     )

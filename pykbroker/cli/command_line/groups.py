@@ -1,11 +1,11 @@
-"""`pykbroker groups …`: who reads, how far behind, and from where on."""
+"""`pykbroker groups …`: manages consumer groups and their offsets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pykbroker.cli.command_line.parser import add_connection_options
-from pykbroker.cli.command_line.values import duration_ms, place, seconds, shift, topic_choice
+from pykbroker.cli.command_line.values import duration_ms, offset_spec, seconds, shift, topic_choice
 
 if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import CommandParser, Commands
@@ -22,15 +22,22 @@ STATES = (
 TYPES = ("classic", "consumer", "share", "streams")
 
 RESET_ABOUT = """\
-Let a group go on from somewhere else; its members must be gone. --dry-run shows what would be.
+Reset the committed offsets of an inactive group.
+--dry-run shows the new offsets without committing them.
 
---to takes: earliest, latest, an offset (1200), the last N of each partition (-10),
-or a time (2026-11-18T12:30, or @ and milliseconds since 1970).
-Beyond what a partition holds, its start or end is taken, and said so"""
+POSITION is one of:
+  earliest, latest  first record; end of the partition
+  1200              offset
+  -10               last 10 records of each partition
+  2026-11-18T12:30  time, local unless it has a time zone
+  @1795000000000    time in milliseconds since 1970
+Offsets outside a partition are moved to its start or end, with a warning."""
 
 
 def declare(commands: Commands) -> None:
-    groups = commands.add_group("groups", brief="show groups, move their offsets, end them")
+    groups = commands.add_group(
+        "groups", brief="Manage consumer groups and their committed offsets"
+    )
     declare_list(groups)
     declare_describe(groups)
     declare_lag(groups)
@@ -44,19 +51,20 @@ def declare_list(groups: Commands) -> None:
     command = groups.add(
         "list",
         run="groups.listing:list_all",
-        brief="list groups",
+        brief="List groups",
         examples=("pykbroker groups list --state Stable --type consumer",),
     )
     for option, name, choices in (("--state", "states", STATES), ("--type", "types", TYPES)):
         command.add_argument(
             option,
+            metavar=option[2:].upper(),
             choices=choices,
             action="append",
             default=[],
             dest=name,
-            help=f"those of this {option[2:]} alone; may be repeated",
+            help=f"List only groups of this {option[2:]}: {', '.join(choices)} (repeatable)",
         )
-    command.add_argument("--names", action="store_true", help="the names alone, one per line")
+    command.add_argument("--names", action="store_true", help="Print only names, one per line")
     add_connection_options(command)
 
 
@@ -64,7 +72,7 @@ def declare_describe(groups: Commands) -> None:
     describe = groups.add(
         "describe",
         run="groups.describing:describe",
-        brief="show groups with their members and what each is assigned",
+        brief="Show the members of groups and their assigned partitions",
         examples=("pykbroker groups describe depot",),
     )
     add_names(describe)
@@ -75,26 +83,27 @@ def declare_lag(groups: Commands) -> None:
     lag = groups.add(
         "lag",
         run="groups.lag:lag",
-        brief="show how far groups are behind, by partition, member or client",
+        brief="Show the lag of groups by partition, member or client",
         examples=("pykbroker groups lag depot --by member", "pykbroker groups lag --follow"),
     )
     lag.add_argument(
-        "names", metavar="GROUP", nargs="*", default=[], help="these alone (default: all groups)"
+        "names", metavar="GROUP", nargs="*", default=[], help="Group names (default: all groups)"
     )
     lag.add_argument(
         "--by",
         choices=("partition", "member", "client"),
         default="partition",
-        help="what a line is (default: partition); JSON has them all",
+        help="Print one line per partition, member or client; JSON contains all (default: "
+        "partition)",
     )
-    lag.add_argument("--follow", action="store_true", help="show it again and again")
+    lag.add_argument("--follow", action="store_true", help="Repeat until interrupted")
     lag.add_argument(
         "--interval",
         metavar="SECONDS",
         type=seconds,
         default=2.0,
         dest="interval_s",
-        help="how long --follow waits in between (default: 2)",
+        help="Pause of --follow in seconds (default: 2)",
     )
     add_connection_options(lag)
 
@@ -104,7 +113,7 @@ def declare_reset(groups: Commands) -> None:
         "reset",
         run="groups.reset:reset",
         subject=("group",),
-        brief="let a group go on from somewhere else",
+        brief="Reset the committed offsets of an inactive group",
         about=RESET_ABOUT,
         examples=(
             "pykbroker groups reset depot --topic trucks --to earliest --dry-run",
@@ -114,22 +123,24 @@ def declare_reset(groups: Commands) -> None:
     )
     add_group(reset)
     add_topics(reset)
-    where = reset.add_argument_group("where to").add_mutually_exclusive_group(required=True)
-    where.add_argument("--to", metavar="PLACE", type=place, help="this place")
+    where = reset.add_argument_group("New offsets").add_mutually_exclusive_group(required=True)
+    where.add_argument("--to", metavar="POSITION", type=offset_spec, help="Reset to POSITION")
     where.add_argument(
         "--back",
         metavar="DURATION",
         type=duration_ms,
         dest="back_ms",
-        help="so long ago, such as 2h30m or 7d",
+        help="Reset to the first record that is not older than DURATION, such as 2h30m or 7d",
     )
     where.add_argument(
         "--shift",
         metavar="N",
         type=shift,
-        help="so many from where the group is, backward if negative",
+        help="Move each committed offset by N, backward if negative",
     )
-    reset.add_argument("--dry-run", action="store_true", help="show, but change nothing")
+    reset.add_argument(
+        "--dry-run", action="store_true", help="Show the new offsets without committing them"
+    )
     add_connection_options(reset)
 
 
@@ -138,7 +149,7 @@ def declare_delete_offsets(groups: Commands) -> None:
         "delete-offsets",
         run="groups.removal:delete_offsets",
         subject=("group",),
-        brief="forget how far a group has read topics that it no longer reads",
+        brief="Delete committed offsets of topics that a group no longer reads",
         examples=("pykbroker groups delete-offsets depot --topic trucks",),
     )
     add_group(command)
@@ -150,11 +161,11 @@ def declare_delete(groups: Commands) -> None:
     delete = groups.add(
         "delete",
         run="groups.removal:delete",
-        brief="delete groups without members, with their offsets",
+        brief="Delete groups without members and their committed offsets",
         examples=("pykbroker groups delete depot",),
     )
     add_names(delete)
-    delete.add_argument("--if-exists", action="store_true", help="a missing group is fine")
+    delete.add_argument("--if-exists", action="store_true", help="Ignore groups that do not exist")
     add_connection_options(delete)
 
 
@@ -163,38 +174,36 @@ def declare_remove_member(groups: Commands) -> None:
         "remove-member",
         run="groups.removal:remove_member",
         subject=("group",),
-        brief="make members of either protocol leave, so that others take over",
+        brief="Remove members from a group, so that its partitions are reassigned",
         examples=("pykbroker groups remove-member depot --instance truck-17 --reason broken",),
     )
     add_group(command)
-    group = command.add_argument_group("whom")
+    group = command.add_argument_group("Members")
     for option, name, text in (
-        ("--member", "members", "the member of this id; may be repeated"),
-        ("--instance", "instances", "the static member of this group.instance.id; may be repeated"),
+        ("--member", "members", "Member id (repeatable)"),
+        ("--instance", "instances", "group.instance.id of a static member (repeatable)"),
     ):
         group.add_argument(option, metavar="ID", action="append", default=[], dest=name, help=text)
-    group.add_argument("--all", action="store_true", help="every member that there is")
+    group.add_argument("--all", action="store_true", help="All members of the group")
     command.add_argument(
         "--reason",
         metavar="TEXT",
         default="removed by an operator",
-        help="what the broker's log says of it",
+        help="Reason in the log of the broker (default: removed by an operator)",
     )
     add_connection_options(command)
 
 
 def add_names(command: CommandParser) -> None:
-    command.add_argument("names", metavar="GROUP", nargs="+", help="one group or several")
+    command.add_argument("names", metavar="GROUP", nargs="+", help="Group names")
 
 
 def add_group(command: CommandParser) -> None:
-    command.add_argument("group", metavar="GROUP")
+    command.add_argument("group", metavar="GROUP", help="Group name")
 
 
 def add_topics(command: CommandParser) -> None:
-    topics = command.add_argument_group("of which topics").add_mutually_exclusive_group(
-        required=True
-    )
+    topics = command.add_argument_group("Topics").add_mutually_exclusive_group(required=True)
     topics.add_argument(
         "--topic",
         metavar="TOPIC[:PARTITION,...]",
@@ -202,8 +211,8 @@ def add_topics(command: CommandParser) -> None:
         action="append",
         default=[],
         dest="topics",
-        help="a topic, or some of its partitions; may be repeated",
+        help="A topic or some of its partitions (repeatable)",
     )
     topics.add_argument(
-        "--all-topics", action="store_true", help="all for which the group has committed offsets"
+        "--all-topics", action="store_true", help="All topics with a committed offset of the group"
     )

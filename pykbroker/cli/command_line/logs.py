@@ -1,4 +1,4 @@
-"""`pykbroker log dump`: the files on disk, explained."""
+"""`pykbroker log dump`: prints the contents of files in a data directory."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import Commands
 
 ABOUT = """\
-Explain files of a data directory: batches and records of a log, indexes, snapshots of
-producers, leader epochs, checkpoints, the metadata log and its snapshots, meta.properties.
+Print the contents of files in a data directory: log segments, indexes, producer
+snapshots, leader epochs, checkpoints, the metadata log and its snapshots, and
+meta.properties. A broker can be running on the directory; nothing is modified.
 
-Checksums are verified; a damaged file is shown up to the damage, and the exit code is 1"""
+Verifies checksums. A corrupt file is printed up to the corruption, and the exit
+code is 1."""
 
 
 def declare(commands: Commands) -> None:
-    log = commands.add_group("log", brief="look into files on disk")
+    log = commands.add_group("log", brief="Print and verify files of a data directory")
     dump = log.add(
         "dump",
         run="log_dump:dump",
-        brief="explain the files of a data directory",
+        brief="Print and verify files of a data directory",
         about=ABOUT,
         examples=(
             "pykbroker log dump pykbroker-data/trucks-0/*",
             "pykbroker log dump --records pykbroker-data/trucks-0/00000000000000000000.log",
         ),
     )
-    dump.add_argument("files", metavar="FILE", nargs="+", type=Path)
-    dump.add_argument("--records", action="store_true", help="the records of each batch too")
-    dump.add_argument("--json", action="store_true", help="print one JSON object per line")
+    dump.add_argument(
+        "files", metavar="FILE", nargs="+", type=Path, help="Files and directories to print"
+    )
+    dump.add_argument("--records", action="store_true", help="Print the records of each batch")
+    dump.add_argument("--json", action="store_true", help="Print one JSON object per line")

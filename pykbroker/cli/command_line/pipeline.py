@@ -1,4 +1,4 @@
-"""`pykbroker pipeline …`: Spark between topics, archives and topics."""
+"""`pykbroker pipeline …`: Spark pipelines on topics, and their archives."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pykbroker.cli.command_line.declared_pipelines import (
     declare_run,
     declare_status,
 )
+from pykbroker.cli.command_line.parser import add_json
 from pykbroker.cli.command_line.values import name_list
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ OPTIONAL_JARS = ("avro", "delta")
 
 
 def declare(commands: Commands) -> None:
-    pipeline = commands.add_group("pipeline", brief="run Spark on topics, and see that it can")
+    pipeline = commands.add_group(
+        "pipeline", brief="Run Spark pipelines on topics and work with their archives"
+    )
     for declare_command in DECLARED_BELOW:
         declare_command(pipeline)
 
@@ -30,36 +33,38 @@ def declare_doctor(pipeline: Commands) -> None:
     doctor = pipeline.add(
         "doctor",
         run="pipeline.doctor:doctor",
-        brief="say whether Spark can run here, and what is missing if not",
+        brief="Check whether Spark can run on this machine",
         examples=("pykbroker pipeline doctor", "pykbroker pipeline doctor --with delta --json"),
     )
-    add_optional_jars(doctor, "see that these are there too")
-    doctor.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_optional_jars(doctor, "Also check the jars of")
+    add_json(doctor)
 
 
 def declare_jars(pipeline: Commands) -> None:
     jars = pipeline.add(
         "jars",
         run="pipeline.jars:jars",
-        brief="fetch what Spark lacks to read and write topics, and print where it lies",
-        about="fetch what Spark lacks to read and write topics, and print where it lies.\n\n"
-        "A directory named by $PYKBROKER_SPARK_JARS comes first, then the cache in your home\n"
-        "directory, then Maven, then the Ivy that Spark brings along",
+        brief="Download the jars of Spark's Kafka connector and print their paths",
+        about="Download the jars of Spark's Kafka connector and print their paths.\n\n"
+        "Sources, in this order: the directory $PYKBROKER_SPARK_JARS, the cache in the\n"
+        "home directory, Maven, and the Ivy that is included in Spark.",
         examples=(
             "pykbroker pipeline jars",
             "pykbroker pipeline jars --with avro,delta",
             "spark-submit --jars $(pykbroker pipeline jars --commas) my_job.py",
         ),
     )
-    add_optional_jars(jars, "fetch these too")
+    add_optional_jars(jars, "Also download the jars of")
     jars.add_argument(
         "--token-provider",
         metavar="VERSION",
-        help="take this version of spark-token-provider-kafka, where yours lacks its own",
+        help="Version of spark-token-provider-kafka, if the repository lacks that of this Spark",
     )
     how = jars.add_mutually_exclusive_group()
-    how.add_argument("--commas", action="store_true", help="print one line, for spark-submit")
-    how.add_argument("--json", action="store_true", help="print JSON for programs")
+    how.add_argument(
+        "--commas", action="store_true", help="Print one comma-separated line for spark-submit"
+    )
+    add_json(how)
 
 
 def add_optional_jars(command: CommandParser, text: str) -> None:
@@ -69,7 +74,7 @@ def add_optional_jars(command: CommandParser, text: str) -> None:
         type=name_list(OPTIONAL_JARS),
         default=(),
         dest="optional_jars",
-        help=f"{text}: {' or '.join(OPTIONAL_JARS)}, or both with a comma between",
+        help=f"{text} {' or '.join(OPTIONAL_JARS)}, or both, separated by a comma",
     )
 
 
@@ -82,4 +87,4 @@ DECLARED_BELOW: Final[tuple[Callable[[Commands], None], ...]] = (
     declare_verify,
     declare_replay,
 )
-"""The words after `pykbroker pipeline`, in the order in which the help shows them."""
+"""The subcommands of `pykbroker pipeline`, in the order of the help."""

@@ -1,4 +1,4 @@
-"""`pykbroker proxy`: records what clients and a cluster say to each other."""
+"""`pykbroker proxy`: records the traffic between clients and a cluster."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import Commands
 
 ABOUT = """\
-Stand between clients and a Kafka cluster and record every request and answer, to be played back
-by `Broker(replay=FILE)` in tests.
+Record all requests and responses between clients and a Kafka cluster.
+`Broker(replay=FILE)` replays the recording in tests.
 
-When it is there it prints one line: pykbroker proxy ready bootstrap=127.0.0.1:9092.
-Each broker of the cluster gets an address of its own here, and clients are told these.
-SIGTERM and SIGINT end it"""
+Prints one line when ready: pykbroker proxy ready bootstrap=127.0.0.1:9092
+The proxy listens on one port per broker of the cluster and advertises these
+addresses to clients. SIGTERM or SIGINT stops it."""
 
 
 def declare(commands: Commands) -> None:
     proxy = commands.add(
         "proxy",
         run="proxy:record",
-        brief="record a session with any Kafka",
+        brief="Record the traffic between clients and a Kafka cluster",
         about=ABOUT,
         examples=("pykbroker proxy --record session.jsonl --upstream kafka:9092",),
     )
     proxy.add_argument(
-        "--record", metavar="FILE", required=True, help="where to; what is there is replaced"
+        "--record", metavar="FILE", required=True, help="Write to FILE; overwrites it"
     )
     proxy.add_argument(
         "--upstream",
         metavar="HOST:PORT",
         required=True,
-        help="a broker of the cluster, or several with commas between",
+        help="Bootstrap brokers of the cluster, separated by commas",
     )
     proxy.add_argument(
         "--listen",
         metavar="HOST:PORT",
         type=concrete_address,
         default="127.0.0.1:0",
-        help="where clients find the first of them; port 0 picks a free one (default: "
-        "127.0.0.1:0). The others listen on the same host",
+        help="Address for the first broker; the ports of the others are selected on the same "
+        "host; port 0 selects a free port (default: 127.0.0.1:0)",
     )

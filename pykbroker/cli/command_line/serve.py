@@ -1,4 +1,4 @@
-"""`pykbroker serve`: the broker itself."""
+"""`pykbroker serve`: starts a broker."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from pykbroker.cli.command_line.values import (
     assignment,
     loopback_address,
     natural,
-    topic_wish,
+    topic_spec,
 )
 
 if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import CommandParser, Commands
 
 ABOUT = """\
-Start a broker: one node with everything in it, its data in ./pykbroker-data.
+Start a broker that is also its own controller.
+Data is stored in ./pykbroker-data.
 
-When it serves it prints one line: pykbroker ready bootstrap=127.0.0.1:9092 node=1 ...
-SIGTERM and SIGINT end it cleanly, a second one at once"""
+Prints one line when ready: pykbroker ready bootstrap=127.0.0.1:9092 node=1 ...
+SIGTERM or SIGINT shuts down cleanly; a second signal exits immediately."""
 
 EXAMPLES = (
     "pykbroker serve --listen 127.0.0.1:9092 --topic trucks:10",
@@ -31,48 +32,48 @@ EXAMPLES = (
 
 def declare(commands: Commands) -> None:
     serve = commands.add(
-        "serve", run="serve:serve", brief="start a broker", about=ABOUT, examples=EXAMPLES
+        "serve", run="serve:serve", brief="Start a broker", about=ABOUT, examples=EXAMPLES
     )
-    add_place_options(serve)
-    add_setting_options(serve)
-    add_operation_options(serve)
+    add_network_options(serve)
+    add_property_options(serve)
+    add_logging_options(serve)
 
 
-def add_place_options(serve: CommandParser) -> None:
-    group = serve.add_argument_group("where it lives")
+def add_network_options(serve: CommandParser) -> None:
+    group = serve.add_argument_group("Network and storage")
     group.add_argument(
         "--listen",
         metavar="HOST:PORT",
         type=address,
-        help="where to listen; port 0 picks a free one (default: 127.0.0.1:9092)",
+        help="Address to listen on; port 0 selects a free port (default: 127.0.0.1:9092)",
     )
     group.add_argument(
         "--advertise",
         metavar="HOST:PORT",
         type=address,
-        help="where clients find this broker, if not where it listens",
+        help="Address that clients connect to (default: the listen address)",
     )
     data = group.add_mutually_exclusive_group()
+    data.add_argument("--data", metavar="DIR", help="Data directory (default: ./pykbroker-data)")
     data.add_argument(
-        "--data", metavar="DIR", help="where the data lives (default: ./pykbroker-data)"
+        "--ephemeral",
+        action="store_true",
+        help="Store data in a temporary directory that is deleted at exit",
     )
-    data.add_argument(
-        "--ephemeral", action="store_true", help="a temporary data directory, gone at exit"
-    )
-    group.add_argument("--node-id", metavar="N", type=natural, help="this node's id (default: 1)")
-    group.add_argument("--rack", metavar="R", help="this node's rack")
+    group.add_argument("--node-id", metavar="N", type=natural, help="Node id (default: 1)")
+    group.add_argument("--rack", metavar="R", help="Rack of this broker")
 
 
-def add_setting_options(serve: CommandParser) -> None:
-    group = serve.add_argument_group("what it is told")
+def add_property_options(serve: CommandParser) -> None:
+    group = serve.add_argument_group("Topics and properties")
     group.add_argument(
         "--topic",
         metavar="NAME[:PARTITIONS[:REPLICAS]]",
-        type=topic_wish,
+        type=topic_spec,
         action="append",
         default=[],
         dest="topics",
-        help="a topic that shall exist; may be repeated",
+        help="Create this topic at startup if it does not exist (repeatable)",
     )
     group.add_argument(
         "--set",
@@ -81,38 +82,41 @@ def add_setting_options(serve: CommandParser) -> None:
         action="append",
         default=[],
         dest="settings",
-        help="one of Kafka's properties; may be repeated, stronger than --config",
+        help="Set a Kafka property; overrides --config (repeatable)",
     )
     group.add_argument(
         "--as-version",
         metavar="VERSION",
-        help="look to clients like this release of Apache Kafka, such as 2.8: its APIs and "
-        "versions, as far as they are served (default: the newest)",
+        help="Advertise the APIs and versions of this Apache Kafka release, such as 2.8 "
+        "(default: all supported)",
     )
-    group.add_argument("--config", metavar="FILE", help="a file of Kafka's properties")
+    group.add_argument("--config", metavar="FILE", help="Read Kafka properties from FILE")
 
 
-def add_operation_options(serve: CommandParser) -> None:
-    group = serve.add_argument_group("how it is run")
+def add_logging_options(serve: CommandParser) -> None:
+    group = serve.add_argument_group("Logging and control")
     group.add_argument(
         "--log-level",
+        metavar="LEVEL",
         choices=("debug", "info", "warning", "error"),
         default="info",
-        help="what is worth a line on stderr (default: info)",
+        help="Minimum level logged to stderr: debug, info, warning or error (default: info)",
     )
     group.add_argument(
         "--log-format",
         choices=("text", "json"),
         default="text",
-        help="lines for people or for programs (default: text)",
+        help="Log as text or as JSON (default: text)",
     )
     group.add_argument(
-        "--port-file", metavar="FILE", help="write the port here as soon as it is open"
+        "--port-file",
+        metavar="FILE",
+        help="Write the bound port to FILE once the broker accepts connections",
     )
     group.add_argument(
         "--control",
         metavar="HOST:PORT",
         type=loopback_address,
-        help="for tests: a port of this machine for `pykbroker control`, which makes this broker "
-        "fail and moves its time; nothing is flushed to the disk then (default: none)",
+        help="For tests: open an HTTP port on a loopback address for `pykbroker control`, which "
+        "injects faults and moves the clock; disables flushing to disk (default: off)",
     )

@@ -1,4 +1,4 @@
-"""`pykbroker topics …`: what topics there are, and what they are made of."""
+"""`pykbroker topics …`: manages topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def declare(commands: Commands) -> None:
-    topics = commands.add_group("topics", brief="create, list, describe, alter and delete topics")
+    topics = commands.add_group("topics", brief="Create, list, describe, alter and delete topics")
     declare_create(topics)
     declare_list(topics)
     declare_describe(topics)
@@ -24,23 +24,31 @@ def declare_create(topics: Commands) -> None:
     create = topics.add(
         "create",
         run="topics:create",
-        brief="create topics",
+        brief="Create topics",
         examples=("pykbroker topics create trucks --partitions 10 --set retention.ms=86400000",),
     )
     add_names(create)
     create.add_argument(
-        "--partitions", metavar="N", type=positive, default=-1, help="how many (default: broker's)"
+        "--partitions",
+        metavar="N",
+        type=positive,
+        default=-1,
+        help="Number of partitions (default: num.partitions of the broker)",
     )
     create.add_argument(
         "--replicas",
         metavar="N",
         type=replica_count,
         default=-1,
-        help="of each (default: broker's)",
+        help="Replication factor (default: default.replication.factor of the broker)",
     )
-    add_settings(create, "a property of the topic; may be repeated")
-    create.add_argument("--if-not-exists", action="store_true", help="an existing topic is fine")
-    create.add_argument("--dry-run", action="store_true", help="check, but create nothing")
+    add_settings(create, "Set a topic property (repeatable)")
+    create.add_argument(
+        "--if-not-exists", action="store_true", help="Ignore topics that already exist"
+    )
+    create.add_argument(
+        "--dry-run", action="store_true", help="Validate the request without creating topics"
+    )
     add_connection_options(create)
 
 
@@ -48,11 +56,11 @@ def declare_list(topics: Commands) -> None:
     command = topics.add(
         "list",
         run="topics:list_all",
-        brief="list topics",
+        brief="List topics",
         examples=("pykbroker topics list --json",),
     )
-    command.add_argument("--internal", action="store_true", help="Kafka's own topics too")
-    command.add_argument("--names", action="store_true", help="the names alone, one per line")
+    command.add_argument("--internal", action="store_true", help="Include internal topics")
+    command.add_argument("--names", action="store_true", help="Print only names, one per line")
     add_connection_options(command)
 
 
@@ -60,7 +68,7 @@ def declare_describe(topics: Commands) -> None:
     describe = topics.add(
         "describe",
         run="topics:describe",
-        brief="show each partition of topics, with its leader, replicas and offsets",
+        brief="Show the configs and partitions of topics: leader, replicas and offsets",
         examples=("pykbroker topics describe trucks",),
     )
     add_names(describe)
@@ -71,20 +79,22 @@ def declare_alter(topics: Commands) -> None:
     alter = topics.add(
         "alter",
         run="topics:alter",
-        brief="give topics more partitions, or other properties",
+        brief="Add partitions or change properties of topics",
         examples=("pykbroker topics alter trucks --partitions 20 --set retention.ms=3600000",),
     )
     add_names(alter)
-    alter.add_argument("--partitions", metavar="N", type=positive, help="how many there shall be")
-    add_settings(alter, "give a property a value; may be repeated")
+    alter.add_argument("--partitions", metavar="N", type=positive, help="New number of partitions")
+    add_settings(alter, "Set a topic property (repeatable)")
     alter.add_argument(
         "--unset",
         metavar="KEY",
         action="append",
         default=[],
-        help="give a property its default again; may be repeated",
+        help="Reset a topic property to its default (repeatable)",
     )
-    alter.add_argument("--dry-run", action="store_true", help="check, but alter nothing")
+    alter.add_argument(
+        "--dry-run", action="store_true", help="Validate the request without changing topics"
+    )
     add_connection_options(alter)
 
 
@@ -92,16 +102,16 @@ def declare_delete(topics: Commands) -> None:
     delete = topics.add(
         "delete",
         run="topics:delete",
-        brief="delete topics with all their records",
+        brief="Delete topics and their records",
         examples=("pykbroker topics delete trucks",),
     )
     add_names(delete)
-    delete.add_argument("--if-exists", action="store_true", help="a missing topic is fine")
+    delete.add_argument("--if-exists", action="store_true", help="Ignore topics that do not exist")
     add_connection_options(delete)
 
 
 def add_names(command: CommandParser) -> None:
-    command.add_argument("names", metavar="TOPIC", nargs="+", help="one topic or several")
+    command.add_argument("names", metavar="TOPIC", nargs="+", help="Topic names")
 
 
 def add_settings(command: CommandParser, text: str) -> None:

@@ -1,4 +1,4 @@
-"""`pykbroker transactions …`: who is in the middle of what, and what to do if one hangs."""
+"""`pykbroker transactions …`: shows transactions and aborts hanging ones."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ STATES = (
     "PrepareEpochFence",
 )
 LONGEST_TIMEOUT_MS = 900_000
-"""`transaction.max.timeout.ms`, unless somebody has changed it."""
+"""Default of `transaction.max.timeout.ms`."""
 
 HANGING_ABOUT = """\
-Find transactions that no coordinator will end: committed records behind them stay unread.
+Find hanging transactions. No coordinator will complete them, so the last stable
+offset does not advance and read_committed consumers stop there.
 
-A transaction hangs if a partition has it open for longer than any may last, and its coordinator
-does not know that the partition takes part"""
+A transaction hangs if it has been open on a partition for longer than the
+maximum transaction timeout and its coordinator does not list the partition."""
 
 ABORT_ABOUT = """\
-End a transaction that hangs, in one partition, as if its producer had aborted it.
+Abort a hanging transaction on one partition.
 
-Of a transaction that does not hang, this loses what its producer writes there"""
+If the transaction does not hang, its records on this partition are lost."""
 
 
 def declare(commands: Commands) -> None:
     transactions = commands.add_group(
-        "transactions", brief="show transactions, find those that hang, end them"
+        "transactions", brief="Show transactions, find and abort hanging ones"
     )
     declare_list(transactions)
     declare_describe(transactions)
@@ -55,7 +56,7 @@ def declare_list(transactions: Commands) -> None:
     command = transactions.add(
         "list",
         run="transactions.listing:list_all",
-        brief="list transactional ids",
+        brief="List transactional ids",
         examples=(
             "pykbroker transactions list --state Ongoing --longer-than 5m",
             "pykbroker transactions list --matching 'depot-.*'",
@@ -63,11 +64,12 @@ def declare_list(transactions: Commands) -> None:
     )
     command.add_argument(
         "--state",
+        metavar="STATE",
         choices=STATES,
         action="append",
         default=[],
         dest="states",
-        help="those of this state alone; may be repeated",
+        help=f"List only transactions in this state: {', '.join(STATES)} (repeatable)",
     )
     command.add_argument(
         "--producer",
@@ -76,22 +78,24 @@ def declare_list(transactions: Commands) -> None:
         action="append",
         default=[],
         dest="producer_ids",
-        help="those of this producer id alone; may be repeated",
+        help="List only transactions of this producer id (repeatable)",
     )
     command.add_argument(
         "--longer-than",
         metavar="DURATION",
         type=duration_ms,
         dest="duration_ms",
-        help="those whose transaction takes longer, such as 90s or 2h30m",
+        help="List only transactions open for longer than DURATION, such as 90s or 2h30m",
     )
     command.add_argument(
         "--matching",
         metavar="REGEX",
         dest="pattern",
-        help="those of which the whole name matches",
+        help="List only transactional ids that match REGEX completely",
     )
-    command.add_argument("--names", action="store_true", help="the names alone, one per line")
+    command.add_argument(
+        "--names", action="store_true", help="Print only transactional ids, one per line"
+    )
     add_connection_options(command)
 
 
@@ -99,12 +103,10 @@ def declare_describe(transactions: Commands) -> None:
     describe = transactions.add(
         "describe",
         run="transactions.describing:describe",
-        brief="show transactional ids with their producers and what they have touched",
+        brief="Show the state, producer and partitions of transactional ids",
         examples=("pykbroker transactions describe depot-1",),
     )
-    describe.add_argument(
-        "names", metavar="TRANSACTIONAL_ID", nargs="+", help="one transactional id or several"
-    )
+    describe.add_argument("names", metavar="TRANSACTIONAL_ID", nargs="+", help="Transactional ids")
     add_connection_options(describe)
 
 
@@ -112,7 +114,7 @@ def declare_describe_producers(transactions: Commands) -> None:
     command = transactions.add(
         "describe-producers",
         run="transactions.producers:describe_producers",
-        brief="show which producers partitions remember, and where their transactions begin",
+        brief="Show the producers of partitions and their open transactions",
         examples=("pykbroker transactions describe-producers trucks:0,3",),
     )
     command.add_argument(
@@ -120,7 +122,7 @@ def declare_describe_producers(transactions: Commands) -> None:
         metavar="TOPIC[:PARTITION,...]",
         type=topic_choice,
         nargs="+",
-        help="a topic, or some of its partitions",
+        help="A topic or some of its partitions",
     )
     add_connection_options(command)
 
@@ -129,7 +131,7 @@ def declare_find_hanging(transactions: Commands) -> None:
     command = transactions.add(
         "find-hanging",
         run="transactions.hanging:find_hanging",
-        brief="find transactions that no coordinator will end",
+        brief="Find hanging transactions",
         about=HANGING_ABOUT,
         examples=("pykbroker transactions find-hanging trucks",),
     )
@@ -139,7 +141,7 @@ def declare_find_hanging(transactions: Commands) -> None:
         type=topic_choice,
         nargs="*",
         default=[],
-        help="a topic, or some of its partitions (default: everything)",
+        help="A topic or some of its partitions (default: all topics)",
     )
     command.add_argument(
         "--longer-than",
@@ -147,7 +149,8 @@ def declare_find_hanging(transactions: Commands) -> None:
         type=duration_ms,
         default=LONGEST_TIMEOUT_MS,
         dest="duration_ms",
-        help="nothing was heard of the producer for so long (default: 15m, the longest timeout)",
+        help="Minimum time since the last record of the producer (default: 15m, the default of "
+        "transaction.max.timeout.ms)",
     )
     add_connection_options(command)
 
@@ -156,16 +159,21 @@ def declare_abort(transactions: Commands) -> None:
     command = transactions.add(
         "abort",
         run="transactions.aborting:abort",
-        brief="end a transaction that hangs",
+        brief="Abort a hanging transaction",
         about=ABORT_ABOUT,
         examples=("pykbroker transactions abort trucks:3 --start-offset 1200",),
     )
-    command.add_argument("place", metavar="TOPIC:PARTITION", type=partition_choice)
+    command.add_argument(
+        "place",
+        metavar="TOPIC:PARTITION",
+        type=partition_choice,
+        help="Partition of the transaction",
+    )
     command.add_argument(
         "--start-offset",
         metavar="N",
         type=offset,
         required=True,
-        help="where the transaction begins, as find-hanging tells",
+        help="First offset of the transaction, see find-hanging",
     )
     add_connection_options(command)

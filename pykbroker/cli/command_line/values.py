@@ -1,4 +1,4 @@
-"""The little languages of single options: addresses, settings, topics, places in a log, times."""
+"""Parses the values of options: addresses, properties, topics, offsets, times, numbers."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 20
-"""More need not be looked at; the interpreter refuses to, from a few thousand on."""
+"""Longer numbers are rejected unparsed; Python refuses to parse those of some thousand digits."""
 SHOWN_MAX: Final = 40
 HOST_PART_MAX: Final = 63
 
-KAFKAS_WORDS: Final = {"earliest": "beginning", "latest": "end"}
+KAFKA_SYNONYMS: Final = {"earliest": "beginning", "latest": "end"}
 DURATION: Final = (
     r"p?(?:(?P<days>\d+)d)?t?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?"
     r"(?:(?P<seconds>\d+(?:\.\d+)?)s)?"
 )
 
 
-class TopicWish(NamedTuple):
-    """A topic to exist when the broker serves; -1 leaves a number to the broker's settings."""
+class TopicSpec(NamedTuple):
+    """A topic to create at startup; -1 stands for the default of the broker."""
 
     name: str
     partitions: int
@@ -47,15 +47,15 @@ class Anchor(Enum):
     TIMESTAMP = "timestamp"
 
 
-class Place(NamedTuple):
-    """Where in a partition to begin: `amount` is an offset, a time in ms, or a count before END."""
+class OffsetSpec(NamedTuple):
+    """A position in any partition. `amount` is an offset, a time in ms, or a count before END."""
 
     anchor: Anchor
     amount: int = 0
 
 
 class TopicChoice(NamedTuple):
-    """Some partitions of a topic, or all of them."""
+    """A topic and some of its partitions; an empty tuple stands for all."""
 
     name: str
     partitions: tuple[int, ...] = ()
@@ -66,20 +66,20 @@ def bootstrap_default() -> str:
 
 
 def address(text: str) -> Address:
-    """`HOST:PORT`, with brackets around an IPv6 host."""
+    """Parses `HOST:PORT`; an IPv6 host is in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not is_between(port, 0, PORT_MAX):
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write [{host}]:{port}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, use [{host}]:{port}")
     host = host.strip("[]") or "127.0.0.1"
-    if not can_be_looked_up(host):
+    if not is_host_name(host):
         raise argparse.ArgumentTypeError(f"{shown(text)} is not HOST:PORT")
     return Address(host, int(port))
 
 
-def can_be_looked_up(host: str) -> bool:
-    """Whether each part of the name is neither empty nor too long, nor no text at all."""
+def is_host_name(host: str) -> bool:
+    """Returns False for a name that the resolver would raise on: empty, too long or undecodable."""
     if host.isascii():
         parts = host.removesuffix(".").split(".")
         return "\0" not in host and all(0 < len(part) <= HOST_PART_MAX for part in parts)
@@ -90,82 +90,84 @@ def can_be_looked_up(host: str) -> bool:
 
 
 def name_list(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """A reader of `NAME,NAME,...` that takes these names alone."""
+    """Returns a parser of `NAME,NAME,...` that accepts only these names."""
 
     def read(text: str) -> tuple[str, ...]:
         names = tuple(name.strip() for name in text.split(","))
-        strangers = [name for name in names if name not in known]
-        if strangers:
-            raise argparse.ArgumentTypeError(f"{strangers[0]!r} is none of {', '.join(known)}")
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(known)}")
         return names
 
     return read
 
 
 def loopback_address(text: str) -> Address:
-    """`HOST:PORT` where nobody but this machine comes in."""
+    """Parses `HOST:PORT`; accepts only loopback addresses."""
     found = address(text)
     if found.host == "localhost":
         return Address("127.0.0.1", found.port)
     if found.host == "::1" or re.fullmatch(r"127(\.\d{1,3}){3}", found.host):
         return found
     raise argparse.ArgumentTypeError(
-        f"{text!r} is not on this machine: write 127.0.0.1:{found.port}"
+        f"{text!r} is not a loopback address, use 127.0.0.1:{found.port}"
     )
 
 
 def concrete_address(text: str) -> Address:
-    """`HOST:PORT` that clients can be told: not every interface at once."""
+    """Parses `HOST:PORT`; rejects wildcard addresses, which cannot be advertised to clients."""
     found = address(text)
     if found.host in {"0.0.0.0", "::"}:  # noqa: S104  # recognised, not bound
-        raise argparse.ArgumentTypeError(f"{text!r} is no address that clients can be told")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is a wildcard address, clients cannot connect to it"
+        )
     return found
 
 
 def assignment(text: str) -> tuple[str, str]:
-    """`KEY=VALUE`; the value may hold more of the signs."""
+    """Parses `KEY=VALUE`; the value can contain further equals signs."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return key.strip(), value
 
 
-def topic_wish(text: str) -> TopicWish:
-    """`NAME[:PARTITIONS[:REPLICAS]]`."""
+def topic_spec(text: str) -> TopicSpec:
+    """Parses `NAME[:PARTITIONS[:REPLICAS]]`."""
     name, *numbers = text.split(":")
     if not name or len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME[:PARTITIONS[:REPLICAS]]")
-    readers = zip(numbers, (natural, whole_number(0, INT16_MAX)), strict=False)
+    readers = zip(numbers, (natural, integer(0, INT16_MAX)), strict=False)
     partitions, replicas = [read(it) for it, read in readers] + [-1] * (2 - len(numbers))
-    return TopicWish(name, partitions, replicas)
+    return TopicSpec(name, partitions, replicas)
 
 
-def place(text: str) -> Place:
-    """`beginning`, `end`, an offset, `-N` before the end, or a time."""
-    text = KAFKAS_WORDS.get(text, text)
+def offset_spec(text: str) -> OffsetSpec:
+    """Parses `beginning`, `end`, an offset, `-N` (before the end), or a time."""
+    text = KAFKA_SYNONYMS.get(text, text)
     if text in {"beginning", "end"}:
-        return Place(Anchor(text))
+        return OffsetSpec(Anchor(text))
     if re.fullmatch(r"\d+", text):
-        return Place(Anchor.OFFSET, offset(text))
+        return OffsetSpec(Anchor.OFFSET, offset(text))
     if re.fullmatch(r"-\d+", text):
-        return Place(Anchor.END, offset(text[1:]))
-    return Place(Anchor.TIMESTAMP, timestamp_ms(text))
+        return OffsetSpec(Anchor.END, offset(text[1:]))
+    return OffsetSpec(Anchor.TIMESTAMP, timestamp_ms(text))
 
 
 def timestamp_ms(text: str) -> int:
-    """`@MILLISECONDS` since 1970, or a date and time, local unless it names a zone.
+    """Parses `@MILLISECONDS` since 1970, or a date and time, local unless it has a time zone.
 
-    Not before 1970: there Kafka's own questions begin, such as -1 for the end of a log.
+    Rejects times before 1970: ListOffsets uses negative timestamps as codes, such as -1 for latest.
     """
     if text.startswith("@"):
-        return whole_number(0, INT64_MAX)(text[1:])
-    from datetime import datetime  # noqa: PLC0415  # a start needs no calendar
+        return integer(0, INT64_MAX)(text[1:])
+    from datetime import datetime  # noqa: PLC0415  # a start does not need it
 
     try:
         moment_ms = round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: write 2026-11-18T12:30 or @1795000000000"
+            f"{text!r} is not a time, use 2026-11-18T12:30 or @1795000000000"
         ) from None
     if moment_ms < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is before 1970")
@@ -173,7 +175,7 @@ def timestamp_ms(text: str) -> int:
 
 
 def topic_choice(text: str) -> TopicChoice:
-    """`TOPIC[:PARTITION,...]`."""
+    """Parses `TOPIC[:PARTITION,...]`."""
     name, colon, numbers = text.partition(":")
     partitions = numbers.split(",") if colon else []
     if not name or not all(is_between(number, 0, INT32_MAX) for number in partitions):
@@ -182,7 +184,7 @@ def topic_choice(text: str) -> TopicChoice:
 
 
 def partition_choice(text: str) -> TopicChoice:
-    """`TOPIC:PARTITION`."""
+    """Parses `TOPIC:PARTITION`."""
     choice = topic_choice(text)
     if len(choice.partitions) != 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC:PARTITION")
@@ -190,17 +192,17 @@ def partition_choice(text: str) -> TopicChoice:
 
 
 def duration_ms(text: str) -> int:
-    """`1d12h`, `90m`, `1.5s`, or as ISO 8601 has it: `PT1H30M`."""
-    from datetime import timedelta  # noqa: PLC0415  # likewise
+    """Parses `1d12h`, `90m`, `1.5s`, or an ISO 8601 duration such as `PT1H30M`."""
+    from datetime import timedelta  # noqa: PLC0415  # a start does not need it
 
     found = re.fullmatch(DURATION, text, re.IGNORECASE)
     given = {name: float(amount) for name, amount in found.groupdict("0").items()} if found else {}
     try:
         length = timedelta(**given)
     except OverflowError:
-        raise argparse.ArgumentTypeError(f"{text!r} is too long a duration") from None
+        raise argparse.ArgumentTypeError(f"duration {text!r} is too long") from None
     if not length:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 2h30m, 7d or PT2H30M")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration, use 2h30m, 7d or PT2H30M")
     return round(length.total_seconds() * 1000)
 
 
@@ -214,13 +216,13 @@ def seconds(text: str) -> float:
     return amount
 
 
-def whole_number(first: int, last: int) -> Callable[[str], int]:
-    """A reader of the whole numbers from the first to the last: of those that fit the wire."""
+def integer(first: int, last: int) -> Callable[[str], int]:
+    """Returns a parser of the integers from `first` to `last`."""
 
     def read(text: str) -> int:
         if not is_between(text, first, last):
             raise argparse.ArgumentTypeError(
-                f"{shown(text)} is not a whole number from {first} to {last}"
+                f"{shown(text)} is not an integer from {first} to {last}"
             )
         return int(text)
 
@@ -228,7 +230,7 @@ def whole_number(first: int, last: int) -> Callable[[str], int]:
 
 
 def is_between(text: str, first: int, last: int) -> bool:
-    """Whether it is a whole number, and not outside of these."""
+    """Returns True for the text of an integer from `first` to `last`."""
     is_number = len(text) <= DIGITS_MAX and re.fullmatch(r"[+-]?\d+", text)
     return bool(is_number) and first <= int(text) <= last
 
@@ -237,14 +239,14 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…")
 
 
-positive: Final = whole_number(1, INT32_MAX)
-natural: Final = whole_number(0, INT32_MAX)
-offset: Final = whole_number(0, INT64_MAX)
-replica_count: Final = whole_number(1, INT16_MAX)
-shift: Final = whole_number(-INT64_MAX, INT64_MAX)
+positive: Final = integer(1, INT32_MAX)
+natural: Final = integer(0, INT32_MAX)
+offset: Final = integer(0, INT64_MAX)
+replica_count: Final = integer(1, INT16_MAX)
+shift: Final = integer(-INT64_MAX, INT64_MAX)
 
 
 def separator(text: str) -> str:
-    r"""Text in which `\t`, `\n` and `\\` mean what they mean in a program."""
+    r"""Replaces the escapes `\t`, `\n`, `\0` and `\\`."""
     escapes = {"t": "\t", "n": "\n", "\\": "\\", "0": "\0"}
     return re.sub(r"\\(.)", lambda match: escapes.get(match[1], match[0]), text)

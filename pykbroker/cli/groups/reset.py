@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pykbroker.cli.asking import asks_the_cluster
 from pykbroker.cli.command_line.values import Anchor
-from pykbroker.cli.command_line.values import Place as Target
+from pykbroker.cli.command_line.values import OffsetSpec as Target
 from pykbroker.cli.coordinator import Coordinator
 from pykbroker.cli.failure import Refused, RefusedEach
 from pykbroker.cli.groups.committed import Place, by_topic, commit_offsets, committed_offsets

@@ -57,7 +57,7 @@ CONFIGURATION = LogConfiguration(
 
 WHAT_TO_DO = (
     "nothing was changed; restore the folder from a copy "
-    "(docs/operations.md, 'When the metadata is damaged')"
+    "(docs/operations.md, 'Metadata is corrupt or missing')"
 )
 
 

@@ -87,7 +87,7 @@ def _wear_the_group_of_spark(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest reads an item's filters
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """pyspark leaves sockets to the garbage collector, which may come as late as tests later."""
-    asks = SPARK_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+    asks = bool(SPARK_FIXTURES.intersection(getattr(item, "fixturenames", ())))
     if asks or item.config.stash.get(SPARK_RAN, False):
         item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
     return (yield)

@@ -76,7 +76,9 @@ def list_offsets_topics(count: int, topic: str) -> Sequence[Ask]:
 
 def commit_partitions(count: int, topic: str) -> Sequence[Ask]:
     rows = [
-        offset_commit.OffsetCommitRequestPartition(partition_index=it, committed_offset=0)
+        offset_commit.OffsetCommitRequestPartition(
+            partition_index=it, committed_offset=0, committed_metadata=""
+        )
         for it in range(count)
     ]
     topics = [offset_commit.OffsetCommitRequestTopic(name=topic, partitions=rows)]
@@ -119,15 +121,21 @@ def create_topics_and_delete(count: int, topic: str) -> Sequence[Ask]:
 
 
 def grow_and_delete(count: int, topic: str) -> Sequence[Ask]:
-    grown = create_partitions.CreatePartitionsTopic(name=f"{topic}-many", count=count)
-    growth = create_partitions.CreatePartitionsRequest(topics=[grown], timeout_ms=TIMEOUT_MS)
+    grown = create_partitions.CreatePartitionsTopic(
+        name=f"{topic}-many", count=count, assignments=None
+    )
+    growth = create_partitions.CreatePartitionsRequest(
+        topics=[grown], timeout_ms=TIMEOUT_MS, validate_only=False
+    )
     first, last = create_and_delete(count - GROWN_BY, topic)
     return [first, (growth, 1), last]
 
 
 def new_topics(topics: Sequence[str], partitions: int) -> Message:
     wanted = [
-        create_topics.CreatableTopic(name=it, num_partitions=partitions, replication_factor=1)
+        create_topics.CreatableTopic(
+            name=it, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+        )
         for it in topics
     ]
     return create_topics.CreateTopicsRequest(topics=wanted, timeout_ms=TIMEOUT_MS)

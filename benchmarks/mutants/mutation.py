@@ -100,8 +100,8 @@ class _Candidates:
                 yield node, _text(ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right))
             case ast.Constant(value=bool()):
                 yield node, str(not node.value)
-            case ast.Constant(value=int()):
-                yield node, str(node.value + 1)
+            case ast.Constant(value=int(number)):
+                yield node, str(number + 1)
             case ast.If() | ast.While() | ast.IfExp() if not isinstance(
                 node.test, ast.Compare | ast.BoolOp | ast.UnaryOp
             ):

@@ -43,8 +43,8 @@ def table(results: Results) -> str:
             signs = (cells.get((name, *column)) for column in columns)
             row = " ".join(f" {coloured(it.outcome)}" if it else "  " for it in signs)
             lines.append(f"{name:<{width}} {row}")
-    signs = ", ".join(f"{coloured(it)} {it}" for it in Outcome)
-    lines += ["", *_legend(columns), "", signs, "", *summary(results)]
+    legend = ", ".join(f"{coloured(it)} {it}" for it in Outcome)
+    lines += ["", *_legend(columns), "", legend, "", *summary(results)]
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]  # not marked as exported
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

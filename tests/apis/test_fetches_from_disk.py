@@ -103,6 +103,7 @@ def test_a_disk_that_cannot_be_read_is_an_error_of_its_partition_alone(
 def list_offsets(wire: Wire, asked: dict[int, int]) -> list[tuple[int, int]]:
     response = wire.ask(
         ListOffsetsRequest(
+            replica_id=-1,
             topics=[
                 ListOffsetsTopic(
                     name="old",
@@ -111,7 +112,7 @@ def list_offsets(wire: Wire, asked: dict[int, int]) -> list[tuple[int, int]]:
                         for it, at in asked.items()
                     ],
                 )
-            ]
+            ],
         ),
         7,
     )

@@ -183,7 +183,7 @@ async def test_a_duplicate_waits_for_the_flush_of_the_batch_that_it_repeats(
     tmp_path: Path, acks: int
 ) -> None:
     async with scene(tmp_path) as on:
-        same = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        same: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
         first = on.produce(acks=acks, **same)
         await on.disk.until_flushing()
         again = on.produce(acks=acks, **same)
@@ -199,7 +199,7 @@ async def test_a_failed_flush_fails_all_waiting_requests_and_shows_nothing(
     caplog.set_level(logging.INFO, "pykbroker.partitions")
     async with scene(tmp_path) as on:
         on.disk.fails = True
-        same = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        same: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
         waiting = [on.produce(acks=LEADER, **same), on.produce(), on.produce(acks=NONE)]
         on.disk.gate.set()
         assert [told(await it)[0] for it in waiting[:2]] == [STORAGE_ERROR] * 2
@@ -264,14 +264,16 @@ async def test_a_commit_is_answered_after_the_flush(tmp_path: Path) -> None:
 
 
 def commit(offset: int, topic: str = "quick") -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
     row = OffsetCommitRequestTopic(name=topic, partitions=[partition])
     return OffsetCommitRequest(group_id="readers", member_id="", topics=[row])
 
 
 def code_of(answer: Any) -> int:
     (row,) = answer.topics[0].partitions
-    return row.error_code
+    return int(row.error_code)
 
 
 @pytest.mark.parametrize("fails", [False, True])

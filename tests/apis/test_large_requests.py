@@ -94,6 +94,8 @@ class Busy:
         def count(*_: object) -> None:
             self._calls += 1
 
+        handle: asyncio.Handle
+
         def next_iteration() -> None:
             nonlocal handle
             self.most, self._calls = max(self.most, self._calls), 0
@@ -253,11 +255,14 @@ def test_a_large_commit_is_answered_as_one_and_all_its_offsets_are_fetched() -> 
     indexes = list(range(WIDE))
     commit = OffsetCommitRequest(
         group_id="g",
+        member_id="",
         topics=[
             OffsetCommitRequestTopic(
                 name="wide",
                 partitions=[
-                    OffsetCommitRequestPartition(partition_index=it, committed_offset=7 * it)
+                    OffsetCommitRequestPartition(
+                        partition_index=it, committed_offset=7 * it, committed_metadata=""
+                    )
                     for it in indexes
                 ],
             )

@@ -66,7 +66,7 @@ async def test_each_number_is_answered_at_its_bounds(
     dispatcher = Dispatcher(broker.node)
     topic = broker.controller.image.topics["asked"]
     peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
-    waiting = []
+    waiting: list[asyncio.Future[Any]] = []
     with caplog.at_level(logging.ERROR):
         for version in api.served:
             world = World(topic="asked", topic_id=topic.id, group="asked", new_name="new")
@@ -93,7 +93,7 @@ def numbers(asked: Asked, message: type[Message]) -> Iterator[tuple[tuple[str, .
 
 def field_of(message: type[Message], path: tuple[str, ...]) -> Any:
     (field,) = (it for it in message.fields if it.name == path[0])
-    return field if len(path) == 1 else field_of(field.struct, path[1:])
+    return field if len(path) == 1 else field_of(field.struct or message, path[1:])
 
 
 def is_number(kind: Kind) -> bool:

@@ -16,6 +16,7 @@ from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
     TopicRequest,
 )
 from pykbroker_storage.filesystem import VolatileDisk
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from pykbroker_protocol.messages.describe_topic_partitions import (
-        DescribeTopicPartitionsResponse,
-    )
 
 TOPICS = {"a": 3, "b": 1, "c": 4}
 WHOLE = [(name, index) for name, count in TOPICS.items() for index in range(count)]
@@ -50,12 +48,16 @@ def page(
         response_partition_limit=limit,
         cursor=cursor,
     )
-    return describe_topic_partitions.handle(request, Call(broker.node, 0, "test", peer))
+    response = describe_topic_partitions.handle(request, Call(broker.node, 0, "test", peer))
+    assert isinstance(response, DescribeTopicPartitionsResponse)
+    return response
 
 
 def shown(response: DescribeTopicPartitionsResponse) -> list[tuple[str, int]]:
     return [
-        (topic.name, it.partition_index) for topic in response.topics for it in topic.partitions
+        (topic.name or "", it.partition_index)
+        for topic in response.topics
+        for it in topic.partitions
     ]
 
 

@@ -29,11 +29,14 @@ def commit(*partitions: int) -> OffsetCommitRequest:
     """Of so many partitions of each topic."""
     return OffsetCommitRequest(
         group_id="g",
+        member_id="",
         topics=[
             OffsetCommitRequestTopic(
                 name=f"topic-{number}",
                 partitions=[
-                    OffsetCommitRequestPartition(partition_index=it, committed_offset=it)
+                    OffsetCommitRequestPartition(
+                        partition_index=it, committed_offset=it, committed_metadata=""
+                    )
                     for it in range(count)
                 ],
             )

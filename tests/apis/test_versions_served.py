@@ -174,7 +174,7 @@ async def test_a_topic_to_delete_is_named_by_its_state_since_version_6(
     version: int, broker: Broker
 ) -> None:
     by_state = [DeleteTopicState(name="trucks")]
-    request = DeleteTopicsRequest(topic_names=["other"], topics=by_state)
+    request = DeleteTopicsRequest(topic_names=["other"], topics=by_state, timeout_ms=0)
     response = await ask(delete_topics, request, broker, version)
     (answer,) = response.responses
     expected = ("trucks", ErrorCode.NONE)
@@ -189,7 +189,7 @@ async def test_deletion_that_is_disabled_has_a_code_of_its_own_since_version_3(
 ) -> None:
     broker.node.settings = broker.node.settings.replaced(delete_topic_enable=False)
     topics = [DeleteTopicState(name="trucks")]
-    request = DeleteTopicsRequest(topic_names=["trucks"], topics=topics)
+    request = DeleteTopicsRequest(topic_names=["trucks"], topics=topics, timeout_ms=0)
     (answer,) = (await ask(delete_topics, request, broker, version)).responses
     code = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
     assert answer.error_code == code

@@ -45,7 +45,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     await broker.create_topics([("asked", 1, 1)])
     partition = broker.partitions.get("asked", 0)
     assert partition is not None
-    open_transaction = {
+    open_transaction: dict[str, Any] = {
         "producer_id": 1,
         "producer_epoch": 0,
         "base_sequence": 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pykbroker.clock import SystemClock
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
@@ -140,8 +140,9 @@ class Diary:
 
 @contextmanager
 def group_log(folder: Path, *, was_clean: bool = False, **overrides: str) -> Iterator[Diary]:
-    settings = {"cleanup_policy": "compact", "segment_bytes": "1048576", **overrides}
-    with open_partition(folder, was_clean=was_clean, **settings) as partition:
+    settings: dict[str, Any] = {"segment_bytes": "1048576", **overrides}
+    settings |= {"cleanup_policy": "compact", "was_clean": was_clean}
+    with open_partition(folder, **settings) as partition:
         state = Groups(GroupSettings(), ConsumerGroupSettings(), NO_TOPICS)
         reasons: list[str] = []
         log = GroupLog(partition, state, GROUP_RECORDS, SystemClock(), observer=reasons.append)
@@ -153,7 +154,7 @@ def group_log(folder: Path, *, was_clean: bool = False, **overrides: str) -> Ite
 
 @asynccontextmanager
 async def diary_in(folder: Path, **overrides: str) -> AsyncIterator[Diary]:
-    with group_log(folder, **overrides) as diary:
+    with group_log(folder, was_clean=False, **overrides) as diary:
         await diary.log.load()
         assert diary.log.status is Status.ACTIVE
         yield diary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from pykbroker.coordinators.turns import Turns
 
@@ -16,7 +17,7 @@ async def iterations(order: list[str], count: int) -> None:
 async def test_requests_are_served_between_two_deferred_decisions() -> None:
     turns, order = Turns(), list[str]()
     for name in ("one", "two", "three"):
-        turns.wait(name, lambda name=name: order.append(name))
+        turns.wait(name, partial(order.append, name))
     await iterations(order, 3)
     assert order == ["one", "requests", "two", "requests", "three", "requests"]
 
@@ -38,7 +39,7 @@ async def test_a_decision_that_is_deferred_again_waits_for_the_others() -> None:
 async def test_a_cancelled_decision_is_not_made_and_delays_no_other() -> None:
     turns, order = Turns(), list[str]()
     for name in ("one", "two", "three"):
-        turns.wait(name, lambda name=name: order.append(name))
+        turns.wait(name, partial(order.append, name))
     turns.cancel("one")
     turns.cancel("two")
     await iterations(order, 1)

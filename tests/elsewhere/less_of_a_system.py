@@ -41,8 +41,9 @@ NO_FUNCTIONS: dict[Any, tuple[str, ...]] = {
 
 def impoverish() -> None:
     found = shutil.disk_usage(tempfile.gettempdir())
-    shutil.disk_usage = lambda _: found  # there it asks another function
-    shutil._USE_CP_SENDFILE = shutil._use_fd_functions = False  # likewise
+    replaced: Any = shutil
+    replaced.disk_usage = lambda _: found  # there it asks another function
+    replaced._USE_CP_SENDFILE = replaced._use_fd_functions = False  # likewise
     for module, names in NO_FUNCTIONS.items():
         for name in names:
             if hasattr(module, name):
@@ -67,7 +68,7 @@ def impoverish() -> None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return imported(name, around, *rest, **named)
 
-    builtins.__import__ = import_less
+    setattr(builtins, "__import__", import_less)  # noqa: B010  # its type is narrower
     sys.modules["msvcrt"] = msvcrt
     sys.platform = "win32"
 

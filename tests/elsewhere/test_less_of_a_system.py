@@ -98,8 +98,11 @@ def test_jars_are_fetched_by_one_process_at_a_time(tmp_path: Path) -> None:
     with fetcher() as first, fetcher() as second:
         assert first.stdin is not None
         assert second.stdin is not None
+        assert first.stdout is not None
+        assert second.stdout is not None
         ready, _, _ = select.select([first.stdout, second.stdout], [], [], 60)
         (waits,) = {first, second} - {it for it in (first, second) if it.stdout in ready}
+        assert waits.stdout is not None
         assert select.select([waits.stdout], [], [], 0.5)[0] == []
         for it in (first, second):
             assert it.stdin is not None

@@ -158,7 +158,7 @@ def settled(
     wire: Wire,
     request: Message,
     version: int,
-    code_of: Callable[[Any], int] = lambda answer: answer.error_code,  # type: ignore[no-any-return]
+    code_of: Callable[[Any], int] = lambda answer: answer.error_code,
 ) -> Any:
     """The answer of a coordinator that is there, and has loaded."""
     deadline = time.monotonic() + PATIENCE_SECONDS

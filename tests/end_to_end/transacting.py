@@ -42,11 +42,11 @@ def read_to_the_end(bootstrap: str, topic: str, isolation: str) -> dict[int, lis
             message = consumer.poll(1)
             if message is None:
                 continue
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            if (error := message.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
                 waiting.discard(message.partition())
             else:
-                found[message.partition()].append(message.value())
+                found[message.partition() or 0].append(message.value() or b"")
         ends = [TopicPartition(topic, index, len(found[index])) for index in found]
         consumer.commit(offsets=ends, asynchronous=False)
     finally:

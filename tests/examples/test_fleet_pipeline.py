@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset
 import pytest
@@ -84,7 +84,7 @@ def simulated(minutes: int) -> list[Row]:
     now = datetime.now(UTC).replace(microsecond=0)
     departure = now - timedelta(minutes=minutes)
     plan = Plan(trucks=40, broken_share=0.02, loud_minutes=(4, 8), silence_minutes=(2, 5))
-    rows = []
+    rows: list[Any] = []
     for sent in transmissions(plan, departure):
         if sent.at > now:
             return rows

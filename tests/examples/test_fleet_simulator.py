@@ -19,7 +19,7 @@ AN_HOUR = 180
 
 def sent_by(plan: Plan, rounds: int) -> list[Transmission]:
     end = DEPARTURE + timedelta(seconds=rounds * REPORT_SECONDS)
-    found = []
+    found: list[Transmission] = []
     for sent in transmissions(plan, DEPARTURE):
         if sent.at >= end:
             return found
@@ -87,7 +87,7 @@ def test_trucks_stay_in_the_country() -> None:
 
 
 def test_about_one_report_in_a_hundred_is_broken_in_several_ways() -> None:
-    reasons = defaultdict(int)
+    reasons: defaultdict[str, int] = defaultdict(int)
     sent = sent_by(Plan(silent_trucks=0), AN_HOUR // 2)
     for it in sent:
         try:
@@ -114,10 +114,10 @@ def test_trucks_come_through_every_closed_zone() -> None:
 
 
 def test_every_city_can_be_reached_from_every_other() -> None:
-    reached, found = {"Berlin"}, True
+    reached = found = {"Berlin"}
     while found:
         found = {b for pair in ROADS for a, b in (pair, pair[::-1]) if a in reached} - reached
-        reached |= found
+        reached = reached | found
     assert reached == set(CITIES)
 
 

@@ -46,7 +46,7 @@ def findings(texts: Iterable[Text], table: str) -> Iterator[str]:
 
 def advice(table: str, word: str) -> str:
     return next(
-        text
+        str(text)
         for pattern, text in WORDS[table].items()
         if re.fullmatch(f"(?:{pattern})", word, re.IGNORECASE)
     )

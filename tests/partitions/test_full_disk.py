@@ -32,7 +32,9 @@ def test_appends_that_find_no_room_are_told_of_once_until_there_is_room(
         for _ in range(2):
             disk.room_bytes = 0
             refusals = [write() for _ in range(3)]
-            assert [it.code for it in refusals] == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+            assert [isinstance(it, Refusal) and it.code for it in refusals] == [
+                ErrorCode.KAFKA_STORAGE_ERROR
+            ] * 3
             disk.room_bytes = PLENTY
             assert isinstance(write(), AppendResult)
     told = [message.partition(",")[0] for message in caplog.messages]

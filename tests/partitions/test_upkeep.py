@@ -7,6 +7,7 @@ import os
 import threading
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -17,8 +18,15 @@ from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
 from tests.partitions.boards import Board, damage
 from tests.storage.batches import NOW, append
 
+if TYPE_CHECKING:
+    from pykbroker.partitions.board import Partitions
+
 DAY_MS = 86_400_000
 FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def upkeep_of(board: Board, *rest: Any, **named: Any) -> Upkeep:
+    return Upkeep(cast("Partitions", board), *rest, **named)
 
 
 def add_filled(board: Board, topic: str) -> Partition:
@@ -38,7 +46,7 @@ async def test_a_damaged_partition_keeps_none_behind_it_from_its_retention(
     damaged, sound = add_filled(board, "damaged"), add_filled(board, "sound")
     damage(damaged)
     board.clock.now += 1
-    await Upkeep(board).enforce_retention()
+    await upkeep_of(board).enforce_retention()
     assert (damaged.log.segment_count, sound.log.segment_count) == (4, 1)
     (told,) = [it for it in caplog.records if it.name.endswith("troubles")]
     assert told.getMessage().startswith("damaged-0: retention fails")
@@ -48,7 +56,7 @@ async def test_a_damaged_partition_keeps_none_behind_it_from_its_retention(
 async def test_a_flush_that_fails_keeps_no_other_partition_from_it(board: Board) -> None:
     broken, sound = add_filled(board, "broken"), add_filled(board, "sound")
     LOCAL_DISK.unlink(broken.log.segments()[0].path(".log"))
-    await Upkeep(board).flush()
+    await upkeep_of(board).flush()
     assert (broken.log.recovery_point, sound.log.recovery_point) == (0, 3)
 
 
@@ -63,7 +71,7 @@ async def test_a_large_producer_snapshot_is_written_after_the_roll(
         partition.log.roll(NOW)
     paths = [board.path / f"few-0/{2:020d}.snapshot", board.path / f"many-0/{3:020d}.snapshot"]
     assert [it.exists() for it in paths] == [True, False]
-    await Upkeep(board).flush()
+    await upkeep_of(board).flush()
     assert paths[1].read_bytes() == many.log.producers.encode()
     assert many.log.deferred_snapshot is None
 
@@ -82,7 +90,7 @@ async def test_a_round_over_many_partitions_lets_requests_in_between(board: Boar
             await asyncio.sleep(0)
 
     looking = asyncio.create_task(look())
-    await Upkeep(board).each("work", work)
+    await upkeep_of(board).each("work", work)
     looking.cancel()
     steps = [after - before for before, after in pairwise([*seen, done])]
     assert max(steps) == PARTITIONS_PER_BREATH
@@ -111,7 +119,7 @@ async def test_work_is_repeated_and_awaited_where_it_waits(
 
     board.clock.sleep = sleep  # type: ignore[method-assign]
     work = work_that_waits if is_async else lambda: rounds.append(len(slept))
-    repeating = asyncio.create_task(Upkeep(board).repeat("work", work, 5000))
+    repeating = asyncio.create_task(upkeep_of(board).repeat("work", work, 5000))
     await enough.wait()
     repeating.cancel()
     assert (slept, rounds) == ([5.0] * 4, [1, 2, 3])
@@ -140,7 +148,7 @@ async def test_nobody_on_the_event_loop_waits_for_a_checkpoint(tmp_path: Path) -
     board = Board(tmp_path, disk=disk)
     partition = add_filled(board, "a")
     disk.waited.clear()
-    await Upkeep(board).checkpoint()
+    await upkeep_of(board).checkpoint()
     assert disk.waited
     assert threading.get_ident() not in disk.waited
     board.directory.abandon()
@@ -150,7 +158,8 @@ async def test_nobody_on_the_event_loop_waits_for_a_checkpoint(tmp_path: Path) -
 async def test_a_round_that_fails_is_followed_by_the_next(
     board: Board, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rounds, third = [], asyncio.Event()
+    rounds: list[int] = []
+    third = asyncio.Event()
 
     def work() -> None:
         rounds.append(len(rounds))
@@ -158,7 +167,7 @@ async def test_a_round_that_fails_is_followed_by_the_next(
             third.set()
         raise RuntimeError("a bug")
 
-    repeating = asyncio.create_task(Upkeep(board).repeat("work", work, 0))
+    repeating = asyncio.create_task(upkeep_of(board).repeat("work", work, 0))
     async with asyncio.timeout(10):
         await third.wait()
     repeating.cancel()

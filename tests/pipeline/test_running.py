@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +111,12 @@ def test_broken_records_go_to_their_topic_and_good_ones_to_every_sink(
         ("b", "k", "trucks"),
     ]
     [fast] = broker.records("out")
-    assert (fast.key, json.loads(fast.value)) == (b"b", {"truck": "b", "speed": 95.5})
+    assert (fast.key, json.loads(fast.value or b"")) == (b"b", {"truck": "b", "speed": 95.5})
     assert dict(fast.headers) == {"speed": b"95.5"}
     letters = {letter.value: dict(letter.headers) for letter in broker.records("broken")}
-    assert {value: headers["dlq.reason"].decode() for value, headers in letters.items()} == {
+    assert {
+        value: (headers["dlq.reason"] or b"").decode() for value, headers in letters.items()
+    } == {
         b'{"truck": "c"}': "at is missing",
         b"{nonsense": "its value is not json of the schema",
         report("d", "soon").encode(): "its value is not json of the schema",
@@ -202,8 +204,13 @@ def test_a_pipeline_that_is_stopped_ends_its_batch_and_later_goes_on(
     broker.produce("trucks", [str(number) for number in range(60)])
     begun, stop = threading.Event(), threading.Event()
     run = PipelineRun(spark, declare(declared), directory=tmp_path, tell=lambda _: begun.set())
+
+    def stop_when_begun() -> None:
+        begun.wait(PATIENCE_S)
+        stop.set()
+
     with run:
-        stopper = threading.Thread(target=lambda: (begun.wait(PATIENCE_S), stop.set()))
+        stopper = threading.Thread(target=stop_when_begun)
         stopper.start()
         run.wait(stop)
         stopper.join()
@@ -243,7 +250,7 @@ def test_a_query_that_fails_stops_the_others_and_says_why(
     )
 
 
-def read_as(spark: "SparkSession", declared: Tables, values: list[str | None]) -> list[Any]:
+def read_as(spark: "SparkSession", declared: Tables, values: Sequence[str | None]) -> list[Any]:
     """The records of a source that have these values, read by Spark at once."""
     pipeline = declare(tables_of_source(declared))
     columns = "key binary, value binary, headers array<struct<key: string, value: binary>>, "

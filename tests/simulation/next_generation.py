@@ -93,7 +93,7 @@ class Member:
             self._begin_anew()
         asked_at = self._ownership.now()
         answer = await broker.ask(self._request(), ConsumerGroupHeartbeatResponse)
-        match ErrorCode(answer.error_code):
+        match ErrorCode(answer.error_code):  # type: ignore[call-arg]  # looks a member up
             case ErrorCode.NONE:
                 self._answered_at = asked_at
                 self._follow(answer)

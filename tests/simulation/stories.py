@@ -182,7 +182,7 @@ async def read_in_group(cast: Cast, group_id: str, done: set[str]) -> None:
         await asyncio.sleep(0.5)
 
 
-class Moves(ConsumerRebalanceListener):
+class Moves(ConsumerRebalanceListener):  # type: ignore[misc]  # has no types
     """Tells the history that a reader was sent somewhere else."""
 
     def __init__(self, told: Client) -> None:

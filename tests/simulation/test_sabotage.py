@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.coordination.groups import consumer_reconciliation
-from pykbroker.partitions.partition import AppendResult, Partition
+from pykbroker.partitions.partition import Partition
 from pykbroker.testing.history import expect_sound
 from pykbroker.testing.simulation import Kind
 from pykbroker_protocol.errors import Refusal
 from pykbroker_storage import recovery
-from pykbroker_storage.log import Log
+from pykbroker_storage.log import AppendResult, Log
 from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.segments import Segments
 from tests.simulation.plays import (

@@ -84,7 +84,7 @@ class ForgetfulDisk(FileSystem):
                 self.lost.setdefault(file, set()).update(dirty)
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-        self.pwrite = pwrite
+        self.pwrite = pwrite  # type: ignore[assignment]  # only bytes are written here
         self.fdatasync = fdatasync
 
     def on_disk(self, path: Path) -> bool:

@@ -6,7 +6,7 @@ import os
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -148,11 +148,11 @@ def test_a_read_view_reads_what_the_log_would_have_read(tmp_path: Path) -> None:
     for offset in range(30):
         for bytes_max in (1, 150, 400, 10_000):
             view = log.read_view(offset)
-            found = view.use(
-                lambda it, offset=offset, bytes_max=bytes_max: it.read(
-                    offset, bytes_max=bytes_max, end_offset=25
-                )
-            )
+
+            def read(it: Any, offset: int = offset, bytes_max: int = bytes_max) -> Any:
+                return it.read(offset, bytes_max=bytes_max, end_offset=25)
+
+            found = view.use(read)
             expected = log.read(offset, bytes_max=bytes_max, end_offset=25)
             assert found == expected, (offset, bytes_max)
 

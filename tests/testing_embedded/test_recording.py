@@ -57,7 +57,10 @@ def session(tmp_path: Path) -> Callable[[str], Any]:
 
 
 def test_an_exchange_is_read_as_it_was_written(session: Callable[[str], Any]) -> None:
-    asked, other = passing(MetadataRequest(), 12), passing(MetadataRequest(), 9, connection=2)
+    asked, other = (
+        passing(MetadataRequest(topics=None), 12),
+        passing(MetadataRequest(topics=None), 9, connection=2),
+    )
     answer = asked._replace(frame=b"\0\0\0\7answer", is_request=False)
     found = session(recorded(asked, other, answer))
     assert found.upstream == (BROKER,)
@@ -68,7 +71,9 @@ def test_an_exchange_is_read_as_it_was_written(session: Callable[[str], Any]) ->
 
 
 def test_a_line_says_what_it_is_to_whoever_reads_it() -> None:
-    lines = [json.loads(it) for it in recorded(passing(MetadataRequest(), 12)).splitlines()]
+    lines = [
+        json.loads(it) for it in recorded(passing(MetadataRequest(topics=None), 12)).splitlines()
+    ]
     assert lines[0]["upstream"] == ["kafka.example:9092"]
     told = {name: lines[1][name] for name in ("broker", "request", "version", "client_id")}
     assert told == {
@@ -192,7 +197,7 @@ async def test_every_broker_of_the_cluster_gets_an_address(tmp_path: Path) -> No
         assert len(set(addresses)) == 2
         for address in addresses:
             reader, writer = await asyncio.open_connection(*address.split(":"))
-            frame = b"".join(write_request(MetadataRequest(), 12, 7, "app"))
+            frame = b"".join(write_request(MetadataRequest(topics=None), 12, 7, "app"))
             writer.write(len(frame).to_bytes(4, "big") + frame)
             answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
             port = int(address.partition(":")[2])

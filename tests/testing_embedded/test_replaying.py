@@ -264,7 +264,7 @@ def test_another_record_is_shown_beside_the_recorded_one(
                 "trucks",
                 key=b"truck-0",
                 value=b"too fast",
-                on_delivery=lambda error, _: refused.append(error.code()),
+                on_delivery=lambda error, _: refused.append(error.code() if error else 0),
             )
             assert producer.flush(SECONDS) == 0
 

@@ -150,7 +150,9 @@ def test_a_coordinator_with_nothing_to_do_is_passed_over(
     consumer.close()
     moments, stand_at = [], MovableClock._stand_at
     monkeypatch.setattr(
-        MovableClock, "_stand_at", lambda self, it: (moments.append(it), stand_at(self, it))
+        MovableClock,
+        "_stand_at",
+        lambda self, it: (moments.append(it), stand_at(self, it)),  # type: ignore[func-returns-value]  # used for both
     )
     kafka.clock.advance(days=1)
     assert len(moments) < 10

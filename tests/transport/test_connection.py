@@ -51,6 +51,8 @@ async def test_pipelined_requests_take_turns_with_other_connections(
         log += "."
         return [frame]
 
+    marking: asyncio.Handle
+
     def iteration() -> None:
         nonlocal log, marking
         log += "|"

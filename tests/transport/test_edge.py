@@ -258,7 +258,7 @@ async def test_a_peer_that_waits_for_an_answer_is_closed_after_the_idle_time(
 
 def serve_fetches(frame: memoryview, _: Peer) -> Answer:
     """Each `fetch` waits for ever; any other request is answered at once."""
-    if frame != b"fetch":
+    if bytes(frame) != b"fetch":
         return [bytes(frame)]
     return Waiting(asyncio.Event().wait(), pipelined=False, answer_only=True)  # type: ignore[arg-type]  # never comes
 

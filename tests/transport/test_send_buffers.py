@@ -11,7 +11,7 @@ from pykbroker import AsyncBroker
     ("asked", "set_to"), [({}, []), ({"socket.send.buffer.bytes": 50_000}, [50_000])]
 )
 async def test_the_kernel_sizes_send_buffers_unless_told(
-    asked: dict[str, object], set_to: list[int], monkeypatch: pytest.MonkeyPatch
+    asked: dict[str, int], set_to: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int] = []
     plain = socket.socket.setsockopt

@@ -103,7 +103,7 @@ class Administering:
             "end": OffsetSpec.latest,
             "max_timestamp": OffsetSpec.max_timestamp,
         }
-        spec = OffsetSpec.for_timestamp(at) if isinstance(at, int) else specs[at]()
+        spec = OffsetSpec.for_timestamp(at) if isinstance(at, int) else specs[at]()  # type: ignore[no-untyped-call]  # has no types
         (found,) = wait(self.open[on].list_offsets({TopicPartition(topic, partition): spec}))
         return {"offset": None if found.offset < 0 else found.offset}
 

@@ -110,7 +110,7 @@ class Consuming:
     def commit(self, on: str, offsets: list[Options] | None) -> None:
         opened = self.open[on]
         wanted = [
-            TopicPartition(*place, offset, metadata)
+            TopicPartition(*place, offset, metadata)  # type: ignore[call-arg]  # its stub lacks metadata
             for place, offset, metadata in opened.positions.to_commit(offsets)
         ]
         for it in opened.consumer.commit(offsets=wanted, asynchronous=False):

@@ -82,7 +82,7 @@ class Administering(AdministeringAlike):
         return {"low_watermark": found[place]["low_watermark"]}
 
     def list_offsets(self, on: str, topic: str, partition: int, at: int | str) -> Options:
-        specs = {
+        specs: dict[int | str, Any] = {
             "beginning": OffsetSpec.EARLIEST,
             "end": OffsetSpec.LATEST,
             "max_timestamp": OffsetSpec.MAX_TIMESTAMP,

@@ -18,7 +18,7 @@ class Last:
         return max(partitions)
 
     def partition(self, topic: str, *rest: Any) -> int:
-        return max(rest[-1].partitions_for_topic(topic))
+        return int(max(rest[-1].partitions_for_topic(topic)))
 
 
 def producer(options: Options) -> kafka.KafkaProducer:

@@ -59,10 +59,10 @@ def leader_epochs_below_none(broker: Interview) -> None:
                 request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[place])
                 broker.ask(request, 4, note=f"current {current}, epoch {wanted}")
             (latest,) = offsets_at(topic.name, (-1,))
-            (place,) = latest.topics
-            partitions = [it.replace(current_leader_epoch=epoch) for it in place.partitions]
-            request = latest.replace(topics=[place.replace(partitions=partitions)])
-            broker.ask(request, 9, note=f"current {epoch}")
+            (at_end,) = latest.topics
+            partitions = [it.replace(current_leader_epoch=epoch) for it in at_end.partitions]
+            latest = latest.replace(topics=[at_end.replace(partitions=partitions)])
+            broker.ask(latest, 9, note=f"current {epoch}")
 
 
 @conversation

@@ -166,7 +166,7 @@ def test_newcomers_get_the_same_where_nobody_else_is_looked_at(
     counts = {it: sum(map(len, owned.get(it, {}).values())) for it in names}
     empty = dict.fromkeys(names, NOTHING)
     changed = in_one_piece(share_with_newcomers(counts, owned))
-    assert empty | owned | changed == assign_uniform(group, topics)
+    assert {**empty, **owned, **changed} == assign_uniform(group, topics)
 
 
 @given(group=groups(alike=True), topics=topics_of_any_size)

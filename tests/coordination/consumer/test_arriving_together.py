@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -199,7 +199,7 @@ def test_a_large_assignment_is_computed_written_and_told_in_slices(assignor: str
 
 
 def topics_written(world: World, kind: type[Message]) -> int:
-    values = [it.value for it in world.written if isinstance(it.value, kind)]
+    values: list[Any] = [it.value for it in world.written if isinstance(it.value, kind)]
     return sum(len(it.topic_partitions) for it in values)
 
 

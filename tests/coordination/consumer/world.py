@@ -278,7 +278,7 @@ class World:
             compute(state, self.topics, settings, was_shared_out_here=was_shared_out_here)
         )
         before = {member_id: state.target_of(member_id) for member_id in state.members}
-        assert before | computed == whole
+        assert {**before, **computed} == whole
 
 
 def compacted(log: list[Write]) -> list[Write]:

@@ -42,7 +42,7 @@ def seen_by_duckdb(archive: Path) -> Counter[tuple[int, int]]:
     if not list(archive.rglob("*.parquet")):
         return Counter()
     query = f"""SELECT partition, "offset" FROM read_parquet('{archive}/**/*.parquet')"""
-    return Counter(duckdb.sql(query).fetchall())
+    return Counter(duckdb.execute(query).fetchall())
 
 
 def whole(batches: int) -> Counter[tuple[int, int]]:

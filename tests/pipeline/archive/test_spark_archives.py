@@ -57,7 +57,7 @@ def test_records_lie_by_topic_and_day_with_all_that_they_have(
     )
     archive(source, ArchiveTarget(path=str(tmp_path / "lake")), tmp_path / "checkpoint")
 
-    found = duckdb.sql(
+    found = duckdb.execute(
         f"""SELECT topic, day::VARCHAR, partition, "offset", epoch_ms(timestamp), timestamp_type,
             key, value, headers
         FROM read_parquet('{tmp_path}/lake/**/*.parquet', hive_types = {{topic: VARCHAR}})

@@ -37,12 +37,12 @@ def committed(bootstrap: str, topic: str, partition: int) -> list[bytes | None]:
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True}
     )
     consumer.assign([TopicPartition(topic, partition, 0)])
-    values = []
+    values: list[bytes | None] = []
     while True:
         message = consumer.poll(60)
         assert message is not None, "neither a record nor the end came"
-        if message.error():
-            assert message.error().code() == KafkaError._PARTITION_EOF
+        if (error := message.error()) is not None:
+            assert error.code() == KafkaError._PARTITION_EOF
             consumer.close()
             return values
         values.append(message.value())

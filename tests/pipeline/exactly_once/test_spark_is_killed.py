@@ -80,4 +80,4 @@ def archived(directory: Path) -> Counter[bytes | None]:
     if not list((directory / "lake").rglob("*.parquet")):
         return Counter()
     query = f"SELECT value FROM read_parquet('{directory}/lake/**/*.parquet')"
-    return Counter(value for (value,) in duckdb.sql(query).fetchall())
+    return Counter(value for (value,) in duckdb.execute(query).fetchall())

@@ -4,6 +4,7 @@ import os
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ ENGINE = Path(__file__).with_name("replaying_engine.py")
 
 def replay_of(archive: Path, kafka: Broker, **more: object) -> Replay:
     target = TopicTarget(bootstrap=kafka.bootstrap, topic="again")
-    chosen = {"name": "n", "transaction_records": 20, **more}
+    chosen: dict[str, Any] = {"name": "n", "transaction_records": 20, **more}
     return Replay(archive=archive, topic="trucks", target=target, **chosen)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pykbroker.broker import Broker
 from pykbroker.clock import SystemClock
@@ -62,7 +62,7 @@ class Titles:
         self.titles: list[str] = []
 
     def wrap(self, api: Api, handle: Handle) -> Handle:
-        def noting(request: Message, call: Call) -> object:
+        def noting(request: Message, call: Call) -> Any:
             self.titles.append(api.title)
             return handle(request, call)
 

@@ -1,4 +1,12 @@
-"""AddOffsetsToTxn: a group's offsets join a transaction."""
+"""AddOffsetsToTxn: adds the offsets partition of a group to a transaction.
+
+Served versions: 0-4
+     0  first version (KIP-98)
+     1  same as 0
+     2  can return PRODUCER_FENCED (KIP-588)
+     3  flexible
+     4  can return TRANSACTION_ABORTABLE (KIP-890)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""AddPartitionsToTxn: partitions join a transaction."""
+"""AddPartitionsToTxn: adds partitions to a transaction.
+
+Served versions: 0-5
+     0  first version (KIP-98)
+     1  same as 0
+     2  can return PRODUCER_FENCED (KIP-588)
+     3  flexible
+     4  several transactions per request, verify_only; used by brokers only (KIP-890)
+     5  can return TRANSACTION_ABORTABLE (KIP-890)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""AlterConfigs: replace the whole configuration of topics and brokers."""
+"""AlterConfigs: replaces the whole dynamic configuration of topics and brokers.
+
+Served versions: 0-2
+     0  first version (KIP-133)
+     1  same as 0
+     2  flexible
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""AlterPartitionReassignments: move partitions to other brokers."""
+"""AlterPartitionReassignments: moves partitions to other brokers or cancels a move.
+
+Served versions: 0-1
+     0  first version, flexible (KIP-455)
+     1  allow_replication_factor_change (KIP-860)
+Limits: No replicas are copied: requests that need a copy get INVALID_REPLICA_ASSIGNMENT.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""AlterReplicaLogDirs: move replicas between the directories of a broker."""
+"""AlterReplicaLogDirs: moves replicas between log directories of a broker.
+
+Served versions: 1-2
+     1  first version of Apache Kafka 4 (KIP-113)
+     2  flexible
+Limits: A broker has one log directory: any other path gets LOG_DIR_NOT_FOUND.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""AlterUserScramCredentials: add and remove SCRAM credentials."""
+"""AlterUserScramCredentials: adds and removes SCRAM credentials.
+
+Not served. Declared versions: 0
+     0  first version, flexible (KIP-554)
+Reason: The broker has no SASL authentication.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""ApiVersions: which APIs, in which versions, and which features a broker offers."""
+"""ApiVersions: returns the served APIs with their versions and the features of the cluster.
+
+Served versions: 0-4
+     0  first version (KIP-35)
+     1  adds throttle_time_ms (KIP-124)
+     2  responses precede throttling (KIP-219)
+     3  flexible; client name and version (KIP-511), features (KIP-584)
+     4  a supported feature can have min_version 0 (KAFKA-17011)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""ConsumerGroupDescribe: the state and members of next-generation groups."""
+"""ConsumerGroupDescribe: describes consumer groups and their members.
+
+Served versions: 0-1
+     0  first version, flexible (KIP-848)
+     1  adds member_type (KIP-1099)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""ConsumerGroupHeartbeat: join, stay in and leave a group of the next-generation protocol."""
+"""ConsumerGroupHeartbeat: keeps a member of a consumer group alive and reconciles its assignment.
+
+Served versions: 0-1
+     0  first version, flexible (KIP-848)
+     1  subscribed_topic_regex (KIP-848); the client generates the member id (KIP-1082)
+"""
 
 from __future__ import annotations
 

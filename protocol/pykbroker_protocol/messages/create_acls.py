@@ -1,4 +1,11 @@
-"""CreateAcls: add access rules."""
+"""CreateAcls: creates ACLs.
+
+Served versions: 1-3
+     1  pattern types (KIP-290)
+     2  flexible
+     3  resource type USER (KIP-373)
+Limits: The broker has no authorizer: requests get SECURITY_DISABLED.
+"""
 
 from __future__ import annotations
 

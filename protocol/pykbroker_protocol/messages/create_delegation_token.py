@@ -1,4 +1,11 @@
-"""CreateDelegationToken: a secret by which others may act for a user."""
+"""CreateDelegationToken: creates a delegation token.
+
+Served versions: 1-3
+     1  first version of Apache Kafka 4 (KIP-48)
+     2  flexible
+     3  tokens for another owner (KIP-373)
+Limits: Connections are not authenticated: requests get DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""CreatePartitions: give topics more partitions."""
+"""CreatePartitions: adds partitions to topics.
+
+Served versions: 0-3
+     0  first version (KIP-195)
+     1  responses precede throttling (KIP-219)
+     2  flexible
+     3  can return THROTTLING_QUOTA_EXCEEDED (KIP-599)
+Limits: timeout_ms is ignored; the request completes without waiting.
+"""
 
 from __future__ import annotations
 

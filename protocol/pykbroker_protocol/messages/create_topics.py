@@ -1,4 +1,14 @@
-"""CreateTopics: make topics, with partitions, replicas and configuration."""
+"""CreateTopics: creates topics with partitions, replicas and configuration.
+
+Served versions: 2-7
+     2  adds throttle_time_ms (KIP-124)
+     3  responses precede throttling (KIP-219)
+     4  num_partitions and replication_factor can be -1, the broker default (KIP-464)
+     5  flexible; returns the configuration of the topic (KIP-525)
+     6  can return THROTTLING_QUOTA_EXCEEDED (KIP-599)
+     7  returns the topic id (KIP-516)
+Limits: timeout_ms is ignored; the request completes without waiting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""DeleteAcls: remove the access rules that match filters."""
+"""DeleteAcls: deletes the ACLs that match filters.
+
+Served versions: 1-3
+     1  pattern types (KIP-290)
+     2  flexible
+     3  resource type USER (KIP-373)
+Limits: The broker has no authorizer: requests get SECURITY_DISABLED.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""DeleteGroups: remove empty groups with their offsets."""
+"""DeleteGroups: deletes empty groups and their committed offsets.
+
+Served versions: 0-2
+     0  first version (KIP-229)
+     1  responses precede throttling (KIP-219)
+     2  flexible
+"""
 
 from __future__ import annotations
 

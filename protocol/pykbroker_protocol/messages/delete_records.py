@@ -1,4 +1,10 @@
-"""DeleteRecords: move the start of partitions forward."""
+"""DeleteRecords: advances the log start offset of partitions.
+
+Served versions: 0-2
+     0  first version (KIP-107)
+     1  responses precede throttling (KIP-219)
+     2  flexible
+"""
 
 from __future__ import annotations
 

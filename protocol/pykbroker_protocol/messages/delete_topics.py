@@ -1,4 +1,14 @@
-"""DeleteTopics: remove topics, by name or by id."""
+"""DeleteTopics: deletes topics by name or id.
+
+Served versions: 1-6
+     1  adds throttle_time_ms (KIP-124)
+     2  responses precede throttling (KIP-219)
+     3  can return TOPIC_DELETION_DISABLED (KIP-322)
+     4  flexible
+     5  error messages; can return THROTTLING_QUOTA_EXCEEDED (KIP-599)
+     6  topics by id (KIP-516)
+Limits: timeout_ms is ignored; the request completes without waiting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""DescribeAcls: the access rules that match a filter."""
+"""DescribeAcls: returns the ACLs that match a filter.
+
+Served versions: 1-3
+     1  pattern types (KIP-290)
+     2  flexible
+     3  resource type USER (KIP-373)
+Limits: The broker has no authorizer: requests get SECURITY_DISABLED.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""DescribeClientQuotas: the quotas of users, clients and addresses."""
+"""DescribeClientQuotas: returns client quotas of users, client ids and IP addresses.
+
+Not served. Declared versions: 0-1
+     0  first version (KIP-546)
+     1  flexible
+Reason: The broker enforces no quotas.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""DescribeCluster: the cluster's id, controller and brokers."""
+"""DescribeCluster: returns cluster id, controller and brokers.
+
+Served versions: 0-2
+     0  first version, flexible (KIP-700)
+     1  endpoint type (KIP-919)
+     2  fenced brokers (KIP-1073)
+Limits: Only endpoint type BROKERS: controllers have no listener.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""DescribeConfigs: the configuration of topics and brokers, and where each value comes from."""
+"""DescribeConfigs: returns the configuration of topics, brokers and groups, with sources.
+
+Served versions: 1-4
+     1  synonyms and config_source (KIP-226)
+     2  responses precede throttling (KIP-219)
+     3  config_type and documentation (KIP-569)
+     4  flexible
+"""
 
 from __future__ import annotations
 

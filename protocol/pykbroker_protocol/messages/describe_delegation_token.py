@@ -1,4 +1,11 @@
-"""DescribeDelegationToken: the tokens that owners have given out."""
+"""DescribeDelegationToken: returns the delegation tokens of owners.
+
+Served versions: 1-3
+     1  first version of Apache Kafka 4 (KIP-48)
+     2  flexible
+     3  returns the requester of a token (KIP-373)
+Limits: Connections are not authenticated: requests get DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""DescribeGroups: the state and the members of classic groups."""
+"""DescribeGroups: describes classic groups and their members.
+
+Served versions: 0-6
+     0  first version
+     1  adds throttle_time_ms (KIP-124)
+     2  responses precede throttling (KIP-219)
+     3  authorized operations (KIP-430)
+     4  group_instance_id of members (KIP-345)
+     5  flexible
+     6  error_message; GROUP_ID_NOT_FOUND for an unknown group (KIP-1043)
+"""
 
 from __future__ import annotations
 

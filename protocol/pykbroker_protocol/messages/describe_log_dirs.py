@@ -1,4 +1,13 @@
-"""DescribeLogDirs: the directories of a broker, and what lies in them."""
+"""DescribeLogDirs: returns log directories of a broker, sizes of replicas and free space.
+
+Served versions: 1-5
+     1  first version of Apache Kafka 4 (KIP-113)
+     2  flexible
+     3  error_code of the request (KIP-784)
+     4  total_bytes and usable_bytes (KIP-827)
+     5  is_cordoned (KIP-1066)
+Limits: A broker has one log directory; it is never cordoned.
+"""
 
 from __future__ import annotations
 

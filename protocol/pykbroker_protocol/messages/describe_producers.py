@@ -1,4 +1,8 @@
-"""DescribeProducers: the producers that are active in partitions."""
+"""DescribeProducers: returns the active producers of partitions.
+
+Served versions: 0
+     0  first version, flexible (KIP-664)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""DescribeQuorum: the voters and observers of the metadata log."""
+"""DescribeQuorum: returns the voters and observers of the metadata log.
+
+Served versions: 0-2
+     0  first version, flexible (KIP-595)
+     1  last_fetch_timestamp and last_caught_up_timestamp (KIP-836)
+     2  error messages, directory ids and nodes with listeners (KIP-853)
+Limits: Voters have no listeners, because controllers have none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeTopicPartitions: partitions of topics, a page at a time."""
+"""DescribeTopicPartitions: returns the partitions of topics in pages.
+
+Served versions: 0
+     0  first version, flexible (KIP-966)
+Limits: Feature eligible.leader.replicas.version is not supported.
+"""
 
 from __future__ import annotations
 

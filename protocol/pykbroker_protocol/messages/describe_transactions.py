@@ -1,4 +1,8 @@
-"""DescribeTransactions: the state of transactional ids."""
+"""DescribeTransactions: returns the state of transactional ids.
+
+Served versions: 0
+     0  first version, flexible (KIP-664)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeUserScramCredentials: which SCRAM credentials users have."""
+"""DescribeUserScramCredentials: returns the SCRAM credentials of users.
+
+Served versions: 0
+     0  first version, flexible (KIP-554)
+Limits: The broker has no SASL authentication, so no user has credentials.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""ElectLeaders: make preferred replicas, or any that are left, leaders again."""
+"""ElectLeaders: elects preferred replicas, or unclean leaders, for partitions.
+
+Served versions: 0-2
+     0  first version (KIP-183)
+     1  election types and an error code of the request (KIP-460)
+     2  flexible
+Limits: timeout_ms is ignored; the request completes without waiting.
+"""
 
 from __future__ import annotations
 

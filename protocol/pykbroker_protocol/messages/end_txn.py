@@ -1,4 +1,13 @@
-"""EndTxn: commit or abort a transaction."""
+"""EndTxn: commits or aborts a transaction.
+
+Served versions: 0-5
+     0  first version (KIP-98)
+     1  same as 0
+     2  can return PRODUCER_FENCED (KIP-588)
+     3  flexible
+     4  can return TRANSACTION_ABORTABLE (KIP-890)
+     5  bumps the epoch and returns producer id and epoch (KIP-890)
+"""
 
 from __future__ import annotations
 

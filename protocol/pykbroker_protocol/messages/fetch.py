@@ -1,4 +1,23 @@
-"""Fetch: read record batches from partitions, as a consumer or as a follower."""
+"""Fetch: reads record batches of partitions, for consumers and followers.
+
+Served versions: 4-18
+     4  isolation_level, last stable offset and aborted transactions (KIP-98)
+     5  log_start_offset (KIP-107)
+     6  can return KAFKA_STORAGE_ERROR (KIP-112)
+     7  fetch sessions (KIP-227)
+     8  responses precede throttling (KIP-219)
+     9  current_leader_epoch (KIP-320)
+    10  zstd (KIP-110)
+    11  rack_id and preferred_read_replica (KIP-392)
+    12  flexible; last_fetched_epoch and diverging_epoch (KIP-595)
+    13  topic ids instead of names (KIP-516)
+    14  can return OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
+    15  replica_state instead of replica_id (KIP-903)
+    16  node_endpoints of new leaders (KIP-951)
+    17  replica_directory_id (KIP-853)
+    18  high watermark of the follower (KIP-1166)
+Limits: No quotas (throttle_time_ms is 0), follower fetching, tiered storage or metadata snapshots.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id."""
+"""FindCoordinator: returns the coordinator of groups and transactional ids.
+
+Served versions: 0-6
+     0  first version
+     1  key_type (KIP-98), error messages and throttle_time_ms
+     2  responses precede throttling (KIP-219)
+     3  flexible
+     4  several keys per request (KIP-699)
+     5  can return TRANSACTION_ABORTABLE (KIP-890)
+     6  share groups (KIP-932)
+Limits: No share groups: key type 2 gets COORDINATOR_NOT_AVAILABLE.
+"""
 
 from __future__ import annotations
 

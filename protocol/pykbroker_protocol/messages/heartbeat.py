@@ -1,4 +1,12 @@
-"""Heartbeat: a member of a classic group is alive."""
+"""Heartbeat: keeps a member of a classic group alive.
+
+Served versions: 0-4
+     0  first version
+     1  adds throttle_time_ms (KIP-124)
+     2  responses precede throttling (KIP-219)
+     3  group_instance_id (KIP-345)
+     4  flexible
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""IncrementalAlterConfigs: change single configuration values."""
+"""IncrementalAlterConfigs: changes single values of the dynamic configuration.
+
+Served versions: 0-1
+     0  first version (KIP-339)
+     1  flexible
+Limits: No client metrics subscriptions (KIP-714): their resources get INVALID_REQUEST.
+"""
 
 from __future__ import annotations
 

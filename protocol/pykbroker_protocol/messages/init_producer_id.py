@@ -1,4 +1,14 @@
-"""InitProducerId: get a producer id, or take over that of a transactional id."""
+"""InitProducerId: allocates a producer id or bumps the epoch of a transactional id.
+
+Served versions: 0-5
+     0  first version (KIP-98)
+     1  responses precede throttling (KIP-219)
+     2  flexible
+     3  producer id and epoch of a producer that recovers from an error (KIP-360)
+     4  can return PRODUCER_FENCED (KIP-588)
+     5  can return TRANSACTION_ABORTABLE (KIP-890)
+Limits: Version 6 (two-phase commit, KIP-939) is unstable in Apache Kafka and not served.
+"""
 
 from __future__ import annotations
 

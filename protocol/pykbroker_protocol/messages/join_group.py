@@ -1,4 +1,17 @@
-"""JoinGroup: become a member of a classic group, or say again that one is."""
+"""JoinGroup: joins or rejoins a classic group.
+
+Served versions: 0-9
+     0  first version
+     1  rebalance_timeout_ms (KIP-62)
+     2  adds throttle_time_ms (KIP-124)
+     3  responses precede throttling (KIP-219)
+     4  a first join without member id gets MEMBER_ID_REQUIRED (KIP-394)
+     5  group_instance_id (KIP-345)
+     6  flexible
+     7  returns the protocol type (KIP-559)
+     8  reason (KIP-800)
+     9  skip_assignment (KIP-814)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""LeaveGroup: members leave a classic group."""
+"""LeaveGroup: removes members from a classic group.
+
+Served versions: 0-5
+     0  first version
+     1  adds throttle_time_ms (KIP-124)
+     2  responses precede throttling (KIP-219)
+     3  several members per request, group_instance_id (KIP-345)
+     4  flexible
+     5  reason (KIP-800)
+"""
 
 from __future__ import annotations
 

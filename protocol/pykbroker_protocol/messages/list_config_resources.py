@@ -1,4 +1,10 @@
-"""ListConfigResources: what has configuration of its own."""
+"""ListConfigResources: lists the resources that have dynamic configuration.
+
+Served versions: 0-1
+     0  first version, flexible; lists client metrics resources (KIP-714)
+     1  resource types (KIP-1142)
+Limits: No client metrics subscriptions (KIP-714): none are listed.
+"""
 
 from __future__ import annotations
 

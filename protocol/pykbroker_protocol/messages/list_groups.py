@@ -1,4 +1,14 @@
-"""ListGroups: the groups that this broker coordinates."""
+"""ListGroups: lists the groups of this coordinator.
+
+Served versions: 0-5
+     0  first version
+     1  adds throttle_time_ms (KIP-124)
+     2  responses precede throttling (KIP-219)
+     3  flexible
+     4  states_filter and group_state (KIP-518)
+     5  types_filter and group_type (KIP-848)
+Limits: No share groups and streams groups.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""ListOffsets: the offset at a timestamp, at the start or at the end of a partition."""
+"""ListOffsets: returns the offset of a timestamp, or the start or end of a partition.
+
+Served versions: 1-11
+     1  one offset with its timestamp (KIP-79)
+     2  isolation_level (KIP-98) and throttle_time_ms (KIP-124)
+     3  responses precede throttling (KIP-219)
+     4  current_leader_epoch (KIP-320)
+     5  can return OFFSET_NOT_AVAILABLE (KIP-207)
+     6  flexible
+     7  timestamp -3: record with the greatest timestamp (KIP-734)
+     8  timestamp -4: start of the local log (KIP-405)
+     9  timestamp -5: last tiered offset (KIP-1005)
+    10  timeout_ms of remote lookups (KIP-1075)
+    11  timestamp -6: first offset not tiered (KIP-1023)
+Limits: No tiered storage: timestamps -5 and -6 return offset -1.
+"""
 
 from __future__ import annotations
 

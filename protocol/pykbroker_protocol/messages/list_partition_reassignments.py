@@ -1,4 +1,8 @@
-"""ListPartitionReassignments: the moves under way."""
+"""ListPartitionReassignments: lists partitions that are being reassigned.
+
+Served versions: 0
+     0  first version, flexible (KIP-455)
+"""
 
 from __future__ import annotations
 

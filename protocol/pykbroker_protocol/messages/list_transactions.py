@@ -1,4 +1,10 @@
-"""ListTransactions: the transactional ids that this broker coordinates."""
+"""ListTransactions: lists the transactional ids of this coordinator.
+
+Served versions: 0-2
+     0  first version, flexible (KIP-664)
+     1  duration_filter (KIP-994)
+     2  transactional_id_pattern (KIP-1152)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,21 @@
-"""Metadata: the brokers, and where each partition of which topic is led."""
+"""Metadata: returns brokers, topics and the leaders of partitions.
+
+Served versions: 0-13
+     0  first version
+     1  racks, controller id, internal topics; null requests all topics
+     2  cluster id (KIP-78)
+     3  adds throttle_time_ms (KIP-124)
+     4  allow_auto_topic_creation
+     5  offline replicas (KIP-112)
+     6  responses precede throttling (KIP-219)
+     7  leader epochs (KIP-320)
+     8  authorized operations (KIP-430)
+     9  flexible
+    10  returns topic ids (KIP-516)
+    11  removes the authorized operations of the cluster (KIP-700)
+    12  topics by id (KIP-516)
+    13  error_code of the request (KIP-1102)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""OffsetCommit: remember how far a group has read."""
+"""OffsetCommit: commits offsets of a group.
+
+Served versions: 2-10
+     2  retention_time_ms instead of commit timestamps
+     3  adds throttle_time_ms (KIP-124)
+     4  responses precede throttling (KIP-219)
+     5  removes retention_time_ms (KIP-211)
+     6  committed_leader_epoch (KIP-320)
+     7  group_instance_id (KIP-345)
+     8  flexible
+     9  consumer groups; can return STALE_MEMBER_EPOCH (KIP-848)
+    10  topic ids instead of names (KIP-848)
+"""
 
 from __future__ import annotations
 

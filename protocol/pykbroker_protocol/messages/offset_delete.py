@@ -1,4 +1,8 @@
-"""OffsetDelete: forget how far a group has read some partitions."""
+"""OffsetDelete: deletes committed offsets of a group.
+
+Served versions: 0
+     0  first version (KIP-496)
+"""
 
 from __future__ import annotations
 

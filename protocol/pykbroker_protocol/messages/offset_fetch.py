@@ -1,4 +1,17 @@
-"""OffsetFetch: how far a group has read."""
+"""OffsetFetch: returns committed offsets of groups.
+
+Served versions: 1-10
+     1  offsets of __consumer_offsets
+     2  null requests all topics; error_code of the group (KIP-88)
+     3  adds throttle_time_ms (KIP-124)
+     4  responses precede throttling (KIP-219)
+     5  committed_leader_epoch (KIP-320)
+     6  flexible
+     7  require_stable; can return UNSTABLE_OFFSET_COMMIT (KIP-447)
+     8  several groups per request (KIP-709)
+     9  member id and epoch of consumer groups (KIP-848)
+    10  topic ids instead of names (KIP-848)
+"""
 
 from __future__ import annotations
 

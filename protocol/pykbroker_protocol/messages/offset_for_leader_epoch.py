@@ -1,4 +1,10 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended in a partition."""
+"""OffsetForLeaderEpoch: returns the end offset of a leader epoch.
+
+Served versions: 2-4
+     2  current_leader_epoch and throttle_time_ms (KIP-320)
+     3  replica_id (KIP-392)
+     4  flexible
+"""
 
 from __future__ import annotations
 

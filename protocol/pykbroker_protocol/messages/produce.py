@@ -1,4 +1,19 @@
-"""Produce: append record batches to partitions."""
+"""Produce: appends record batches to partitions.
+
+Served versions: 3-13
+     3  transactional_id; record batches of format version 2 (KIP-98)
+     4  can return KAFKA_STORAGE_ERROR (KIP-112)
+     5  log_start_offset in the response (KIP-107)
+     6  responses precede throttling (KIP-219)
+     7  zstd (KIP-110)
+     8  record_errors and error_message (KIP-467)
+     9  flexible
+    10  current_leader and node_endpoints (KIP-951)
+    11  can return TRANSACTION_ABORTABLE (KIP-890)
+    12  adds partitions to the transaction implicitly (KIP-890)
+    13  topic ids instead of names (KIP-516)
+Limits: No quotas: throttle_time_ms is 0. Versions 0-2 are advertised and rejected (KAFKA-18659).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""RenewDelegationToken: a token is good for longer."""
+"""RenewDelegationToken: extends the expiry time of a delegation token.
+
+Served versions: 1-2
+     1  first version of Apache Kafka 4 (KIP-48)
+     2  flexible
+Limits: Connections are not authenticated: requests get DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+"""
 
 from __future__ import annotations
 

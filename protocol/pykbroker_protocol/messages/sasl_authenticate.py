@@ -1,4 +1,11 @@
-"""SaslAuthenticate: one step of a SASL exchange."""
+"""SaslAuthenticate: performs one step of a SASL exchange.
+
+Not served. Declared versions: 0-2
+     0  first version (KIP-152)
+     1  session_lifetime_ms (KIP-368)
+     2  flexible
+Reason: The broker has no SASL authentication.
+"""
 
 from __future__ import annotations
 

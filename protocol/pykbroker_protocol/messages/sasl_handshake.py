@@ -1,4 +1,10 @@
-"""SaslHandshake: agree on a SASL mechanism."""
+"""SaslHandshake: selects a SASL mechanism.
+
+Not served. Declared versions: 0-1
+     0  first version (KIP-43)
+     1  announces SaslAuthenticate requests (KIP-152)
+Reason: The broker has no SASL authentication.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""SyncGroup: the leader hands in the assignment, each member takes its own."""
+"""SyncGroup: distributes the assignment of the group leader to the members of a classic group.
+
+Served versions: 0-5
+     0  first version
+     1  adds throttle_time_ms (KIP-124)
+     2  responses precede throttling (KIP-219)
+     3  group_instance_id (KIP-345)
+     4  flexible
+     5  protocol type and name (KIP-559)
+"""
 
 from __future__ import annotations
 

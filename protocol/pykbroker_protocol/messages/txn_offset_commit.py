@@ -1,4 +1,13 @@
-"""TxnOffsetCommit: offsets of a group that count once the transaction commits."""
+"""TxnOffsetCommit: commits offsets of a group within a transaction.
+
+Served versions: 0-5
+     0  first version (KIP-98)
+     1  responses precede throttling (KIP-219)
+     2  committed_leader_epoch (KIP-320)
+     3  flexible; member id, generation and group_instance_id (KIP-447)
+     4  can return TRANSACTION_ABORTABLE (KIP-890)
+     5  adds the offsets partition to the transaction implicitly (KIP-890)
+"""
 
 from __future__ import annotations
 

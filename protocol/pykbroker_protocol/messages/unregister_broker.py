@@ -1,4 +1,8 @@
-"""UnregisterBroker: the cluster forgets a broker that has gone for good."""
+"""UnregisterBroker: removes the registration of a broker.
+
+Served versions: 0
+     0  first version, flexible (KIP-631)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""UpdateFeatures: raise or lower what the cluster has agreed to use."""
+"""UpdateFeatures: changes the finalized feature levels of the cluster.
+
+Served versions: 0-2
+     0  first version, flexible (KIP-584)
+     1  upgrade_type and validate_only (KIP-778)
+     2  removes the result of each feature
+Limits: Features eligible.leader.replicas, share and streams are not supported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""WriteTxnMarkers: a coordinator ends transactions in the partitions that took part."""
+"""WriteTxnMarkers: appends commit or abort markers to the partitions of transactions.
+
+Served versions: 1-2
+     1  flexible
+     2  transaction_version (KIP-1228)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a test asks to go wrong: it counts how often it did, and ends when the test says so."""
+"""A fault that a test has set: counts how often it was applied, and ends on request."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import Self
 
 
 class FaultMatchedNothing(AssertionError):
-    """A test asked for a fault, and nothing came that it was meant for."""
+    """A fault was never applied, so the test did not test it."""
 
 
 class ActiveFault:
-    """In a `with` statement it ends with the block, and must have struck in it."""
+    """A fault of a test. As a context manager it ends with the block and checks that it applied."""
 
     def __init__(self, times: int | None) -> None:
         if times is not None and times < 1:
-            raise ValueError(f"a fault strikes at least once, not {times} times")
+            raise ValueError(f"times must be at least 1, not {times}")
         self.hits = 0
-        """How often it has struck."""
+        """How often the fault was applied."""
         self.is_over = False
-        self._is_told = False
+        self._is_reported = False
         self._times = times
 
     @property
     def is_due(self) -> bool:
-        """Whether it strikes whoever comes next."""
+        """True while the fault has not ended and 'times' is not used up."""
         return not self.is_over and (self._times is None or self.hits < self._times)
 
     def end(self) -> None:
-        """From now on it strikes nobody; from any thread."""
+        """Ends the fault. Callable from any thread."""
         self.is_over = True
 
     def check(self) -> None:
-        """Raises FaultMatchedNothing if it has not struck, the first time that it is checked."""
-        if not self.hits and not self._is_told:
-            self._is_told = True
-            raise FaultMatchedNothing(f"this fault met nothing that it was meant for: {self}")
+        """Raises FaultMatchedNothing if the fault was never applied; later calls do not raise."""
+        if not self.hits and not self._is_reported:
+            self._is_reported = True
+            raise FaultMatchedNothing(f"fault was never applied: {self}")
 
     def __enter__(self) -> Self:
         return self
@@ -46,8 +46,8 @@ class ActiveFault:
             self.check()
 
 
-def lasting(seconds: float) -> float:
-    """The seconds, if something can take so long."""
+def valid_duration(seconds: float) -> float:
+    """Returns 'seconds', or raises ValueError unless it is finite and not negative."""
     if not 0 <= seconds < inf:
-        raise ValueError(f"nothing takes {seconds:g} s")
+        raise ValueError(f"seconds must be finite and not negative, not {seconds:g}")
     return seconds

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pykbroker.testing.replaying.player import Replay
     from pykbroker.testing.rows import Record
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 WAIT_SECONDS = 10.0
 LOADING_SECONDS_MAX = 5.0
@@ -95,7 +95,7 @@ class AsyncBroker(DirectAccess):
         """The time as the broker has it; it can be moved ahead."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._disk = FaultyDisk(self.timeline.note)
-        self.faults = Faults(self._disk, self._at_the_broker)
+        self.faults = Faults(self._disk, self._run_on_broker)
         """What the broker does wrong because a test asked for it."""
 
     # --- starting and stopping
@@ -337,15 +337,15 @@ class AsyncBroker(DirectAccess):
         """The timeline and where every topic and group stands, as text."""
         return "\n".join([str(self.timeline), *offsets_at_the_end(self._running)])
 
-    def _at_the_broker(self, do: Callable[[Broker], Found]) -> Found:
-        """Between two turns of the loop, whichever thread asks for it."""
+    def _run_on_broker(self, work: Callable[[Broker], Result]) -> Result:
+        """Runs a function on the broker's event loop. Callable from any thread."""
         if self._loop is None or self._loop is running_loop():
-            return do(self._running)
+            return work(self._running)
 
-        async def done() -> Found:
-            return do(self._running)
+        async def call_work() -> Result:
+            return work(self._running)
 
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(call_work(), self._loop).result()
 
     @property
     def is_replaying(self) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pykbroker.apis.node import Call
     from pykbroker.apis.offer import Offer
     from pykbroker.clock import Clock
-    from pykbroker.testing.fault_actions import Answer
+    from pykbroker.testing.fault_actions import Response
     from pykbroker.testing.faults import Faults
     from pykbroker.testing.timeline import Timeline
     from pykbroker_storage.filesystem import FileSystem
@@ -44,12 +44,12 @@ class FaultInjection:
         self._timeline = timeline
 
     def wrap(self, api: Api, handle: Handle) -> Handle:
-        def handle_and_note(request: Any, call: Call) -> Answer:
+        def handle_and_note(request: Any, call: Call) -> Response:
             fault = self._faults.fault_for(api, request, call)
             if fault is None:
                 answer = handle(request, call)
             else:
-                self._timeline.note(f"fault: {fault} strikes {client_of(call)}")
+                self._timeline.note(f"fault: {fault}; applied to {client_of(call)}")
                 answer = fault.action.apply(FaultedRequest(fault, api, handle, request, call))
             if isinstance(answer, Message):
                 self._timeline.note_answer(api, call, answer)

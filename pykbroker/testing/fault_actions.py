@@ -1,4 +1,4 @@
-"""The ways in which a broker can fail its clients, each around the handler of a request."""
+"""What a fault does to a request: each action wraps the handler of the request."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from pykbroker.apis.answers import ProtocolViolation
-from pykbroker.testing.active_fault import lasting
-from pykbroker.testing.error_responses import READ_AND_CHANGED, changed, joined, refusal
+from pykbroker.testing.active_fault import valid_duration
+from pykbroker.testing.error_responses import (
+    PATCHED_RESPONSES,
+    error_response,
+    merged,
+    patched_response,
+)
 from pykbroker_protocol.frame import write_response
 from pykbroker_protocol.message import Message
 
@@ -20,11 +25,11 @@ if TYPE_CHECKING:
     from pykbroker.testing.request_splitting import PartitionFilter
     from pykbroker_protocol.errors import ErrorCode
 
-    Answer: TypeAlias = Message | Awaitable[Message | None] | None
+    Response: TypeAlias = Message | Awaitable[Message | None] | None
 
 
-class AnyFault(Protocol):
-    """Of a fault, what its action asks."""
+class RequestFault(Protocol):
+    """The part of a fault that actions use."""
 
     hits: int
 
@@ -36,145 +41,145 @@ class AnyFault(Protocol):
 
 
 class FaultedRequest(NamedTuple):
-    """A request that a fault has met, and what would become of it."""
+    """A request that a fault applies to, and its handler."""
 
-    fault: AnyFault
+    fault: RequestFault
     api: Api
     handle: Handle
     request: Any
     call: Call
 
     async def served(self) -> Message | None:
-        """The true answer."""
-        return await settled(self.handle(self.request, self.call))
+        """Calls the handler and returns its response."""
+        return await resolved(self.handle(self.request, self.call))
 
 
 class FaultAction(Protocol):
-    """What is done to a request; its text names it in reports."""
+    """Replaces the handling of a request. Its text names the action in reports."""
 
-    def apply(self, target: FaultedRequest) -> Answer: ...
+    def apply(self, target: FaultedRequest) -> Response: ...
     def __str__(self) -> str: ...
 
 
-async def settled(answer: Answer) -> Message | None:
-    if isawaitable(answer):
-        return await answer
-    return answer
+async def resolved(response: Response) -> Message | None:
+    if isawaitable(response):
+        return await response
+    return response
 
 
 class Refuse:
-    """An error is answered, and nothing is done; what is not meant is served."""
+    """Responds with an error without serving. Partitions that the fault leaves out are served."""
 
     def __init__(self, code: ErrorCode) -> None:
         self.code = code
 
     def __str__(self) -> str:
-        return f"answer {self.code.name}"
+        return f"respond with {self.code.name}"
 
-    def apply(self, target: FaultedRequest) -> Answer:
+    def apply(self, target: FaultedRequest) -> Response:
         fault, call = target.fault, target.call
-        if target.api.key in READ_AND_CHANGED:
-            return self.change(target)
+        if target.api.key in PATCHED_RESPONSES:
+            return self.patched(target)
         if not fault.is_selective:
             return self.refused(target, target.request)
-        concerned, rest = fault.partition_filter(call).split(target.request)
-        refused = self.refused(target, concerned)
+        affected, rest = fault.partition_filter(call).split(target.request)
+        refused = self.refused(target, affected)
         return refused if rest is None else self.with_rest(target, refused, rest)
 
     def refused(self, target: FaultedRequest, request: Any) -> Message:
-        made = refusal(request, target.api.response_type, target.call.version, self.code)
+        made = error_response(request, target.api.response_type, target.call.version, self.code)
         assert isinstance(made, Message)
         return made
 
-    async def change(self, target: FaultedRequest) -> Message | None:
-        answer = await target.served()
-        if answer is None:
+    async def patched(self, target: FaultedRequest) -> Message | None:
+        response = await target.served()
+        if response is None:
             return None
-        sieve, version = target.fault.partition_filter(target.call), target.call.version
-        refused = changed(answer, sieve, version, self.code)
-        if refused is None:
-            target.fault.hits -= 1  # nothing in the answer was meant
-        return refused or answer
+        affected, version = target.fault.partition_filter(target.call), target.call.version
+        patched = patched_response(response, affected, version, self.code)
+        if patched is None:
+            target.fault.hits -= 1  # the response has no row that the fault applies to
+        return patched or response
 
     async def with_rest(
         self, target: FaultedRequest, refused: Message, rest: Any
     ) -> Message | None:
-        answer = await settled(target.handle(rest, target.call))
-        return None if answer is None else joined(refused, answer)
+        response = await resolved(target.handle(rest, target.call))
+        return None if response is None else merged(refused, response)
 
 
 class Delay:
-    """It is done at once, and answered late."""
+    """Serves the request at once and delays the response."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = lasting(seconds)
+        self.seconds = valid_duration(seconds)
 
     def __str__(self) -> str:
-        return f"answer {self.seconds:g} s late"
+        return f"delay the response by {self.seconds:g} s"
 
     async def apply(self, target: FaultedRequest) -> Message | None:
-        answer = await target.served()
+        response = await target.served()
         await asyncio.sleep(self.seconds)
-        return answer
+        return response
 
 
 class Stall:
-    """It is done at once, and answered when the fault ends."""
+    """Serves the request at once and holds the response until the fault ends."""
 
     def __str__(self) -> str:
-        return "hold the answer back"
+        return "hold the response"
 
     async def apply(self, target: FaultedRequest) -> Message | None:
-        answer = await target.served()
+        response = await target.served()
         await target.fault.until_ended()
-        return answer
+        return response
 
 
 class Drop:
-    """Nothing is done, and the connection is closed."""
+    """Closes the connection without serving the request."""
 
     def __str__(self) -> str:
-        return "drop the connection"
+        return "close the connection instead of serving"
 
-    def apply(self, target: FaultedRequest) -> Answer:
-        raise ProtocolViolation(f"a test asked to {target.fault}")
+    def apply(self, target: FaultedRequest) -> Response:
+        raise ProtocolViolation(f"injected fault: {target.fault}")
 
 
 class LoseAnswer:
-    """It is done, and the connection is closed before the answer."""
+    """Serves the request and closes the connection without a response."""
 
     def __str__(self) -> str:
-        return "lose the answer"
+        return "lose the response"
 
     async def apply(self, target: FaultedRequest) -> Message | None:
         await target.served()
-        raise ProtocolViolation(f"a test asked to {target.fault}")
+        raise ProtocolViolation(f"injected fault: {target.fault}")
 
 
 class CutAnswer:
-    """It is done, half of the answer is sent, and the connection is closed."""
+    """Serves the request, sends half of the response and closes the connection."""
 
     def __str__(self) -> str:
-        return "cut the answer in half"
+        return "send half of the response"
 
     async def apply(self, target: FaultedRequest) -> Message | None:
-        answer = await target.served()
-        whole = b"" if answer is None else framed(answer, target.call)
-        raise ProtocolViolation(f"a test asked to {target.fault}", whole[: len(whole) // 2])
+        response = await target.served()
+        frame = b"" if response is None else framed(response, target.call)
+        raise ProtocolViolation(f"injected fault: {target.fault}", frame[: len(frame) // 2])
 
 
 class DoTwice:
-    """It is done twice, as if it had come twice; the second answer is given."""
+    """Serves the request twice, like a retry of the client, and sends the second response."""
 
     def __str__(self) -> str:
-        return "do it twice"
+        return "serve the request twice"
 
     async def apply(self, target: FaultedRequest) -> Message | None:
         await target.served()
         return await target.served()
 
 
-def framed(answer: Message, call: Call) -> bytes:
-    """As it travels, but for its correlation id: nobody looks into a frame that never ends."""
-    body = b"".join(write_response(answer, call.version, 0))
+def framed(response: Message, call: Call) -> bytes:
+    """The frame with correlation id 0: clients do not decode a truncated frame."""
+    body = b"".join(write_response(response, call.version, 0))
     return len(body).to_bytes(4, "big") + body

@@ -1,4 +1,4 @@
-"""What a test asks a broker to do wrong, to whom and how often."""
+"""Faults that a test sets on a broker: errors, delays and closed connections for requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis import Api
     from pykbroker.apis.node import Call
-    from pykbroker.testing.disk_faults import AtTheBroker
+    from pykbroker.testing.disk_faults import RunOnBroker
     from pykbroker.testing.fault_actions import FaultAction
     from pykbroker.testing.faulty_disk import FaultyDisk
     from pykbroker_protocol.message import Message
@@ -34,45 +34,45 @@ if TYPE_CHECKING:
     AnyApi: TypeAlias = "ApiKey | str | None"
 
 
-class Meant(TypedDict, total=False):
-    """Whom a fault is meant for; what is not named may be anything."""
+class FaultScope(TypedDict, total=False):
+    """The requests that a fault applies to. A field that is left out does not restrict."""
 
     topic: str
     partition: int
     client: str
     """The client id."""
     times: int
-    """How often it strikes at most."""
+    """The fault applies to at most this many requests."""
 
 
 class Fault(ActiveFault):
-    """What becomes of requests: of an API, a topic, a partition, a client."""
+    """A fault of requests, restricted by API, topic, partition and client id."""
 
-    def __init__(self, action: FaultAction, api: ApiKey | None, meant: Meant) -> None:
-        super().__init__(meant.get("times"))
+    def __init__(self, action: FaultAction, api: ApiKey | None, scope: FaultScope) -> None:
+        super().__init__(scope.get("times"))
         self.action = action
         self.api = api
-        self.meant = meant
-        self.topic = meant.get("topic")
-        self.partition = meant.get("partition")
+        self.scope = scope
+        self.topic = scope.get("topic")
+        self.partition = scope.get("partition")
         self._held: list[asyncio.Future[None]] = []
 
     def __str__(self) -> str:
         api = "any request" if self.api is None else self.api.name
-        meant = [f"{name} {value}" for name, value in self.meant.items()]
-        return f"{self.action} ({', '.join([api, *meant])})"
+        scope = [f"{name} {value}" for name, value in self.scope.items()]
+        return f"{self.action} ({', '.join([api, *scope])})"
 
-    # --- whom it strikes
+    # --- matching requests
 
     def applies_to(self, api: Api, request: Message, call: Call) -> bool:
-        client = self.meant.get("client")
+        client = self.scope.get("client")
         if self.api not in (None, api.key) or client not in (None, call.client_id):
             return False
         return self.is_due and (not self.is_selective or self.matches_topic(api, request, call))
 
     @property
     def is_selective(self) -> bool:
-        """Whether it is meant for some topics or partitions alone."""
+        """True if the fault is restricted to a topic or a partition."""
         return self.topic is not None or self.partition is not None
 
     def matches_topic(self, api: Api, request: Message, call: Call) -> bool:
@@ -83,20 +83,20 @@ class Fault(ActiveFault):
         )
 
     def matches_all_topics(self, api: Api, request: Any, call: Call) -> bool:
-        """Metadata may ask for all topics that there are: with null, in version 0 with no names."""
-        if api.key is not ApiKey.METADATA or not asks_for_all(request, call.version):
+        """True for a Metadata request for all topics, if an existing topic is affected."""
+        if api.key is not ApiKey.METADATA or not requests_all_topics(request, call.version):
             return False
         topics = call.node.image.topics.values()
         return any(self.affects(it.name, each.index) for it in topics for each in it.partitions)
 
     def matches_session(self, api: Api, request: Any, call: Call) -> bool:
-        """Within a fetch session a request does not repeat what it asks for."""
+        """True if an affected partition is in the fetch session, which requests do not repeat."""
         if api.key is not ApiKey.FETCH:
             return False
         session = call.node.fetch_sessions.sessions.get(request.session_id)
-        for wanted in session.partitions if session else ():
-            topic = wanted.topic or call.node.partitions.topic_name(wanted.topic_id) or ""
-            if self.affects(topic, wanted.number):
+        for fetched in session.partitions if session else ():
+            topic = fetched.topic or call.node.partitions.topic_name(fetched.topic_id) or ""
+            if self.affects(topic, fetched.number):
                 return True
         return False
 
@@ -108,10 +108,10 @@ class Fault(ActiveFault):
     def partition_filter(self, call: Call) -> PartitionFilter:
         return PartitionFilter(self.affects, call.node.image.topics_by_id)
 
-    # --- its end
+    # --- ending
 
     def end(self) -> None:
-        """From now on it strikes nobody, and lets go of those it holds; from any thread."""
+        """Ends the fault and releases held responses. Callable from any thread."""
         super().end()
         held, self._held = self._held, []
         for future in held:
@@ -124,7 +124,8 @@ class Fault(ActiveFault):
             await held
 
 
-def asks_for_all(request: Any, version: int) -> bool:
+def requests_all_topics(request: Any, version: int) -> bool:
+    """Metadata: null topics request all; version 0 has no null and uses an empty array."""
     return request.topics is None or (version == 0 and not request.topics)
 
 
@@ -134,55 +135,55 @@ def release(held: asyncio.Future[None]) -> None:
 
 
 class Faults(DiskFaults):
-    """All faults of one broker; the first that fits a request strikes it.
+    """All faults of one broker. The first fault that matches a request is applied to it.
 
-    An API is named as in Kafka's documentation, in any spelling: `PRODUCE`, `JoinGroup`,
-    `join_group`; None stands for all of them.
+    'api' is the name of an API in any of Kafka's spellings (`PRODUCE`, `JoinGroup`,
+    `join_group`), or None for every request.
     """
 
-    def __init__(self, disk: FaultyDisk, at_the_broker: AtTheBroker) -> None:
-        super().__init__(disk, at_the_broker)
+    def __init__(self, disk: FaultyDisk, run_on_broker: RunOnBroker) -> None:
+        super().__init__(disk, run_on_broker)
         self._faults: list[Fault] = []
 
-    def refuse(self, api: AnyApi, error: ErrorCode | str, **meant: Unpack[Meant]) -> Fault:
-        """Answers an error and does nothing; other topics of the same request are served."""
-        return self._add(Refuse(named_error(error)), api, meant)
+    def refuse(self, api: AnyApi, error: ErrorCode | str, **scope: Unpack[FaultScope]) -> Fault:
+        """Responds with an error without serving; serves other partitions of the request."""
+        return self._add(Refuse(error_named(error)), api, scope)
 
-    def delay(self, api: AnyApi, seconds: float, **meant: Unpack[Meant]) -> Fault:
-        """Does it at once and answers late."""
-        return self._add(Delay(seconds), api, meant)
+    def delay(self, api: AnyApi, seconds: float, **scope: Unpack[FaultScope]) -> Fault:
+        """Serves the request at once and delays the response."""
+        return self._add(Delay(seconds), api, scope)
 
-    def stall(self, api: AnyApi, **meant: Unpack[Meant]) -> Fault:
-        """Does it at once and answers when the fault ends."""
-        return self._add(Stall(), api, meant)
+    def stall(self, api: AnyApi, **scope: Unpack[FaultScope]) -> Fault:
+        """Serves the request at once and holds the response until the fault ends."""
+        return self._add(Stall(), api, scope)
 
-    def drop(self, api: AnyApi, **meant: Unpack[Meant]) -> Fault:
-        """Does nothing and closes the connection."""
-        return self._add(Drop(), api, meant)
+    def drop(self, api: AnyApi, **scope: Unpack[FaultScope]) -> Fault:
+        """Closes the connection without serving the request."""
+        return self._add(Drop(), api, scope)
 
-    def lose_answer(self, api: AnyApi, **meant: Unpack[Meant]) -> Fault:
-        """Does it and closes the connection without a word."""
-        return self._add(LoseAnswer(), api, meant)
+    def lose_answer(self, api: AnyApi, **scope: Unpack[FaultScope]) -> Fault:
+        """Serves the request and closes the connection without a response."""
+        return self._add(LoseAnswer(), api, scope)
 
-    def cut_answer(self, api: AnyApi, **meant: Unpack[Meant]) -> Fault:
-        """Does it, sends half of the answer and closes the connection."""
-        return self._add(CutAnswer(), api, meant)
+    def cut_answer(self, api: AnyApi, **scope: Unpack[FaultScope]) -> Fault:
+        """Serves the request, sends half of the response and closes the connection."""
+        return self._add(CutAnswer(), api, scope)
 
-    def do_twice(self, api: AnyApi, **meant: Unpack[Meant]) -> Fault:
-        """Does it twice, as if the request had come twice, and answers once."""
-        return self._add(DoTwice(), api, meant)
+    def do_twice(self, api: AnyApi, **scope: Unpack[FaultScope]) -> Fault:
+        """Serves the request twice, like a retry, and sends one response."""
+        return self._add(DoTwice(), api, scope)
 
-    def _add(self, action: FaultAction, api: AnyApi, meant: Meant) -> Fault:
-        refuse_strangers(meant)
-        fault = Fault(action, named_api(api), meant)
+    def _add(self, action: FaultAction, api: AnyApi, scope: FaultScope) -> Fault:
+        check_scope(scope)
+        fault = Fault(action, api_named(api), scope)
         self._faults.append(fault)
         return fault
 
     def __iter__(self) -> Iterator[ActiveFault]:
-        return iter((*self._faults, *self._of_the_disk))
+        return iter((*self._faults, *self._disk_faults))
 
     def fault_for(self, api: Api, request: Message, call: Call) -> Fault | None:
-        """The fault that a request meets; it is counted as struck."""
+        """Returns the fault that applies to a request and counts the hit."""
         for fault in self._faults:
             if fault.applies_to(api, request, call):
                 fault.hits += 1
@@ -190,40 +191,39 @@ class Faults(DiskFaults):
         return None
 
     def check(self) -> None:
-        """Raises FaultMatchedNothing for the first that has not struck, once for each."""
+        """Raises FaultMatchedNothing for the first fault that was never applied, once per fault."""
         for fault in self:
             fault.check()
 
     def clear(self) -> None:
-        """All of them end and are forgotten."""
+        """Ends and removes all faults."""
         for fault in self:
             fault.end()
         self._faults.clear()
-        self._of_the_disk.clear()
+        self._disk_faults.clear()
 
 
-def refuse_strangers(meant: Iterable[str]) -> None:
-    """A word that nobody reads would leave the fault as wide as if it were not there."""
-    known = Meant.__annotations__
-    if strangers := [name for name in meant if name not in known]:
-        by = f"by {', '.join(known)}, not by {', '.join(strangers)}"
-        raise TypeError(f"faults of requests are narrowed down {by}")
+def check_scope(scope: Iterable[str]) -> None:
+    """Raises TypeError for an unknown name: ignoring it would apply the fault to every request."""
+    known = FaultScope.__annotations__
+    if unknown := [name for name in scope if name not in known]:
+        raise TypeError(f"unknown fault filter {', '.join(unknown)}; use {', '.join(known)}")
 
 
-def named_api(name: AnyApi) -> ApiKey | None:
+def api_named(name: AnyApi) -> ApiKey | None:
     if name is None or isinstance(name, ApiKey):
         return name
     for key in ApiKey:
         if plain(key.name) == plain(name):
             return key
-    raise ValueError(f"there is no API {name!r}; there are {names(ApiKey)}")
+    raise ValueError(f"unknown API {name!r}; known APIs: {names(ApiKey)}")
 
 
-def named_error(error: ErrorCode | str) -> ErrorCode:
+def error_named(error: ErrorCode | str) -> ErrorCode:
     if isinstance(error, ErrorCode):
         return error
     if error not in ErrorCode.__members__:
-        raise ValueError(f"there is no error {error!r}; there are {names(ErrorCode)}")
+        raise ValueError(f"unknown error {error!r}; known errors: {names(ErrorCode)}")
     return ErrorCode[error]
 
 

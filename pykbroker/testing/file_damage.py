@@ -1,6 +1,6 @@
-"""What becomes of segment files behind a broker's back: bytes flip, ends are torn off or lost.
+"""Damages segment files: flips a byte, or truncates and zeroes what a crash left unflushed.
 
-A file may share its bytes with copies (`fork`, `snapshot`, `save`): it gets bytes of its own first.
+A file that shares its bytes with copies (`fork`, `snapshot`, `save`) is first copied itself.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 PAGE_BYTES: Final = 4096
 IDENTITY_BYTES: Final = 21
-"""Of a batch: base offset, length, leader epoch, magic, checksum. No other batch has the same."""
+"""Base offset, length, leader epoch, magic and checksum: together they identify a batch."""
 _BOUNDS = Struct(">qi")
 _PREFIX_BYTES: Final = 12
 
 
 class FlippedByte(ActiveFault):
-    """The last byte of a stored batch is another one, and readers meet it; its end mends it."""
+    """Inverts the last byte of a stored batch, and restores it when the fault ends."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
         super().__init__(None)
@@ -41,40 +41,40 @@ class FlippedByte(ActiveFault):
         self._identity = b""
 
     def __str__(self) -> str:
-        return f"a byte is flipped ({self._where})"
+        return f"flipped byte ({self._where})"
 
-    def strike(self, log: Log, offset: int) -> None:
+    def apply(self, log: Log, offset: int) -> None:
         for segment in log.segments():
             if offset < segment.next_offset and segment.size_bytes:
                 return self._flip_in(segment, offset)
-        raise FaultMatchedNothing(f"there is no record to damage: {self._where}")
+        raise FaultMatchedNothing(f"flip_byte: no record at {self._where}")
 
     def _flip_in(self, segment: Segment, offset: int) -> None:
         batch = first_batch(segment.file, segment.position_of(offset), reaching=offset)
         if batch is None or offset < segment.base_offset:
-            raise FaultMatchedNothing(f"there is no record to damage: {self._where}")
+            raise FaultMatchedNothing(f"flip_byte: no record at {self._where}")
         self._path = Path(segment.file.path)
         self._start, self._last = batch.position, batch.end - 1
         self._identity = segment.file.read(self._start, self._start + IDENTITY_BYTES)
-        own_bytes(self._path)
+        unshare(self._path)
         segment.file.let_go()
         flip(self._path, self._last)
-        segment.verify_lazily()  # as a start does: what was in memory is forgotten
+        segment.verify_lazily()  # like after a start: batches are verified at their next read
         self.hits += 1
 
     def end(self) -> None:
-        """The byte is as it was, unless the batch is no longer there."""
+        """Restores the byte, unless the batch has been deleted or replaced."""
         if not self.is_over:
             super().end()
             with suppress(OSError):
-                self._mend()
+                self._restore()
 
-    def _mend(self) -> None:
+    def _restore(self) -> None:
         with self._path.open("rb") as file:
             file.seek(self._start)
-            is_there = file.read(IDENTITY_BYTES) == self._identity
-        if is_there and self._path.stat().st_size > self._last:
-            own_bytes(self._path)
+            exists = file.read(IDENTITY_BYTES) == self._identity
+        if exists and self._path.stat().st_size > self._last:
+            unshare(self._path)
             flip(self._path, self._last)
 
 
@@ -86,8 +86,8 @@ def flip(path: Path, position: int) -> None:
         file.write(bytes([before ^ 0xFF]))
 
 
-def own_bytes(path: Path) -> None:
-    """Nobody else's copy is touched: a file that shares its bytes is replaced by a copy."""
+def unshare(path: Path) -> None:
+    """Replaces a file with several hard links by a copy, so that the other links keep theirs."""
     if path.stat().st_nlink > 1:
         copy = path.with_name(path.name + ".tmp")
         shutil.copy2(path, copy)
@@ -95,7 +95,7 @@ def own_bytes(path: Path) -> None:
 
 
 class CrashFault(ActiveFault):
-    """What a crash leaves of the records that were written and not flushed."""
+    """Damages written but unflushed records after a crash."""
 
     def __init__(self, text: str, *, topic: str | None, times: int | None) -> None:
         super().__init__(times)
@@ -105,7 +105,7 @@ class CrashFault(ActiveFault):
     def __str__(self) -> str:
         return self._text if self._topic is None else f"{self._text} (topic {self._topic})"
 
-    def strike(self, crashed: Broker) -> None:
+    def apply(self, crashed: Broker) -> None:
         if not self.is_due:
             return
         for partition in crashed.partitions:
@@ -115,12 +115,12 @@ class CrashFault(ActiveFault):
                     self.hits += 1
 
     def damage(self, unflushed: list[Unflushed]) -> bool:
-        """Of one partition, oldest first; whether anything was lost."""
+        """Damages the unflushed parts of one partition, oldest first. Returns True if any is."""
         raise NotImplementedError
 
 
 class Unflushed(NamedTuple):
-    """The end of a segment's file that no flush has made durable."""
+    """The part of a segment file after the last flush."""
 
     path: Path
     start: int
@@ -133,7 +133,7 @@ def unflushed_parts(log: Log) -> Iterator[Unflushed]:
 
 
 def position_at_or_after(path: Path, offset: int) -> int:
-    """Where the first batch begins that starts at this offset or later."""
+    """Returns the position of the first batch whose base offset is at least 'offset'."""
     for position, base_offset, _ in batches_in(path):
         if base_offset >= offset:
             return position
@@ -141,7 +141,7 @@ def position_at_or_after(path: Path, offset: int) -> int:
 
 
 def batches_in(path: Path) -> Iterator[tuple[int, int, int]]:
-    """Position, base offset and end of each."""
+    """Yields position, base offset and end of each batch."""
     position, data = 0, path.read_bytes()
     while position + _PREFIX_BYTES <= len(data):
         base_offset, length = _BOUNDS.unpack_from(data, position)
@@ -153,31 +153,31 @@ def batches_in(path: Path) -> Iterator[tuple[int, int, int]]:
 
 
 class TornTail(CrashFault):
-    """Of the last batch, only the first half has reached the disk."""
+    """Truncates the last batch to its first half."""
 
     def __init__(self, *, topic: str | None, times: int | None) -> None:
-        super().__init__("the tail of the log is torn at a crash", topic=topic, times=times)
+        super().__init__("torn log tail at a crash", topic=topic, times=times)
 
     def damage(self, unflushed: list[Unflushed]) -> bool:
         last = unflushed[-1]
         *_, (start, _, end) = batches_in(last.path)
-        own_bytes(last.path)
+        unshare(last.path)
         os.truncate(last.path, (start + end) // 2)
         return True
 
 
 class LostPages(CrashFault):
-    """What was not flushed is gone: all of it, or page by page as chance has it."""
+    """Loses unflushed bytes: all of them, or random pages if 'chance' is given."""
 
     def __init__(
         self, chance: random.Random | None, *, topic: str | None, times: int | None
     ) -> None:
-        super().__init__("what was not flushed is lost at a crash", topic=topic, times=times)
+        super().__init__("unflushed bytes lost at a crash", topic=topic, times=times)
         self._chance = chance
 
     def damage(self, unflushed: list[Unflushed]) -> bool:
         for part in unflushed:
-            own_bytes(part.path)
+            unshare(part.path)
             if self._chance is None:
                 os.truncate(part.path, part.start)
             else:
@@ -185,7 +185,7 @@ class LostPages(CrashFault):
         return True
 
     def _lose_some(self, part: Unflushed, chance: random.Random) -> None:
-        """The file is as long as before, and some pages of it hold nothing, or it is shorter."""
+        """Zeroes each page with probability 1/2, then truncates the file with probability 1/2."""
         with part.path.open("r+b") as file:
             for page in range(part.start // PAGE_BYTES, -(-part.end // PAGE_BYTES)):
                 if chance.random() < 0.5:

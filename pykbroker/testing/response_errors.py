@@ -1,4 +1,4 @@
-"""Finds in any answer what was refused, and where: by the names that Kafka's messages share."""
+"""Finds the error codes in any response, with the topic, partition or group they belong to."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ NUMBERING = ("index", "partition_index", "partition")
 BY_NUMBER = {code.value: code for code in ErrorCode}
 
 
-class Place(NamedTuple):
-    """What one kind of message has to say about errors."""
+class ErrorFields(NamedTuple):
+    """The fields of a message type that hold error codes, or name what a code belongs to."""
 
     codes: tuple[str, ...]
     names: tuple[str, ...]
     numbers: tuple[str, ...]
     inside: tuple[tuple[str, bool], ...]
-    """Fields that hold such messages, and whether they hold many."""
+    """Fields that hold messages with error codes, and whether the field is an array."""
     ids: tuple[str, ...]
-    """Fields with the id of a topic, which some versions tell in place of its name."""
+    """Fields with a topic id, which some versions send instead of the name."""
 
 
-def nameless(_: bytes) -> str | None:
+def no_name(_: bytes) -> str | None:
     return None
 
 
 def errors_in(
-    message: Message, about: str = "", topic_name: Callable[[bytes], str | None] = nameless
+    message: Message, about: str = "", topic_name: Callable[[bytes], str | None] = no_name
 ) -> Iterator[str]:
-    """`trucks-3 NOT_LEADER_OR_FOLLOWER` for each error code that is not 0."""
-    place = place_of(type(message))
-    for name in place.names:
+    """Yields `trucks-3 NOT_LEADER_OR_FOLLOWER` for each error code that is not 0."""
+    fields = error_fields_of(type(message))
+    for name in fields.names:
         about = f"{about} {text_of(getattr(message, name))}".lstrip()
-    for name in place.ids:
+    for name in fields.ids:
         about = about or topic_name(getattr(message, name)) or ""
-    for name in place.numbers:
+    for name in fields.numbers:
         about = f"{about}-{getattr(message, name)}"
-    for name in place.codes:
+    for name in fields.codes:
         code = getattr(message, name)
         if code:
             yield f"{about} {BY_NUMBER[code].name if code in BY_NUMBER else code}".strip()
-    for name, is_array in place.inside:
+    for name, is_array in fields.inside:
         held = getattr(message, name)
         for inner in held or () if is_array else (held,):
             if inner is not None:
@@ -57,14 +57,14 @@ def errors_in(
 
 
 @cache
-def place_of(message: type[Message]) -> Place:
+def error_fields_of(message: type[Message]) -> ErrorFields:
     fields = {field.name: field for field in message.fields}
     inside = [
         (name, field.is_array)
         for name, field in fields.items()
-        if field.struct is not None and tells_errors(field.struct)
+        if field.struct is not None and has_error_codes(field.struct)
     ]
-    return Place(
+    return ErrorFields(
         codes=tuple(name for name in fields if name in ERROR_CODES),
         names=tuple(name for name in NAMING if name in fields),
         numbers=tuple(name for name in NUMBERING if name in fields),
@@ -73,9 +73,9 @@ def place_of(message: type[Message]) -> Place:
     )
 
 
-def tells_errors(message: type[Message]) -> bool:
-    place = place_of(message)
-    return bool(place.codes or place.inside)
+def has_error_codes(message: type[Message]) -> bool:
+    fields = error_fields_of(message)
+    return bool(fields.codes or fields.inside)
 
 
 def text_of(value: Any) -> str:

@@ -140,7 +140,7 @@ def test_a_fault_takes_what_its_method_takes(word: str, names: list[str]) -> Non
         ({"fault": ["drop"]}, "there is no fault ['drop']"),
         ({"fault": "__init__"}, "there is no fault '__init__'"),
         ({"fault": "clear"}, "there is no fault 'clear'"),
-        ({"fault": "drop", "api": "Nix"}, "there is no API 'Nix'"),
+        ({"fault": "drop", "api": "Nix"}, "unknown API 'Nix'"),
         ({"fault": "drop", "topics": "a"}, "drop takes api, topic, partition, client, times"),
         ({"fault": "drop", "times": -1}, "times: this is no whole number"),
         ({"fault": "drop", "times": True}, "times: this is no whole number"),
@@ -148,7 +148,7 @@ def test_a_fault_takes_what_its_method_takes(word: str, names: list[str]) -> Non
         ({"fault": "delay", "api": "FETCH"}, "delay() missing"),
         ({"fault": "delay", "api": "FETCH", "seconds": "nan"}, "seconds: this is no number of"),
         ({"fault": "delay", "api": "FETCH", "seconds": -1}, "seconds: this is no number of"),
-        ({"fault": "refuse", "api": "FETCH", "error": "OOPS"}, "there is no error 'OOPS'"),
+        ({"fault": "refuse", "api": "FETCH", "error": "OOPS"}, "unknown error 'OOPS'"),
         ([], "the body is an object"),
     ],
     ids=repr,
@@ -379,14 +379,14 @@ def test_the_command_adds_waits_for_and_removes_faults(
     assert exit_code == 0
     waited = command("faults", "wait", str(fault["id"]), "--timeout", "0.01")
     assert waited[0] == 1
-    assert waited[1].startswith("control faults wait: lose the answer (PRODUCE, topic trucks)")
+    assert waited[1].startswith("control faults wait: lose the response (PRODUCE, topic trucks)")
     assert command("faults", "check")[0] == 1
     producer = producer_of(served)
     producer.produce("trucks", "x", partition=0)
     producer.poll(0)
     assert command("faults", "wait", str(fault["id"]), "--timeout", "60")[0] == 0
     assert command("faults", "check")[0] == 0
-    assert "lose the answer" in command("faults", "list")[1]
+    assert "lose the response" in command("faults", "list")[1]
     assert command("faults", "remove", str(fault["id"]))[0] == 0
     assert producer.flush(SECONDS) == 0
     assert command("faults", "remove", "--all") == (0, "ID  HITS  DUE  FAULT\n")

@@ -135,7 +135,7 @@ def test_a_reset_mends_what_is_damaged(kafka: Broker) -> None:
 @pytest.mark.parametrize(("topic", "offset"), [("trucks", 1), ("ships", 0), ("cars", 0)])
 def test_what_is_not_there_cannot_be_damaged(kafka: Broker, topic: str, offset: int) -> None:
     write(kafka, "trucks", "a")
-    with pytest.raises(FaultMatchedNothing, match=f"to damage: {topic}-0"):
+    with pytest.raises(FaultMatchedNothing, match=f"flip_byte: .*{topic}-0"):
         kafka.faults.flip_byte(topic, offset=offset)
 
 
@@ -271,7 +271,7 @@ def test_all_that_was_not_flushed_is_lost_and_nothing_else(kafka: Broker) -> Non
 def test_what_was_flushed_has_no_torn_tail(kafka: Broker) -> None:
     write(kafka, "flushed", "a", "b")
     with (
-        pytest.raises(FaultMatchedNothing, match="the tail of the log is torn at a crash"),
+        pytest.raises(FaultMatchedNothing, match="torn log tail at a crash"),
         kafka.faults.torn_tail(topic="flushed"),
     ):
         kafka.crash()

@@ -299,9 +299,7 @@ def test_so_does_one_of_any_broker_that_a_fixture_gives(run: Run) -> None:
     )
     result.assert_outcomes(failed=5, passed=1)
     assert str(result.stdout).count("what the broker saw") == 5
-    told = (
-        "E *this fault met nothing that it was meant for: answer NOT_LEADER_OR_FOLLOWER (PRODUCE)"
-    )
+    told = "E *fault was never applied: respond with NOT_LEADER_OR_FOLLOWER (PRODUCE)"
     result.stdout.fnmatch_lines([told] * 3)
 
 
@@ -343,7 +341,7 @@ def test_a_fault_that_met_nothing_fails_the_test_that_asked_for_it(run: Run) -> 
     )
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
-        ["E *this fault met nothing that it was meant for: answer NOT_LEADER_OR_FOLLOWER (PRODUCE)"]
+        ["E *fault was never applied: respond with NOT_LEADER_OR_FOLLOWER (PRODUCE)"]
     )
 
 

@@ -63,7 +63,7 @@ def test_a_disk_that_fails_is_told_once(kafka: Broker) -> None:
                 kafka.produce("trucks", ["a"])
     assert fault.hits == 2
     told = [it.text for it in kafka.timeline]
-    assert told == ["fault: the disk is full (topic trucks) strikes trucks-0 first"]
+    assert told == ["fault: disk full (topic trucks); first hit in trucks-0"]
 
 
 async def test_a_session_that_ended_has_its_reason_before_it() -> None:

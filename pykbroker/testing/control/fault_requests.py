@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.testing.control.arguments import as_count, as_seconds, as_text, read_argument
 from pykbroker.testing.control.http import HttpRefusal
-from pykbroker.testing.faults import Faults, Meant
+from pykbroker.testing.faults import Faults, FaultScope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ def parameters_of(word: str) -> dict[str, Read]:
     found: dict[str, Read] = {}
     for parameter in list(signature(getattr(Faults, word)).parameters.values())[1:]:
         if parameter.kind is Parameter.VAR_KEYWORD:
-            found |= {name: reader_for(kind) for name, kind in Meant.__annotations__.items()}
+            found |= {name: reader_for(kind) for name, kind in FaultScope.__annotations__.items()}
         else:
             found[parameter.name] = reader_for(parameter.annotation)
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pykbroker.apis import APIS
 from pykbroker.apis.offer import EVERYTHING, Offer, WhenTooNew
 from pykbroker.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES
-from pykbroker.testing.error_responses import refusal
+from pykbroker.testing.error_responses import error_response
 from pykbroker.testing.profiles.releases import (
     Release,
     UnknownVersion,
@@ -68,7 +68,7 @@ def offered(api: Api, release: Release) -> Api | None:
 def refuse_new_groups(api: Api) -> Handle:
     def refuse(request: Any, call: Call) -> Message:
         code = ErrorCode.UNSUPPORTED_VERSION
-        answer: Message = refusal(request, api.response_type, call.version, code)
+        answer: Message = error_response(request, api.response_type, call.version, code)
         return answer
 
     return refuse

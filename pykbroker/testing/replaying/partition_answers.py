@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from pykbroker.testing.error_responses import joined
+from pykbroker.testing.error_responses import merged
 from pykbroker.testing.replaying.request_matching import likeness
 from pykbroker.testing.request_splitting import PartitionFilter
 from pykbroker_protocol.api_keys import ApiKey
@@ -57,7 +57,7 @@ class Parts:
         known = [it for it in found if it is not None]
         if not known or len(known) < len(found):
             return None
-        return reduce(lambda whole, part: joined(part, whole), known)
+        return reduce(lambda whole, part: merged(part, whole), known)
 
     def _next(self, asked: Which) -> Message | None:
         """In their order; the last one again and again."""

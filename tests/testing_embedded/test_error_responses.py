@@ -1,4 +1,4 @@
-"""Every API can be refused in every version, and the refusal is one that clients can read."""
+"""Error responses can be built and decoded for every API in every served version."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from pykbroker.apis import APIS, Api
-from pykbroker.testing.error_responses import READ_AND_CHANGED, changed, joined, refusal
+from pykbroker.testing.error_responses import (
+    PATCHED_RESPONSES,
+    error_response,
+    merged,
+    patched_response,
+)
 from pykbroker.testing.request_splitting import PartitionFilter
 from pykbroker.testing.response_errors import errors_in
 from pykbroker_protocol.api_keys import ApiKey
@@ -15,12 +20,12 @@ from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.message import Kind, Message
 
 CODE = ErrorCode.KAFKA_STORAGE_ERROR
-WITHOUT_A_PLACE = {("DESCRIBE_LOG_DIRS", 1), ("DESCRIBE_LOG_DIRS", 2)}
-"""Versions that have a place for errors only beside a directory, which no request names."""
+WITHOUT_ERROR_CODE = {("DESCRIBE_LOG_DIRS", 1), ("DESCRIBE_LOG_DIRS", 2)}
+"""Versions with an error code only per log directory, which requests do not name."""
 
 
 def sample(message: type[Message], version: int) -> Any:
-    """A message with one row in each array and a text in each text."""
+    """A message with one row in each array and 't' in each string."""
     values: dict[str, Any] = {}
     for field in message.fields:
         if version not in field.versions:
@@ -46,7 +51,7 @@ def one_of(kind: Kind | None) -> Any:
 def versions() -> Iterator[tuple[Api, int]]:
     for api in APIS.values():
         for version in range(api.served.first, api.served.last + 1):
-            if (api.key.name, version) not in WITHOUT_A_PLACE:
+            if (api.key.name, version) not in WITHOUT_ERROR_CODE:
                 yield api, version
 
 
@@ -55,14 +60,14 @@ def versions() -> Iterator[tuple[Api, int]]:
     list(versions()),
     ids=lambda it: it.title if isinstance(it, Api) else f"v{it}",
 )
-def test_a_refusal_says_the_error_where_clients_look_for_it(api: Api, version: int) -> None:
+def test_an_error_response_has_the_code_in_the_field_of_its_version(api: Api, version: int) -> None:
     request = sample(api.request_type, version)
-    if api.key in READ_AND_CHANGED:
-        answer = sample(api.response_type, version)
-        made = changed(answer, PartitionFilter(lambda *_: True, {}), version, CODE)
+    if api.key in PATCHED_RESPONSES:
+        response = sample(api.response_type, version)
+        made = patched_response(response, PartitionFilter(lambda *_: True, {}), version, CODE)
         assert made is not None
     else:
-        made = refusal(request, api.response_type, version, CODE)
+        made = error_response(request, api.response_type, version, CODE)
     read = decode(api.response_type, version, bytes(encode(made, version)), 0)
     assert [it.rpartition(" ")[2] for it in errors_in(read)] == [CODE.name]
 
@@ -83,35 +88,35 @@ def of_topic(request: Any, name: str, array: str) -> Any:
 
 
 @pytest.mark.parametrize("key", TOPICS_OF_TWO)
-def test_the_other_topics_of_a_request_are_left_over(key: ApiKey) -> None:
+def test_a_request_is_split_by_topic(key: ApiKey) -> None:
     api, version = APIS[key], min(TOPICS_OF_TWO[key], 12)
     one = sample(api.request_type, version)
     array = "topic_data" if key is ApiKey.PRODUCE else "topics"
     both = one.replace(**{array: [of_topic(one, "a", array), of_topic(one, "b", array)]})
-    concerned, rest = PartitionFilter(lambda topic, _: topic == "a", {}).split(both)
-    assert [it.name for it in getattr(concerned, array)] == ["a"]
+    affected, rest = PartitionFilter(lambda topic, _: topic == "a", {}).split(both)
+    assert [it.name for it in getattr(affected, array)] == ["a"]
     assert [it.name for it in getattr(rest, array)] == ["b"]
-    refused = refusal(concerned, api.response_type, version, CODE)
-    served = refusal(rest, api.response_type, version, ErrorCode.NONE)
-    assert list(errors_in(joined(refused, served))) == [f"a-0 {CODE.name}"]
+    refused = error_response(affected, api.response_type, version, CODE)
+    served = error_response(rest, api.response_type, version, ErrorCode.NONE)
+    assert list(errors_in(merged(refused, served))) == [f"a-0 {CODE.name}"]
 
 
-def test_partitions_of_one_topic_come_together_again() -> None:
+def test_merged_responses_have_all_partitions_of_a_topic_in_one_row() -> None:
     api, version = APIS[ApiKey.LIST_OFFSETS], 7
     request = sample(api.request_type, version)
     (topic,) = request.topics
     (row,) = topic.partitions
     rows = [row.replace(partition_index=it) for it in range(3)]
     request = request.replace(topics=[topic.replace(partitions=rows)])
-    concerned, rest = PartitionFilter(lambda _, number: number == 1, {}).split(request)
-    refused = refusal(concerned, api.response_type, version, CODE)
-    served = refusal(rest, api.response_type, version, ErrorCode.NONE)
-    (answered,) = joined(refused, served).topics  # type: ignore[attr-defined]  # a ListOffsets
-    found = {it.partition_index: it.error_code for it in answered.partitions}
+    affected, rest = PartitionFilter(lambda _, number: number == 1, {}).split(request)
+    refused = error_response(affected, api.response_type, version, CODE)
+    served = error_response(rest, api.response_type, version, ErrorCode.NONE)
+    (row,) = merged(refused, served).topics  # type: ignore[attr-defined]  # a ListOffsets response
+    found = {it.partition_index: it.error_code for it in row.partitions}
     assert found == {0: 0, 1: CODE, 2: 0}
 
 
-def test_settings_have_names_but_are_no_topics() -> None:
+def test_config_entries_are_not_taken_for_topics() -> None:
     api = APIS[ApiKey.CREATE_TOPICS]
     request = sample(api.request_type, 7)
     (topic,) = request.topics

@@ -1,4 +1,4 @@
-"""Files of a data directory, explained; damage is found."""
+"""`log dump` prints files of a data directory and finds corruption."""
 
 import json
 from collections.abc import Callable
@@ -37,7 +37,7 @@ Dump = Callable[..., tuple[int, list[dict[str, Any]]]]
 
 @pytest.fixture
 def dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Dump:
-    """Write a file, explain it: the exit code and what was found."""
+    """Writes a file and dumps it; returns the exit code and the findings."""
 
     def dump_file(name: str, data: bytes, *options: str) -> tuple[int, list[dict[str, Any]]]:
         path = tmp_path / name
@@ -56,7 +56,7 @@ def batch(base_offset: int, *values: bytes) -> bytes:
     return builder.build()
 
 
-def test_batches_and_records_of_a_segment_are_shown(dump: Dump) -> None:
+def test_batches_and_records_of_a_segment_are_printed(dump: Dump) -> None:
     exit_code, found = dump(f"{SEGMENT}.log", batch(10, b"a", b"b") + batch(12, b"c"), "--records")
     assert exit_code == 0
     assert [it["kind"] for it in found] == [
@@ -73,29 +73,29 @@ def test_batches_and_records_of_a_segment_are_shown(dump: Dump) -> None:
     assert summary == {"batches": 2, "records": 3, "next_offset": 13}
 
 
-def test_a_flipped_byte_is_found_and_the_batches_behind_it_are_still_shown(dump: Dump) -> None:
-    damaged = bytearray(batch(10, b"a") + batch(11, b"b"))
-    damaged[70] ^= 1
-    exit_code, found = dump(f"{SEGMENT}.log", bytes(damaged))
+def test_a_crc_mismatch_is_reported_and_later_batches_are_printed(dump: Dump) -> None:
+    corrupt = bytearray(batch(10, b"a") + batch(11, b"b"))
+    corrupt[70] ^= 1
+    exit_code, found = dump(f"{SEGMENT}.log", bytes(corrupt))
     assert exit_code == 1
     assert [it["kind"] for it in found] == ["batch", "damage", "batch", "summary"]
     assert found[0]["crc_valid"] is False
 
 
 @pytest.mark.parametrize("missing", [1, 40, 70])
-def test_a_torn_tail_is_found(dump: Dump, missing: int) -> None:
+def test_a_truncated_last_batch_is_reported(dump: Dump, missing: int) -> None:
     exit_code, found = dump(f"{SEGMENT}.log", batch(10, b"a") + batch(11, b"b" * 50)[:-missing])
     assert exit_code == 1
     assert [it["kind"] for it in found] == ["batch", "damage", "summary"]
 
 
-def test_offsets_that_go_back_are_found(dump: Dump) -> None:
+def test_offsets_that_do_not_ascend_are_reported(dump: Dump) -> None:
     exit_code, found = dump(f"{SEGMENT}.log", batch(10, b"a") + batch(10, b"b"))
     assert exit_code == 1
-    assert found[2]["message"] == "offset 10 follows offset 10"
+    assert found[2]["message"] == "base offset 10 after last offset 10"
 
 
-def test_the_end_of_a_transaction_is_shown(dump: Dump) -> None:
+def test_transaction_markers_are_printed(dump: Dump) -> None:
     marker = EndTransactionMarker(is_commit=False, coordinator_epoch=4)
     data = marker_batch(marker, producer_id=9, producer_epoch=1, timestamp_ms=5)
     _, found = dump(f"{SEGMENT}.log", data)
@@ -201,7 +201,7 @@ MEMBER = MemberMetadata(
         ),
     ],
 )
-def test_records_of_coordinators_are_decoded(
+def test_coordinator_records_are_decoded(
     dump: Dump,
     directory: str,
     write: Write,
@@ -221,7 +221,7 @@ def test_records_of_coordinators_are_decoded(
     ("key", "value"),
     [(b"\0\x63", None), (b"", b""), (b"\0\2\0\1g", b"\0\x63"), (None, b"v")],
 )
-def test_what_a_newer_coordinator_wrote_is_shown_as_it_is(
+def test_unknown_coordinator_records_are_printed_undecoded(
     dump: Dump, key: bytes | None, value: bytes | None
 ) -> None:
     builder = BatchBuilder()
@@ -234,7 +234,7 @@ def test_what_a_newer_coordinator_wrote_is_shown_as_it_is(
     assert found[1]["key"] == (None if key is None else key.decode())
 
 
-def test_people_read_a_committed_offset_as_one_line(
+def test_a_committed_offset_is_one_line_of_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     builder = BatchBuilder()
@@ -245,11 +245,11 @@ def test_people_read_a_committed_offset_as_one_line(
     assert main(["log", "dump", "--records", str(path)]) == 0
     assert capsys.readouterr().out.splitlines()[2] == (
         "    0  1970-01-01T00:00:01.000Z  "
-        "OffsetCommit group=depot topic=trucks partition=2: forgotten"
+        "OffsetCommit group=depot topic=trucks partition=2: tombstone"
     )
 
 
-def test_an_offset_index_is_checked_against_its_log(dump: Dump, tmp_path: Path) -> None:
+def test_an_offset_index_is_compared_with_its_log(dump: Dump, tmp_path: Path) -> None:
     first, second = batch(10, b"a", b"b"), batch(12, b"c")
     (tmp_path / f"{SEGMENT}.log").write_bytes(first + second)
     right = OFFSET_INDEX_ENTRY.build({"relative_offset": 2, "position": len(first)})
@@ -281,7 +281,7 @@ def test_a_time_index_must_ascend(dump: Dump) -> None:
     assert found[0]["offset"] == 11
 
 
-def test_aborted_transactions_are_shown(dump: Dump) -> None:
+def test_aborted_transactions_are_printed(dump: Dump) -> None:
     fields = {"producer_id": 1, "first_offset": 2, "last_offset": 3, "last_stable_offset": 4}
     data = TRANSACTION_INDEX_ENTRY.build({"version": 0, **fields})
     exit_code, found = dump(f"{SEGMENT}.txnindex", data)
@@ -290,7 +290,7 @@ def test_aborted_transactions_are_shown(dump: Dump) -> None:
     assert dump(f"{SEGMENT}.txnindex", data + b"\0")[0] == 1
 
 
-def test_producers_are_shown_and_their_checksum_is_verified(dump: Dump) -> None:
+def test_producer_snapshots_are_printed_and_their_crc_is_verified(dump: Dump) -> None:
     fields = {
         "producer_id": 1,
         "producer_epoch": 0,
@@ -332,9 +332,7 @@ def test_producers_are_shown_and_their_checksum_is_verified(dump: Dump) -> None:
         ("quorum-state", b'{"leaderId":1}', {"name": "leaderId", "value": 1}),
     ],
 )
-def test_small_files_are_explained(
-    dump: Dump, name: str, data: bytes, found: dict[str, Any]
-) -> None:
+def test_text_files_are_printed(dump: Dump, name: str, data: bytes, found: dict[str, Any]) -> None:
     exit_code, findings = dump(name, data)
     assert exit_code == 0
     assert {name: findings[0][name] for name in found} == found
@@ -344,31 +342,37 @@ def test_small_files_are_explained(
     "name",
     ["replication-offset-checkpoint", "leader-epoch-checkpoint", "meta.properties", "quorum-state"],
 )
-def test_a_small_file_of_nonsense_is_damaged(dump: Dump, name: str) -> None:
+def test_a_malformed_text_file_is_corrupt(dump: Dump, name: str) -> None:
     exit_code, found = dump(name, b"\xff nonsense")
     assert exit_code == 1
     assert found[0]["kind"] == "damage"
 
 
-def test_people_get_one_readable_line_for_each_batch(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_batch_is_one_line_of_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / f"{SEGMENT}.log"
     path.write_bytes(batch(10, b"a"))
     assert main(["log", "dump", str(path)]) == 0
     head, line, summary = capsys.readouterr().out.splitlines()
     assert head.startswith(f"{path}: log segment, ")
     assert line.startswith("  batch 10..10 at byte 0, ")
-    assert "1 record, leader epoch -1, gzip, created until 1970-01-01T00:00:01.000Z" in line
+    assert "1 record, leader epoch -1, gzip, latest create time 1970-01-01T00:00:01.000Z" in line
     assert summary == "  1 batch, 1 record, offsets 10..10"
 
 
-def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "dump", "nowhere"]) == 2
     assert capsys.readouterr().err == "log dump: nowhere: No such file or directory\n"
 
 
-def test_a_file_of_another_program_is_left_alone(dump: Dump) -> None:
+def test_a_file_of_unknown_type_is_not_corrupt(dump: Dump) -> None:
     exit_code, found = dump("server.log", b"started")
     assert exit_code == 0
     assert [it["kind"] for it in found] == ["unknown"]
+
+
+def test_the_error_counts_corrupt_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("meta.properties", "quorum-state", "partition.metadata"):
+        (tmp_path / name).write_bytes(b"nonsense")
+    (tmp_path / "server.log").write_bytes(b"started")
+    assert main(["log", "dump", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "log dump: 3 of 4 files are corrupt\n"

@@ -1,4 +1,4 @@
-"""Explains the files of a data directory: what kind each is, what it says, whether it is whole."""
+"""Prints and verifies the files of a data directory."""
 
 from pykbroker.cli.log_dump.dump import dump
 

@@ -1,13 +1,17 @@
-"""Explains files made of record batches: log segments, the metadata log and its snapshots."""
+"""Explains files of record batches: log segments, the metadata log and its snapshots."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.log_dump.coordinators import coordinated_document, coordinated_text
-from pykbroker.cli.log_dump.finding import Finding, damage
-from pykbroker.cli.log_dump.metadata import control_document, control_text, metadata_document
+from pykbroker.cli.log_dump.coordinator_records import coordinator_document, coordinator_text
+from pykbroker.cli.log_dump.finding import Finding, corruption
+from pykbroker.cli.log_dump.metadata_records import (
+    control_document,
+    control_text,
+    metadata_document,
+)
 from pykbroker.cli.output import bytes_text, counted
 from pykbroker.cli.record_format import field, time_text
 from pykbroker_protocol.compiler import MalformedMessage
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from pykbroker.cli.log_dump.coordinators import RecordTypes
+    from pykbroker.cli.log_dump.coordinator_records import RecordTypes
     from pykbroker_protocol.records.record import Record
 
     ExplainRecord = Callable[[Record], Finding]
@@ -30,6 +34,8 @@ BATCH_BYTES_MAX = 1 << 30
 
 @dataclass(slots=True)
 class Tally:
+    """Counts of the batches read so far."""
+
     batches: int = 0
     records: int = 0
     first_offset: int | None = None
@@ -39,7 +45,10 @@ class Tally:
 def explain_batches(
     path: Path, explain_record: ExplainRecord, *, with_records: bool
 ) -> Iterator[Finding]:
-    """Each batch, checked; its records if wanted, control records ever; a sum at the end."""
+    """Yields verified batches, their records, and a summary.
+
+    Control records are yielded even without `with_records`.
+    """
     tally = Tally()
     position = 0
     try:
@@ -47,37 +56,37 @@ def explain_batches(
             while (batch := next_batch(file)) is not None:
                 yield from explain_batch(batch, position, tally)
                 if batch.is_control:
-                    yield from explain_records(batch, explain_control)
+                    yield from explain_records(batch, explain_control_record)
                 elif with_records:
                     yield from explain_records(batch, explain_record)
                 position += batch.size_bytes
     except CorruptBatch as reason:
-        yield damage(f"at byte {position}: {reason}", position=position)
-    yield summed_up(tally)
+        yield corruption(f"at byte {position}: {reason}", position=position)
+    yield summary(tally)
 
 
 def next_batch(file: BinaryIO) -> RecordBatch | None:
-    """The batch at which the file stands; None at its end."""
+    """Reads the batch at the current position; returns None at the end of the file."""
     prefix = file.read(PREFIX_BYTES)
     if not prefix:
         return None
     if len(prefix) < PREFIX_BYTES:
-        raise TruncatedBatch(f"only {len(prefix)} bytes are left")
+        raise TruncatedBatch(f"{len(prefix)} bytes are left, less than a batch header")
     length = int.from_bytes(prefix[LENGTH_AT], "big", signed=True)
     if not 0 <= length <= BATCH_BYTES_MAX:
-        raise CorruptBatch(f"no batch is {length} bytes long")
+        raise CorruptBatch(f"invalid batch length {length}")
     return RecordBatch.parse(prefix + file.read(length))
 
 
 def explain_batch(batch: RecordBatch, position: int, tally: Tally) -> Iterator[Finding]:
-    is_whole = batch.is_crc_valid()
-    document = batch_document(batch, position, is_whole=is_whole)
+    is_crc_valid = batch.is_crc_valid()
+    document = batch_document(batch, position, is_crc_valid=is_crc_valid)
     yield Finding(kind="batch", text=batch_text(batch, position), document=document)
-    if not is_whole:
-        yield damage(f"the checksum of the batch at byte {position} is wrong", position=position)
+    if not is_crc_valid:
+        yield corruption(f"CRC mismatch in the batch at byte {position}", position=position)
     if tally.batches and batch.base_offset < tally.next_offset:
-        text = f"offset {batch.base_offset} follows offset {tally.next_offset - 1}"
-        yield damage(text, position=position)
+        text = f"base offset {batch.base_offset} after last offset {tally.next_offset - 1}"
+        yield corruption(text, position=position)
     tally.batches += 1
     tally.records += batch.record_count
     tally.next_offset = batch.next_offset
@@ -85,7 +94,7 @@ def explain_batch(batch: RecordBatch, position: int, tally: Tally) -> Iterator[F
         tally.first_offset = batch.base_offset
 
 
-def batch_document(batch: RecordBatch, position: int, *, is_whole: bool) -> dict[str, Any]:
+def batch_document(batch: RecordBatch, position: int, *, is_crc_valid: bool) -> dict[str, Any]:
     return {
         "position": position,
         "size_bytes": batch.size_bytes,
@@ -103,7 +112,7 @@ def batch_document(batch: RecordBatch, position: int, *, is_whole: bool) -> dict
         "transactional": batch.is_transactional,
         "control": batch.is_control,
         "crc": batch.crc,
-        "crc_valid": is_whole,
+        "crc_valid": is_crc_valid,
     }
 
 
@@ -114,18 +123,18 @@ def batch_text(batch: RecordBatch, position: int) -> str:
         counted(batch.record_count, "record"),
         f"leader epoch {batch.partition_leader_epoch}",
         batch.compression.name.lower() if batch.compression else "",
-        f"{time_kind(batch)} {time_text(batch.max_timestamp)}" if batch.max_timestamp >= 0 else "",
+        f"{time_label(batch)} {time_text(batch.max_timestamp)}" if batch.max_timestamp >= 0 else "",
         producer_text(batch) if batch.is_idempotent else "",
-        "in a transaction" if batch.is_transactional and not batch.is_control else "",
+        "transactional" if batch.is_transactional and not batch.is_control else "",
         "control" if batch.is_control else "",
         f"crc {batch.crc:08x}",
     ]
     return ", ".join(part for part in parts if part)
 
 
-def time_kind(batch: RecordBatch) -> str:
+def time_label(batch: RecordBatch) -> str:
     is_append = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    return "appended" if is_append else "created until"
+    return "append time" if is_append else "latest create time"
 
 
 def producer_text(batch: RecordBatch) -> str:
@@ -137,10 +146,10 @@ def explain_records(batch: RecordBatch, explain_record: ExplainRecord) -> Iterat
     try:
         yield from map(explain_record, batch.records())
     except CorruptBatch as reason:
-        yield damage(f"the records of the batch at offset {batch.base_offset}: {reason}")
+        yield corruption(f"records of the batch at offset {batch.base_offset}: {reason}")
 
 
-def explain_plain(record: Record) -> Finding:
+def explain_plain_record(record: Record) -> Finding:
     document = {
         "offset": record.offset,
         "timestamp": record.timestamp,
@@ -158,32 +167,32 @@ def shown(content: bytes | None) -> str:
     return "null" if content is None else content.decode(errors="backslashreplace")
 
 
-def explain_control(record: Record) -> Finding:
+def explain_control_record(record: Record) -> Finding:
     try:
         document = control_document(record)
     except MalformedMessage as reason:
-        return damage(f"the control record at offset {record.offset}: {reason}")
+        return corruption(f"control record at offset {record.offset}: {reason}")
     text = f"  {record.offset}  {control_text(document)}"
     return Finding(kind="control", text=text, document={"offset": record.offset, **document})
 
 
-def explain_metadata(record: Record) -> Finding:
+def explain_metadata_record(record: Record) -> Finding:
     try:
         document = metadata_document(record.value or b"")
     except MalformedMessage as reason:
-        return damage(f"the metadata record at offset {record.offset}: {reason}")
+        return corruption(f"metadata record at offset {record.offset}: {reason}")
     text = f"  {record.offset}  {control_text(document)}"
     return Finding(kind="metadata", text=text, document={"offset": record.offset, **document})
 
 
-def explain_coordinated(types: RecordTypes, record: Record) -> Finding:
-    document = coordinated_document(types, record)
-    text = f"  {record.offset}  {time_text(record.timestamp)}  {coordinated_text(document)}"
+def explain_coordinator_record(types: RecordTypes, record: Record) -> Finding:
+    document = coordinator_document(types, record)
+    text = f"  {record.offset}  {time_text(record.timestamp)}  {coordinator_text(document)}"
     at = {"offset": record.offset, "timestamp": record.timestamp}
     return Finding(kind="coordination", text=text, document={**at, **document})
 
 
-def summed_up(tally: Tally) -> Finding:
+def summary(tally: Tally) -> Finding:
     document = {
         "batches": tally.batches,
         "records": tally.records,

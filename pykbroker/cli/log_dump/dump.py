@@ -1,4 +1,4 @@
-"""The command that explains files: finds them, chooses who explains each, prints what comes."""
+"""The command `log dump`: prints the findings of files and directories."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from pykbroker.cli.failure import CannotBegin, CommandFailed
-from pykbroker.cli.log_dump.kinds import explain
+from pykbroker.cli.log_dump.file_types import explain
 from pykbroker.cli.output import bytes_text
 
 if TYPE_CHECKING:
@@ -18,19 +18,29 @@ if TYPE_CHECKING:
 
 
 def dump(options: Namespace) -> int:
-    damaged = 0
+    corrupt: list[Path] = []
+    count = 0
     for path in options.files:
         try:
-            damaged += sum(dump_file(it, options) for it in files_of(path))
+            for file in files_of(path):
+                count += 1
+                if dump_file(file, options):
+                    corrupt.append(file)
         except OSError as reason:
             raise CannotBegin(f"{reason.filename}: {reason.strerror}") from reason
-    if damaged:
-        raise CommandFailed(f"{damaged} damaged" if damaged > 1 else "the file is damaged")
+    if corrupt:
+        raise CommandFailed(corruption_summary(corrupt, count))
     return 0
 
 
+def corruption_summary(corrupt: list[Path], count: int) -> str:
+    if len(corrupt) == 1:
+        return f"{corrupt[0]} is corrupt"
+    return f"{len(corrupt)} of {count} files are corrupt"
+
+
 def files_of(path: Path) -> Iterator[Path]:
-    """The file itself, or those within the directory."""
+    """Returns the file, or all files below the directory."""
     if path.is_dir():
         yield from sorted(it for it in path.rglob("*") if it.is_file())
     else:
@@ -38,16 +48,16 @@ def files_of(path: Path) -> Iterator[Path]:
 
 
 def dump_file(path: Path, options: Namespace) -> bool:
-    """Print what a file says; True if it is damaged."""
+    """Prints the findings of a file; returns True if it is corrupt."""
     size = path.stat().st_size
     kind, findings = explain(path, with_records=options.records)
     if not options.json:
         print(f"{path}: {kind}, {bytes_text(size)}")
-    is_damaged = False
+    is_corrupt = False
     for finding in findings:
-        is_damaged = is_damaged or finding.is_damage
+        is_corrupt = is_corrupt or finding.is_corruption
         print(json_line(path, finding) if options.json else f"  {finding.text}")
-    return is_damaged
+    return is_corrupt
 
 
 def json_line(path: Path, finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""One thing found in a file: as a line for people, as an object for programs."""
+"""A finding in a file: a line of text and a JSON object."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ class Finding:
     kind: str
     text: str
     document: dict[str, Any] = field(default_factory=dict)
-    is_damage: bool = False
+    is_corruption: bool = False
 
 
-def damage(text: str, **document: Any) -> Finding:
+def corruption(text: str, **document: Any) -> Finding:
     return Finding(
-        kind="damage",
-        text=f"DAMAGED: {text}",
+        kind="damage",  # part of the JSON format
+        text=f"CORRUPT: {text}",
         document={"message": text, **document},
-        is_damage=True,
+        is_corruption=True,
     )

@@ -1,16 +1,20 @@
-"""Explains the indexes beside a log segment, and checks what they promise about it."""
+"""Explains the files beside a log segment: its indexes and producer snapshot."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from construct import ConstructError
+
 from pykbroker.cli.log_dump.batches import next_batch
-from pykbroker.cli.log_dump.finding import Finding, damage
+from pykbroker.cli.log_dump.finding import Finding, corruption
 from pykbroker.cli.output import counted
 from pykbroker.cli.record_format import time_text
 from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_protocol.records.crc32c import checksum
 from pykbroker_storage.formats import (
     OFFSET_INDEX_ENTRY,
+    PRODUCER_SNAPSHOT,
     TIME_INDEX_ENTRY,
     TRANSACTION_INDEX_ENTRY,
 )
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
+
+PRODUCER_CRC_START = 6
+NO_OFFSET = -1
 
 
 def explain_offset_index(path: Path) -> Iterator[Finding]:
@@ -33,14 +40,16 @@ def explain_offset_index(path: Path) -> Iterator[Finding]:
         document = {"offset": offset, "position": position}
         yield Finding(kind="entry", text=f"offset {offset} at byte {position}", document=document)
         if offset <= before[0] or position <= before[1]:
-            yield damage(f"offset {offset} at byte {position} does not ascend", **document)
+            yield corruption(
+                f"offset {offset} at byte {position} is not above the previous entry", **document
+            )
         elif log.exists() and not is_batch_at(log, position, offset):
-            yield damage(f"no batch with offset {offset} begins at byte {position}", **document)
+            yield corruption(f"no batch with offset {offset} at byte {position}", **document)
         before = offset, position
 
 
 def is_batch_at(log: Path, position: int, offset: int) -> bool:
-    """Whether the index tells the truth about its log."""
+    """Returns True if a batch at this position of the log contains the offset."""
     with log.open("rb") as file:
         file.seek(position)
         try:
@@ -58,11 +67,14 @@ def explain_time_index(path: Path) -> Iterator[Finding]:
             yield entry
             continue
         offset, timestamp = base_offset + entry.relative_offset, entry.timestamp
-        text = f"{time_text(timestamp)} ({timestamp}) until offset {offset}"
+        text = f"{time_text(timestamp)} ({timestamp}) up to offset {offset}"
         document = {"timestamp": timestamp, "offset": offset}
         yield Finding(kind="entry", text=text, document=document)
         if timestamp < before[0] or offset < before[1]:
-            yield damage(f"timestamp {timestamp} at offset {offset} does not ascend", **document)
+            yield corruption(
+                f"timestamp {timestamp} at offset {offset} is not above the previous entry",
+                **document,
+            )
         before = timestamp, offset
 
 
@@ -84,36 +96,65 @@ def explain_aborted_transactions(path: Path) -> Iterator[Finding]:
         yield Finding(kind="aborted transaction", text=text, document=document)
 
 
+def explain_producer_snapshot(path: Path) -> Iterator[Finding]:
+    data = path.read_bytes()
+    try:
+        snapshot = PRODUCER_SNAPSHOT.parse(data)
+    except ConstructError as reason:
+        yield corruption(f"invalid producer snapshot: {reason}".splitlines()[0])
+        return
+    if checksum(data[PRODUCER_CRC_START:]) != snapshot.crc:
+        yield corruption("CRC mismatch")
+    for entry in snapshot.producers:
+        document = {
+            "producer_id": entry.producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "last_sequence": entry.last_sequence,
+            "last_offset": entry.last_offset,
+            "offset_delta": entry.offset_delta,
+            "timestamp": entry.timestamp,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "transaction_first_offset": entry.transaction_first_offset,
+        }
+        text = (
+            f"producer {entry.producer_id} epoch {entry.producer_epoch}: last sequence "
+            f"{entry.last_sequence} at offset {entry.last_offset}, {time_text(entry.timestamp)}"
+        )
+        if entry.transaction_first_offset != NO_OFFSET:
+            text += f", open transaction from offset {entry.transaction_first_offset}"
+        yield Finding(kind="producer", text=text, document=document)
+
+
 def entries(path: Path, layout: Any) -> Iterator[Any]:
-    """Every entry in use; of one that is cut off, and of unused ones at the end, a finding."""
+    """Yields the used entries; yields a Finding for a truncated entry and for unused space."""
     size = layout.sizeof()
     with path.open("rb") as file:
-        for count, data in enumerate(pieces(file, size)):
+        for count, data in enumerate(chunks(file, size)):
             if len(data) < size:
-                yield damage(f"the file ends within an entry, after {len(data)} of {size} bytes")
+                yield corruption(f"last entry is truncated: {len(data)} of {size} bytes")
             elif not any(data):
-                yield unused(path, size, count)
+                yield unused_entries(path, size, count)
                 return
             else:
                 yield layout.parse(data)
 
 
-def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+def chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
     while data := file.read(size):
         yield data
 
 
-def unused(path: Path, size: int, used: int) -> Finding:
-    """A file in use is longer than what is in it."""
+def unused_entries(path: Path, size: int, used: int) -> Finding:
+    """Describes preallocated space: the index of an active segment is longer than its entries."""
     count = path.stat().st_size // size - used
     return Finding(
         kind="unused",
-        text=f"room for {counted(count, 'entry', 'entries')}",
+        text=f"unused: {counted(count, 'entry', 'entries')}",
         document={"entries": count},
     )
 
 
 def base_offset_of(path: Path) -> int:
-    """The offset that a segment's files are named for."""
+    """Returns the base offset in the name of a segment file, 0 for other names."""
     digits = path.name.partition(".")[0]
     return int(digits) if digits.isdecimal() else 0

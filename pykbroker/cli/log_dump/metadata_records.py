@@ -1,4 +1,4 @@
-"""Reads the records that brokers write for each other: of the cluster's metadata, and control."""
+"""Decodes metadata records and control records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONTROL_MESSAGES: dict[ControlRecordType, type[Message]] = {
 
 @cache
 def metadata_messages() -> dict[int, type[Message]]:
-    """Every metadata record that is declared, by its number."""
+    """Returns the declared metadata records by record type."""
     declared = [it for module in (cluster, security, topics) for it in vars(module).values()]
     return {
         it.record_type: it
@@ -37,13 +37,13 @@ def metadata_messages() -> dict[int, type[Message]]:
 
 
 def metadata_document(value: bytes) -> dict[str, Any]:
-    """A metadata record: a frame's version, the number and version of the record, its fields."""
+    """Decodes frame version, record type, record version and fields of a metadata record."""
     try:
         _, position = read_uvarint(value, 0)
         number, position = read_uvarint(value, position)
         version, position = read_uvarint(value, position)
     except IndexError as error:
-        raise MalformedMessage("it ends before it says what it is") from error
+        raise MalformedMessage("record is truncated before its type field") from error
     message = metadata_messages().get(number)
     if message is None or version not in message.versions:
         return {"type": f"record {number}", "version": version, "hex": value[position:].hex()}
@@ -52,7 +52,7 @@ def metadata_document(value: bytes) -> dict[str, Any]:
 
 
 def control_document(record: Record) -> dict[str, Any]:
-    """A control record: the end of a transaction, or a word of the quorum's."""
+    """Decodes a control record: a transaction marker or a record of the quorum."""
     record_type = control_record_type(record.key)
     value = record.value or b""
     if record_type is None:
@@ -70,7 +70,7 @@ def control_document(record: Record) -> dict[str, Any]:
 
 
 def message_document(message: Message, version: int) -> dict[str, Any]:
-    """A message as plain values, without the fields that its version does not have."""
+    """Converts a message to JSON values; omits fields that its version does not have."""
     return {
         field.name: plain(field, getattr(message, field.name), version)
         for field in message.fields
@@ -103,7 +103,7 @@ def control_text(document: dict[str, Any]) -> str:
 
 
 def fields_text(fields: Any) -> str:
-    """Nested values in the way of a literal, the outermost without braces."""
+    """Formats fields as NAME=VALUE; nested values are in braces."""
     return " ".join(f"{name}={nested_text(value)}" for name, value in fields.items())
 
 

@@ -1,11 +1,11 @@
-"""Reads the records in which coordinators keep groups, offsets and transactions."""
+"""Decodes the records of `__consumer_offsets` and `__transaction_state`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.cli.groups.member_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
-from pykbroker.cli.log_dump.metadata import fields_text, message_document
+from pykbroker.cli.log_dump.metadata_records import fields_text, message_document
 from pykbroker.cli.record_format import field
 from pykbroker.coordinators.group_log import GROUP_RECORDS
 from pykbroker.coordinators.records import KEY_VERSION, UnknownRecord, decode_record
@@ -21,15 +21,14 @@ if TYPE_CHECKING:
 RecordTypes = dict[int, "RecordType"]
 
 VERSION_BYTES: Final = 2
-# By the topic that a coordinator writes.
 RECORD_TYPES: Final[dict[str, RecordTypes]] = {
     "__consumer_offsets": GROUP_RECORDS,
     "__transaction_state": TRANSACTION_RECORDS,
 }
 
 
-def coordinated_document(types: RecordTypes, record: Record) -> dict[str, Any]:
-    """The key and the value of a record; the value is null where it says: forget the key."""
+def coordinator_document(types: RecordTypes, record: Record) -> dict[str, Any]:
+    """Returns the key and the value of a record; the value of a tombstone is null."""
     try:
         key, value = decode_record(types, record.key or b"", record.value)
     except UnknownRecord as reason:
@@ -51,12 +50,12 @@ def value_document(value: Message, version: int) -> dict[str, Any]:
     document = message_document(value, version)
     if isinstance(value, GroupMetadataValue) and value.protocol_type == PROTOCOL_TYPE:
         for member in document["members"]:
-            explain_bytes(member)
+            decode_member(member)
     return document
 
 
-def explain_bytes(member: dict[str, Any]) -> None:
-    """Put what consumers mean by the bytes in the place of these, if it can be read."""
+def decode_member(member: dict[str, Any]) -> None:
+    """Replaces the subscription and assignment bytes by their contents, if they can be decoded."""
     try:
         topics = read_subscription(bytes.fromhex(member["subscription"]))
         assignment = read_assignment(bytes.fromhex(member["assignment"]))
@@ -65,9 +64,9 @@ def explain_bytes(member: dict[str, Any]) -> None:
     member.update(subscription=topics, assignment=assignment)
 
 
-def coordinated_text(document: dict[str, Any]) -> str:
+def coordinator_text(document: dict[str, Any]) -> str:
     if document["type"] == "unknown":
         return f"unknown: {document['reason']}"
     key, value = document["key"], document["value"]
-    told = "forgotten" if value is None else fields_text(value)
-    return f"{document['type']} {fields_text(key)}: {told}"
+    value_text = "tombstone" if value is None else fields_text(value)
+    return f"{document['type']} {fields_text(key)}: {value_text}"

@@ -1,6 +1,6 @@
-"""Draws the states of classic groups into the documentation, from the table that decides.
+"""Writes the states of classic groups into docs/groups.md, from the table in classic_state.
 
-`python -m tests.coordination.draw_group_states` writes them anew; a test sees that this was done.
+Run with `python -m tests.coordination.draw_group_states`; a test fails if the page is outdated.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from pykbroker.coordination.groups import classic_state
-from pykbroker.coordination.groups.classic_state import ANSWERS, MOVES, GroupState
+from pykbroker.coordination.groups.classic_state import ANSWERS, TRANSITIONS, GroupState
 from pykbroker_protocol.errors import ErrorCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "groups.md"
@@ -18,7 +18,7 @@ END = "<!-- drawn from classic_state.py: end -->"
 
 
 def drawn(page: str) -> str:
-    """The page with its drawn part made anew."""
+    """Returns the page with its generated part replaced."""
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
     parts = (diagram(), table(), paragraphs())
@@ -26,14 +26,14 @@ def drawn(page: str) -> str:
 
 
 def diagram() -> str:
-    arrows = [f"    {it.origin.value} --> {it.goal.value}: {it.cause}" for it in MOVES]
+    arrows = [f"    {it.origin.value} --> {it.goal.value}: {it.cause}" for it in TRANSITIONS]
     first = f"    [*] --> {GroupState.EMPTY.value}"
     last = f"    {GroupState.DEAD.value} --> [*]"
     return "\n".join(["```mermaid", "stateDiagram-v2", first, *arrows, last, "```"])
 
 
 def table() -> str:
-    heads = ("State", "a member's JoinGroup", "its SyncGroup", "its Heartbeat", "its OffsetCommit")
+    heads = ("State", "JoinGroup of a member", "SyncGroup", "Heartbeat", "OffsetCommit")
     rows = [f"| {' | '.join(heads)} | DeleteGroups |", "|---|---|---|---|---|---|"]
     for state, answers in ANSWERS.items():
         words = (words_of(it) for it in answers)
@@ -43,14 +43,15 @@ def table() -> str:
 
 def words_of(answer: object) -> str:
     if isinstance(answer, ErrorCode):
-        return "yes" if answer is ErrorCode.NONE else answer.name
-    return str(getattr(answer, "name", answer)).lower().replace("_", " ")
+        return "accepted" if answer is ErrorCode.NONE else answer.name
+    name = str(getattr(answer, "name", answer))
+    return name if name in ErrorCode.__members__ else name.lower().replace("_", " ")
 
 
 def paragraphs() -> str:
-    """One for each state, as the module tells them."""
-    _, *told = (classic_state.__doc__ or "").strip().split("\n\n")
-    return "\n\n".join(re.sub(r"^(\w+): (.)", headed, it) for it in told)
+    """Returns the paragraph of each state from the docstring of the module."""
+    _, *states = (classic_state.__doc__ or "").strip().split("\n\n")
+    return "\n\n".join(re.sub(r"^(\w+): (.)", headed, it) for it in states)
 
 
 def headed(match: re.Match[str]) -> str:

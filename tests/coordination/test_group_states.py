@@ -1,5 +1,5 @@
 from pykbroker.coordination.groups import classic_state
-from pykbroker.coordination.groups.classic_state import ANSWERS, MOVES, GroupState
+from pykbroker.coordination.groups.classic_state import ANSWERS, TRANSITIONS, GroupState
 from tests.coordination.draw_group_states import PAGE, drawn
 
 
@@ -10,7 +10,7 @@ def test_the_documentation_draws_the_states_that_decide() -> None:
 
 def test_every_state_answers_and_can_be_reached() -> None:
     assert set(ANSWERS) == set(GroupState)
-    assert {it.goal for it in MOVES} | {GroupState.EMPTY} == set(GroupState)
+    assert {it.goal for it in TRANSITIONS} | {GroupState.EMPTY} == set(GroupState)
 
 
 def test_every_state_has_its_paragraph() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups.classic_member import member_of_record
-from pykbroker.coordination.groups.classic_state import ANSWERS, LEGAL_MOVES, GroupState
+from pykbroker.coordination.groups.classic_state import ANSWERS, LEGAL_TRANSITIONS, GroupState
 from pykbroker.coordination.groups.group import GroupKind
 from pykbroker.coordination.groups.member_bytes import MEMBER_OVERHEAD_BYTES, length
 from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
@@ -290,7 +290,7 @@ class ClassicGroup:
     # --- generations
 
     def move(self, state: GroupState) -> None:
-        assert (self.state, state) in LEGAL_MOVES, f"{self.group_id}: {self.state} to {state}"
+        assert (self.state, state) in LEGAL_TRANSITIONS, f"{self.group_id}: {self.state} to {state}"
         self.state = state
 
     @property

@@ -144,9 +144,9 @@ def join_again(
 def may_be_told_again(group: ClassicGroup, member: Member, joining: Joining) -> bool:
     unchanged = list(joining.protocols.items()) == list(member.protocols.items())
     match ANSWERS[group.state].rejoin:
-        case OnRejoin.IS_TOLD_AGAIN_UNLESS_CHANGED:
+        case OnRejoin.REPEATS_RESPONSE_UNLESS_CHANGED:
             return unchanged
-        case OnRejoin.IS_TOLD_AGAIN_UNLESS_CHANGED_OR_LEADER:
+        case OnRejoin.REPEATS_RESPONSE_UNLESS_CHANGED_OR_LEADER:
             return unchanged and group.leader != member.member_id
         case _:
             return False

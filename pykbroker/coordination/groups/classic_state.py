@@ -1,23 +1,24 @@
-"""The states of a classic group: what each answers to its members, and what moves it on.
+"""The states of a classic group: the response to each request, and the transitions.
 
-Empty: nobody is a member. Offsets may be there, and members that were given an id and have yet to
-come back with it. Whoever claims to be a member is unknown; consumers that assign partitions to
-themselves may commit. The first member to join starts a rebalance.
+Empty: the group has no members. It can have committed offsets, and member ids that were allocated
+and not used yet. Requests of members get UNKNOWN_MEMBER_ID; consumers that assign partitions
+themselves may commit. The first JoinGroup starts a rebalance.
 
-PreparingRebalance: members are called together. A JoinGroup is parked, heartbeats and syncs are
-told to rejoin, commits for the past generation are still taken. The state ends when all members
-have joined, or when the rebalance timeout has passed: members that did not come are dropped, save
-static ones. A group that was empty waits a little longer for company (KIP-134).
+PreparingRebalance: the coordinator collects the members. A JoinGroup waits; Heartbeat and SyncGroup
+return REBALANCE_IN_PROGRESS; commits of the previous generation are accepted. The state ends when
+all members have joined or at the rebalance timeout, which removes all dynamic members that have not
+joined. A group that was empty waits `group.initial.rebalance.delay.ms` for more members (KIP-134).
 
-CompletingRebalance: a new generation exists and its leader works out the assignment. The syncs of
-others are parked until the leader's; commits are told to wait. A member that asks again with the
-same metadata lost its answer and is told again; one with other metadata starts a new rebalance.
+CompletingRebalance: a new generation exists and its leader computes the assignment. SyncGroup of
+other members waits for that of the leader; commits return REBALANCE_IN_PROGRESS. A JoinGroup with
+unchanged metadata gets the same response again; changed metadata starts a new rebalance.
 
-Stable: the assignment is in the log. A sync is answered at once. A follower that joins again
-unchanged is told again; the leader, or changed metadata, starts a rebalance.
+Stable: the assignment is in the log. SyncGroup returns it. A JoinGroup of a follower with unchanged
+metadata gets the same response again; one of the leader or with changed metadata starts a
+rebalance.
 
-Dead: the group was deleted, or never was. No object stands for it: the registry just does not
-know the id, and answers for it.
+Dead: the group was deleted or never existed. No object represents it: the registry returns the
+errors for unknown groups.
 """
 
 from __future__ import annotations
@@ -37,35 +38,35 @@ class GroupState(StrEnum):
 
 
 class OnRejoin(Enum):
-    """What becomes of a JoinGroup from somebody who is a member already."""
+    """Result of a JoinGroup of an existing member."""
 
-    IS_UNKNOWN = auto()
-    WAITS_FOR_THE_OTHERS = auto()
-    IS_TOLD_AGAIN_UNLESS_CHANGED = auto()
-    IS_TOLD_AGAIN_UNLESS_CHANGED_OR_LEADER = auto()
+    UNKNOWN_MEMBER = auto()
+    WAITS_FOR_OTHER_MEMBERS = auto()
+    REPEATS_RESPONSE_UNLESS_CHANGED = auto()
+    REPEATS_RESPONSE_UNLESS_CHANGED_OR_LEADER = auto()
 
 
 class OnSync(Enum):
-    """What becomes of a member's SyncGroup."""
+    """Result of a SyncGroup of a member."""
 
-    IS_UNKNOWN = auto()
+    UNKNOWN_MEMBER = auto()
     MUST_REJOIN = auto()
-    WAITS_FOR_THE_LEADER = auto()
-    GETS_ITS_ASSIGNMENT = auto()
+    WAITS_FOR_LEADER = auto()
+    RETURNS_ASSIGNMENT = auto()
 
 
 class Answers(NamedTuple):
-    """A row of the table: how a group answers in one state."""
+    """A row of the table: the results in one state."""
 
     rejoin: OnRejoin
     sync: OnSync
     heartbeat: ErrorCode
     commit: ErrorCode
-    """To a member of the current generation."""
+    """For a member of the current generation."""
     deletion: ErrorCode
 
 
-class Move(NamedTuple):
+class Transition(NamedTuple):
     origin: GroupState
     goal: GroupState
     cause: str
@@ -73,36 +74,36 @@ class Move(NamedTuple):
 
 ANSWERS = {
     GroupState.EMPTY: Answers(
-        rejoin=OnRejoin.IS_UNKNOWN,
-        sync=OnSync.IS_UNKNOWN,
+        rejoin=OnRejoin.UNKNOWN_MEMBER,
+        sync=OnSync.UNKNOWN_MEMBER,
         heartbeat=ErrorCode.UNKNOWN_MEMBER_ID,
         commit=ErrorCode.UNKNOWN_MEMBER_ID,
         deletion=ErrorCode.NONE,
     ),
     GroupState.PREPARING_REBALANCE: Answers(
-        rejoin=OnRejoin.WAITS_FOR_THE_OTHERS,
+        rejoin=OnRejoin.WAITS_FOR_OTHER_MEMBERS,
         sync=OnSync.MUST_REJOIN,
         heartbeat=ErrorCode.REBALANCE_IN_PROGRESS,
         commit=ErrorCode.NONE,
         deletion=ErrorCode.NON_EMPTY_GROUP,
     ),
     GroupState.COMPLETING_REBALANCE: Answers(
-        rejoin=OnRejoin.IS_TOLD_AGAIN_UNLESS_CHANGED,
-        sync=OnSync.WAITS_FOR_THE_LEADER,
+        rejoin=OnRejoin.REPEATS_RESPONSE_UNLESS_CHANGED,
+        sync=OnSync.WAITS_FOR_LEADER,
         heartbeat=ErrorCode.NONE,
         commit=ErrorCode.REBALANCE_IN_PROGRESS,
         deletion=ErrorCode.NON_EMPTY_GROUP,
     ),
     GroupState.STABLE: Answers(
-        rejoin=OnRejoin.IS_TOLD_AGAIN_UNLESS_CHANGED_OR_LEADER,
-        sync=OnSync.GETS_ITS_ASSIGNMENT,
+        rejoin=OnRejoin.REPEATS_RESPONSE_UNLESS_CHANGED_OR_LEADER,
+        sync=OnSync.RETURNS_ASSIGNMENT,
         heartbeat=ErrorCode.NONE,
         commit=ErrorCode.NONE,
         deletion=ErrorCode.NON_EMPTY_GROUP,
     ),
     GroupState.DEAD: Answers(
-        rejoin=OnRejoin.IS_UNKNOWN,
-        sync=OnSync.IS_UNKNOWN,
+        rejoin=OnRejoin.UNKNOWN_MEMBER,
+        sync=OnSync.UNKNOWN_MEMBER,
         heartbeat=ErrorCode.UNKNOWN_MEMBER_ID,
         commit=ErrorCode.GROUP_ID_NOT_FOUND,
         deletion=ErrorCode.GROUP_ID_NOT_FOUND,
@@ -116,14 +117,16 @@ _COMPLETING, _STABLE, _DEAD = (
     GroupState.DEAD,
 )
 
-MOVES = (
-    Move(_EMPTY, _PREPARING, "a member joins"),
-    Move(_PREPARING, _COMPLETING, "all have joined, or their time is over"),
-    Move(_PREPARING, _EMPTY, "nobody is left"),
-    Move(_COMPLETING, _STABLE, "the leader's assignment is in the log"),
-    Move(_COMPLETING, _PREPARING, "a member joins, changes, leaves, fails or does not sync"),
-    Move(_STABLE, _PREPARING, "a member joins, changes, leaves, fails or does not sync"),
-    Move(_EMPTY, _DEAD, "deleted, or its last offset expires"),
+TRANSITIONS = (
+    Transition(_EMPTY, _PREPARING, "a member joins"),
+    Transition(
+        _PREPARING, _COMPLETING, "all members have joined, or the rebalance timeout has passed"
+    ),
+    Transition(_PREPARING, _EMPTY, "the last member leaves"),
+    Transition(_COMPLETING, _STABLE, "the leader's assignment is in the log"),
+    Transition(_COMPLETING, _PREPARING, "a member joins, changes, leaves, fails or does not sync"),
+    Transition(_STABLE, _PREPARING, "a member joins, changes, leaves, fails or does not sync"),
+    Transition(_EMPTY, _DEAD, "deleted, or its last offset expires"),
 )
 
-LEGAL_MOVES = frozenset((move.origin, move.goal) for move in MOVES)
+LEGAL_TRANSITIONS = frozenset((it.origin, it.goal) for it in TRANSITIONS)

@@ -30,15 +30,15 @@ def sync_group(
         return
     member = group.members[request.member_id]
     match ANSWERS[group.state].sync:
-        case OnSync.IS_UNKNOWN:
+        case OnSync.UNKNOWN_MEMBER:
             draft.reply(ticket, refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
         case OnSync.MUST_REJOIN:
             draft.reply(ticket, told_to_rejoin())
-        case OnSync.WAITS_FOR_THE_LEADER:
+        case OnSync.WAITS_FOR_LEADER:
             wait_for_leader(group, member, ticket, draft)
             if group.leader == member.member_id:
                 hand_out(group, request, draft)
-        case OnSync.GETS_ITS_ASSIGNMENT:
+        case OnSync.RETURNS_ASSIGNMENT:
             note_sync(group, member, draft)
             expect_heartbeat(group, member, draft)
             draft.reply(ticket, told_assignment(group, member.assignment))

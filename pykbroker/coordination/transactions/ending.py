@@ -73,18 +73,18 @@ def answer_to(end: End, transaction: Transaction, *, is_repeated: bool) -> OnEnd
 
 def follow(answer: OnEnd, end: End, transaction: Transaction) -> Step:
     match answer:
-        case OnEnd.ENDS_IT if not end.gives_next_epoch:
+        case OnEnd.ENDS_TRANSACTION if not end.gives_next_epoch:
             prepared = transaction.ended(committed=end.request.committed, now_ms=end.now_ms)
             return prepared_step(prepared, end.now_ms)
-        case OnEnd.ENDS_IT | OnEnd.ENDS_AN_EMPTY_ONE:
+        case OnEnd.ENDS_TRANSACTION | OnEnd.ENDS_EMPTY_TRANSACTION:
             return end_with_epoch(end, transaction)
-        case OnEnd.IS_TOLD_AGAIN:
+        case OnEnd.REPEATS_RESPONSE:
             return tell_again(end, transaction)
-        case OnEnd.MUST_WAIT:
+        case OnEnd.CONCURRENT_TRANSACTIONS:
             return end.refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-        case OnEnd.IS_REFUSED:
+        case OnEnd.REJECTED:
             return end.refused(ErrorCode.INVALID_TXN_STATE)
-        case OnEnd.IS_UNKNOWN:
+        case OnEnd.UNKNOWN_ID:
             return end.refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     assert_never(answer)
 

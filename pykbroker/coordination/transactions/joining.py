@@ -95,7 +95,7 @@ def client_version_of(version: int, transaction_version: int) -> int:
 
 
 def refusal_of_joining(joining: Joining, transaction: Transaction) -> ErrorCode:
-    if ANSWERS[transaction.state].partition is OnPartition.MUST_WAIT:
+    if ANSWERS[transaction.state].partition is OnPartition.CONCURRENT_TRANSACTIONS:
         # Before the owner is looked at: with its markers a transaction may change its id.
         return ErrorCode.CONCURRENT_TRANSACTIONS
     return transaction.refusal_of(joining.producer)
@@ -114,7 +114,10 @@ def joined(joining: Joining, transaction: Transaction) -> tuple[Transaction, ...
 def verdict_on_each(joining: Joining, transaction: Transaction) -> Verdict:
     """Whether a partition has joined; nothing changes by asking."""
     code = transaction.refusal_of(joining.producer)
-    if code is ErrorCode.NONE and ANSWERS[transaction.state].partition is OnPartition.MUST_WAIT:
+    if (
+        code is ErrorCode.NONE
+        and ANSWERS[transaction.state].partition is OnPartition.CONCURRENT_TRANSACTIONS
+    ):
         code = ErrorCode.CONCURRENT_TRANSACTIONS
     if code is not ErrorCode.NONE:
         return lambda _: code

@@ -1,30 +1,30 @@
-"""The states of a transactional id: what each answers to producers, and what moves it on.
+"""The states of a transactional id: the response to each request, and the transitions.
 
-Empty: a producer has been given an id and an epoch, and has no transaction. The first partition
-that it adds begins one. Without a partition there is nothing to commit; a producer of version 2
-may abort all the same, and gets its next epoch by that.
+Empty: the producer has an id and an epoch, and no transaction. Adding the first partition begins
+one. A commit is rejected; a producer of version 2 may abort, which gives it the next epoch.
 
-Ongoing: partitions have joined and what is written there counts for nobody yet. Partitions may be
-added, and the owner ends the transaction. A producer that takes over aborts it first and is told
-to come back; so does the timeout, which the producer chose.
+Ongoing: partitions were added; their records are not visible to `read_committed` consumers. More
+partitions may be added, and the owner ends the transaction. InitProducerId of another producer
+instance aborts it first and returns CONCURRENT_TRANSACTIONS; the producer's transaction timeout
+aborts it, too.
 
-PrepareCommit: the decision is in the log and will not change any more; the owner has been told of
-success. The markers are on their way to the partitions. Whoever asks for anything is told to wait.
+PrepareCommit: the decision to commit is in the log and final; the owner got a successful response.
+Markers are being written to the partitions. All requests return CONCURRENT_TRANSACTIONS.
 
-PrepareAbort: likewise, for a transaction that does not count.
+PrepareAbort: the same for an aborted transaction.
 
-CompleteCommit: all partitions have their markers. The producer may begin its next transaction
-without another word. An owner that asks for the same end once more lost its answer and is told
-again; one of version 2 is known by the epoch before, one of version 1 by the same epoch.
+CompleteCommit: all partitions have their markers. The producer may begin its next transaction. A
+repeated EndTxn (its response was lost) gets the same response again. It is recognized by the
+previous epoch (version 2) or by the same epoch (version 1).
 
-CompleteAbort: likewise, for a transaction that does not count.
+CompleteAbort: the same for an aborted transaction.
 
-Dead: nothing was heard for long, or ever. No object stands for it: a tombstone removes it, and the
-registry just does not know the id, and answers for it.
+Dead: the id expired or never existed. No object represents it: a tombstone removes it, and the
+registry returns the errors for unknown ids.
 
-PrepareEpochFence: an ongoing transaction is taken from its owner, whose epoch is over. Nothing
-stays in this state: here the abort is decided in the same step, and the log shows PrepareAbort
-with the next epoch. It has a name and a number because Kafka's tools ask for it.
+PrepareEpochFence: an ongoing transaction is aborted to fence its owner. The state is never stored:
+the abort is decided in the same step, and the log contains PrepareAbort with the next epoch. It has
+a name and a number because Kafka's tools list it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 
 class TransactionState(StrEnum):
-    """In the order of the numbers that stand for them in the log."""
+    """In the order of their numbers in the log."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -53,32 +53,32 @@ COMPLETE = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLET
 
 
 class OnInit(Enum):
-    """What becomes of an InitProducerId."""
+    """Result of an InitProducerId."""
 
-    GETS_A_NEW_ID = auto()
-    GETS_THE_NEXT_EPOCH = auto()
-    ABORTS_AND_MUST_WAIT = auto()
-    MUST_WAIT = auto()
+    NEW_PRODUCER_ID = auto()
+    NEXT_EPOCH = auto()
+    ABORTS_THEN_RETRY = auto()
+    CONCURRENT_TRANSACTIONS = auto()
 
 
 class OnPartition(Enum):
-    """What becomes of an AddPartitionsToTxn or AddOffsetsToTxn by the owner."""
+    """Result of an AddPartitionsToTxn or AddOffsetsToTxn of the owner."""
 
-    IS_UNKNOWN = auto()
-    BEGINS_A_TRANSACTION = auto()
-    JOINS = auto()
-    MUST_WAIT = auto()
+    UNKNOWN_ID = auto()
+    BEGINS_TRANSACTION = auto()
+    ADDED = auto()
+    CONCURRENT_TRANSACTIONS = auto()
 
 
 class OnEnd(Enum):
-    """What becomes of an EndTxn by the owner."""
+    """Result of an EndTxn of the owner."""
 
-    IS_UNKNOWN = auto()
-    IS_REFUSED = auto()
-    ENDS_IT = auto()
-    ENDS_AN_EMPTY_ONE = auto()
-    IS_TOLD_AGAIN = auto()
-    MUST_WAIT = auto()
+    UNKNOWN_ID = auto()
+    REJECTED = auto()
+    ENDS_TRANSACTION = auto()
+    ENDS_EMPTY_TRANSACTION = auto()
+    REPEATS_RESPONSE = auto()
+    CONCURRENT_TRANSACTIONS = auto()
 
 
 class Ends(NamedTuple):
@@ -87,26 +87,26 @@ class Ends(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """A row of the table: how a transactional id answers in one state."""
+    """A row of the table: the results in one state."""
 
     init: OnInit
     partition: OnPartition
     first_end: Ends
-    """An EndTxn known to be no repetition: of version 2, in the owner's present epoch."""
+    """An EndTxn of version 2 in the current epoch, which cannot be a repetition."""
     repeatable_end: Ends
-    """One of version 1, or of version 2 in the epoch before."""
+    """An EndTxn of version 1, or of version 2 in the previous epoch."""
     may_expire: bool
 
 
-_WAITS = Ends(OnEnd.MUST_WAIT, OnEnd.MUST_WAIT)
-_REFUSED = Ends(OnEnd.IS_REFUSED, OnEnd.IS_REFUSED)
-_ENDS = Ends(OnEnd.ENDS_IT, OnEnd.ENDS_IT)
-_UNKNOWN = Ends(OnEnd.IS_UNKNOWN, OnEnd.IS_UNKNOWN)
-_ENDS_NOTHING = Ends(OnEnd.IS_REFUSED, OnEnd.ENDS_AN_EMPTY_ONE)
+_WAITS = Ends(OnEnd.CONCURRENT_TRANSACTIONS, OnEnd.CONCURRENT_TRANSACTIONS)
+_REFUSED = Ends(OnEnd.REJECTED, OnEnd.REJECTED)
+_ENDS = Ends(OnEnd.ENDS_TRANSACTION, OnEnd.ENDS_TRANSACTION)
+_UNKNOWN = Ends(OnEnd.UNKNOWN_ID, OnEnd.UNKNOWN_ID)
+_ENDS_NOTHING = Ends(OnEnd.REJECTED, OnEnd.ENDS_EMPTY_TRANSACTION)
 
 _PREPARED_ANSWERS = Answers(
-    init=OnInit.MUST_WAIT,
-    partition=OnPartition.MUST_WAIT,
+    init=OnInit.CONCURRENT_TRANSACTIONS,
+    partition=OnPartition.CONCURRENT_TRANSACTIONS,
     first_end=_WAITS,
     repeatable_end=_WAITS,
     may_expire=False,
@@ -114,15 +114,15 @@ _PREPARED_ANSWERS = Answers(
 
 ANSWERS = {
     TransactionState.EMPTY: Answers(
-        init=OnInit.GETS_THE_NEXT_EPOCH,
-        partition=OnPartition.BEGINS_A_TRANSACTION,
+        init=OnInit.NEXT_EPOCH,
+        partition=OnPartition.BEGINS_TRANSACTION,
         first_end=_ENDS_NOTHING,
         repeatable_end=_REFUSED,
         may_expire=True,
     ),
     TransactionState.ONGOING: Answers(
-        init=OnInit.ABORTS_AND_MUST_WAIT,
-        partition=OnPartition.JOINS,
+        init=OnInit.ABORTS_THEN_RETRY,
+        partition=OnPartition.ADDED,
         first_end=_ENDS,
         repeatable_end=_ENDS,
         may_expire=False,
@@ -130,22 +130,22 @@ ANSWERS = {
     TransactionState.PREPARE_COMMIT: _PREPARED_ANSWERS,
     TransactionState.PREPARE_ABORT: _PREPARED_ANSWERS,
     TransactionState.COMPLETE_COMMIT: Answers(
-        init=OnInit.GETS_THE_NEXT_EPOCH,
-        partition=OnPartition.BEGINS_A_TRANSACTION,
+        init=OnInit.NEXT_EPOCH,
+        partition=OnPartition.BEGINS_TRANSACTION,
         first_end=_ENDS_NOTHING,
-        repeatable_end=Ends(OnEnd.IS_TOLD_AGAIN, OnEnd.IS_REFUSED),
+        repeatable_end=Ends(OnEnd.REPEATS_RESPONSE, OnEnd.REJECTED),
         may_expire=True,
     ),
     TransactionState.COMPLETE_ABORT: Answers(
-        init=OnInit.GETS_THE_NEXT_EPOCH,
-        partition=OnPartition.BEGINS_A_TRANSACTION,
+        init=OnInit.NEXT_EPOCH,
+        partition=OnPartition.BEGINS_TRANSACTION,
         first_end=_ENDS_NOTHING,
-        repeatable_end=Ends(OnEnd.IS_REFUSED, OnEnd.IS_TOLD_AGAIN),
+        repeatable_end=Ends(OnEnd.REJECTED, OnEnd.REPEATS_RESPONSE),
         may_expire=True,
     ),
     TransactionState.DEAD: Answers(
-        init=OnInit.GETS_A_NEW_ID,
-        partition=OnPartition.IS_UNKNOWN,
+        init=OnInit.NEW_PRODUCER_ID,
+        partition=OnPartition.UNKNOWN_ID,
         first_end=_UNKNOWN,
         repeatable_end=_UNKNOWN,
         may_expire=False,
@@ -154,7 +154,7 @@ ANSWERS = {
 }
 
 
-class Move(NamedTuple):
+class Transition(NamedTuple):
     origin: TransactionState
     goal: TransactionState
     cause: str
@@ -165,27 +165,30 @@ _FENCE = TransactionState.PREPARE_EPOCH_FENCE
 _TO_COMMIT, _COMMITTED = TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT
 _TO_ABORT, _ABORTED = TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT
 
-MOVES = (
-    Move(_EMPTY, _ONGOING, "a partition is added"),
-    Move(_EMPTY, _EMPTY, "a producer takes over"),
-    Move(_ONGOING, _ONGOING, "a partition is added"),
-    Move(_ONGOING, _TO_COMMIT, "the owner commits"),
-    Move(_ONGOING, _TO_ABORT, "the owner aborts"),
-    Move(_ONGOING, _FENCE, "a producer takes over, or time is over"),
-    Move(_FENCE, _TO_ABORT, "at once"),
-    Move(_TO_COMMIT, _COMMITTED, "all markers are written"),
-    Move(_TO_ABORT, _ABORTED, "all markers are written"),
-    Move(_EMPTY, _TO_ABORT, "the owner aborts nothing (version 2)"),
+TRANSITIONS = (
+    Transition(_EMPTY, _ONGOING, "a partition is added"),
+    Transition(_EMPTY, _EMPTY, "InitProducerId"),
+    Transition(_ONGOING, _ONGOING, "a partition is added"),
+    Transition(_ONGOING, _TO_COMMIT, "the owner commits"),
+    Transition(_ONGOING, _TO_ABORT, "the owner aborts"),
+    Transition(_ONGOING, _FENCE, "InitProducerId or transaction timeout"),
+    Transition(_FENCE, _TO_ABORT, "immediately"),
+    Transition(_TO_COMMIT, _COMMITTED, "all markers are written"),
+    Transition(_TO_ABORT, _ABORTED, "all markers are written"),
+    Transition(_EMPTY, _TO_ABORT, "the owner aborts an empty transaction (version 2)"),
     *(
-        Move(origin, goal, cause)
+        Transition(origin, goal, cause)
         for origin in (_COMMITTED, _ABORTED)
         for goal, cause in (
             (_ONGOING, "a partition is added"),
-            (_EMPTY, "a producer takes over"),
-            (_TO_ABORT, "the owner aborts nothing (version 2)"),
+            (_EMPTY, "InitProducerId"),
+            (_TO_ABORT, "the owner aborts an empty transaction (version 2)"),
         )
     ),
-    *(Move(it, _DEAD, "nothing is heard for long") for it in (_EMPTY, _COMMITTED, _ABORTED)),
+    *(
+        Transition(it, _DEAD, "transactional.id.expiration.ms without a transaction")
+        for it in (_EMPTY, _COMMITTED, _ABORTED)
+    ),
 )
 
-LEGAL_MOVES = frozenset((move.origin, move.goal) for move in MOVES)
+LEGAL_TRANSITIONS = frozenset((it.origin, it.goal) for it in TRANSITIONS)

@@ -80,14 +80,14 @@ def init_producer_id(
     if transaction is None:
         return begin(init)
     answer = ANSWERS[transaction.state].init
-    if answer is OnInit.MUST_WAIT:
+    if answer is OnInit.CONCURRENT_TRANSACTIONS:
         return init.refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     claim = claim_of(init, transaction)
     if claim is Claim.FENCED:
         return init.refused(ErrorCode.PRODUCER_FENCED)
-    if answer is OnInit.ABORTS_AND_MUST_WAIT:
+    if answer is OnInit.ABORTS_THEN_RETRY:
         return abort_first(init, transaction, claim)
-    assert answer is OnInit.GETS_THE_NEXT_EPOCH
+    assert answer is OnInit.NEXT_EPOCH
     return give(init, transaction, claim)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.coordination.transactions.states import COMPLETE, LEGAL_MOVES, TransactionState
+from pykbroker.coordination.transactions.states import COMPLETE, LEGAL_TRANSITIONS, TransactionState
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Transaction:
         )
 
     def _moved(self, goal: TransactionState, now_ms: int) -> Transaction:
-        assert (self.state, goal) in LEGAL_MOVES, f"{self.state.value} to {goal.value}"
+        assert (self.state, goal) in LEGAL_TRANSITIONS, f"{self.state.value} to {goal.value}"
         return replace(self, state=goal, updated_ms=now_ms, previous_producer_id=self.producer_id)
 
     def _next_epoch(self) -> int:

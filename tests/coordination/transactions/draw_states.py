@@ -1,7 +1,7 @@
-"""Draws the states of transactions into the documentation, from the table that decides.
+"""Writes the states of transactions into docs/transactions.md, from the table in states.
 
-`python -m tests.coordination.transactions.draw_states` writes them anew; a test sees that this was
-done.
+Run with `python -m tests.coordination.transactions.draw_states`; a test fails if the page is
+outdated.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from pykbroker.coordination.transactions import states
-from pykbroker.coordination.transactions.states import ANSWERS, MOVES, Ends, TransactionState
+from pykbroker.coordination.transactions.states import ANSWERS, TRANSITIONS, Ends, TransactionState
 from tests.coordination.draw_group_states import headed, words_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "transactions.md"
@@ -27,7 +27,7 @@ HEADS = (
 
 
 def drawn(page: str) -> str:
-    """The page with its drawn part made anew."""
+    """Returns the page with its generated part replaced."""
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
     parts = (diagram(), table(), paragraphs())
@@ -35,7 +35,7 @@ def drawn(page: str) -> str:
 
 
 def diagram() -> str:
-    arrows = [f"    {it.origin.value} --> {it.goal.value}: {it.cause}" for it in MOVES]
+    arrows = [f"    {it.origin.value} --> {it.goal.value}: {it.cause}" for it in TRANSITIONS]
     first = f"    [*] --> {TransactionState.EMPTY.value}"
     last = f"    {TransactionState.DEAD.value} --> [*]"
     return "\n".join(["```mermaid", "stateDiagram-v2", first, *arrows, last, "```"])
@@ -61,9 +61,9 @@ def cell_of(answer: object) -> str:
 
 
 def paragraphs() -> str:
-    """One for each state, as the module tells them."""
-    _, *told = (states.__doc__ or "").strip().split("\n\n")
-    return "\n\n".join(re.sub(r"^(\w+): (.)", headed, it) for it in told)
+    """Returns the paragraph of each state from the docstring of the module."""
+    _, *paragraphs = (states.__doc__ or "").strip().split("\n\n")
+    return "\n\n".join(re.sub(r"^(\w+): (.)", headed, it) for it in paragraphs)
 
 
 if __name__ == "__main__":

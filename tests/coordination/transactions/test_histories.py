@@ -18,7 +18,7 @@ from pykbroker.coordination.outcome import Write
 from pykbroker.coordination.transactions.outcome import Place
 from pykbroker.coordination.transactions.records import transaction_of
 from pykbroker.coordination.transactions.settings import TransactionSettings
-from pykbroker.coordination.transactions.states import LEGAL_MOVES, PREPARED, TransactionState
+from pykbroker.coordination.transactions.states import LEGAL_TRANSITIONS, PREPARED, TransactionState
 from pykbroker.coordination.transactions.transaction import FENCING_EPOCH, Producer, Transaction
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.transactions import TransactionLogKey, TransactionLogValue
@@ -277,7 +277,7 @@ class Histories(RuleBasedStateMachine):
     def check_step(self, write: Write) -> None:
         before, self.last = self.last, None
         if write.value is None:
-            assert before is None or (before.state, TransactionState.DEAD) in LEGAL_MOVES
+            assert before is None or (before.state, TransactionState.DEAD) in LEGAL_TRANSITIONS
             return
         assert isinstance(write.key, TransactionLogKey)
         assert isinstance(write.value, TransactionLogValue)
@@ -286,7 +286,7 @@ class Histories(RuleBasedStateMachine):
             assert after.producer_id not in self.producer_ids, "an id is given once"
             self.producer_ids.append(after.producer_id)
             return
-        assert (before.state, after.state) in LEGAL_MOVES
+        assert (before.state, after.state) in LEGAL_TRANSITIONS
         assert before.producer_epoch <= after.producer_epoch <= FENCING_EPOCH
         if after.state is TransactionState.ONGOING:
             assert after.producer_epoch < FENCING_EPOCH, "nobody is given the epoch that fences"

@@ -3,8 +3,8 @@ import pytest
 from pykbroker.coordination.transactions import states
 from pykbroker.coordination.transactions.states import (
     ANSWERS,
-    MOVES,
     NUMBERS,
+    TRANSITIONS,
     OnEnd,
     OnInit,
     OnPartition,
@@ -21,7 +21,7 @@ def test_the_documentation_draws_the_states_that_decide() -> None:
 
 def test_every_state_answers_and_can_be_reached() -> None:
     assert set(ANSWERS) == set(TransactionState)
-    assert {it.goal for it in MOVES} == set(TransactionState)
+    assert {it.goal for it in TRANSITIONS} == set(TransactionState)
 
 
 def test_every_state_has_its_paragraph() -> None:
@@ -46,16 +46,18 @@ def test_the_log_knows_states_by_the_numbers_of_apache_kafka() -> None:
 def test_what_a_state_answers_is_what_it_can_do(state: TransactionState) -> None:
     """The table of answers and the table of moves tell the same story."""
     answers = ANSWERS[state]
-    goals = {it.goal for it in MOVES if it.origin is state}
+    goals = {it.goal for it in TRANSITIONS if it.origin is state}
     if state is TransactionState.PREPARE_EPOCH_FENCE:
         return  # nothing stays in it to be asked
     assert answers.may_expire == (TransactionState.DEAD in goals)
     can_be_given = TransactionState.EMPTY in goals
-    assert can_be_given == (answers.init is OnInit.GETS_THE_NEXT_EPOCH)
+    assert can_be_given == (answers.init is OnInit.NEXT_EPOCH)
     can_be_fenced = TransactionState.PREPARE_EPOCH_FENCE in goals
-    assert can_be_fenced == (answers.init is OnInit.ABORTS_AND_MUST_WAIT)
-    takes = {OnPartition.BEGINS_A_TRANSACTION, OnPartition.JOINS}
+    assert can_be_fenced == (answers.init is OnInit.ABORTS_THEN_RETRY)
+    takes = {OnPartition.BEGINS_TRANSACTION, OnPartition.ADDED}
     assert (TransactionState.ONGOING in goals) == (answers.partition in takes)
-    assert (TransactionState.PREPARE_COMMIT in goals) == (answers.first_end.commit is OnEnd.ENDS_IT)
-    ends = {OnEnd.ENDS_IT, OnEnd.ENDS_AN_EMPTY_ONE}
+    assert (TransactionState.PREPARE_COMMIT in goals) == (
+        answers.first_end.commit is OnEnd.ENDS_TRANSACTION
+    )
+    ends = {OnEnd.ENDS_TRANSACTION, OnEnd.ENDS_EMPTY_TRANSACTION}
     assert (TransactionState.PREPARE_ABORT in goals) == (answers.first_end.abort in ends)

@@ -1,4 +1,4 @@
-"""The real frames of tests/golden, and what their names say of them."""
+"""The frames of tests/golden with the message and version that their file names state."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ FOLDER = Path(__file__).parents[1] / "golden"
 
 class Golden(NamedTuple):
     name: str
+    """The path below `FOLDER`: client and file name."""
     message: type[Message]
     version: int
     is_request: bool
+
+    @property
+    def client(self) -> str:
+        return self.name.partition("/")[0]
 
     def read(self) -> bytes:
         return (FOLDER / self.name).read_bytes()
 
 
 def golden_of(path: Path) -> Golden:
-    found = re.fullmatch(r"(\d{3})_v(\d+)\.[\w-]+\.(req|resp)", path.name)
-    assert found, path.name
+    name = path.relative_to(FOLDER).as_posix()
+    found = re.fullmatch(r"[\w-]+/(\d{3})_v(\d+)\.\d\.(req|resp)", name)
+    assert found, name
     api_key, version, kind = int(found[1]), int(found[2]), found[3]
     message = request_of(api_key) if kind == "req" else response_of(api_key)
-    assert message is not None, path.name
-    return Golden(path.name, message, version, kind == "req")
+    assert message is not None, name
+    return Golden(name, message, version, kind == "req")
 
 
-GOLDEN = [golden_of(it) for it in sorted(FOLDER.glob("*.re*"))]
+GOLDEN = [golden_of(it) for it in sorted(FOLDER.glob("*/*.re*"))]

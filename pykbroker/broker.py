@@ -27,6 +27,7 @@ from pykbroker.coordinators.transaction_markers import MarkerWriter
 from pykbroker.descriptors import open_file_limit, shares_of
 from pykbroker.environment import Environment
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from pykbroker.metadata.effective_settings import effective_settings
 from pykbroker.metadata.features import TRANSACTION_VERSION
 from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.partitions.board import Partitions, log_configuration
@@ -61,7 +62,7 @@ from pykbroker_storage.mapped_file import OpenFiles
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pykbroker.metadata.changes import Changes
+    from pykbroker.metadata.image import ClusterImage, ImageDelta
     from pykbroker.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class Broker:
     """A running node: broker and controller in one process."""
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
-        self.settings = settings
+        self.settings = self._own_settings = settings
         self.environment = environment
         self.clock = environment.clock
         self.addresses: list[Address] = []
@@ -92,6 +93,8 @@ class Broker:
 
     directory: LogDirectory
     controller: Controller
+    image: ClusterImage
+    """Committed metadata; the controller has another image."""
     partitions: Partitions
     node: Node
     groups: GroupCoordinator
@@ -131,6 +134,7 @@ class Broker:
             settings=self.settings,
             clock=self.clock,
             controller=self.controller,
+            image=self.image,
             partitions=self.partitions,
             fetch_sessions=FetchSessions(
                 self.settings.max_incremental_fetch_session_cache_slots,
@@ -211,8 +215,9 @@ class Broker:
         )
 
     def open_partitions(self) -> None:
-        self.settings = self.controller.settings_in_force()
-        for resource_type, name in self.controller.image.configurations:
+        self.image = self.controller.subscribe(self.follow)
+        self.settings = effective_settings(self._own_settings, self.image)
+        for resource_type, name in self.image.configurations:
             self.log_without_effect(resource_type, name)
         self.partitions = Partitions(
             node_id=self.settings.node_id,
@@ -224,27 +229,24 @@ class Broker:
         self._ending.push_async_callback(self.partitions.flush_threads.end)
         self._ending.push_async_callback(self.partitions.off_loop.close)
         self._opened_partitions = self.partitions
-        self.partitions.set_strays_aside(self.controller.image, METADATA_PARTITION)
-        self.partitions.follow(self.controller.image, self.controller.image.topics.values())
-        self.controller.observe(self.follow)
+        self.partitions.set_strays_aside(self.image, METADATA_PARTITION)
+        self.partitions.follow(self.image, self.image.topics.values())
 
     def open_coordinators(self) -> None:
-        self.topics = TopicsOfCluster(lambda: self.controller.image)
+        self.topics = TopicsOfCluster(lambda: self.image)
         self.groups = GroupCoordinator(
             self.partitions,
             self.clock,
             self.topics,
             settings=group_settings(self.settings),
-            consumer_settings=consumer_group_settings(
-                self.settings, self.controller.image.configurations
-            ),
+            consumer_settings=consumer_group_settings(self.settings, self.image.configurations),
             observer=self.environment.decision_observer,
         )
         self._ending.push_async_callback(self.groups.close)
         self.transactions = TransactionCoordinator(
             self.partitions,
             self.clock,
-            MarkerWriter(self.partitions, self.groups, lambda: self.controller.image, self.clock),
+            MarkerWriter(self.partitions, self.groups, lambda: self.image, self.clock),
             settings=transaction_settings(self.settings),
             verifies_partitions=self.settings.transaction_partition_verification_enable,
             observer=self.environment.decision_observer,
@@ -254,13 +256,13 @@ class Broker:
 
     def follow_after_start(self) -> None:
         """Loads coordinators at the start, and when a log opens that could not be opened then."""
-        has_transactions = self.controller.image.partition_count(TRANSACTION_STATE) > 0
+        has_transactions = self.image.partition_count(TRANSACTION_STATE) > 0
         if has_transactions and not self.directory.was_clean:
             self.transactions.repair_losses()
         self.follow_coordinated_topics()
 
     def follow_coordinated_topics(self) -> None:
-        image = self.controller.image
+        image = self.image
         self.groups.follow(image.partition_count(CONSUMER_OFFSETS))
         self.transactions.follow(
             image.partition_count(TRANSACTION_STATE),
@@ -289,18 +291,22 @@ class Broker:
 
     # --- following the controller
 
-    async def follow(self, changes: Changes) -> None:
-        """In slices, and before the next change: creating thousands of logs takes a while."""
-        image = self.controller.image
-        dropping = self.partitions.dropping(changes.topics_deleted)
+    async def follow(self, delta: ImageDelta) -> None:
+        """Applies a committed delta to the image of the broker, then brings its parts to the image.
+
+        Creating thousands of logs takes long, so it yields to the event loop between slices.
+        """
+        image = self.image
+        image.apply(delta)
+        dropping = self.partitions.dropping(delta.topics_deleted)
         await in_slices(dropping, begins_at_once=True)
-        following = self.partitions.following(image, changes.topics_changed)
+        following = self.partitions.following(image, delta.topics.values())
         await in_slices(following, begins_at_once=True)
         self.topics.changed()
         self.follow_coordinated_topics()
-        if changes.topics_deleted:
-            self.groups.topics_deleted([topic.name for topic in changes.topics_deleted])
-        for resource_type, name in changes.configurations_changed:
+        if delta.topics_deleted:
+            self.groups.topics_deleted([topic.name for topic in delta.topics_deleted])
+        for resource_type, name in delta.configurations:
             self.log_without_effect(resource_type, name)
             if resource_type == BROKER_RESOURCE:
                 self.reconfigure()
@@ -311,8 +317,8 @@ class Broker:
 
     def reconfigure(self) -> None:
         """What is stored in the cluster's metadata goes before what the file says."""
-        self.settings = self.controller.settings_in_force()
-        self.partitions.change_defaults(self.settings, self.controller.image)
+        self.settings = effective_settings(self._own_settings, self.image)
+        self.partitions.change_defaults(self.settings, self.image)
         self.node.settings = self.settings
         self.edge.limits = connection_limits(self.settings)
         self.transactions.verifies_partitions = (
@@ -322,7 +328,7 @@ class Broker:
 
     def log_without_effect(self, resource_type: int, resource: str) -> None:
         """Says once of each property that it is kept and has no effect."""
-        given = self.controller.image.configurations.get((resource_type, resource), {})
+        given = self.image.configurations.get((resource_type, resource), {})
         if resource_type == BROKER_RESOURCE:
             idle = names_without_effect(given)
         elif resource_type == TOPIC_RESOURCE:
@@ -337,7 +343,7 @@ class Broker:
     def reconfigure_groups(self) -> None:
         self.groups.configure(
             group_settings(self.settings),
-            consumer_group_settings(self.settings, self.controller.image.configurations),
+            consumer_group_settings(self.settings, self.image.configurations),
         )
 
     def note_lost_directory(self) -> None:
@@ -357,7 +363,7 @@ class Broker:
 
     @property
     def cluster_id(self) -> str:
-        return self.controller.image.cluster_id
+        return self.image.cluster_id
 
     @property
     def bootstrap(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.slices import Slice, sliced
-from pykbroker.controller.moves import is_moving
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
@@ -31,7 +30,7 @@ def handle(
     count, topics = Slice(), []
     for topic, partitions in asked_for(request, call):
         if topic is not None:
-            moving = [move(it) for it in partitions if is_moving(it)]
+            moving = [move(it) for it in partitions if it.is_reassigning]
             if moving:
                 topics.append(OngoingTopicReassignment(name=topic.name, partitions=moving))
         if count.is_full(1 + len(topic.partitions if topic is not None else ())):

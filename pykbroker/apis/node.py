@@ -42,6 +42,8 @@ class Node:
     settings: Settings
     clock: Clock
     controller: Controller
+    image: ClusterImage
+    """Committed metadata."""
     partitions: Partitions
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
@@ -60,10 +62,6 @@ class Node:
     def new_uuid_text(self) -> str:
         """A random id as Kafka writes them: base64 without padding."""
         return urlsafe_b64encode(self.chance.uuid_bytes()).decode().rstrip("=")
-
-    @property
-    def image(self) -> ClusterImage:
-        return self.controller.image
 
 
 class Call:

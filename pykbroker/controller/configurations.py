@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.controller.decision import Decision, bounded
+from pykbroker.metadata.effective_settings import CLUSTER_WIDE
 from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.metadata.topic_names import refuse_name
 from pykbroker.settings import (
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from pykbroker.settings import Settings
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
-
-CLUSTER_WIDE = ""
-"""The name under which all brokers are configured at once."""
-
 
 RESOURCES_PER_SLICE = 32
 """All properties of a resource are checked, which takes a while."""

@@ -22,7 +22,6 @@ from pykbroker.controller.brokers import (
     unregister_broker,
 )
 from pykbroker.controller.configurations import (
-    CLUSTER_WIDE,
     ConfigurationChange,
     ConfigurationReplacement,
     alter_configurations,
@@ -36,10 +35,11 @@ from pykbroker.controller.moves import Move, move_partitions
 from pykbroker.controller.new_partitions import NewPartitions, create_partitions
 from pykbroker.controller.producer_ids import allocate_producer_ids
 from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, delete_topics
-from pykbroker.metadata.changes import Changes, replay
+from pykbroker.metadata.effective_settings import effective_settings
 from pykbroker.metadata.features import FEATURES_OF_A_NEW_CLUSTER, refuse_features
-from pykbroker.metadata.image import BROKER_RESOURCE, ClusterImage, TopicImage
-from pykbroker.settings import refuse_topic_overrides, with_dynamic
+from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
+from pykbroker.metadata.replay import replay
+from pykbroker.settings import refuse_topic_overrides
 from pykbroker.slices import in_slices
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 Outcome = TypeVar("Outcome")
 Answer = TypeVar("Answer")
 Decide: TypeAlias = "Decision[Outcome] | Slices[Decision[Outcome]]"
-Follow: TypeAlias = "Callable[[Changes], Awaitable[None] | None]"
+Deliver: TypeAlias = "Callable[[ImageDelta], Awaitable[None] | None]"
 
 SNAPSHOT_AFTER_BYTES = 2 * 1024 * 1024
 """Bounds what a start has to replay: some 40,000 records, less than half a second."""
@@ -140,7 +140,7 @@ class Controller:
         self.directory = directory
         self.log = log
         self._turn = asyncio.Lock()
-        self._observers: list[Follow] = []
+        self._subscribers: list[Deliver] = []
         self._working: set[asyncio.Task[Any]] = set()
         self._failure: OSError | None = None
         self._is_closing = False
@@ -245,12 +245,15 @@ class Controller:
         await self.unfence_broker(node_id)
         return broker_epoch
 
-    def observe(self, follow: Follow) -> None:
-        """Call `follow` after each commit, before the command's sender hears of it.
+    def subscribe(self, deliver: Deliver) -> ClusterImage:
+        """Returns a copy of the committed image, and delivers the delta of each later commit.
 
-        If it returns an awaitable, the next command waits for that, too.
+        A delta is delivered before the command returns. If `deliver` returns an awaitable, the
+        command and all later commands wait for it. The copy shares its values with the image of
+        the controller; the subscriber applies the deltas to it.
         """
-        self._observers.append(follow)
+        self._subscribers.append(deliver)
+        return self.image.copy()
 
     async def close(self) -> None:
         """Let the commands under way come to their end; the log belongs to its directory."""
@@ -315,10 +318,11 @@ class Controller:
             logger.critical("the metadata log cannot be flushed (%s); no more changes", failure)
             raise CannotCommit(str(failure)) from failure
         await self._forget_deleted_logs(records)
-        changes = await in_slices(replay(self.image, records), begins_at_once=True)
-        self.image.offset = last_offset
-        for follow in self._observers:
-            await self._tell(follow, changes)
+        replaying = replay(self.image, records, last_offset=last_offset)
+        delta = await in_slices(replaying, begins_at_once=True)
+        self.image.apply(delta)
+        for deliver in self._subscribers:
+            await self._deliver(deliver, delta)
         if self.log.size_bytes > self._snapshot_due_at_bytes:
             self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
             self._begin(self._take_snapshot())
@@ -358,14 +362,16 @@ class Controller:
                     logger.info("metadata log: flushed after %d retries", retries)
                 return
 
-    async def _tell(self, follow: Follow, changes: Changes) -> None:
-        """The change is committed whatever becomes of an observer: its sender must hear that."""
+    async def _deliver(self, deliver: Deliver, delta: ImageDelta) -> None:
+        """The command succeeds even if a subscriber fails, because its records are committed."""
         try:
-            following = follow(changes)
-            if following is not None:
-                await following
+            delivering = deliver(delta)
+            if delivering is not None:
+                await delivering
         except Exception:
-            logger.exception("a change of the metadata was committed but not followed everywhere")
+            logger.exception(
+                "metadata: offset %d is committed but a subscriber failed", delta.last_offset
+            )
 
     async def _take_snapshot(self) -> None:
         """In turn with commands, so that the image stays as it is while it is written."""
@@ -407,15 +413,7 @@ class Controller:
         )
 
     def settings_in_force(self) -> Settings:
-        """This node's settings with what the cluster's metadata lays over them."""
-        configurations = self.image.configurations
-        cluster_default = configurations.get((BROKER_RESOURCE, CLUSTER_WIDE))
-        this_broker = configurations.get((BROKER_RESOURCE, str(self.settings.node_id)))
-        if not cluster_default and not this_broker:
-            return self.settings
-        return with_dynamic(
-            self.settings, cluster_default=cluster_default or {}, this_broker=this_broker or {}
-        )
+        return effective_settings(self.settings, self.image)
 
 
 def first_records() -> Iterator[Message]:

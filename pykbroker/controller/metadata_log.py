@@ -17,10 +17,11 @@ from pykbroker.metadata.batches import (
     records_of,
     without_spans,
 )
-from pykbroker.metadata.image import UnsupportedRecord
 from pykbroker.metadata.records import MalformedRecord
+from pykbroker.metadata.replay import Replay, UnsupportedRecord
 from pykbroker.metadata.snapshot import SnapshotName
 from pykbroker.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from pykbroker.slices import at_once
 from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.corrupt import CorruptBatch
@@ -176,17 +177,18 @@ class MetadataLog:
     # --- reading it back
 
     def load(self, image: ClusterImage) -> None:
-        """Bring an empty image to where the log ends: by the newest snapshot and what follows."""
+        """Brings an empty image to the log end: replays the newest snapshot and later records."""
+        replay = Replay(image)
         try:
-            offset = self._load_snapshot(image)
+            offset = self._load_snapshot(replay)
             for record in without_spans(self._records(offset)):
-                image.apply(record)
+                replay.add(record)
         except _UNREADABLE as problem:
             raise CannotLoadMetadata(f"{self.log.directory}: {problem}; {WHAT_TO_DO}") from problem
-        image.offset = self.end_offset - 1
+        image.apply(at_once(replay.finish(self.end_offset - 1)))
 
-    def _load_snapshot(self, image: ClusterImage) -> int:
-        """The offset from which the log tells the rest."""
+    def _load_snapshot(self, replay: Replay) -> int:
+        """Returns the offset at which the remaining records begin in the log."""
         name = newest_snapshot(self._filesystem, self.log.directory)
         start = self.log.log_start_offset
         if name is None or name.end_offset < start:
@@ -197,7 +199,7 @@ class MetadataLog:
                 )
             return start
         for record in read_snapshot(self._filesystem, self.log.directory, name):
-            image.apply(record)
+            replay.add(record)
         if name.end_offset > self.end_offset:  # what the snapshot covers may be lost
             self.log.truncate_fully_and_start_at(name.end_offset, now_ms=0)
         return name.end_offset

@@ -45,10 +45,6 @@ def move_partitions(image: ClusterImage, moves: Sequence[Move]) -> Decision[list
     return bounded([*records.values()], outcomes)
 
 
-def is_moving(partition: PartitionImage) -> bool:
-    return bool(partition.adding or partition.removing)
-
-
 def _decide(image: ClusterImage, move: Move) -> PartitionChangeRecord | Refusal | None:
     topic = image.topics.get(move.topic)
     if topic is None:
@@ -68,7 +64,7 @@ def _decide(image: ClusterImage, move: Move) -> PartitionChangeRecord | Refusal 
 
 def _give_up(topic_id: bytes, partition: PartitionImage) -> PartitionChangeRecord | Refusal:
     """Back to the replicas that there were, where one of them has it all."""
-    if not is_moving(partition):
+    if not partition.is_reassigning:
         return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     before = tuple(it for it in partition.replicas if it not in partition.adding)
     return _settled(topic_id, partition, before)
@@ -87,7 +83,7 @@ def _place(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The partition has {len(before)} replica(s), and {len(wanted)} are asked for.",
         )
-    if wanted == partition.replicas and not is_moving(partition):
+    if wanted == partition.replicas and not partition.is_reassigning:
         return None
     return _settled(topic_id, partition, wanted)
 

@@ -11,12 +11,13 @@ from pykbroker.controller.new_partitions import (
     placed_partitions,
 )
 from pykbroker.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
+from pykbroker.metadata.replay import replay
 from pykbroker.metadata.topic_names import (
     CLUSTER_METADATA_TOPIC,
     refuse_collision,
     refuse_name,
 )
-from pykbroker.slices import SLICE_ELEMENTS
+from pykbroker.slices import SLICE_ELEMENTS, at_once
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_protocol.metadata.topics import ConfigRecord, RemoveTopicRecord, TopicRecord
@@ -242,9 +243,8 @@ def _unused_id(image: ClusterImage, rules: TopicRules) -> bytes:
 
 
 def _topic_in(records: Sequence[Message]) -> TopicImage:
-    """The topic these records make, seen by itself."""
+    """Returns the topic that these records create."""
     image = ClusterImage(cluster_id="")
-    for record in records:
-        image.apply(record)
-    (topic,) = image.topics.values()
+    delta = at_once(replay(image, records, last_offset=0))
+    (topic,) = delta.topics.values()
     return topic

@@ -1,41 +1,20 @@
-"""The cluster as the records so far describe it; nothing but a replayed record changes it."""
+"""The cluster metadata at an offset of the metadata log: topics, brokers, configurations, features.
+
+The values in an image are frozen, so two images of one process share them. The controller decides
+against its image; the broker reads another one, which contains committed records only.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pykbroker.metadata.topic_names import can_collide, unified
-from pykbroker_protocol.late_dataclass import dataclass, field
-from pykbroker_protocol.metadata.cluster import (
-    BrokerRegistrationChangeRecord,
-    FeatureLevelRecord,
-    FenceBrokerRecord,
-    NoOpRecord,
-    ProducerIdsRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-)
-from pykbroker_protocol.metadata.topics import (
-    ClearElrRecord,
-    ConfigRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
+from pykbroker.metadata.topic_names import unified
+from pykbroker_protocol.late_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from pykbroker_protocol.message import Message
+    from collections.abc import Mapping
 
 NO_LEADER = -1
-NO_LEADER_CHANGE = -2
-NO_RECOVERY_CHANGE = -1
 NO_CONTROLLER = -1
 NO_OFFSET = -1
 FIRST_PRODUCER_ID = 0
@@ -43,16 +22,12 @@ FIRST_PRODUCER_ID = 0
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
-"""The types of resources that have a configuration, as Kafka numbers them."""
-
-
-class UnsupportedRecord(Exception):
-    """The metadata log says something this node would forget; the message names it."""
+"""Kafka's numbers for the types of resources that have a configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """Who holds a partition and who leads it."""
+    """Replicas, in-sync set and leader of a partition."""
 
     index: int
     replicas: tuple[int, ...]
@@ -65,23 +40,27 @@ class PartitionImage:
     adding: tuple[int, ...] = ()
     leader_recovery_state: int = 0
     eligible: tuple[int, ...] = ()
-    """Not in sync any longer, but with all that is committed (KIP-966)."""
+    """Eligible leader replicas: not in sync, but with all committed records (KIP-966)."""
     last_known: tuple[int, ...] = ()
-    """Who may lead when nobody is in sync or eligible."""
+    """Last known leader, which may lead if no replica is in sync or eligible (KIP-966)."""
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """A topic; the list has one entry for each index and is changed by replay alone."""
+    """A topic; `partitions` has one entry for each index."""
 
     name: str
     id: bytes
-    partitions: list[PartitionImage] = field(default_factory=list)
+    partitions: tuple[PartitionImage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerImage:
-    """A registered broker; a fenced one is known but neither leads nor counts."""
+    """A registered broker. A fenced broker neither leads partitions nor is in sync."""
 
     id: int
     epoch: int
@@ -95,8 +74,34 @@ class BrokerImage:
     in_controlled_shutdown: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageDelta:
+    """The effect of consecutive records on an image, as new values; made by `replay.Replay`.
+
+    A value of None in `brokers`, an empty configuration and a feature level of 0 mean removal.
+    """
+
+    base_offset: int
+    """Offset of the image that the delta applies to."""
+    last_offset: int
+    topics: Mapping[str, TopicImage]
+    """Created and changed topics by name."""
+    topics_by_id: Mapping[bytes, TopicImage]
+    """The same topics by id."""
+    topics_deleted: tuple[TopicImage, ...]
+    unified_names: Mapping[str, str]
+    configurations: Mapping[tuple[int, str], Mapping[str, str]]
+    """All values of each changed resource, by resource type and name."""
+    brokers: Mapping[int, BrokerImage | None]
+    features: Mapping[str, int]
+    next_producer_id: int | None
+
+
 class ClusterImage:
-    """One writer; readers on the same event loop see whole commits only."""
+    """Cluster metadata as dicts of frozen values; only `apply` changes the dicts.
+
+    `apply` does not yield to the event loop, so readers on the loop see complete batches only.
+    """
 
     __slots__ = (
         "brokers",
@@ -115,212 +120,58 @@ class ClusterImage:
         self.cluster_id = cluster_id
         self.controller_id = controller_id
         self.offset = NO_OFFSET
-        """Of the last record in the image."""
+        """Offset of the last record in the image."""
         self.topics: dict[str, TopicImage] = {}
         self.topics_by_id: dict[bytes, TopicImage] = {}
         self.unified_names: dict[str, str] = {}
-        """Topics whose names could collide with others, by what they are in metrics."""
+        """Names of topics that can collide with another name, by the name used in metrics."""
         self.brokers: dict[int, BrokerImage] = {}
-        self.configurations: dict[tuple[int, str], dict[str, str]] = {}
+        self.configurations: dict[tuple[int, str], Mapping[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = FIRST_PRODUCER_ID
 
     def partition_count(self, topic: str) -> int:
-        """None, if there is no such topic."""
+        """Returns 0 if the topic does not exist."""
         found = self.topics.get(topic)
         return 0 if found is None else len(found.partitions)
 
-    def apply(self, record: Message) -> None:
-        """Take one record in."""
-        try:
-            replay = _REPLAYS[type(record)]
-        except KeyError:
-            raise UnsupportedRecord(
-                f"the metadata log holds a {type(record).__name__}, which this node cannot keep"
-            ) from None
-        replay(self, record)
+    def copy(self) -> ClusterImage:
+        """Returns an image with dicts of its own and the same values."""
+        image = ClusterImage(cluster_id=self.cluster_id, controller_id=self.controller_id)
+        image.offset = self.offset
+        image.topics = self.topics.copy()
+        image.topics_by_id = self.topics_by_id.copy()
+        image.unified_names = self.unified_names.copy()
+        image.brokers = self.brokers.copy()
+        image.configurations = self.configurations.copy()
+        image.features = self.features.copy()
+        image.next_producer_id = self.next_producer_id
+        return image
 
-
-def add_topic(image: ClusterImage, record: TopicRecord) -> None:
-    assert record.name not in image.topics, f"topic {record.name} is there already"
-    topic = TopicImage(name=record.name, id=record.topic_id)
-    image.topics[topic.name] = image.topics_by_id[topic.id] = topic
-    if can_collide(topic.name):
-        image.unified_names[unified(topic.name)] = topic.name
-
-
-def remove_topic(image: ClusterImage, record: RemoveTopicRecord) -> None:
-    topic = image.topics_by_id.pop(record.topic_id)
-    del image.topics[topic.name]
-    image.unified_names.pop(unified(topic.name), None)
-    image.configurations.pop((TOPIC_RESOURCE, topic.name), None)
-
-
-def put_partition(image: ClusterImage, record: PartitionRecord) -> None:
-    partitions = image.topics_by_id[record.topic_id].partitions
-    partition = partition_of(record)
-    index = partition.index
-    if index < len(partitions):
-        partitions[index] = partition
-        return
-    while len(partitions) < index:  # a snapshot may tell them in any order
-        partitions.append(not_told_yet(len(partitions)))
-    partitions.append(partition)
-
-
-def change_partition(image: ClusterImage, record: PartitionChangeRecord) -> None:
-    partitions = image.topics_by_id[record.topic_id].partitions
-    partitions[record.partition_id] = changed(partitions[record.partition_id], record)
-
-
-def clear_eligible(image: ClusterImage, record: ClearElrRecord) -> None:
-    """Of one topic, or of all if it names none."""
-    named = [image.topics[record.topic_name]] if record.topic_name else image.topics.values()
-    for topic in named:
-        topic.partitions[:] = [replace(it, eligible=(), last_known=()) for it in topic.partitions]
-
-
-def configure(image: ClusterImage, record: ConfigRecord) -> None:
-    resource = record.resource_type, record.resource_name
-    if record.value is not None:
-        image.configurations.setdefault(resource, {})[record.name] = record.value
-        return
-    values = image.configurations.get(resource, {})
-    values.pop(record.name, None)
-    if not values:
-        image.configurations.pop(resource, None)
-
-
-def register_broker(image: ClusterImage, record: RegisterBrokerRecord) -> None:
-    image.brokers[record.broker_id] = BrokerImage(
-        id=record.broker_id,
-        epoch=record.broker_epoch,
-        incarnation_id=record.incarnation_id,
-        listeners={it.name: (it.host, it.port) for it in record.end_points},
-        security_protocols={it.name: it.security_protocol for it in record.end_points},
-        rack=record.rack,
-        fenced=record.fenced,
-        directories=tuple(record.log_dirs),
-        features={
-            it.name: (it.min_supported_version, it.max_supported_version) for it in record.features
-        },
-        in_controlled_shutdown=record.in_controlled_shutdown,
-    )
-
-
-def unregister_broker(image: ClusterImage, record: UnregisterBrokerRecord) -> None:
-    del image.brokers[record.broker_id]
-
-
-def change_registration(image: ClusterImage, record: BrokerRegistrationChangeRecord) -> None:
-    broker = image.brokers[record.broker_id]
-    image.brokers[record.broker_id] = replace(
-        broker,
-        fenced=_switched(broker.fenced, record.fenced),
-        in_controlled_shutdown=_switched(
-            broker.in_controlled_shutdown, record.in_controlled_shutdown
-        ),
-        directories=tuple(record.log_dirs) or broker.directories,
-    )
-
-
-def fence(image: ClusterImage, record: FenceBrokerRecord) -> None:
-    image.brokers[record.id] = replace(image.brokers[record.id], fenced=True)
-
-
-def unfence(image: ClusterImage, record: UnfenceBrokerRecord) -> None:
-    image.brokers[record.id] = replace(image.brokers[record.id], fenced=False)
-
-
-def set_feature(image: ClusterImage, record: FeatureLevelRecord) -> None:
-    if record.feature_level:
-        image.features[record.name] = record.feature_level
-    else:
-        image.features.pop(record.name, None)
-
-
-def set_producer_ids(image: ClusterImage, record: ProducerIdsRecord) -> None:
-    image.next_producer_id = record.next_producer_id
-
-
-def ignore(_: ClusterImage, __: Message) -> None:
-    """A record that says nothing we keep: a sign of life, an address we do not use."""
-
-
-_REPLAYS: dict[type[Message], Callable[[ClusterImage, Any], None]] = {
-    TopicRecord: add_topic,
-    RemoveTopicRecord: remove_topic,
-    PartitionRecord: put_partition,
-    PartitionChangeRecord: change_partition,
-    ConfigRecord: configure,
-    RegisterBrokerRecord: register_broker,
-    UnregisterBrokerRecord: unregister_broker,
-    BrokerRegistrationChangeRecord: change_registration,
-    FenceBrokerRecord: fence,
-    UnfenceBrokerRecord: unfence,
-    FeatureLevelRecord: set_feature,
-    ProducerIdsRecord: set_producer_ids,
-    NoOpRecord: ignore,
-    RegisterControllerRecord: ignore,
-    ClearElrRecord: clear_eligible,
-}
-
-
-def partition_of(record: PartitionRecord) -> PartitionImage:
-    return PartitionImage(
-        index=record.partition_id,
-        replicas=tuple(record.replicas),
-        in_sync=tuple(record.isr),
-        leader=record.leader,
-        leader_epoch=record.leader_epoch,
-        partition_epoch=record.partition_epoch,
-        directories=tuple(record.directories),
-        removing=tuple(record.removing_replicas),
-        adding=tuple(record.adding_replicas),
-        leader_recovery_state=record.leader_recovery_state,
-        eligible=tuple(record.eligible_leader_replicas or ()),
-        last_known=tuple(record.last_known_elr or ()),
-    )
-
-
-def changed(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
-    """Every change is a new partition epoch, every named leader a new leader epoch."""
-    leads_anew = record.leader != NO_LEADER_CHANGE
-    recovery = record.leader_recovery_state
-    return PartitionImage(
-        index=partition.index,
-        replicas=_unless_none(record.replicas, partition.replicas),
-        in_sync=_unless_none(record.isr, partition.in_sync),
-        leader=record.leader if leads_anew else partition.leader,
-        leader_epoch=partition.leader_epoch + leads_anew,
-        partition_epoch=partition.partition_epoch + 1,
-        directories=_unless_none(record.directories, partition.directories),
-        removing=_unless_none(record.removing_replicas, partition.removing),
-        adding=_unless_none(record.adding_replicas, partition.adding),
-        leader_recovery_state=(
-            partition.leader_recovery_state if recovery == NO_RECOVERY_CHANGE else recovery
-        ),
-        eligible=_unless_none(record.eligible_leader_replicas, partition.eligible),
-        last_known=_unless_none(record.last_known_elr, partition.last_known),
-    )
-
-
-def _unless_none(told: Any, known: Any) -> Any:
-    return known if told is None else tuple(told)
-
-
-def _switched(was: bool, change: int) -> bool:  # noqa: FBT001  # a state, not a mode
-    """A registration change says 1 for on, -1 for off, 0 for as it was."""
-    return was if change == 0 else change > 0
-
-
-def not_told_yet(index: int) -> PartitionImage:
-    return PartitionImage(
-        index=index,
-        replicas=(),
-        in_sync=(),
-        leader=NO_LEADER,
-        leader_epoch=-1,
-        partition_epoch=-1,
-        directories=(),
-    )
+    def apply(self, delta: ImageDelta) -> None:
+        """Moves the image to the last offset of the delta."""
+        assert delta.base_offset == self.offset, f"{delta.base_offset} is not {self.offset}"
+        for topic in delta.topics_deleted:
+            del self.topics[topic.name], self.topics_by_id[topic.id]
+            self.unified_names.pop(unified(topic.name), None)
+        self.topics.update(delta.topics)
+        self.topics_by_id.update(delta.topics_by_id)
+        self.unified_names.update(delta.unified_names)
+        for resource, values in delta.configurations.items():
+            if values:
+                self.configurations[resource] = values
+            else:
+                self.configurations.pop(resource, None)
+        for broker_id, broker in delta.brokers.items():
+            if broker is None:
+                self.brokers.pop(broker_id, None)
+            else:
+                self.brokers[broker_id] = broker
+        for name, level in delta.features.items():
+            if level:
+                self.features[name] = level
+            else:
+                self.features.pop(name, None)
+        if delta.next_producer_id is not None:
+            self.next_producer_id = delta.next_producer_id
+        self.offset = delta.last_offset

@@ -112,7 +112,7 @@ class AsyncBroker(DirectAccess):
         self.timeline.clear()
         try:
             self._serving = await self._serve(self._directory)
-            there = self._running.controller.image.topics
+            there = self._running.image.topics
             await self._create([it for it in self._topics if it.name not in there])
         except TopicRefused as refusal:
             await self.stop()

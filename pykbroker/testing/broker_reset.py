@@ -31,7 +31,7 @@ async def clear(broker: Broker, wanted: Sequence[NewTopic]) -> list[NewTopic]:
     made anew with another id, so that nobody takes it for the old one.
     """
     await restore_configurations(broker)
-    topics = broker.controller.image.topics
+    topics = broker.image.topics
     as_wanted = {it.name: it for it in wanted}
     used = [
         name
@@ -47,7 +47,7 @@ async def restore_configurations(broker: Broker) -> None:
     """Those of brokers; a topic's go with the topic."""
     changed = [
         ConfigurationReplacement(resource_type=kind, name=name, values=())
-        for (kind, name), values in broker.controller.image.configurations.items()
+        for (kind, name), values in broker.image.configurations.items()
         if kind == BROKER_RESOURCE and values
     ]
     if changed:
@@ -64,7 +64,7 @@ def insist(names: Iterable[str], outcomes: Iterable[object]) -> None:
 
 def is_used(broker: Broker, topic: TopicImage, wanted: NewTopic) -> bool:
     """Whether it is not as it was made: something was written, or it was altered or grown."""
-    configuration = broker.controller.image.configurations.get((TOPIC_RESOURCE, topic.name), {})
+    configuration = broker.image.configurations.get((TOPIC_RESOURCE, topic.name), {})
     if is_internal(topic.name) or configuration != wanted.configuration:
         return True
     if len(topic.partitions) != wanted.partitions:

@@ -37,9 +37,9 @@ class TooFewRecords(AssertionError):
 
 
 def partitions_of(broker: Broker, topic: str, *, only: int | None = None) -> Sequence[Partition]:
-    image = broker.controller.image.topics.get(topic)
+    image = broker.image.topics.get(topic)
     if image is None:
-        there = ", ".join(sorted(broker.controller.image.topics)) or "none"
+        there = ", ".join(sorted(broker.image.topics)) or "none"
         raise UnknownTopic(f"there is no topic {topic!r}; topics: {there}")
     indexes = [it.index for it in image.partitions if only in (None, it.index)]
     if not indexes:

@@ -76,7 +76,7 @@ def client_of(call: Call) -> str:
 
 def offsets_at_the_end(broker: Broker) -> Iterator[str]:
     """One line for each topic, and one for each partition that a group has committed."""
-    topics = broker.controller.image.topics
+    topics = broker.image.topics
     for name in sorted(topics)[:TOPICS_SHOWN_MAX]:
         held = [broker.partitions.get(name, it.index) for it in topics[name].partitions]
         spans = [

@@ -112,7 +112,7 @@ def codes(answer: object, version: int) -> set[int]:
 
 
 def topic_id_of(ways: BothWays) -> bytes:
-    return ways.mindful.broker.controller.image.topics["trucks"].id
+    return ways.mindful.broker.image.topics["trucks"].id
 
 
 async def classic_member(ways: BothWays) -> tuple[str, int]:

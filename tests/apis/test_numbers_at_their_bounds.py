@@ -64,7 +64,7 @@ async def test_each_number_is_answered_at_its_bounds(
 ) -> None:
     api = APIS[ApiKey[name]]
     dispatcher = Dispatcher(broker.node)
-    topic = broker.controller.image.topics["asked"]
+    topic = broker.image.topics["asked"]
     peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
     waiting: list[asyncio.Future[Any]] = []
     with caplog.at_level(logging.ERROR):
@@ -142,7 +142,7 @@ async def test_a_record_beyond_the_end_of_time_can_be_asked_for(
 async def asked_with(
     broker: Broker, name: str, version: int, path: tuple[str, ...], value: Any
 ) -> Any:
-    api, topic = APIS[ApiKey[name]], broker.controller.image.topics["asked"]
+    api, topic = APIS[ApiKey[name]], broker.image.topics["asked"]
     world = World(topic="asked", topic_id=topic.id, group="asked", new_name="new")
     message = Asked(version, world, creates=False).message(api.request_type, path, value)
     frame = memoryview(bytearray(b"".join(write_request(message, version, 1, "test"))))

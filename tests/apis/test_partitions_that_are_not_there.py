@@ -49,7 +49,7 @@ async def test_only_a_partition_that_exists_is_known(name: str, index: int, brok
 
 
 async def asked(broker: Broker, name: str, version: int, index: int) -> ErrorCode:
-    api, topic = APIS[ApiKey[name]], broker.controller.image.topics["asked"]
+    api, topic = APIS[ApiKey[name]], broker.image.topics["asked"]
     world = World(topic="asked", topic_id=topic.id, group="group", new_name="")
     path = ("topics", "partitions", "partition_index")
     request = Asked(version, world, creates=False).message(api.request_type, path, index)

@@ -57,7 +57,7 @@ def request(
 
 
 def id_of(ways: BothWays) -> bytes:
-    return ways.mindful.broker.controller.image.topics["trucks"].id
+    return ways.mindful.broker.image.topics["trucks"].id
 
 
 @pytest.mark.parametrize("version", range(3, NEWEST + 1))

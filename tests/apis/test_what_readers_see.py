@@ -98,7 +98,7 @@ async def test_list_offsets(
 
 def question(broker: Broker, name: str, version: int) -> Any:
     """A sensible one; ListOffsets asks for the latest offset."""
-    topic = broker.controller.image.topics["asked"]
+    topic = broker.image.topics["asked"]
     world = World(topic="asked", topic_id=topic.id, group="", new_name="")
     return Asked(version, world, creates=False).message(APIS[ApiKey[name]].request_type)
 

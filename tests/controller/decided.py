@@ -6,13 +6,15 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pykbroker.controller import configurations, new_partitions, topics
-from pykbroker.metadata import changes
 from pykbroker.slices import at_once
+from tests.metadata.replaying import apply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from pykbroker.metadata.image import ClusterImage, ImageDelta
     from pykbroker.slices import Slices
+    from pykbroker_protocol.message import Message
 
 Given = ParamSpec("Given")
 T = TypeVar("T")
@@ -26,7 +28,10 @@ def whole(work: Callable[Given, Slices[T]]) -> Callable[Given, T]:
     return done
 
 
-replay = whole(changes.replay)
+def replay(image: ClusterImage, records: Iterable[Message]) -> ImageDelta:
+    return apply(image, *records)
+
+
 create_topics = whole(topics.create_topics)
 delete_topics = whole(topics.delete_topics)
 create_partitions = whole(new_partitions.create_partitions)

@@ -22,6 +22,7 @@ from pykbroker_protocol.messages.create_topics import (
 )
 from pykbroker_protocol.metadata.topics import ConfigRecord, TopicRecord
 from tests.controller.decided import alter_configurations, replace_configurations, replay
+from tests.metadata.replaying import apply
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -229,15 +230,16 @@ REPLACED: list[tuple[str, int, str, list[tuple[str, str | None]], Refusal | None
 
 def cluster(**overrides: str) -> ClusterImage:
     image = ClusterImage(cluster_id="test", controller_id=1)
-    image.apply(TopicRecord(name=SEED, topic_id=bytes(16)))
+    apply(image, TopicRecord(name=SEED, topic_id=bytes(16)))
     for name, value in overrides.items():
-        image.apply(
+        apply(
+            image,
             ConfigRecord(
                 resource_type=TOPIC,
                 resource_name=SEED,
                 name=name.replace("_", "."),
                 value=value,
-            )
+            ),
         )
     return image
 
@@ -313,7 +315,7 @@ def test_a_replacement_takes_away_what_it_does_not_name() -> None:
 
 def test_a_resource_named_twice_is_refused_and_others_are_changed() -> None:
     image = cluster()
-    image.apply(TopicRecord(name="other", topic_id=b"o" * 16))
+    apply(image, TopicRecord(name="other", topic_id=b"o" * 16))
     changes = [change(TOPIC, name, [SET_RETENTION]) for name in (SEED, "other", SEED)]
     twice = bad_request("Each resource must appear at most once.")
     assert alter_configurations(image, changes, SETTINGS).outcome == [twice, None, twice]

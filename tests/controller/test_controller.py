@@ -15,14 +15,14 @@ from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
 from pykbroker.controller.new_partitions import NewPartitions
 from pykbroker.controller.snapshot_files import newest_snapshot
 from pykbroker.controller.topics import NewTopic
-from pykbroker.metadata.changes import Changes
-from pykbroker.metadata.image import ClusterImage, TopicImage
+from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
 from pykbroker.slices import at_once
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_protocol.metadata.security import ClientQuotaRecord
 from pykbroker_protocol.metadata.topics import TopicRecord
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
+from tests.metadata.replaying import apply
 from tests.storage.disks import without_descriptors
 
 TOPIC, BROKER = 2, 4
@@ -67,44 +67,43 @@ async def test_what_is_only_validated_leaves_no_trace(node: Any) -> None:
     assert not controller.image.topics
 
 
-async def test_observers_follow_before_the_sender_hears_of_it(node: Any) -> None:
+async def test_a_delta_is_delivered_before_the_command_returns(node: Any) -> None:
     controller = await node.start()
-    seen: list[Changes] = []
-    controller.observe(seen.append)
+    seen: list[ImageDelta] = []
+    controller.subscribe(seen.append)
     (made,) = await controller.create_topics(
         [NewTopic(name="watched", configuration={"retention.ms": "5"})]
     )
-    assert [it.name for it in seen[0].topics_created] == ["watched"]
-    assert seen[0].configurations_changed == ((TOPIC, "watched"),)
+    assert list(seen[0].topics) == ["watched"]
+    assert seen[0].configurations == {(TOPIC, "watched"): {"retention.ms": "5"}}
     await controller.create_partitions([NewPartitions(name="watched", count=3)])
-    assert [len(it.partitions) for it in seen[1].topics_changed] == [3]
-    assert not seen[1].topics_created
+    assert [len(it.partitions) for it in seen[1].topics.values()] == [3]
     await controller.delete_topics([made.id])
     assert [it.name for it in seen[2].topics_deleted] == ["watched"]
     assert len(seen) == 3
 
 
-async def test_an_observer_that_fails_undoes_nothing(
+async def test_a_command_succeeds_if_a_subscriber_fails(
     node: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller = await node.start()
-    seen: list[Changes] = []
+    seen: list[ImageDelta] = []
 
-    def fail(_: Changes) -> None:
+    def fail(_: ImageDelta) -> None:
         raise OSError(28, "No space left on device")
 
-    controller.observe(fail)
-    controller.observe(seen.append)
+    controller.subscribe(fail)
+    controller.subscribe(seen.append)
     (made,) = await controller.create_topics([NewTopic(name="stubborn")])
     assert isinstance(made, TopicImage)
     assert len(seen) == 1
-    assert "committed but not followed" in caplog.text
+    assert "is committed but a subscriber failed" in caplog.text
 
 
-async def test_a_refused_command_is_no_commit(node: Any) -> None:
+async def test_a_rejected_command_delivers_no_delta(node: Any) -> None:
     controller = await node.start()
-    seen: list[Changes] = []
-    controller.observe(seen.append)
+    seen: list[ImageDelta] = []
+    controller.subscribe(seen.append)
     (refused,) = await controller.delete_topics(["never"])
     assert isinstance(refused, Refusal)
     assert not seen
@@ -515,5 +514,5 @@ def test_the_log_always_makes_the_live_image(
 
 def test_a_topic_record_alone_is_a_topic_without_partitions() -> None:
     image = ClusterImage(cluster_id="test")
-    image.apply(TopicRecord(name="bare", topic_id=bytes(16)))
-    assert image.topics["bare"].partitions == []
+    apply(image, TopicRecord(name="bare", topic_id=bytes(16)))
+    assert image.topics["bare"].partitions == ()

@@ -54,7 +54,7 @@ def cluster(
         directories=tuple(directory_of(it) for it in replicas),
         **more,
     )
-    topic = TopicImage(name="trucks", id=bytes(15) + b"t", partitions=[partition])
+    topic = TopicImage(name="trucks", id=bytes(15) + b"t", partitions=(partition,))
     image.topics[topic.name] = image.topics_by_id[topic.id] = topic
     return image
 

@@ -6,13 +6,14 @@ from pykbroker.controller.brokers import lead_again
 from pykbroker.controller.quorum.state import MalformedQuorumState, QuorumState, next_epoch
 from pykbroker.metadata.batches import UnfinishedSpan, record_batch, records_of, without_spans
 from pykbroker.metadata.features import refuse_features
-from pykbroker.metadata.image import ClusterImage, PartitionImage, UnsupportedRecord
+from pykbroker.metadata.image import ClusterImage, PartitionImage
 from pykbroker.metadata.records import (
     RECORD_TYPES,
     MalformedRecord,
     decode_record,
     encode_record,
 )
+from pykbroker.metadata.replay import UnsupportedRecord
 from pykbroker_protocol.message import Message
 from pykbroker_protocol.metadata.cluster import (
     AbortTransactionRecord,
@@ -32,6 +33,7 @@ from pykbroker_protocol.metadata.topics import (
     TopicRecord,
 )
 from pykbroker_protocol.records.batch import RecordBatch
+from tests.metadata.replaying import apply
 
 TOPIC_ID = b"t" * 16
 BEGIN, END, ABORT = BeginTransactionRecord(), EndTransactionRecord(), AbortTransactionRecord()
@@ -95,8 +97,9 @@ def test_a_span_without_end_is_not_taken_silently() -> None:
 def led(**changes: object) -> PartitionImage:
     """A partition after one change."""
     image = ClusterImage(cluster_id="test")
-    image.apply(TopicRecord(name="a", topic_id=TOPIC_ID))
-    image.apply(
+    apply(image, TopicRecord(name="a", topic_id=TOPIC_ID))
+    apply(
+        image,
         PartitionRecord(
             partition_id=0,
             topic_id=TOPIC_ID,
@@ -108,10 +111,10 @@ def led(**changes: object) -> PartitionImage:
             leader_epoch=4,
             partition_epoch=9,
             directories=(TOPIC_ID, TOPIC_ID),
-        )
+        ),
     )
     change = PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID)
-    image.apply(change.replace(**changes))
+    apply(image, change.replace(**changes))
     return image.topics["a"].partitions[0]
 
 
@@ -134,7 +137,8 @@ def test_an_empty_list_clears_and_a_missing_one_keeps() -> None:
 
 def test_brokers_come_are_let_in_fenced_and_go() -> None:
     image = ClusterImage(cluster_id="test")
-    image.apply(
+    apply(
+        image,
         RegisterBrokerRecord(
             broker_id=1,
             incarnation_id=TOPIC_ID,
@@ -142,21 +146,21 @@ def test_brokers_come_are_let_in_fenced_and_go() -> None:
             end_points=(),
             features=(),
             rack="r",
-        )
+        ),
     )
     assert image.brokers[1].fenced
-    image.apply(UnfenceBrokerRecord(id=1, epoch=5))
+    apply(image, UnfenceBrokerRecord(id=1, epoch=5))
     assert not image.brokers[1].fenced
-    image.apply(FenceBrokerRecord(id=1, epoch=5))
+    apply(image, FenceBrokerRecord(id=1, epoch=5))
     assert image.brokers[1].fenced
-    image.apply(UnregisterBrokerRecord(broker_id=1, broker_epoch=5))
+    apply(image, UnregisterBrokerRecord(broker_id=1, broker_epoch=5))
     assert not image.brokers
 
 
 def test_a_feature_at_level_0_is_none() -> None:
     image = ClusterImage(cluster_id="test")
-    image.apply(feature(30))
-    image.apply(feature(0))
+    apply(image, feature(30))
+    apply(image, feature(0))
     assert image.features == {}
 
 
@@ -182,7 +186,7 @@ def test_who_was_eligible_is_no_longer(named: str) -> None:
     image = image_with_eligible(eligible=(1,), last_known=(2,))
     (partition,) = image.topics["topic"].partitions
     assert (partition.eligible, partition.last_known) == ((1,), (2,))
-    image.apply(ClearElrRecord(topic_name=named))
+    apply(image, ClearElrRecord(topic_name=named))
     (partition,) = image.topics["topic"].partitions
     assert (partition.eligible, partition.last_known) == ((), ())
 
@@ -196,7 +200,7 @@ def test_the_last_that_was_in_sync_leads_again(
 ) -> None:
     image = image_with_eligible(eligible=eligible, last_known=last_known)
     for record in lead_again(image, 1, was_clean=True):
-        image.apply(record)
+        apply(image, record)
     (partition,) = image.topics["topic"].partitions
     assert (partition.leader, partition.in_sync) == ((1, (1,)) if leads else (-1, ()))
     assert not leads or not partition.eligible
@@ -205,8 +209,9 @@ def test_the_last_that_was_in_sync_leads_again(
 def image_with_eligible(*, eligible: tuple[int, ...], last_known: tuple[int, ...]) -> ClusterImage:
     """A partition that nobody leads, as Apache Kafka leaves it behind."""
     image = ClusterImage(cluster_id="test")
-    image.apply(TopicRecord(name="topic", topic_id=TOPIC_ID))
-    image.apply(
+    apply(image, TopicRecord(name="topic", topic_id=TOPIC_ID))
+    apply(
+        image,
         PartitionRecord(
             partition_id=0,
             topic_id=TOPIC_ID,
@@ -214,9 +219,10 @@ def image_with_eligible(*, eligible: tuple[int, ...], last_known: tuple[int, ...
             isr=(1,),
             removing_replicas=(),
             adding_replicas=(),
-        )
+        ),
     )
-    image.apply(
+    apply(
+        image,
         PartitionChangeRecord(
             partition_id=0,
             topic_id=TOPIC_ID,
@@ -224,15 +230,16 @@ def image_with_eligible(*, eligible: tuple[int, ...], last_known: tuple[int, ...
             isr=(),
             eligible_leader_replicas=eligible,
             last_known_elr=last_known,
-        )
+        ),
     )
     return image
 
 
 def test_a_record_the_image_cannot_keep_is_refused() -> None:
     with pytest.raises(UnsupportedRecord, match="ClientQuotaRecord"):
-        ClusterImage(cluster_id="test").apply(
-            ClientQuotaRecord(entity=(), key="k", value=1.0, remove=False)
+        apply(
+            ClusterImage(cluster_id="test"),
+            ClientQuotaRecord(entity=(), key="k", value=1.0, remove=False),
         )
 
 

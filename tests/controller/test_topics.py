@@ -32,6 +32,7 @@ from pykbroker_protocol.messages.delete_topics import (
 )
 from pykbroker_protocol.metadata.topics import PartitionRecord, TopicRecord
 from tests.controller.decided import create_partitions, create_topics, delete_topics, replay
+from tests.metadata.replaying import apply
 
 SEED = "refusals_seed.x"
 LONG_NAME = "a" * 250
@@ -335,7 +336,7 @@ def test_the_partitions_of_one_request_are_counted_together() -> None:
 def test_more_records_than_fit_into_a_batch_are_refused_together() -> None:
     image = cluster()
     for number in range(10_001):
-        image.apply(TopicRecord(name=f"t{number}", topic_id=number.to_bytes(16, "little")))
+        apply(image, TopicRecord(name=f"t{number}", topic_id=number.to_bytes(16, "little")))
     decision = delete_topics(image, [f"t{number}" for number in range(10_001)])
     assert not decision.records
     assert decision.outcome[0] == Refusal(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.clock import SystemClock
@@ -68,8 +69,7 @@ class Stage:
     # --- the cluster
 
     def topic(self, name: str, count: int = 1, **leadership: Any) -> None:
-        topic = self.image.topics[name] = TopicImage(name=name, id=name.encode().ljust(16)[:16])
-        topic.partitions = [
+        partitions = tuple(
             PartitionImage(
                 **{
                     "index": index,
@@ -83,15 +83,18 @@ class Stage:
                 }
             )
             for index in range(count)
-        ]
+        )
+        topic_id = name.encode().ljust(16)[:16]
+        topic = TopicImage(name=name, id=topic_id, partitions=partitions)
+        self.image.topics[name] = topic
         self.partitions.follow(self.image, [topic])
         self.follow()
 
     def lead(self, name: str, index: int, **changed: Any) -> None:
-        topic = self.image.topics[name]
-        before = topic.partitions[index]
-        told = {field: getattr(before, field) for field in before.__slots__}
-        topic.partitions[index] = PartitionImage(**{**told, **changed})
+        partitions = list(self.image.topics[name].partitions)
+        partitions[index] = replace(partitions[index], **changed)
+        topic = replace(self.image.topics[name], partitions=tuple(partitions))
+        self.image.topics[name] = topic
         self.partitions.follow(self.image, [topic])
         self.follow()
 

@@ -157,7 +157,7 @@ async def test_a_torn_end_of_the_metadata_log_is_cut(node: Node) -> None:
     await node.fill(cleanly=False)
     node.log.write_bytes(node.log.read_bytes()[:-10])
     broker = await node.start()
-    assert list(broker.controller.image.topics) == ["orders", "payments"]
+    assert list(broker.image.topics) == ["orders", "payments"]
     await broker.stop()
 
 

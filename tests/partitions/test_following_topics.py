@@ -23,7 +23,7 @@ def topic(topic_id: bytes) -> TopicImage:
     return TopicImage(
         name=TOPIC,
         id=topic_id,
-        partitions=[
+        partitions=(
             PartitionImage(
                 index=0,
                 replicas=(HERE,),
@@ -32,8 +32,8 @@ def topic(topic_id: bytes) -> TopicImage:
                 leader_epoch=0,
                 partition_epoch=0,
                 directories=(bytes(16),),
-            )
-        ],
+            ),
+        ),
     )
 
 

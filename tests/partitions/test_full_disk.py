@@ -62,7 +62,7 @@ def test_a_partition_that_waits_for_its_log_is_told_of_once_until_it_has_it(
     )
     disk.room_bytes = 0
     with caplog.at_level(logging.INFO, "pykbroker.partitions"):
-        topic = TopicImage(name="a", id=bytes(16), partitions=[image])
+        topic = TopicImage(name="a", id=bytes(16), partitions=(image,))
         partitions.follow(ClusterImage(cluster_id="c", controller_id=1), [topic])
         partitions.try_again()
         partitions.try_again()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def topics(broker: Broker) -> list[dict[str, Any]]:
-    found = broker.controller.image.topics
+    found = broker.image.topics
     return [
         {
             "name": name,

@@ -75,7 +75,7 @@ class SimulatedNode(DirectAccess):
         settings = wanted_settings(self._config, str(self.disk.root), port=PORT)
         broker = await Broker.start(settings, self._environment)
         self._serving = broker
-        there = broker.controller.image.topics
+        there = broker.image.topics
         wanted = [it for it in self._topics if it.name not in there]
         for topic, outcome in zip(
             wanted, await broker.controller.create_topics(wanted), strict=True

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run demo install test quick check bench soak mutants compat docs clean
+.PHONY: run demo install test quick portable check bench soak mutants compat docs clean
 
 run: install
 	$(BIN)/pykbroker serve --listen 127.0.0.1:9092
@@ -28,12 +28,14 @@ check: install
 test: check
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-# Without folders whose tests start many processes or other clients, and without Java, Go, Node and Spark.
-QUICK := -m "not slow and not oracle and not spark" \
-         $(addprefix --ignore=tests/,compat containers delivery elsewhere end_to_end examples pipeline)
+# Folders whose tests start many processes, other clients, Java, Go, Node or Spark.
+HEAVY := $(addprefix --ignore=tests/,compat containers delivery elsewhere end_to_end examples pipeline)
 
-quick: install
-	$(BIN)/pytest -n 2 --dist loadgroup -q $(QUICK)
+quick: install # run it at every save
+	$(BIN)/pytest -n 2 --dist loadgroup -q -m "not slow and not oracle and not spark" $(HEAVY)
+
+portable: install # run it on another version of Python: .ci/other-pythons
+	$(BIN)/pytest -n 2 --dist loadgroup -q -m "not oracle and not spark" $(HEAVY)
 
 bench: install
 	$(BIN)/python -m benchmarks

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pykbroker.apis import Api
     from pykbroker_protocol.message import Field, Message
 
+pytestmark = pytest.mark.slow
+
 ELEMENTS_MAX = 6_000
 CALLS_MAX = 30_000
 """Function calls in one iteration of the loop: 512 elements take up to sixty each."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from pykbroker_protocol.message import Kind, Message
 
+pytestmark = pytest.mark.slow
+
 ANSWERED_SECONDS_MAX = 2.0
 """What is to wait for weeks is cancelled then."""
 NAMES = sorted(api.key.name for api in APIS.values() if api.key.name not in SKIPPED)

@@ -10,6 +10,8 @@ import pytest
 from benchmarks.mutants.mutation import mutations_of
 from benchmarks.mutants.trial import ROOMS, ROOT, Trial, all_mutants, sample
 
+pytestmark = pytest.mark.slow
+
 
 def lines_after(source: str) -> list[str]:
     """The one line of each mutant that differs."""

@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks.slow_disk import SlowDisk, SlowDiskUnavailableError, slow_disk
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1 << 20
 
 

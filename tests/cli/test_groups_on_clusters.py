@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Any]
 
 

@@ -21,6 +21,8 @@ from pykbroker.cli.command_line import read_command_line
 from pykbroker.cli.serve import write_port_file
 from pykbroker.cli.serve_settings import given_properties
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Any]
 READY = re.compile(
     r"pykbroker ready bootstrap=127\.0\.0\.1:(\d+) node=(\d+) cluster=(\S+) in \d+\.\d\d s\n"

@@ -24,6 +24,8 @@ from tests.partitions.reading import read
 from tests.storage.batches import NOW
 from tests.storage.compacting import append_keyed, keyed_records
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_SECONDS = 20
 
 

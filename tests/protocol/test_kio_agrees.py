@@ -25,6 +25,8 @@ from pykbroker_protocol.message import Message
 from pykbroker_protocol.metadata import control
 from tests.protocol.random_messages import REQUESTS, RESPONSES, random_message, versions_of
 
+pytestmark = pytest.mark.slow
+
 CONTROL_RECORDS = {
     control.LeaderChangeMessage: "leader_change_message",
     control.SnapshotHeaderRecord: "snapshot_header_record",

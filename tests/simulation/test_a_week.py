@@ -12,6 +12,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from pykbroker.testing.simulation import SimulatedNode, Simulation
 
+pytestmark = pytest.mark.slow
+
 DAY_SECONDS = 24 * 3600
 HOURLY = {"log.roll.ms": 3_600_000}
 

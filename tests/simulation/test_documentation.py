@@ -11,6 +11,8 @@ import pytest
 
 from pykbroker.testing import simulation
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()

@@ -14,6 +14,8 @@ from tests.simulation.plays import BROKER, play_members
 from tests.simulation.relays import SINK, origin_of, relay
 from tests.simulation.stories import PARTITIONS, TOPIC, Cast, read_all, read_in_group, until, write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", seeds(5))
 def test_a_group_works_on_every_record(seed: int) -> None:

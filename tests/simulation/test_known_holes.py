@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from pykbroker.testing.history import Anomaly, check
 from pykbroker.testing.simulation import Simulation
 from tests.simulation.stories import PARTITIONS, TOPIC, Cast, read_all, write_transactions
+
+pytestmark = pytest.mark.slow
 
 SEEDS = range(40)
 

@@ -8,6 +8,8 @@ from pykbroker.testing.history import Anomaly, check, expect_sound
 from pykbroker.testing.simulation import Kind, seeds
 from tests.simulation.plays import FLUSHES_EACH_WRITE, play_crashes, play_cuts_and_readers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", seeds(4))
 def test_a_killed_process_loses_nothing_however_little_is_flushed(seed: int) -> None:

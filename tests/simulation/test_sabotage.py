@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pykbroker.coordination.groups import consumer_reconciliation
 from pykbroker.partitions.partition import Partition
 from pykbroker.testing.history import expect_sound
@@ -25,7 +27,8 @@ from tests.simulation.plays import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pytest
+
+pytestmark = pytest.mark.slow
 
 SEEDS_MAX = 100
 

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from pykbroker.testing.simulation import Kind, SimulatedNode, Simulation, Trace
+
+pytestmark = pytest.mark.slow
 
 RECORDS = 12
 

@@ -39,6 +39,8 @@ from tests.storage.compacting import (
     keyed_records,
 )
 
+pytestmark = pytest.mark.slow
+
 BOUNDS = CompactionLimits(map_bytes_max=100_000, bytes_per_second=UNLIMITED)
 SLOW = CompactionLimits(map_bytes_max=100_000, bytes_per_second=1000)
 GONE_SECONDS_MAX = 5

@@ -4,6 +4,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,6 +21,8 @@ from pykbroker_storage.mapped_file import CLOSED
 from pykbroker_storage.read_view import ReadView
 from tests.storage.batches import NOW, append, open_log, records_from
 from tests.storage.disks import CountingDisk
+
+pytestmark = pytest.mark.slow
 
 CONFIGURATION = LogConfiguration(
     segment_bytes=600, index_interval_bytes=100, retention_bytes=1500, file_delete_delay_ms=0

@@ -27,6 +27,8 @@ from pykbroker_storage.mapped_file import OpenFiles
 from tests.storage.batches import NOW, append, records_from
 from tests.storage.disks import CountingDisk, FailingDisk
 
+pytestmark = pytest.mark.slow
+
 TOPIC_ID = bytes(range(16))
 DIRECTORY_ID = bytes(range(1, 17))
 CONFIGURATION = LogConfiguration(segment_bytes=1000, index_interval_bytes=200)

@@ -19,6 +19,8 @@ from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, rec
 from tests.storage.compacting import COMPACTED, append_keyed, compact
 from tests.storage.disks import CountingDisk, PowerCutDisk, UnreadableMaps
 
+pytestmark = pytest.mark.slow
+
 Records = list[tuple[int, bytes | None]]
 
 

@@ -28,6 +28,8 @@ from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHe
 from pykbroker_protocol.messages.describe_cluster import DescribeClusterRequest
 from pykbroker_protocol.messages.metadata import MetadataRequest
 
+pytestmark = pytest.mark.slow
+
 ASKED = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 PATIENCE_SECONDS = 60
 

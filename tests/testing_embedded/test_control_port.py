@@ -19,6 +19,8 @@ from pykbroker.testing.control.fault_requests import FAULT_WORDS, parameters_of
 from pykbroker.testing.control.http import BODY_BYTES_MAX, HEAD_BYTES_MAX
 from pykbroker.testing.faults import Faults
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 60
 
 

@@ -21,6 +21,8 @@ from tests.apis.asked import (
 from tests.apis.wire import Wire
 from tests.storage.disks import without_descriptors
 
+pytestmark = pytest.mark.slow
+
 OPEN_FILES = Path("/proc/self/fd")
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from pykbroker.extras import how_to_install
 
+pytestmark = pytest.mark.slow
+
 WITHOUT = "import sys; sys.modules[{module!r}] = None\n"
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from pykbroker.testing.history import Anomaly
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 

@@ -197,7 +197,7 @@ class Broker:
                 )
         finally:
             for partition in partitions or ():
-                partition.wake_all()  # readers in this process find the log closed
+                partition.end_waits()  # readers in this process find the log closed
 
     async def open_controller(self) -> None:
         settings = self.settings

@@ -39,6 +39,14 @@ class Clock(Protocol):
         """
         ...
 
+    def expire_later(self, seconds: float, callback: Callback, *given: object) -> Alarm:
+        """Like `call_later`, for the longest time that a client waits for a response.
+
+        A clock that is moved ahead moves it. It also runs out while the clock stands, because the
+        client has a clock of its own.
+        """
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Rest between rounds of work that is done again and again."""
         ...
@@ -74,6 +82,9 @@ class SystemClock:
         import asyncio  # noqa: PLC0415 - whoever only asks the time need not load it
 
         return asyncio.get_running_loop().call_later(seconds, callback, *given)
+
+    def expire_later(self, seconds: float, callback: Callback, *given: object) -> Alarm:
+        return self.call_later(seconds, callback, *given)
 
     async def sleep(self, seconds: float) -> None:
         import asyncio  # noqa: PLC0415 - likewise

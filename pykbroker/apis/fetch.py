@@ -8,7 +8,6 @@ are read in a thread, and only these are copied.
 
 from __future__ import annotations
 
-import asyncio
 from enum import Enum, auto
 from functools import partial
 from itertools import groupby
@@ -20,7 +19,7 @@ from pykbroker.apis.slices import Slice, in_slices, next_turn
 from pykbroker.partitions.disk_reads import READ_BYTES_MAX, read_from_disk
 from pykbroker.partitions.isolation import Isolation, Reader
 from pykbroker.partitions.partition import BYTES_MAX, Fetched
-from pykbroker.partitions.waiting import until_bytes
+from pykbroker.partitions.waiting import wait_for_bytes
 from pykbroker_protocol.compiler import SLICE_ELEMENTS
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.fetch import (
@@ -320,13 +319,15 @@ class OneFetch:
         return await in_slices(self.answer_in_slices())
 
     async def wait_and_answer(self, missing: int) -> FetchResponse:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.request.max_wait_ms / 1000
-        while missing > 0 and (seconds_left := deadline - loop.time()) > 0:
+        clock = self.call.node.clock
+        deadline = clock.monotonic() + self.request.max_wait_ms / 1000
+        while missing > 0 and (seconds_left := deadline - clock.monotonic()) > 0:
             seen = self.seen
             self.begin()
             if not have_moved(seen):  # other requests were served since it was read
-                await until_bytes(seen, missing, seconds_left, isolation=self.isolation)
+                await wait_for_bytes(
+                    seen, missing, seconds_left, clock=clock, isolation=self.isolation
+                )
                 deadline = 0
             await self.look_on(self.look())
             missing = self.bytes_missing()

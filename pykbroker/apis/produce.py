@@ -20,7 +20,7 @@ from pykbroker.apis.joining_transactions import (
     join_transaction,
 )
 from pykbroker.partitions.admission import Malformed, RecordsRefused
-from pykbroker.partitions.waiting import until_committed
+from pykbroker.partitions.waiting import wait_for_commit
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis.joining_transactions import Refusals
     from pykbroker.apis.node import Call
+    from pykbroker.clock import Clock
     from pykbroker.partitions.partition import Appending, Partition
     from pykbroker_protocol.messages.produce import (
         PartitionProduceData,
@@ -239,7 +240,13 @@ class Unfinished:
         """Waits for flushes and in-sync replicas; a partition that fails or is late is refused."""
         codes = await asyncio.gather(
             *(
-                until_settled(partition, written.last_offset + 1, self.acks, self.timeout_ms)
+                until_settled(
+                    partition,
+                    written.last_offset + 1,
+                    self.acks,
+                    self.timeout_ms,
+                    self.call.node.clock,
+                )
                 for partition, written, _ in self.unsettled
             )
         )
@@ -267,12 +274,14 @@ def with_answers(
     )
 
 
-async def until_settled(partition: Partition, offset: int, acks: int, timeout_ms: int) -> ErrorCode:
-    """A flush is waited for as long as it takes, as in Kafka; `timeout.ms` is for replicas."""
+async def until_settled(
+    partition: Partition, offset: int, acks: int, timeout_ms: int, clock: Clock
+) -> ErrorCode:
+    """Waits for the flush without a limit, as Kafka does; `timeout.ms` limits that for replicas."""
     if not await partition.flushing.until_settled(offset):
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if acks == ALL and not await until_committed(partition, offset, timeout_ms / 1000):
-        return ErrorCode.REQUEST_TIMED_OUT
+    if acks == ALL:
+        return await wait_for_commit(partition, offset, timeout_ms / 1000, clock=clock)
     return ErrorCode.NONE
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.coordination.transactions.outcome import Markers, Place
-from pykbroker.partitions.waiting import until_committed
+from pykbroker.partitions.waiting import wait_for_commit
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from pykbroker.apis.node import Call
+    from pykbroker.clock import Clock
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.write_txn_markers import (
@@ -55,7 +56,7 @@ def handle(request: WriteTxnMarkersRequest, call: Call) -> Message | Awaitable[M
     ]
     if all(ended.is_committed for outcome in outcomes for ended in outcome.values()):
         return respond(request, outcomes)
-    return respond_when_committed(request, outcomes)
+    return respond_when_committed(request, outcomes, call.node.clock)
 
 
 def places_of(marker: WritableTxnMarker) -> list[Place]:
@@ -87,24 +88,24 @@ def markers_of(marker: WritableTxnMarker) -> Markers:
     )
 
 
-async def respond_when_committed(request: WriteTxnMarkersRequest, outcomes: Outcomes) -> Message:
+async def respond_when_committed(
+    request: WriteTxnMarkersRequest, outcomes: Outcomes, clock: Clock
+) -> Message:
     waiting = [(ended, outcome, place) for outcome in outcomes for place, ended in outcome.items()]
-    codes = await asyncio.gather(*(until_counts(ended) for ended, _, _ in waiting))
+    codes = await asyncio.gather(*(until_counts(ended, clock) for ended, _, _ in waiting))
     for (_, outcome, place), code in zip(waiting, codes, strict=True):
         outcome[place] = Ended(code)
     return respond(request, outcomes)
 
 
-async def until_counts(ended: Ended) -> ErrorCode:
+async def until_counts(ended: Ended, clock: Clock) -> ErrorCode:
     """How the marker ends, once the flush and the replicas that it waits for are known."""
     partition = ended.partition
     if partition is None:
         return ended.code
     if not await partition.flushing.until_settled(ended.end_offset):
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if not await until_committed(partition, ended.end_offset, COMMIT_SECONDS_MAX):
-        return ErrorCode.REQUEST_TIMED_OUT
-    return ErrorCode.NONE
+    return await wait_for_commit(partition, ended.end_offset, COMMIT_SECONDS_MAX, clock=clock)
 
 
 def respond(request: WriteTxnMarkersRequest, outcomes: Outcomes) -> WriteTxnMarkersResponse:

@@ -19,7 +19,7 @@ from pykbroker.coordinators.records import encode_write
 from pykbroker.coordinators.stored import known_records, stored_batches
 from pykbroker.coordinators.timers import Name, Timers
 from pykbroker.coordinators.turns import Turns
-from pykbroker.partitions.waiting import until_committed
+from pykbroker.partitions.waiting import wait_for_commit
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import HEADER_BYTES, RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
@@ -389,18 +389,23 @@ class CoordinatedLog(Generic[AnyState]):
                 self._release(ticket, parked.refused(code))
 
     async def _when_committed(self, outcome: Outcome, end_offset: int) -> None:
-        """Who asked is told of it only for so long; what follows from it has no deadline."""
-        if not await self.partition.flushing.until_settled(end_offset):
-            self._refuse(tickets_of(outcome.replies), Refusal(ErrorCode.KAFKA_STORAGE_ERROR))
-        elif await until_committed(self.partition, end_offset, COMMIT_SECONDS_MAX):
+        """Clients wait for a bounded time; the consequence waits until this node resigns."""
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+        if await self.partition.flushing.until_settled(end_offset):
+            code = await self._wait_for_commit(end_offset)
+        if code is ErrorCode.NONE:
             self._committed(outcome)
             return
-        else:
-            self._refuse(tickets_of(outcome.replies), Refusal(ErrorCode.REQUEST_TIMED_OUT))
-        while not await until_committed(self.partition, end_offset, COMMIT_SECONDS_MAX):
+        self._refuse(tickets_of(outcome.replies), Refusal(code))
+        while (code := await self._wait_for_commit(end_offset)) is ErrorCode.REQUEST_TIMED_OUT:
             pass
-        if self._consequence is not None:
+        if code is ErrorCode.NONE and self._consequence is not None:
             self._consequence(outcome)
+
+    async def _wait_for_commit(self, end_offset: int) -> ErrorCode:
+        return await wait_for_commit(
+            self.partition, end_offset, COMMIT_SECONDS_MAX, clock=self._clock
+        )
 
     def _release(self, ticket: Ticket, answer: Message) -> None:
         parked = self._parked.pop(ticket, None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykbroker.internal_topics import CONSUMER_OFFSETS
-from pykbroker.partitions.waiting import until_committed
+from pykbroker.partitions.waiting import wait_for_commit
+from pykbroker.slices import next_turn
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class MarkerWriter:
         self._partitions = partitions
         self._groups = groups
         self._image = image
-        self._clock = clock
+        self.clock = clock
 
     def is_gone(self, place: Place) -> bool:
         """Its topic was deleted since the transaction touched it."""
@@ -71,7 +71,7 @@ class MarkerWriter:
             coordinator_epoch=markers.coordinator_epoch,
             committed=markers.committed,
             transaction_version=markers.transaction_version,
-            now_ms=self._clock.now_ms(),
+            now_ms=self.clock.now_ms(),
         )
         if not isinstance(written, Refusal) and partition.topic == CONSUMER_OFFSETS:
             self._groups.transaction_ended(
@@ -98,13 +98,17 @@ class Unconfirmed(NamedTuple):
     end_offset: int
 
     async def until_confirmed(self, writer: MarkerWriter) -> bool:
-        """Whether it is there to stay; if not, another leader may have come without it."""
-        while not await until_committed(self.partition, self.end_offset, COMMIT_LOOK_SECONDS):
+        """Whether the marker is committed; if not, the next leader may not have it."""
+        while True:
+            code = await wait_for_commit(
+                self.partition, self.end_offset, COMMIT_LOOK_SECONDS, clock=writer.clock
+            )
+            if code is not ErrorCode.REQUEST_TIMED_OUT:
+                return code is ErrorCode.NONE and self.is_led_as_before(writer)
             if writer.is_gone(self.place):
                 return True
             if not self.is_led_as_before(writer):
                 return False
-        return self.is_led_as_before(writer)
 
     def is_led_as_before(self, writer: MarkerWriter) -> bool:
         return (
@@ -145,7 +149,7 @@ class Delivery:
                 continue
             has_moved = len(self._left) < before
             pause_seconds = 0.0 if has_moved else longer(pause_seconds)
-            await asyncio.sleep(pause_seconds)
+            await (self._writer.clock.sleep(pause_seconds) if pause_seconds else next_turn())
         return Progress.DONE
 
     async def _confirm(self) -> None:

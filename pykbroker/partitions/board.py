@@ -262,7 +262,7 @@ class Partitions:
         partition = self._partitions.get(name)
         if partition is not None and partition.topic_id == topic.id:
             del self._partitions[name]
-            partition.wake_all()
+            partition.end_waits()
             self.directory.delete_log(name, now_ms=self.clock.now_ms())
 
 

@@ -227,7 +227,7 @@ class Cleaner:
 
     async def work_through(self, compaction: Compaction, process: Rewriter) -> Report:
         """From the first key to the last new segment; whatever ends it early ends the process."""
-        now_seconds = asyncio.get_running_loop().time
+        now_seconds = self.clock.monotonic
         began = now_seconds()
         try:
             noted = await self.on_thread(process, lambda: process.begin(compaction.job))

@@ -20,6 +20,7 @@ from pykbroker.partitions.flushing import Flushing, FlushThreads
 from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
 from pykbroker.partitions.isolation import Isolation, Reader, last_stable_offset, readable_end
 from pykbroker.partitions.joining import JoiningProducers, last_epoch_ended
+from pykbroker.partitions.waiting import WaitingRequests
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.records.batch import (
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pykbroker.partitions.off_loop import OffLoop
-    from pykbroker.partitions.waiting import BytesAwaited, CommitAwaited
     from pykbroker.settings import TopicSettings
     from pykbroker_storage.log import Log
     from pykbroker_storage.transaction_index import AbortedTransaction
@@ -85,8 +85,6 @@ class Partition:
     """
 
     __slots__ = (
-        "bytes_awaited",
-        "commits_awaited",
         "disk_refuses",
         "flushing",
         "high_watermark",
@@ -101,6 +99,7 @@ class Partition:
         "settings",
         "topic",
         "topic_id",
+        "waiting",
     )
 
     def __init__(
@@ -126,8 +125,7 @@ class Partition:
         self.leadership = leadership
         self.settings = settings
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.bytes_awaited: dict[BytesAwaited, None] = {}
-        self.commits_awaited: list[CommitAwaited] = []
+        self.waiting = WaitingRequests()
         self.joining = JoiningProducers()
         self.disk_refuses = False
         self.last_appending: Appending | None = None
@@ -333,9 +331,10 @@ class Partition:
         )
 
     def commit(self) -> None:
-        """Move the high watermark as far as the in-sync set allows, and wake who waits for it."""
+        """Moves the high watermark as far as the in-sync set allows; completes waiting requests."""
+        waiting = self.waiting
         before, log, leadership = self.high_watermark, self.log, self.leadership
-        stable_before = self.last_stable_offset if self.bytes_awaited else before
+        stable_before = self.last_stable_offset if waiting.fetches else before
         if len(leadership.replicas) == 1:
             self.high_watermark = self.settled_offset  # nobody else could take it back
         else:
@@ -348,24 +347,20 @@ class Partition:
         if self.high_watermark == before:
             return
         log.producers.pass_high_watermark(self.high_watermark)
-        if self.bytes_awaited:
-            self.tell_readers(before, stable_before)
-        if self.commits_awaited:
-            self.commits_awaited[:] = [
-                it for it in self.commits_awaited if not it.committed(self.high_watermark)
-            ]
+        if waiting.fetches:
+            self.count_for_fetches(before, stable_before)
+        if waiting.commits:
+            waiting.complete_commits(self.high_watermark)
 
-    def tell_readers(self, committed_before: int, stable_before: int) -> None:
-        """How many bytes have become readable is what a waiting fetch counts."""
+    def count_for_fetches(self, committed_before: int, stable_before: int) -> None:
+        """Waiting fetches count the bytes that have become readable."""
         committed = self.bytes_between(committed_before, self.high_watermark)
         stable_now = self.last_stable_offset
         if stable_before == committed_before and stable_now == self.high_watermark:
             stable = committed  # no transaction is open, as almost always
         else:
             stable = self.bytes_between(stable_before, stable_now)
-        for awaited in tuple(self.bytes_awaited):
-            is_careful = awaited.isolation is Isolation.READ_COMMITTED
-            awaited.arrived(stable if is_careful else committed)
+        self.waiting.bytes_arrived(committed=committed, stable=stable)
 
     def bytes_between(self, start_offset: int, end_offset: int) -> int:
         """More than any request waits for, if it is more than one segment has or not known.
@@ -379,10 +374,10 @@ class Partition:
             return BYTES_MAX
         return BYTES_MAX if found is None else found
 
-    def wake_all(self) -> None:
-        """Something other than new bytes has changed: whoever waits shall look again."""
-        for awaited in tuple(self.bytes_awaited):
-            awaited.wake()
+    def end_waits(self) -> None:
+        """The partition is deleted or the broker stops: nothing else completes these requests."""
+        self.waiting.complete_fetches()
+        self.waiting.fail_commits(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     # --- reading
 
@@ -498,12 +493,19 @@ class Partition:
     # --- what the cluster decides
 
     def lead_or_follow(self, leadership: Leadership) -> None:
+        """Applies a change of leader, epoch or in-sync set.
+
+        When leadership moves away, waiting appends with acks=all get NOT_LEADER_OR_FOLLOWER at
+        once: another leader decides which of their records stay. Waiting fetches read again and
+        get the same error.
+        """
         self.leadership = leadership
         if self.leads:
             self.commit()
         else:
-            self.joining = JoiningProducers()  # another leader asks anew
-        self.wake_all()
+            self.joining = JoiningProducers()  # the next leader verifies transactions itself
+            self.waiting.fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.waiting.complete_fetches()
 
     def delete_records_before(self, offset: int, now_ms: int) -> int | Refusal:
         """Move the start of the log; nothing above the high watermark can be deleted."""

@@ -1,7 +1,7 @@
-"""Requests that wait for a partition to change: Kafka calls this purgatory.
+"""Requests that wait for a partition to change; Kafka calls this purgatory.
 
-A wait is a future and a condition that only ever comes nearer. Partitions tell their waits what
-happened; nobody polls. A deadline ends a wait that nothing else has ended.
+A wait is a future and a condition that only comes nearer. A partition completes its waits when it
+changes; nothing polls. A wait that no change completes ends at its deadline on the broker's clock.
 """
 
 from __future__ import annotations
@@ -10,21 +10,56 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from pykbroker.partitions.isolation import Isolation
+from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pykbroker.clock import Clock
 
-class Awaited(Protocol):
-    """What a partition shows of itself to those who wait for it."""
+
+class WaitingRequests:
+    """The requests that wait for one partition."""
+
+    __slots__ = ("commits", "fetches")
+
+    def __init__(self) -> None:
+        self.fetches: dict[FetchWait, None] = {}
+        """In the order of their arrival."""
+        self.commits: list[CommitWait] = []
+
+    def bytes_arrived(self, *, committed: int, stable: int) -> None:
+        """Counts bytes below the high watermark and below the last stable offset."""
+        for fetch in tuple(self.fetches):
+            is_read_committed = fetch.isolation is Isolation.READ_COMMITTED
+            fetch.bytes_arrived(stable if is_read_committed else committed)
+
+    def complete_fetches(self) -> None:
+        """Something other than new bytes has changed: waiting fetches read again."""
+        for fetch in tuple(self.fetches):
+            fetch.complete()
+
+    def complete_commits(self, high_watermark: int) -> None:
+        self.commits[:] = [it for it in self.commits if not it.complete_at(high_watermark)]
+
+    def fail_commits(self, code: ErrorCode) -> None:
+        for commit in self.commits:
+            commit.complete(code)
+        self.commits.clear()
+
+
+class ReplicaState(Protocol):
+    """The part of a partition that its waits read."""
 
     high_watermark: int
-    bytes_awaited: dict[BytesAwaited, None]  # in the order in which they came
-    commits_awaited: list[CommitAwaited]
+    waiting: WaitingRequests
+
+    @property
+    def leads(self) -> bool: ...
 
 
-class BytesAwaited:
-    """A fetch that wants so many new bytes, or anything that makes it worth reading again."""
+class FetchWait:
+    """A fetch that waits for a number of new bytes, or for any other change."""
 
     __slots__ = ("bytes_missing", "done", "isolation")
 
@@ -35,66 +70,76 @@ class BytesAwaited:
         self.isolation = isolation
         self.done = done
 
-    def arrived(self, byte_count: int) -> None:
+    def bytes_arrived(self, byte_count: int) -> None:
         self.bytes_missing -= byte_count
         if self.bytes_missing <= 0:
-            self.wake()
+            self.complete()
 
-    def wake(self) -> None:
+    def complete(self) -> None:
         if not self.done.done():
             self.done.set_result(None)
 
 
-async def until_bytes(
-    partitions: Iterable[Awaited],
+async def wait_for_bytes(
+    partitions: Iterable[ReplicaState],
     bytes_missing: int,
-    deadline_seconds: float,
+    seconds_max: float,
+    *,
+    clock: Clock,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> None:
-    """Wait until so many bytes have become readable, a partition changes, or time is up."""
-    loop = asyncio.get_running_loop()
-    awaited = BytesAwaited(bytes_missing, isolation, loop.create_future())
+    """Returns once the bytes are readable, a partition has changed otherwise, or time is up."""
+    wait = FetchWait(bytes_missing, isolation, asyncio.get_running_loop().create_future())
     waiting_at = tuple(partitions)
     for partition in waiting_at:
-        partition.bytes_awaited[awaited] = None
-    timer = loop.call_later(deadline_seconds, awaited.wake)
+        partition.waiting.fetches[wait] = None
+    timer = clock.expire_later(seconds_max, wait.complete)
     try:
-        await awaited.done
+        await wait.done
     finally:
         timer.cancel()
         for partition in waiting_at:
-            partition.bytes_awaited.pop(awaited, None)
+            partition.waiting.fetches.pop(wait, None)
 
 
-class CommitAwaited:
-    """A produce with acks=all that wants every in-sync replica to have an offset."""
+class CommitWait:
+    """An append with acks=all that waits until the high watermark has passed its records."""
 
     __slots__ = ("done", "offset")
 
-    def __init__(self, offset: int, done: asyncio.Future[None]) -> None:
+    def __init__(self, offset: int, done: asyncio.Future[ErrorCode]) -> None:
         self.offset = offset
         self.done = done
 
-    def committed(self, high_watermark: int) -> bool:
+    def complete_at(self, high_watermark: int) -> bool:
         if high_watermark < self.offset:
             return False
+        self.complete(ErrorCode.NONE)
+        return True
+
+    def complete(self, code: ErrorCode) -> None:
         if not self.done.done():
-            self.done.set_result(None)
-        return True
+            self.done.set_result(code)
 
 
-async def until_committed(partition: Awaited, offset: int, deadline_seconds: float) -> bool:
-    """Wait until the high watermark has reached an offset; False when time is up before."""
+async def wait_for_commit(
+    partition: ReplicaState, offset: int, seconds_max: float, *, clock: Clock
+) -> ErrorCode:
+    """Waits until the high watermark has reached an offset.
+
+    Returns REQUEST_TIMED_OUT when time is up, NOT_LEADER_OR_FOLLOWER as soon as another broker
+    leads, and UNKNOWN_TOPIC_OR_PARTITION as soon as the partition is deleted.
+    """
+    if not partition.leads:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if partition.high_watermark >= offset:
-        return True
-    awaited = CommitAwaited(offset, asyncio.get_running_loop().create_future())
-    partition.commits_awaited.append(awaited)
+        return ErrorCode.NONE
+    wait = CommitWait(offset, asyncio.get_running_loop().create_future())
+    partition.waiting.commits.append(wait)
+    timer = clock.expire_later(seconds_max, wait.complete, ErrorCode.REQUEST_TIMED_OUT)
     try:
-        async with asyncio.timeout(deadline_seconds):
-            await awaited.done
-    except TimeoutError:
-        return False
+        return await wait.done
     finally:
-        if awaited in partition.commits_awaited:
-            partition.commits_awaited.remove(awaited)
-    return True
+        timer.cancel()
+        if wait in partition.waiting.commits:
+            partition.waiting.commits.remove(wait)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
+from pykbroker.clock import SystemClock
 from pykbroker.partitions.isolation import Isolation, Reader
-from pykbroker.partitions.waiting import until_bytes
+from pykbroker.partitions.waiting import wait_for_bytes
 from pykbroker.testing.rows import Record
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_storage.batch_scan import CorruptLog
@@ -115,14 +115,14 @@ async def wait_for(
     broker: Broker, topic: str, *, count: int, timeout_seconds: float
 ) -> list[Record]:
     """All records of a topic once there are so many; TooFewRecords when time is up."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_seconds
+    machine_clock = SystemClock()  # the time limit of the test, not the broker's time
+    deadline = machine_clock.monotonic() + timeout_seconds
     growing = Growing(broker, topic)
     while len(growing.found) < count:
-        left_seconds = deadline - loop.time()
+        left_seconds = deadline - machine_clock.monotonic()
         if left_seconds <= 0:
             raise TooFewRecords(too_few(topic, growing.found, count, timeout_seconds))
-        await until_bytes(growing.partitions, 1, left_seconds)
+        await wait_for_bytes(growing.partitions, 1, left_seconds, clock=machine_clock)
         try:
             growing.look()
         except LogClosed:

@@ -32,9 +32,11 @@ class Span(TypedDict, total=False):
 class MovableClock:
     """Runs with the machine's clock, so far ahead of it as a test has moved it.
 
-    It keeps two kinds of waiting apart. A deadline is a moment (a session is over), and the clock
+    It keeps three kinds of waiting apart. A deadline is a moment (a session is over), and the clock
     stops at each one on its way. A round is work done again and again (retention) and may wait:
     however far the clock is moved, one round at the end does what all of them would have done.
+    The wait of a client (a Fetch with `max_wait_ms`) is a round that also ends while the clock
+    stands: a response that never comes would block the client's connection.
     """
 
     def __init__(self, note: Callable[[str], None] = lambda _: None) -> None:
@@ -62,6 +64,12 @@ class MovableClock:
     ) -> Alarm:
         due = self.monotonic() + seconds
         return self._set(Alarm(self, due, lambda: callback(*given), may_wait=may_wait))
+
+    def expire_later(self, seconds: float, callback: Callback, *given: object) -> Alarm:
+        due = self.monotonic() + seconds
+        return self._set(
+            Alarm(self, due, lambda: callback(*given), may_wait=always, ends_while_standing=True)
+        )
 
     async def sleep(self, seconds: float) -> None:
         task = asyncio.current_task()
@@ -191,9 +199,11 @@ class Alarm:
         callback: Callable[[], object],
         *,
         may_wait: MayWait,
+        ends_while_standing: bool = False,
     ) -> None:
         self.due = due
         self.may_wait = may_wait
+        self._ends_while_standing = ends_while_standing
         self._clock = clock
         self._callback = callback
         self._handle: asyncio.TimerHandle | None = None
@@ -201,7 +211,7 @@ class Alarm:
     def arm(self) -> None:
         """By the machine's clock, as long as both run alike."""
         self._disarm()
-        if not self._clock.stands:
+        if self._ends_while_standing or not self._clock.stands:
             left_seconds = max(0.0, self.due - self._clock.monotonic())
             self._handle = asyncio.get_running_loop().call_later(left_seconds, self.ring)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pykbroker.partitions.isolation import Isolation, Reader
 from pykbroker.partitions.partition import Fetched, Partition
-from pykbroker.partitions.waiting import BytesAwaited
+from pykbroker.partitions.waiting import FetchWait
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_storage.log import AppendResult
@@ -100,10 +100,10 @@ def test_a_transaction_whose_records_were_deleted_holds_nobody_back_before_the_s
 # --- when it is woken
 
 
-def awaited(partition: Partition, isolation: Isolation, bytes_missing: int = 1) -> BytesAwaited:
+def awaited(partition: Partition, isolation: Isolation, bytes_missing: int = 1) -> FetchWait:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    waiting = BytesAwaited(bytes_missing, isolation, done)
-    partition.bytes_awaited[waiting] = None
+    waiting = FetchWait(bytes_missing, isolation, done)
+    partition.waiting.fetches[waiting] = None
     return waiting
 
 

@@ -47,6 +47,9 @@ class VirtualClock:
         del may_wait  # here time passes in order
         return self._loop.call_later(seconds, callback, *given)
 
+    def expire_later(self, seconds: float, callback: Callback, *given: object) -> Alarm:
+        return self._loop.call_later(seconds, callback, *given)
+
     async def sleep(self, seconds: float) -> None:
         self._rests_since_arrival += 1
         woken: asyncio.Future[None] = self._loop.create_future()

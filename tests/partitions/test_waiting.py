@@ -1,0 +1,142 @@
+"""Waiting requests of a partition complete when it changes, or at their deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pykbroker.partitions.waiting import wait_for_bytes, wait_for_commit
+from pykbroker.testing.movable_clock import MovableClock
+from pykbroker_protocol.errors import ErrorCode
+from tests.partitions.boards import LEADERSHIP
+from tests.storage.batches import NOW, batch_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from pykbroker.partitions.partition import Partition
+    from tests.partitions.boards import Board
+
+DAY_SECONDS = 86_400
+REPLICATED = replace(LEADERSHIP, replicas=(1, 2), in_sync=(1, 2), partition_epoch=1)
+ELSEWHERE = replace(REPLICATED, leader=2, leader_epoch=1, partition_epoch=2)
+ALONE = replace(REPLICATED, in_sync=(1,), partition_epoch=2)
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture
+def replicated(board: Board) -> Partition:
+    """A partition with one record that the second replica does not have."""
+    partition = board.add("orders", cleanup_policy="delete")
+    partition.lead_or_follow(REPLICATED)
+    partition.append(
+        memoryview(bytearray(batch_bytes([b"v"]))), required_acks=-1, produce_version=9, now_ms=NOW
+    )
+    assert (partition.log.log_end_offset, partition.high_watermark) == (1, 0)
+    return partition
+
+
+async def started(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    task = asyncio.create_task(work)
+    await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+async def test_commit_wait_completes_when_the_high_watermark_reaches_its_offset(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    waiting = await started(wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock))
+    replicated.lead_or_follow(ALONE)
+    assert await waiting is ErrorCode.NONE
+
+
+async def test_commit_wait_fails_at_once_when_leadership_moves_away(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    waiting = await started(wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock))
+    replicated.lead_or_follow(ELSEWHERE)
+    assert await waiting is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replicated.waiting.commits == []
+
+
+async def test_commit_wait_of_a_follower_fails_even_below_its_high_watermark(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    replicated.lead_or_follow(ALONE)
+    replicated.lead_or_follow(ELSEWHERE)
+    assert replicated.high_watermark == 1
+    code = await wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock)
+    assert code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_commit_wait_continues_when_this_broker_stays_leader(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    waiting = await started(wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock))
+    replicated.lead_or_follow(replace(REPLICATED, partition_epoch=3))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    replicated.lead_or_follow(ALONE)
+    assert await waiting is ErrorCode.NONE
+
+
+async def test_commit_wait_fails_when_the_partition_is_deleted(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    waiting = await started(wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock))
+    replicated.end_waits()
+    assert await waiting is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_commit_wait_times_out_when_the_broker_clock_is_advanced(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    waiting = await started(wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock))
+    await clock.advance(hours=23)
+    assert not waiting.done()
+    await clock.advance(hours=2)
+    assert await waiting is ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_cancelled_commit_wait_leaves_nothing_behind(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    waiting = await started(wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock))
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert replicated.waiting.commits == []
+    assert not clock._waiting
+
+
+async def test_fetch_wait_completes_when_leadership_moves_away(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    waiting = await started(wait_for_bytes([replicated], 1_000_000, DAY_SECONDS, clock=clock))
+    replicated.lead_or_follow(ELSEWHERE)
+    await waiting
+    assert not replicated.waiting.fetches
+
+
+async def test_fetch_wait_ends_when_the_broker_clock_is_advanced(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    waiting = await started(wait_for_bytes([replicated], 1, DAY_SECONDS, clock=clock))
+    await clock.advance(days=2)
+    assert waiting.done()
+
+
+async def test_fetch_wait_ends_while_the_broker_clock_stands(
+    replicated: Partition, clock: MovableClock
+) -> None:
+    clock.freeze()
+    waiting = await started(wait_for_bytes([replicated], 1, 0.01, clock=clock))
+    await waiting

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.partitions.boards import Board
 
 DAY_SECONDS = 86_400
+PATIENCE_SECONDS = 20
 REPLICATED = replace(LEADERSHIP, replicas=(1, 2), in_sync=(1, 2), partition_epoch=1)
 ELSEWHERE = replace(REPLICATED, leader=2, leader_epoch=1, partition_epoch=2)
 ALONE = replace(REPLICATED, in_sync=(1,), partition_epoch=2)
@@ -51,12 +52,16 @@ async def started(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     return task
 
 
+async def outcome_of(task: asyncio.Task[Any]) -> Any:
+    return await asyncio.wait_for(task, PATIENCE_SECONDS)
+
+
 async def test_commit_wait_completes_when_the_high_watermark_reaches_its_offset(
     replicated: Partition, clock: MovableClock
 ) -> None:
     waiting = await started(wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock))
     replicated.lead_or_follow(ALONE)
-    assert await waiting is ErrorCode.NONE
+    assert await outcome_of(waiting) is ErrorCode.NONE
 
 
 async def test_commit_wait_fails_at_once_when_leadership_moves_away(
@@ -64,7 +69,7 @@ async def test_commit_wait_fails_at_once_when_leadership_moves_away(
 ) -> None:
     waiting = await started(wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock))
     replicated.lead_or_follow(ELSEWHERE)
-    assert await waiting is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await outcome_of(waiting) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert replicated.waiting.commits == []
 
 
@@ -86,7 +91,7 @@ async def test_commit_wait_continues_when_this_broker_stays_leader(
     await asyncio.sleep(0)
     assert not waiting.done()
     replicated.lead_or_follow(ALONE)
-    assert await waiting is ErrorCode.NONE
+    assert await outcome_of(waiting) is ErrorCode.NONE
 
 
 async def test_commit_wait_fails_when_the_partition_is_deleted(
@@ -94,7 +99,7 @@ async def test_commit_wait_fails_when_the_partition_is_deleted(
 ) -> None:
     waiting = await started(wait_for_commit(replicated, 1, DAY_SECONDS, clock=clock))
     replicated.end_waits()
-    assert await waiting is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await outcome_of(waiting) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_commit_wait_times_out_when_the_broker_clock_is_advanced(
@@ -104,7 +109,7 @@ async def test_commit_wait_times_out_when_the_broker_clock_is_advanced(
     await clock.advance(hours=23)
     assert not waiting.done()
     await clock.advance(hours=2)
-    assert await waiting is ErrorCode.REQUEST_TIMED_OUT
+    assert await outcome_of(waiting) is ErrorCode.REQUEST_TIMED_OUT
 
 
 async def test_a_cancelled_commit_wait_leaves_nothing_behind(
@@ -122,7 +127,7 @@ async def test_fetch_wait_completes_when_leadership_moves_away(
 ) -> None:
     waiting = await started(wait_for_bytes([replicated], 1_000_000, DAY_SECONDS, clock=clock))
     replicated.lead_or_follow(ELSEWHERE)
-    await waiting
+    await outcome_of(waiting)
     assert not replicated.waiting.fetches
 
 
@@ -139,4 +144,4 @@ async def test_fetch_wait_ends_while_the_broker_clock_stands(
 ) -> None:
     clock.freeze()
     waiting = await started(wait_for_bytes([replicated], 1, 0.01, clock=clock))
-    await waiting
+    await outcome_of(waiting)

@@ -38,6 +38,9 @@ class WrongClock:
         self._alarms.append(alarm)
         return alarm
 
+    def expire_later(self, seconds: float, callback: Callback, *given: object) -> Alarm:
+        return self.call_later(seconds, callback, *given)
+
     async def sleep(self, seconds: float) -> None:
         raise NotImplementedError
 

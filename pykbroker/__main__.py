@@ -1,4 +1,4 @@
-"""`python -m pykbroker` is the command `pykbroker`."""
+"""Runs the command `pykbroker` as `python -m pykbroker`."""
 
 import sys
 

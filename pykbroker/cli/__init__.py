@@ -1,1 +1,1 @@
-"""The command `pykbroker`: the broker's switch, and a client for people at a terminal."""
+"""The command `pykbroker`: starts a broker and sends requests to Kafka clusters."""

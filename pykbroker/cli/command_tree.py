@@ -1,4 +1,4 @@
-"""The command line as values: words, options, and what a shell can offer for each."""
+"""The command line as values: commands, options, and the completions of each argument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What a shell can offer for a value."""
+    """The kind of values that a shell completes."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -35,7 +35,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A command, or a word that has commands behind it."""
+    """A command; `words` are its subcommands."""
 
     path: tuple[str, ...]
     text: str
@@ -51,12 +51,12 @@ class Word:
 
 
 def command_tree() -> Word:
-    """The whole command line as values."""
+    """Returns the root of all commands."""
     return word_of(build_parser(), (), "")
 
 
 def word_of(parser: argparse.ArgumentParser, path: tuple[str, ...], text: str) -> Word:
-    arguments = [action for action in parser._actions if not action.option_strings]  # noqa: SLF001  # argparse has no other way in
+    arguments = [action for action in parser._actions if not action.option_strings]  # noqa: SLF001  # argparse has no public access
     positionals = [it for it in arguments if not isinstance(it, argparse._SubParsersAction)]  # noqa: SLF001  # likewise
     return Word(
         path=path,

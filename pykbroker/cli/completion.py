@@ -1,4 +1,4 @@
-"""The command that prints a completion script, made from the parser itself."""
+"""The command `completion`: prints a completion script generated from the parser."""
 
 from __future__ import annotations
 

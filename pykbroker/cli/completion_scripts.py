@@ -1,4 +1,7 @@
-"""Writes completion scripts for bash, zsh and fish; each asks the broker for what it can name."""
+"""Generates completion scripts for bash, zsh and fish.
+
+The scripts complete names of topics, groups and transactional ids with requests to the broker.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ complete -F _pykbroker pykbroker
 
 ZSH = """\
 #compdef pykbroker
-# pykbroker completion for zsh: put it as _pykbroker into a directory of $fpath, or source it
+# pykbroker completion for zsh: save as _pykbroker in a directory of $fpath, or source it
 _pykbroker_topics() {{
     local -a names
     names=(${{(f)"$({topics})"}})
@@ -106,7 +109,7 @@ fi
 
 FISH = """\
 # pykbroker completion for fish: pykbroker completion fish | source
-function __pykbroker_at --description 'whether exactly these words were typed so far'
+function __pykbroker_at --description 'true if exactly these words were typed so far'
     set -l typed
     for word in (commandline -opc)[2..-1]
         contains -- "$typed $word" {paths}; and set typed "$typed $word"
@@ -223,7 +226,7 @@ def paths_of(root: Word) -> Iterable[str]:
 
 
 def joined(word: Word) -> str:
-    """The words that lead here, each after a blank; the shells collect them in that way."""
+    """Returns the words of the command, each after a blank, as the scripts collect them."""
     return "".join(f" {part}" for part in word.path)
 
 

@@ -1,4 +1,4 @@
-"""`pykbroker control …`: makes a broker fail, moves its time, looks into it, over its HTTP port."""
+"""`pykbroker control …`: calls the HTTP control port of a broker."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from pykbroker.cli.output import print_json, table
 if TYPE_CHECKING:
     from argparse import Namespace
 
-ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
-SPARE_SECONDS: Final = 30.0
-"""Beyond the time that the broker is asked to wait."""
-WRONG_USAGE: Final = 400
+RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
+GRACE_SECONDS: Final = 30.0
+"""Added to the timeout of the request, which the broker itself observes."""
+HTTP_BAD_REQUEST: Final = 400
 
-FAULT_HEADINGS: Final = ("ID", "HITS", "DUE", "FAULT")
+FAULT_HEADINGS: Final = ("ID", "HITS", "ACTIVE", "FAULT")
 
 
-class ControlRefused(CommandFailed):
-    """The broker said no, or not yet."""
+class RequestRejected(CommandFailed):
+    """The broker rejected the request, or the wait timed out."""
 
 
 # --- faults
 
 
 def add_fault(options: Namespace) -> None:
-    asked = {**dict(options.arguments), "fault": options.fault}
-    show_faults(options, [ask(options, "POST", "/faults", asked)])
+    body = {**dict(options.arguments), "fault": options.fault}
+    show_faults(options, [call(options, "POST", "/faults", body)])
 
 
 def list_faults(options: Namespace) -> None:
-    show_faults(options, ask(options, "GET", "/faults", kind=list))
+    show_faults(options, call(options, "GET", "/faults", kind=list))
 
 
 def list_kinds(options: Namespace) -> None:
-    kinds = ask(options, "GET", "/faults/kinds", kind=list)
+    kinds = call(options, "GET", "/faults/kinds", kind=list)
     if options.json:
         print_json(kinds)
     else:
@@ -50,21 +50,21 @@ def list_kinds(options: Namespace) -> None:
 
 def remove_faults(options: Namespace) -> None:
     if options.all == bool(options.numbers):
-        raise CannotBegin("say which faults: their IDs, or --all")
+        raise CannotBegin("specify either fault ids or --all")
     if options.all:
-        show_faults(options, ask(options, "DELETE", "/faults", kind=list))
+        show_faults(options, call(options, "DELETE", "/faults", kind=list))
     else:
-        ended = [ask(options, "DELETE", f"/faults/{it}") for it in options.numbers]
+        ended = [call(options, "DELETE", f"/faults/{it}") for it in options.numbers]
         show_faults(options, ended)
 
 
 def wait_for_fault(options: Namespace) -> None:
-    path = f"/faults/{options.number}?{waiting(options, hits=options.hits)}"
-    show_faults(options, [ask(options, "GET", path)])
+    path = f"/faults/{options.number}?{wait_query(options, hits=options.hits)}"
+    show_faults(options, [call(options, "GET", path)])
 
 
 def check_faults(options: Namespace) -> None:
-    show_faults(options, ask(options, "GET", "/faults/check", kind=list))
+    show_faults(options, call(options, "GET", "/faults/check", kind=list))
 
 
 def show_faults(options: Namespace, faults: list[dict[str, Any]]) -> None:
@@ -75,50 +75,50 @@ def show_faults(options: Namespace, faults: list[dict[str, Any]]) -> None:
         print(table(FAULT_HEADINGS, rows))
 
 
-# --- time
+# --- clock
 
 
 def show_clock(options: Namespace) -> None:
-    show_time(options, ask(options, "GET", "/clock"))
+    show_time(options, call(options, "GET", "/clock"))
 
 
 def advance_clock(options: Namespace) -> None:
-    asked = {"milliseconds": options.duration}
-    show_time(options, ask(options, "POST", "/clock/advance", asked))
+    body = {"milliseconds": options.duration}
+    show_time(options, call(options, "POST", "/clock/advance", body))
 
 
 def skew_clock(options: Namespace) -> None:
-    asked = {"milliseconds": -options.duration if options.back else options.duration}
-    show_time(options, ask(options, "POST", "/clock/skew", asked))
+    body = {"milliseconds": -options.duration if options.back else options.duration}
+    show_time(options, call(options, "POST", "/clock/skew", body))
 
 
 def freeze_clock(options: Namespace) -> None:
-    show_time(options, ask(options, "POST", "/clock/freeze"))
+    show_time(options, call(options, "POST", "/clock/freeze"))
 
 
 def run_clock(options: Namespace) -> None:
-    show_time(options, ask(options, "POST", "/clock/run"))
+    show_time(options, call(options, "POST", "/clock/run"))
 
 
 def show_time(options: Namespace, clock: dict[str, Any]) -> None:
     if options.json:
         print_json(clock)
     else:
-        print(f"{clock['now']}{' (it stands)' if clock['stands'] else ''}")
+        print(f"{clock['now']}{' (stopped)' if clock['stands'] else ''}")
 
 
-# --- the whole broker
+# --- broker
 
 
 def show_state(options: Namespace) -> None:
-    state = ask(options, "GET", "/")
+    state = call(options, "GET", "/")
     state.pop("paths", None)
-    show_whether_up(options, state)
+    show_status(options, state)
 
 
 def reset(options: Namespace) -> None:
-    asked = {"topics": {it.name: max(it.partitions, 1) for it in options.topics}}
-    topics = ask(options, "POST", "/reset", asked if options.topics else None, kind=list)
+    body = {"topics": {it.name: max(it.partitions, 1) for it in options.topics}}
+    topics = call(options, "POST", "/reset", body if options.topics else None, kind=list)
     if options.json:
         print_json(topics)
     else:
@@ -128,80 +128,81 @@ def reset(options: Namespace) -> None:
 
 
 def restart(options: Namespace) -> None:
-    show_whether_up(options, ask(options, "POST", "/restart"))
+    show_status(options, call(options, "POST", "/restart"))
 
 
 def crash(options: Namespace) -> None:
-    show_whether_up(options, ask(options, "POST", "/crash"))
+    show_status(options, call(options, "POST", "/crash"))
 
 
 def begin_outage(options: Namespace) -> None:
-    show_whether_up(options, ask(options, "POST", "/outage"))
+    show_status(options, call(options, "POST", "/outage"))
 
 
 def end_outage(options: Namespace) -> None:
-    show_whether_up(options, ask(options, "DELETE", "/outage"))
+    show_status(options, call(options, "DELETE", "/outage"))
 
 
-def show_whether_up(options: Namespace, state: dict[str, Any]) -> None:
+def show_status(options: Namespace, state: dict[str, Any]) -> None:
     if options.json:
         print_json(state)
     else:
-        print(f"{state['bootstrap']} {'serves' if state['is_up'] else 'refuses connections'}")
+        verb = "accepts" if state["is_up"] else "refuses"
+        print(f"{state['bootstrap']} {verb} connections")
 
 
-# --- looking
+# --- inspection
 
 
 def wait_for_records(options: Namespace) -> None:
-    """They are printed as `consume --format json` prints them."""
+    """Prints records in the format of `consume --format json`."""
     path = f"/topics/{quote(options.topic, safe='', errors='surrogateescape')}/records"
-    found = ask(options, "GET", f"{path}?{waiting(options, count=options.count)}")
+    found = call(options, "GET", f"{path}?{wait_query(options, count=options.count)}")
     for record in found["records"]:
         print(json.dumps(record, ensure_ascii=False))
 
 
 def show_timeline(options: Namespace) -> None:
     if options.json:
-        print_json(ask(options, "GET", "/timeline"))
+        print_json(call(options, "GET", "/timeline"))
     else:
-        print(ask(options, "GET", "/story")["story"])
+        print(call(options, "GET", "/story")["story"])
 
 
-# --- asking
+# --- HTTP
 
 
-def waiting(options: Namespace, **wanted: int) -> str:
-    return urlencode({**wanted, "timeout_s": options.timeout_s})
+def wait_query(options: Namespace, **conditions: int) -> str:
+    return urlencode({**conditions, "timeout_s": options.timeout_s})
 
 
-def ask(
+def call(
     options: Namespace, method: str, path: str, document: Any = None, *, kind: type = dict
 ) -> Any:
-    """What the broker answers, a document or a list of some; raises for anything but a yes."""
+    """Returns the response, an object or a list of objects. Raises for an error response."""
     host, port = options.control
     address = Address(host, port)
-    connection = HTTPConnection(host, port, timeout=options.timeout_s + SPARE_SECONDS)
+    connection = HTTPConnection(host, port, timeout=options.timeout_s + GRACE_SECONDS)
     body = None if document is None else json.dumps(document).encode()
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        found = json.loads(answer.read(ANSWER_BYTES_MAX), object_hook=Document)
+        response = connection.getresponse()
+        found = json.loads(response.read(RESPONSE_BYTES_MAX), object_hook=Document)
     except ConnectionRefusedError:
-        raise CannotBegin(f"nobody listens at {address}") from None
+        raise CannotBegin(f"cannot connect to {address}: connection refused") from None
     except HTTPException as reason:
-        text = f"{address} is no control port: it answered {shown(str(reason))}"
+        text = f"{address} is not a control port: invalid response {shown(str(reason))}"
         raise CommandFailed(text) from reason
     except (OSError, ValueError, RecursionError) as reason:
-        raise CommandFailed(f"{address} is no control port: {reason}") from reason
+        raise CommandFailed(f"{address} is not a control port: {reason}") from reason
     finally:
         connection.close()
-    if answer.status >= WRONG_USAGE:
-        wrong = CannotBegin if answer.status == WRONG_USAGE else ControlRefused
-        said = found.get("error") if isinstance(found, dict) else None
-        raise wrong(said or f"HTTP status {answer.status}")
+    if response.status >= HTTP_BAD_REQUEST:
+        error = CannotBegin if response.status == HTTP_BAD_REQUEST else RequestRejected
+        message = found.get("error") if isinstance(found, dict) else None
+        raise error(message or f"HTTP status {response.status}")
     if not is_of_kind(found, kind):
-        raise CommandFailed(f"{address} is no control port: it answered something else")
+        raise CommandFailed(f"{address} is not a control port: unexpected response")
     return found
 
 
@@ -211,7 +212,7 @@ def is_of_kind(found: Any, kind: type) -> bool:
 
 
 class Document(dict[str, Any]):
-    """What another server than ours answers lacks what a command looks for."""
+    """A JSON object of a response; a missing field means that the server is not a control port."""
 
     def __missing__(self, name: str) -> Any:
-        raise CommandFailed(f"this is no control port: its answer has no {name!r}")
+        raise CommandFailed(f"not a control port: the response has no field {name!r}")

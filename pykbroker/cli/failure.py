@@ -1,32 +1,42 @@
-"""The ways in which a command fails: each ends as one line on stderr and an exit code."""
+"""Errors and exit codes of commands. An error is printed as one line on stderr."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from enum import IntEnum
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pykbroker_protocol.errors import ErrorCode
 
-EXIT_REFUSED: Final = 1
-EXIT_CANNOT_START: Final = 2
-EXIT_INTERRUPTED: Final = 130
-EXIT_BROKEN_PIPE: Final = 141
+
+class ExitCode(IntEnum):
+    """Exit codes of all commands; `docs/cli.md` describes them.
+
+    The second SIGTERM or SIGINT ends `serve` and `proxy` with 128 plus the number of the signal.
+    """
+
+    OK = 0
+    FAILED = 1
+    NOT_STARTED = 2
+    UNVERIFIED = 3
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
 
 
 class CommandFailed(Exception):
-    """A command could not do what it was asked to; the message says why, in one line."""
+    """A command failed. The message is one line."""
 
-    exit_code = EXIT_REFUSED
+    exit_code = ExitCode.FAILED
 
 
 class CannotBegin(CommandFailed):
-    """The command is wrong, or what it needs is not there: nothing was done."""
+    """The command is invalid or something it needs is missing. Nothing was changed."""
 
-    exit_code = EXIT_CANNOT_START
+    exit_code = ExitCode.NOT_STARTED
 
 
 class Refused(CommandFailed):
-    """A broker said no."""
+    """A response has an error code."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code
@@ -34,7 +44,7 @@ class Refused(CommandFailed):
 
 
 class RefusedEach(CommandFailed):
-    """Some of several things were refused: one line each, the others are done."""
+    """Some parts of a request were rejected: one line each. The other parts succeeded."""
 
     def __init__(self, refusals: list[str]) -> None:
         self.refusals = refusals

@@ -1,7 +1,6 @@
-"""Asks one broker whether it serves, and whether all that it holds is led: for whoever restarts it.
+"""The command `health`: checks one broker with an ApiVersions and a Metadata request.
 
-It runs every few seconds beside the broker, so it loads no event loop: one connection and two
-questions.
+Container runtimes run it every few seconds, so it imports no event loop.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pykbroker.address import Address
 from pykbroker.cli.command_line.values import address
-from pykbroker.cli.failure import CommandFailed, Refused
+from pykbroker.cli.failure import CannotBegin, CommandFailed, Refused
 from pykbroker.cli.refusals import error_of
 from pykbroker_protocol.compiler import MalformedMessage, UnsupportedField, decode
 from pykbroker_protocol.errors import ErrorCode
@@ -27,60 +26,64 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 CLIENT_ID: Final = "pykbroker-health"
-ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
+RESPONSE_BYTES_MAX: Final = 128 * 1024 * 1024
 SHOWN_MAX: Final = 5
 
-Answer = TypeVar("Answer", bound="Message")
+Response = TypeVar("Response", bound="Message")
 
 
 def check(options: Namespace) -> None:
-    """One line that says who serves what, or the failure that says what does not."""
-    asked = address_of(options.bootstrap)
+    """Prints one line if the broker is healthy, raises CommandFailed with the reason if not."""
+    broker = broker_address(options.bootstrap)
     try:
-        with socket.create_connection(asked, timeout=options.timeout_s) as connection:
+        with socket.create_connection(broker, timeout=options.timeout_s) as connection:
             metadata = metadata_of(connection)
     except ConnectionRefusedError:
-        raise CommandFailed(f"nobody listens at {asked}") from None
+        raise CommandFailed(f"cannot connect to {broker}: connection refused") from None
     except TimeoutError:
-        raise CommandFailed(f"{asked} did not answer in {options.timeout_s:g} s") from None
+        raise CommandFailed(f"{broker} did not respond in {options.timeout_s:g} s") from None
     except (OSError, MalformedMessage, UnsupportedField) as reason:
-        raise CommandFailed(f"{asked}: {reason}") from None
-    print(verdict(metadata, node_in(metadata, asked, options.node_id)))
+        raise CommandFailed(f"{broker}: {reason}") from None
+    print(health_line(metadata, find_node(metadata, broker, options.node_id)))
 
 
-def address_of(text: str) -> Address:
-    """The first of several: it is one broker whose health is asked for."""
+def broker_address(text: str) -> Address:
+    """Returns the first of several addresses: the check is about one broker."""
     try:
         return address(text.partition(",")[0].strip())
     except argparse.ArgumentTypeError as reason:
-        raise CommandFailed(f"--bootstrap: {reason}") from None
+        raise CannotBegin(f"--bootstrap: {reason}") from None
 
 
 def metadata_of(connection: socket.socket) -> MetadataResponse:
-    offers = ask(connection, ApiVersionsRequest(), ApiVersionsResponse, 0)
-    refuse_if(offers.error_code)
-    theirs = {it.api_key: it.max_version for it in offers.api_keys}
-    version = min(theirs.get(MetadataRequest.api, 0), MetadataRequest.versions.last)
+    supported = call(connection, ApiVersionsRequest(), ApiVersionsResponse, 0)
+    raise_if_error(supported.error_code)
+    max_versions = {it.api_key: it.max_version for it in supported.api_keys}
+    version = min(max_versions.get(MetadataRequest.api, 0), MetadataRequest.versions.last)
     request = MetadataRequest(topics=None if version else [], allow_auto_topic_creation=False)
-    metadata = ask(connection, request, MetadataResponse, version)
-    refuse_if(metadata.error_code)
+    metadata = call(connection, request, MetadataResponse, version)
+    raise_if_error(metadata.error_code)
     return metadata
 
 
-def refuse_if(code: int) -> None:
+def raise_if_error(code: int) -> None:
     if code:
         raise Refused(error_of(code))
 
 
-def ask(connection: socket.socket, request: Message, answer: type[Answer], version: int) -> Answer:
+def call(
+    connection: socket.socket, request: Message, response: type[Response], version: int
+) -> Response:
     frame = b"".join(write_request(request, version, 0, CLIENT_ID))
     connection.sendall(len(frame).to_bytes(4, "big") + frame)
     size = int.from_bytes(read_exactly(connection, 4), "big")
-    if size > ANSWER_BYTES_MAX:
-        raise MalformedMessage(f"an answer of {size} bytes: this is no broker")
-    found = memoryview(read_exactly(connection, size))
-    _, position = read_response_header(found, answer, version)
-    return decode(answer, version, found, position)
+    if size > RESPONSE_BYTES_MAX:
+        raise MalformedMessage(
+            f"response of {size} bytes exceeds the limit of {RESPONSE_BYTES_MAX}"
+        )
+    body = memoryview(read_exactly(connection, size))
+    _, position = read_response_header(body, response, version)
+    return decode(response, version, body, position)
 
 
 def read_exactly(connection: socket.socket, size: int) -> bytes:
@@ -88,40 +91,41 @@ def read_exactly(connection: socket.socket, size: int) -> bytes:
     while len(found) < size:
         more = connection.recv(min(size - len(found), 1 << 20))
         if not more:
-            raise ConnectionResetError("the connection was closed before the answer came")
+            raise ConnectionResetError("connection closed before the response")
         found += more
     return bytes(found)
 
 
-def node_in(metadata: MetadataResponse, asked: Address, given: int | None) -> int | None:
-    """Which broker was asked: the one told, the only one, or the one that is found there."""
+def find_node(metadata: MetadataResponse, broker: Address, given: int | None) -> int | None:
+    """Returns the given node id, that of the only broker, or that of the advertised address."""
     nodes = {it.node_id: Address(it.host, it.port) for it in metadata.brokers}
     if given is not None:
         if given not in nodes:
-            raise CommandFailed(f"node {given} is not among the brokers of the cluster")
+            raise CommandFailed(f"node {given} is not in the cluster")
         return given
     if len(nodes) == 1:
         return next(iter(nodes))
-    return next((node for node, at in nodes.items() if at == asked), None)
+    return next((node for node, advertised in nodes.items() if advertised == broker), None)
 
 
-def verdict(metadata: MetadataResponse, node_id: int | None) -> str:
-    """Raises CommandFailed with what is not led; of all brokers, if nobody knows who was asked."""
+def health_line(metadata: MetadataResponse, node_id: int | None) -> str:
+    """Raises CommandFailed if partitions have no leader. Checks all nodes if `node_id` is None."""
     if not metadata.brokers:
-        raise CommandFailed("the cluster has no broker that serves")
-    held = list(partitions_of(metadata, node_id))
-    whose = "all nodes" if node_id is None else f"node {node_id}"
-    leaderless = [name for name, is_led in held if not is_led]
+        raise CommandFailed("the cluster has no live broker")
+    has_leader = dict(leader_states(metadata, node_id))
+    nodes = "all nodes" if node_id is None else f"node {node_id}"
+    leaderless = [name for name, is_led in has_leader.items() if not is_led]
     if leaderless:
         shown = ", ".join(leaderless[:SHOWN_MAX]) + (", …" if leaderless[SHOWN_MAX:] else "")
         raise CommandFailed(
-            f"{len(leaderless)} of {len(held)} partitions of {whose} have no leader: {shown}"
+            f"{len(leaderless)} of {len(has_leader)} partitions of {nodes} have no leader: {shown}"
         )
-    return f"healthy: {whose} of cluster {metadata.cluster_id}, {len(held)} partitions, all led"
+    partitions = f"{len(has_leader)} partitions, 0 without a leader"
+    return f"healthy: {nodes} of cluster {metadata.cluster_id}, {partitions}"
 
 
-def partitions_of(metadata: MetadataResponse, node_id: int | None) -> Iterator[tuple[str, bool]]:
-    """Those with a replica on the node, and whether somebody leads them."""
+def leader_states(metadata: MetadataResponse, node_id: int | None) -> Iterator[tuple[str, bool]]:
+    """Yields partitions with a replica on the node, and whether they have a leader."""
     for topic in metadata.topics:
         for it in topic.partitions:
             if node_id is None or node_id in it.replica_nodes:

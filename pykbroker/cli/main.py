@@ -1,4 +1,4 @@
-"""Where the command begins; what a start needs is asked for before anything is imported."""
+"""The entry point `main`. Starts the read-ahead of files before it imports other modules."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sys
 
 from pykbroker.cli.read_ahead import read_ahead
 
-TYPE_CHECKING = False  # `typing` comes from the disk, too: after it was asked for
+TYPE_CHECKING = False  # importing `typing` would read a file before the read-ahead
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; whatever goes wrong is one line on stderr, never a traceback."""
+    """Runs one command and returns its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     if not given or given[0] == "serve" or given[0].startswith("-"):
         read_ahead()

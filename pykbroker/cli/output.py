@@ -1,4 +1,4 @@
-"""How results look: aligned tables for people, JSON for programs, progress for the impatient."""
+"""Output of commands: aligned tables, JSON, progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRESS_INTERVAL_S: Final = 0.2
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns as wide as they must be; numbers stand to the right."""
+    """Formats rows as columns; columns of numbers are right-aligned."""
     cells = [[cell_text(cell) for cell in row] for row in rows]
     numeric = [all(map(is_number, column)) for column in zip(*cells, strict=True)]
     numeric = numeric or [False] * len(headings)
@@ -52,7 +52,7 @@ def print_json(document: Any) -> None:
 
 
 def uuid_text(uuid: bytes) -> str:
-    """A topic or directory id as Kafka's tools write it; None-like where it is all zero."""
+    """Formats a topic or directory id as Kafka's tools do (unpadded base64url)."""
     return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
@@ -61,7 +61,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def bytes_text(size: int) -> str:
-    """A size for people: 1.4 GiB."""
+    """Formats a size such as 1.4 GiB."""
     amount = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:
@@ -71,16 +71,16 @@ def bytes_text(size: int) -> str:
 
 
 class Progress:
-    """A line on stderr that counts, where somebody watches; silent elsewhere."""
+    """A progress line on stderr; prints nothing if stderr is not a terminal."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun
-        self._is_watched = sys.stderr.isatty()
+        self._is_terminal = sys.stderr.isatty()
         self._started = self._shown = time.monotonic()
 
     def show(self, count: int) -> None:
         now = time.monotonic()
-        if not self._is_watched or now - self._shown < PROGRESS_INTERVAL_S:
+        if not self._is_terminal or now - self._shown < PROGRESS_INTERVAL_S:
             return
         self._shown = now
         rate = count / (now - self._started)
@@ -89,5 +89,5 @@ class Progress:
         )
 
     def clear(self) -> None:
-        if self._is_watched and self._shown != self._started:
+        if self._is_terminal and self._shown != self._started:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

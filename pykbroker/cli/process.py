@@ -1,4 +1,4 @@
-"""What a process owes the system it runs on: its event loop, its signals, its age."""
+"""Process-level functions: stop signals, process age, available processors."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ Result = TypeVar("Result")
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 SIGNAL_EXIT_BASE: Final = 128
 CPU_QUOTA_FILE: Final = "/sys/fs/cgroup/cpu.max"
-"""As a container sees its own, with version 2 of control groups."""
-START_TIME_FIELD: Final = 19  # counted behind the name of the program, which may hold blanks
+"""Quota of the current container (cgroup version 2)."""
+START_TIME_FIELD: Final = 19  # counted after the program name, which can contain blanks
 
 
 class StopSignals:
-    """The first signal asks for a clean end, a second one ends the process where it stands."""
+    """Handles SIGTERM and SIGINT: the first requests a clean stop, the second exits immediately."""
 
     def __init__(self, discard: str | None = None) -> None:
-        self._asked = asyncio.Event()
+        """`discard` is a directory that the second signal deletes before it exits."""
+        self._stop_requested = asyncio.Event()
         self._discard = discard
 
     def listen(self) -> None:
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             try:
-                loop.add_signal_handler(number, self._ask)
-            except NotImplementedError:  # Windows: its loop hears of no signals
-                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._ask))
+                loop.add_signal_handler(number, self._request_stop)
+            except NotImplementedError:  # event loops on Windows do not handle signals
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._request_stop))
 
-    async def stop_asked(self) -> None:
-        await self._asked.wait()
+    async def stop_requested(self) -> None:
+        await self._stop_requested.wait()
 
     async def unless_stopped(self, work: Coroutine[Any, Any, Result]) -> Result | None:
-        """The result of the work, or None if a signal came first and the work was given up."""
+        """Returns the result of `work`. Returns None if a signal arrives first and cancels it."""
         working = asyncio.ensure_future(work)
-        stopping = asyncio.ensure_future(self.stop_asked())
+        stopping = asyncio.ensure_future(self.stop_requested())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not working.done():
@@ -52,25 +53,25 @@ class StopSignals:
         except asyncio.CancelledError:
             return None
 
-    def _ask(self) -> None:
+    def _request_stop(self) -> None:
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             with suppress(NotImplementedError):
                 loop.remove_signal_handler(number)
-            # Not by the loop from now on: it may be what hangs.
-            signal.signal(number, self._end_at_once)
-        self._asked.set()
+            # The event loop does not handle the second signal, because it may hang.
+            signal.signal(number, self._exit_immediately)
+        self._stop_requested.set()
 
-    def _end_at_once(self, number: int, _: object) -> None:
+    def _exit_immediately(self, number: int, _: object) -> None:
         if self._discard is not None:
-            import shutil  # noqa: PLC0415  # 2 ms, for a directory that is thrown away
+            import shutil  # noqa: PLC0415  # takes 2 ms, rarely needed
 
             shutil.rmtree(self._discard, ignore_errors=True)
         os._exit(SIGNAL_EXIT_BASE + number)
 
 
-def end_on_sigterm() -> None:
-    """Let a SIGTERM unwind what was begun, as SIGINT does by itself."""
+def exit_on_sigterm() -> None:
+    """Makes SIGTERM raise SystemExit, so that context managers clean up as on SIGINT."""
 
     def end(_: int, __: object) -> None:
         raise SystemExit(0)
@@ -79,9 +80,12 @@ def end_on_sigterm() -> None:
 
 
 def seconds_since_process_start() -> float:
-    """The age of this process, the interpreter's own start included; what we used, elsewhere."""
+    """Returns the age of this process, including the start of the interpreter.
+
+    Returns the CPU time on systems without /proc.
+    """
     try:
-        with open("/proc/self/stat", encoding="utf-8") as file:  # noqa: PTH123  # a start needs no pathlib
+        with open("/proc/self/stat", encoding="utf-8") as file:  # noqa: PTH123  # a start does not import pathlib
             stat = file.read()
         started_ticks = int(stat.rpartition(")")[2].split()[START_TIME_FIELD])
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -91,14 +95,14 @@ def seconds_since_process_start() -> float:
 
 
 def processors() -> float:
-    """How many this process may use: those it may run on, or less if its container has less."""
+    """Returns the number of usable processors: the CPU affinity, limited by the container quota."""
     try:
         count: float = len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):  # no Linux, or it is kept from us
+    except (AttributeError, OSError):  # not Linux, or not permitted
         count = os.cpu_count() or 1
     try:
-        with open(CPU_QUOTA_FILE, encoding="ascii") as file:  # noqa: PTH123  # a start needs no pathlib
+        with open(CPU_QUOTA_FILE, encoding="ascii") as file:  # noqa: PTH123  # a start does not import pathlib
             quota, period = file.read().split()
         return min(count, int(quota) / int(period))
-    except (OSError, ValueError, ZeroDivisionError):  # there is no quota, or it is "max"
+    except (OSError, ValueError, ZeroDivisionError):  # no quota, or it is "max"
         return count

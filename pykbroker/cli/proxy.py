@@ -1,4 +1,4 @@
-"""The command that records a session with any Kafka: clients come here, and it asks the cluster."""
+"""The command `proxy`: records the traffic between clients and a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.cli.asking import bootstrap_addresses
 from pykbroker.cli.failure import CannotBegin
-from pykbroker.cli.process import StopSignals, end_on_sigterm
+from pykbroker.cli.process import StopSignals, exit_on_sigterm
 from pykbroker.event_loop import new_event_loop
 from pykbroker.testing.recording.proxy import Recorder
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def record(options: Namespace) -> int:
-    end_on_sigterm()  # until the event loop listens for it
+    exit_on_sigterm()  # until the event loop handles signals
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(record_until_stopped(options))
     return 0
@@ -31,9 +31,9 @@ async def record_until_stopped(options: Namespace) -> None:
     try:
         await recorder.open()
         print(f"pykbroker proxy ready bootstrap={recorder.bootstrap}", flush=True)
-        await signals.stop_asked()
+        await signals.stop_requested()
     except OSError as reason:
         raise CannotBegin(str(reason)) from reason
     finally:
         await recorder.close()
-    print(f"recorded {recorder.frames_count} frames in {options.record}")
+    print(f"recorded {recorder.frames_count} frames to {options.record}")

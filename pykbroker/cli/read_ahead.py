@@ -1,8 +1,8 @@
-"""Asks the system for all files that a start will read, before it needs them one after the other.
+"""Requests read-ahead of all files that the start of a broker imports.
 
-After a boot each of some three hundred small files is waited for; asked for together, they come
-while the first of them is being worked on. Where they are in memory already, asking costs less
-than a millisecond. `start_files.txt` names the modules; a test holds it to what a start loads.
+With a cold page cache, the start waits for about 300 small files one by one. Read-ahead loads them
+in parallel with the import of the first ones. With a warm cache it takes less than a millisecond.
+`start_files.txt` lists the modules; a test compares the list with an actual start.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
-TYPE_CHECKING = False  # this module is here first, and `typing` comes from the disk, too
+TYPE_CHECKING = False  # importing `typing` would read a file before the read-ahead
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -19,20 +19,20 @@ START_FILES = "start_files.txt"
 
 
 def read_ahead() -> None:
-    """A start goes on without it, whatever is in the way."""
+    """Requests read-ahead; ignores errors, because a start does not depend on it."""
     if not hasattr(os, "posix_fadvise"):
         return
     try:
         for path in paths_of(known_modules()):
-            ask_for(path)
+            request(path)
     except OSError:
         pass
 
 
-def ask_for(path: str) -> None:
+def request(path: str) -> None:
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except OSError:  # another version of Python, or not compiled yet
+    except OSError:  # another Python version, or not compiled yet
         return
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
@@ -41,16 +41,13 @@ def ask_for(path: str) -> None:
 
 
 def known_modules() -> list[str]:
-    """In the order in which they are loaded; a package ends in a dot, an extension in `!`.
-
-    They begin where nothing but this module is there.
-    """
-    with open(f"{os.path.dirname(__file__)}/{START_FILES}", encoding="ascii") as file:  # noqa: PTH120, PTH123  # a start needs no pathlib
+    """Returns the modules in import order; a package ends in a dot, an extension in `!`."""
+    with open(f"{os.path.dirname(__file__)}/{START_FILES}", encoding="ascii") as file:  # noqa: PTH120, PTH123  # a start does not import pathlib
         return file.read().split()
 
 
 def paths_of(modules: Iterable[str]) -> Iterator[str]:
-    """Where their compiled files are."""
+    """Returns the paths of the compiled files."""
     homes: dict[str, str] = {}
     compiled, extension = f".{sys.implementation.cache_tag}.pyc", EXTENSION_SUFFIXES[0]
     for module in modules:
@@ -59,7 +56,7 @@ def paths_of(modules: Iterable[str]) -> Iterator[str]:
             homes[top] = home_of(top)
         *packages, name = module.split(".")
         if name.endswith("!"):
-            packages = packages or ["lib-dynload"]  # the standard library's own
+            packages = packages or ["lib-dynload"]  # of the standard library
             yield "/".join((homes[top], *packages, name[:-1] + extension))
         else:
             name = name or "__init__"
@@ -67,7 +64,7 @@ def paths_of(modules: Iterable[str]) -> Iterator[str]:
 
 
 def home_of(package: str) -> str:
-    """The directory in which it lies: the standard library's, unless it is found before."""
+    """Returns the directory that contains the package: of sys.path, else the standard library."""
     for directory in sys.path:
         if os.path.isdir(f"{directory}/{package}"):  # noqa: PTH112  # as above
             return directory

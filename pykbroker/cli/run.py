@@ -1,4 +1,4 @@
-"""One command: its words are read, one function works, an exit code ends it."""
+"""Runs one command: parses its options, calls its function, returns its exit code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pykbroker.cli.command_line import read_command_line
-from pykbroker.cli.failure import (
-    EXIT_BROKEN_PIPE,
-    EXIT_INTERRUPTED,
-    EXIT_REFUSED,
-    CommandFailed,
-    RefusedEach,
-)
+from pykbroker.cli.failure import CommandFailed, ExitCode, RefusedEach
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Whatever goes wrong is one line on stderr, never a traceback."""
+    """Runs a command; an expected error is printed as one line on stderr, without a traceback."""
     try:
         options = read_command_line(arguments)
         return run_and_report(options)
@@ -34,32 +28,32 @@ def run_command(arguments: Sequence[str]) -> int:
         if problem.errno != errno.ENOSPC:
             raise
         with suppress(OSError):
-            print(f"pykbroker: output cannot be written: {problem.strerror}", file=sys.stderr)
-        forget_stdout()
-        return EXIT_REFUSED
+            print(f"pykbroker: cannot write output: {problem.strerror}", file=sys.stderr)
+        discard_stdout()
+        return ExitCode.FAILED
 
 
 def run_and_report(options: Namespace) -> int:
-    escape_what_cannot_be_shown()
+    escape_unencodable_output()
     try:
         exit_code = run(options)
         sys.stdout.flush()
     except CommandFailed as failure:
-        with suppress(OSError):  # stderr may be on a full disk; the exit code still tells
-            complain(options, failure)
+        with suppress(OSError):  # stderr may be on a full disk; the exit code remains
+            print_error(options, failure)
         return failure.exit_code
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        forget_stdout()
-        return EXIT_BROKEN_PIPE
+        discard_stdout()
+        return ExitCode.BROKEN_PIPE
     return exit_code
 
 
 def run(options: Namespace) -> int:
-    """Import the one module that the command needs, and call its function."""
+    """Imports the module of the command and calls its function."""
     module, _, function = options.run.partition(":")
-    gc.disable()  # what is imported stays: to search it for garbage is a tenth of a broker's start
+    gc.disable()  # imported objects stay; collections would take a tenth of the start time
     try:
         imported = import_module(f"pykbroker.cli.{module}")
     finally:
@@ -68,23 +62,23 @@ def run(options: Namespace) -> int:
     return exit_code or 0
 
 
-def escape_what_cannot_be_shown() -> None:
-    """Else printing fails on a file whose name is no text, and where a terminal lacks a sign."""
+def escape_unencodable_output() -> None:
+    """Escapes characters that stdout and stderr cannot encode, such as undecodable file names."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
 
 
-def complain(options: Namespace, failure: CommandFailed) -> None:
-    """`topics create trucks: TOPIC_ALREADY_EXISTS: ...`, a line for each thing refused."""
-    what = " ".join((options.words, *(getattr(options, name) for name in options.subject)))
+def print_error(options: Namespace, failure: CommandFailed) -> None:
+    """Prints a line such as `topics create trucks: TOPIC_ALREADY_EXISTS: ...` for each error."""
+    command = " ".join((options.words, *(getattr(options, name) for name in options.subject)))
     if isinstance(failure, RefusedEach):
         for refusal in failure.refusals:
-            print(f"{what} {refusal}", file=sys.stderr)
+            print(f"{command} {refusal}", file=sys.stderr)
     else:
-        print(f"{what}: {failure}", file=sys.stderr)
+        print(f"{command}: {failure}", file=sys.stderr)
 
 
-def forget_stdout() -> None:
-    """Whoever read our output is gone; without this the interpreter complains at its exit."""
+def discard_stdout() -> None:
+    """Redirects stdout to the null device, so that the flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The command that is the broker: from options to settings, from a start to a clean end."""
+"""The command `serve`: starts a broker and runs it until it is stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pykbroker.broker import Broker, CannotStart
 from pykbroker.cli.failure import CannotBegin, CommandFailed
 from pykbroker.cli.process import (
     StopSignals,
-    end_on_sigterm,
+    exit_on_sigterm,
     processors,
     seconds_since_process_start,
 )
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PROCESSORS_TO_BE_ATTENTIVE = 2
-"""With less, whoever the broker looks out for would have to wait for it."""
+"""On one processor, a polling event loop would delay the clients that it waits for."""
 
 COLLECTOR_THRESHOLDS = (700, 10, 10_000)
-"""Full collections are a thousand times rarer than by default.
+"""Thresholds of the garbage collector: full collections are 1000 times rarer than by default.
 
-A full collection while a large request is served takes up to 170 ms; by default, each such request
-causes a dozen, with this threshold one in about a hundred. Most garbage is young or has no cycles.
+A full collection during a large request takes up to 170 ms. By default each large request causes a
+dozen, with these thresholds about one in a hundred does. Most garbage is young or has no cycles.
 """
 
 
 def serve(options: Namespace) -> int:
     configure_logging(options.log_level, LogFormat(options.log_format))
     raise_limits()
-    end_on_sigterm()  # until the event loop listens for it
+    exit_on_sigterm()  # until the event loop handles signals
     with data_directory(options) as data:
         try:
             settings = load_settings(*given_properties(options, data))
@@ -67,8 +67,8 @@ def raise_limits() -> None:
     if limit < LIMIT_SMALL:
         shares = shares_of(limit)
         logger.warning(
-            "open file limit (ulimit -n) is %d: at most %d connections, and %d file descriptors "
-            "for log files; raise the hard limit for more",
+            "open file limit (ulimit -n) is %d: at most %d connections, %d descriptors for log "
+            "files; raise the hard limit",
             limit,
             *shares,
         )
@@ -76,11 +76,11 @@ def raise_limits() -> None:
 
 @contextmanager
 def data_directory(options: Namespace) -> Iterator[str | None]:
-    """A directory that lives as long as this command, if it was asked for."""
+    """Yields the data directory; with --ephemeral, a temporary one that is deleted at exit."""
     if not options.ephemeral:
         yield options.data
         return
-    import shutil  # noqa: PLC0415 - 5 ms, and of no use to a broker that keeps its data
+    import shutil  # noqa: PLC0415 - takes 5 ms, only needed for --ephemeral
     import tempfile  # noqa: PLC0415 - likewise
 
     directory = tempfile.mkdtemp(prefix="pykbroker-")
@@ -99,7 +99,7 @@ async def serve_until_stopped(options: Namespace, settings: Settings, data: str 
     try:
         if options.port_file:
             write_port_file(options.port_file, broker)
-        gc.freeze()  # what lives as long as the process need not be looked at again and again
+        gc.freeze()  # excludes long-lived objects from garbage collections
         gc.set_threshold(*COLLECTOR_THRESHOLDS)
         print(ready_line(broker), flush=True)
         await stopped_or_failed(signals, broker)
@@ -108,17 +108,19 @@ async def serve_until_stopped(options: Namespace, settings: Settings, data: str 
 
 
 async def stopped_or_failed(signals: StopSignals, broker: Broker | ServedBroker) -> None:
-    """Returns when the process is asked to stop; raises CommandFailed when it has to."""
+    """Returns after a stop signal; raises CommandFailed if the data directory is lost."""
     if not isinstance(broker, Broker):
-        await signals.stop_asked()
+        await signals.stop_requested()
     elif await signals.unless_stopped(broker.directory_lost.wait()):
-        raise CommandFailed(f"data directory {broker.directory.path} is lost; stopped uncleanly")
+        raise CommandFailed(
+            f"data directory {broker.directory.path} was removed or replaced; stopped uncleanly"
+        )
 
 
 async def start_broker(options: Namespace, settings: Settings) -> Broker | ServedBroker:
     if options.control:
         return await start_controlled(options, settings)
-    offer = wanted_offer(options.as_version) if options.as_version else EVERYTHING
+    offer = offer_of(options.as_version) if options.as_version else EVERYTHING
     broker = await Broker.start(
         settings,
         Environment(
@@ -135,8 +137,8 @@ async def start_broker(options: Namespace, settings: Settings) -> Broker | Serve
     return broker
 
 
-def wanted_offer(version: str) -> Offer:
-    """What an older broker would offer; only who asks for it pays for it."""
+def offer_of(version: str) -> Offer:
+    """Returns the APIs and versions of an Apache Kafka release."""
     from pykbroker.testing.profiles.offers import UnknownVersion, offer_as  # noqa: PLC0415  # likewise
 
     try:
@@ -146,7 +148,7 @@ def wanted_offer(version: str) -> Offer:
 
 
 async def start_controlled(options: Namespace, settings: Settings) -> ServedBroker:
-    """A broker that fails on command; only who asks for it pays for it."""
+    """Starts a broker with a control port."""
     from pykbroker.testing.control.served_broker import ServedBroker  # noqa: PLC0415  # likewise
 
     version = options.as_version
@@ -165,8 +167,11 @@ def ready_line(broker: Broker | ServedBroker) -> str:
 
 
 def write_port_file(name: str, broker: Broker | ServedBroker) -> None:
-    """Who waits for the file finds it whole; a pipe or a device stays what it is."""
-    from pathlib import Path  # noqa: PLC0415  # 3 ms, and seldom asked for
+    """Writes the port atomically, so that a reader never sees a partial file.
+
+    Writes directly to a pipe or device.
+    """
+    from pathlib import Path  # noqa: PLC0415  # takes 3 ms, rarely needed
 
     path = Path(name)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")

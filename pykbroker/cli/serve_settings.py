@@ -1,6 +1,6 @@
-"""Which of Kafka's properties the options of `serve` stand for, and which of them wins.
+"""Maps the options of `serve` to Kafka properties.
 
-Weakest first: what this command does without being told, --config, options of their own, --set.
+Precedence, lowest first: defaults of this command, --config, other options, --set.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pykbroker.settings.table import ALIASES
 if TYPE_CHECKING:
     from argparse import Namespace
 
-# A broker that nobody has secured yet is not for the whole network.
+# Without security settings, the broker listens on loopback only.
 DEFAULTS: Final = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
-# Whoever starts a broker for a test does not want to wait for members that will not come.
+# Tests with one consumer do not wait for further members.
 EPHEMERAL_DEFAULTS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
@@ -24,20 +24,20 @@ EPHEMERAL_DEFAULTS: Final = {
 
 
 def given_properties(options: Namespace, data: str | None) -> tuple[dict[str, str], dict[str, str]]:
-    """The properties of the file with our defaults beneath, and those that override them."""
+    """Returns the properties of --config with defaults, and the properties that override them."""
     named = {ALIASES.get(name, name): value for name, value in options.settings}
     overrides = {**option_properties(options, data), **named}
     in_file = read_config(options.config) if options.config else {}
-    refuse_what_is_no_text(overrides)
+    reject_undecodable(overrides)
     defaults = {**DEFAULTS, **EPHEMERAL_DEFAULTS} if options.ephemeral else DEFAULTS
     return {**defaults, **in_file}, overrides
 
 
-def refuse_what_is_no_text(properties: dict[str, str]) -> None:
-    """A path may be of any bytes; all else is written into records, as UTF-8."""
+def reject_undecodable(properties: dict[str, str]) -> None:
+    """Rejects values that are not UTF-8, because records store them. Paths can be any bytes."""
     for name, value in properties.items():
         if name != "log.dirs" and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise CannotBegin(f"{name}: {value!r} is no text")
+            raise CannotBegin(f"{name}: {value!r} is not valid UTF-8")
 
 
 def option_properties(options: Namespace, data: str | None) -> dict[str, str]:
@@ -53,9 +53,9 @@ def option_properties(options: Namespace, data: str | None) -> dict[str, str]:
 
 def read_config(name: str) -> dict[str, str]:
     try:
-        with open(name, encoding="utf-8") as file:  # noqa: PTH123  # pathlib costs a start 3 ms
+        with open(name, encoding="utf-8") as file:  # noqa: PTH123  # importing pathlib takes 3 ms
             return parse_properties(file.read())
     except OSError as reason:
         raise CannotBegin(f"--config {name}: {reason.strerror}") from reason
     except UnicodeDecodeError as reason:
-        raise CannotBegin(f"--config {name}: byte {reason.start} is no text") from reason
+        raise CannotBegin(f"--config {name}: byte {reason.start} is not valid UTF-8") from reason

@@ -1,4 +1,4 @@
-"""Lines from standard input, as many at a time as are there, without blocking the event loop."""
+"""Reads lines from standard input without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STDIN: Final = 0
 
 
 async def line_groups(descriptor: int = STDIN) -> AsyncIterator[list[bytes]]:
-    """Lines without their ends; a group is what one read brought, so that typing is not delayed."""
+    """Yields the complete lines of each read, so that typed lines are sent without delay."""
     rest = b""
     while True:
         await until_readable(descriptor)
@@ -26,7 +26,7 @@ async def line_groups(descriptor: int = STDIN) -> AsyncIterator[list[bytes]]:
             break
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > LINE_BYTES_MAX:
-            raise CommandFailed(f"a line of more than {LINE_BYTES_MAX} bytes")
+            raise CommandFailed(f"line exceeds {LINE_BYTES_MAX} bytes")
         if lines:
             yield [line.removesuffix(b"\r") for line in lines]
     if rest:
@@ -39,7 +39,7 @@ async def until_readable(descriptor: int) -> None:
     try:
         loop.add_reader(descriptor, readable.set)
     except PermissionError:
-        return  # a plain file: always readable, and unknown to epoll
+        return  # a regular file is always readable; epoll does not support it
     try:
         await readable.wait()
     finally:

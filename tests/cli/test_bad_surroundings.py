@@ -143,4 +143,4 @@ def test_output_on_a_full_disk_keeps_the_exit_code(
         ran = subprocess.run(words, **{**outputs, output: full}, text=True, timeout=60, check=False)
     assert ran.returncode == exit_code
     if output == "stdout":
-        assert ran.stderr == "pykbroker: output cannot be written: No space left on device\n"
+        assert ran.stderr == "pykbroker: cannot write output: No space left on device\n"

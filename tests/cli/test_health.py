@@ -1,4 +1,4 @@
-"""Whether a broker serves is one line and an exit code."""
+"""`health` prints one line and exits with 0 for a healthy broker, 1 for any other."""
 
 import socket
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from pykbroker import Broker
 from pykbroker.address import Address
 from pykbroker.cli.failure import CommandFailed
-from pykbroker.cli.health import node_in, verdict
+from pykbroker.cli.health import find_node, health_line
 from pykbroker.cli.main import main
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.metadata import (
@@ -28,7 +28,7 @@ def kafka() -> Iterator[Broker]:
 
 
 def metadata(*, nodes: int = 2, leaderless: int = 0) -> MetadataResponse:
-    """Every node holds every second of ten partitions, and leads them but for the first few."""
+    """Each node leads every second of ten partitions; the first `leaderless` have no leader."""
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=it, host=f"k{it}", port=9) for it in range(nodes)],
         cluster_id="C",
@@ -51,30 +51,31 @@ def metadata(*, nodes: int = 2, leaderless: int = 0) -> MetadataResponse:
     )
 
 
-def test_a_broker_that_serves_is_healthy(kafka: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_running_broker_is_healthy(kafka: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["health", "--bootstrap", kafka.bootstrap]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("healthy: node 1 of cluster ")
-    assert said.endswith(", 4 partitions, all led\n")
+    line = capsys.readouterr().out
+    assert line.startswith("healthy: node 1 of cluster ")
+    assert line.endswith(", 4 partitions, 0 without a leader\n")
 
 
-def test_nobody_there_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as nobody:  # who has a port, and does not listen
-        nobody.bind(("127.0.0.1", 0))
-        port = nobody.getsockname()[1]
+def test_a_refused_connection_is_unhealthy(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as bound:  # bound without listen()
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
         assert main(["health", "--bootstrap", f"127.0.0.1:{port}"]) == 1
-    assert capsys.readouterr().err == f"health: nobody listens at 127.0.0.1:{port}\n"
+    error = capsys.readouterr().err
+    assert error == f"health: cannot connect to 127.0.0.1:{port}: connection refused\n"
 
 
-def test_who_does_not_answer_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_that_does_not_respond_is_unhealthy(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        asked = f"127.0.0.1:{silent.getsockname()[1]}"
-        assert main(["health", "--bootstrap", asked, "--timeout", "0.2"]) == 1
-    assert capsys.readouterr().err == f"health: {asked} did not answer in 0.2 s\n"
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert main(["health", "--bootstrap", address, "--timeout", "0.2"]) == 1
+    assert capsys.readouterr().err == f"health: {address} did not respond in 0.2 s\n"
 
 
 @pytest.mark.parametrize("fault", ["drop", "cut_answer"])
-def test_a_broker_that_breaks_off_is_not_healthy(
+def test_a_broker_that_closes_the_connection_is_unhealthy(
     kafka: Broker, fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with getattr(kafka.faults, fault)("METADATA"):
@@ -82,21 +83,19 @@ def test_a_broker_that_breaks_off_is_not_healthy(
     assert capsys.readouterr().err.startswith(f"health: {kafka.bootstrap}: ")
 
 
-def test_a_broker_that_refuses_is_not_healthy(
-    kafka: Broker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_response_is_unhealthy(kafka: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     with kafka.faults.refuse("ApiVersions", "CLUSTER_AUTHORIZATION_FAILED"):
         assert main(["health", "--bootstrap", kafka.bootstrap]) == 1
     assert capsys.readouterr().err.startswith("health: CLUSTER_AUTHORIZATION_FAILED: ")
 
 
-def test_an_address_that_is_none_is_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["health", "--bootstrap", "here"]) == 1
+def test_an_invalid_address_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["health", "--bootstrap", "here"]) == 2
     assert capsys.readouterr().err.startswith("health: --bootstrap: ")
 
 
 @pytest.mark.parametrize(
-    ("nodes", "asked", "given", "found"),
+    ("nodes", "address", "given", "found"),
     [
         (1, Address("elsewhere", 1), None, 0),
         (2, Address("k1", 9), None, 1),
@@ -104,31 +103,33 @@ def test_an_address_that_is_none_is_not_healthy(capsys: pytest.CaptureFixture[st
         (2, Address("k1", 9), 0, 0),
     ],
 )
-def test_the_node_that_was_asked_is_found(
-    nodes: int, asked: Address, given: int | None, found: int | None
+def test_the_checked_node_is_found_by_id_or_address(
+    nodes: int, address: Address, given: int | None, found: int | None
 ) -> None:
-    assert node_in(metadata(nodes=nodes), asked, given) == found
+    assert find_node(metadata(nodes=nodes), address, given) == found
 
 
 @pytest.mark.parametrize(
-    ("node_id", "leaderless", "said"),
+    ("node_id", "leaderless", "line"),
     [
-        (0, 0, "healthy: node 0 of cluster C, 5 partitions, all led"),
-        (None, 0, "healthy: all nodes of cluster C, 10 partitions, all led"),
-        (1, 1, "healthy: node 1 of cluster C, 5 partitions, all led"),
+        (0, 0, "healthy: node 0 of cluster C, 5 partitions, 0 without a leader"),
+        (None, 0, "healthy: all nodes of cluster C, 10 partitions, 0 without a leader"),
+        (1, 1, "healthy: node 1 of cluster C, 5 partitions, 0 without a leader"),
     ],
 )
-def test_who_is_led_is_healthy(node_id: int | None, leaderless: int, said: str) -> None:
-    assert verdict(metadata(leaderless=leaderless), node_id) == said
+def test_nodes_whose_partitions_have_a_leader_are_healthy(
+    node_id: int | None, leaderless: int, line: str
+) -> None:
+    assert health_line(metadata(leaderless=leaderless), node_id) == line
 
 
 def test_partitions_without_a_leader_are_named() -> None:
     with pytest.raises(CommandFailed) as failure:
-        verdict(metadata(leaderless=3), 0)
+        health_line(metadata(leaderless=3), 0)
     assert str(failure.value) == ("2 of 5 partitions of node 0 have no leader: trucks-0, trucks-2")
 
 
-def test_a_check_loads_no_event_loop() -> None:
+def test_health_imports_no_event_loop() -> None:
     program = (
         "import sys; from pykbroker.cli.main import main; main(['health', '--timeout', '0.1']);"
         "print([it for it in ('asyncio', 'ssl', 'uvloop', 'logging') if it in sys.modules])"

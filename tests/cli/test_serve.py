@@ -39,7 +39,7 @@ async def main():
     signals = StopSignals()
     signals.listen()
     print("ready", flush=True)
-    await signals.stop_asked()
+    await signals.stop_requested()
     print("asked", flush=True)
     await asyncio.sleep(60)
 
@@ -171,7 +171,7 @@ def test_an_ephemeral_broker_leaves_nothing_behind(
         (("--set", "metadata.log.dir=elsewhere"), "serve: metadata.log.dir: a directory of its o"),
         (("--set", "listeners="), "serve: requirement failed: At least one listener must be defi"),
         (("--set", "log.dirs="), "serve: requirement failed: At least one log directory must be d"),
-        (("--rack", "r\udcff"), r"serve: broker.rack: 'r\udcff' is no text"),
+        (("--rack", "r\udcff"), r"serve: broker.rack: 'r\udcff' is not valid UTF-8"),
         (("--config", "nowhere"), "serve: --config nowhere: No such file or directory"),
         (("--topic", "a/b"), "serve: topic a/b: "),
         (("--port-file", "nowhere/port"), "serve: --port-file nowhere/port: No such file or dir"),

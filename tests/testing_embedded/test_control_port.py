@@ -391,7 +391,7 @@ def test_the_command_adds_waits_for_and_removes_faults(
     assert "lose the response" in command("faults", "list")[1]
     assert command("faults", "remove", str(fault["id"]))[0] == 0
     assert producer.flush(SECONDS) == 0
-    assert command("faults", "remove", "--all") == (0, "ID  HITS  DUE  FAULT\n")
+    assert command("faults", "remove", "--all") == (0, "ID  HITS  ACTIVE  FAULT\n")
 
 
 @pytest.mark.parametrize(
@@ -401,12 +401,12 @@ def test_the_command_adds_waits_for_and_removes_faults(
         (("clock", "show"), "+00:00\n"),
         (("clock", "advance", "8d"), "+00:00\n"),
         (("clock", "skew", "2h", "--back"), "+00:00\n"),
-        (("clock", "freeze"), "(it stands)\n"),
+        (("clock", "freeze"), "(stopped)\n"),
         (("clock", "run"), "+00:00\n"),
-        (("state",), " serves\n"),
+        (("state",), " accepts connections\n"),
         (("reset", "--topic", "trucks:2"), "trucks           2\n"),
-        (("restart",), " serves\n"),
-        (("crash",), " serves\n"),
+        (("restart",), " accepts connections\n"),
+        (("crash",), " accepts connections\n"),
         (("timeline",), "topic trucks (2 partitions): empty\n"),
     ],
     ids=lambda it: " ".join(it) if isinstance(it, tuple) else "",
@@ -433,7 +433,7 @@ def test_an_outage_is_begun_and_ended_by_the_command(
 ) -> None:
     assert command("outage", "begin")[1].endswith(" refuses connections\n")
     assert command("outage", "begin")[0] == 1
-    assert command("outage", "end")[1].endswith(" serves\n")
+    assert command("outage", "end")[1].endswith(" accepts connections\n")
 
 
 def test_a_wrong_word_is_wrong_usage(command: Callable[..., tuple[int, str]]) -> None:
@@ -447,7 +447,8 @@ def test_nobody_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         assert main(["control", "state", "--control", f"127.0.0.1:{port}"]) == 2
-    assert capsys.readouterr().err == f"control state: nobody listens at 127.0.0.1:{port}\n"
+    error = capsys.readouterr().err
+    assert error == f"control state: cannot connect to 127.0.0.1:{port}: connection refused\n"
 
 
 # --- off, and not open to others

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pykbroker.cli.command_line.values import bootstrap_default, seconds
-from pykbroker.cli.failure import EXIT_CANNOT_START
+from pykbroker.cli.failure import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -122,7 +122,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         words = self.prog.removeprefix("pykbroker ")
-        self.exit(EXIT_CANNOT_START, f"{words}: {message} (see {self.prog} --help)\n")
+        self.exit(ExitCode.NOT_STARTED, f"{words}: {message} (see {self.prog} --help)\n")
 
 
 class Version(argparse.Action):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from pykbroker.cli.failure import EXIT_REFUSED
+from pykbroker.cli.failure import ExitCode
 from pykbroker.cli.output import print_json
 from pykbroker.pipeline.connector import JarSet
 from pykbroker.pipeline.doctor import findings
@@ -25,7 +25,7 @@ def doctor(options: Namespace) -> int:
         print_json([asdict(finding) for finding in found])
     else:
         print("\n".join(map(line, found)))
-    return 0 if all(finding.is_fine for finding in found) else EXIT_REFUSED
+    return 0 if all(finding.is_fine for finding in found) else ExitCode.FAILED
 
 
 def line(finding: Finding) -> str:

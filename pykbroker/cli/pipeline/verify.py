@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaException
 
-from pykbroker.cli.failure import EXIT_REFUSED, CannotBegin, CommandFailed
+from pykbroker.cli.failure import CannotBegin, CommandFailed, ExitCode
 from pykbroker.cli.output import counted, print_json, table
 from pykbroker.cli.pipeline.declared import base_directory, declared_pipeline
 from pykbroker.cli.pipeline.mounted import mounted_directory
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
     from pykbroker.pipeline.verify import PartitionReport, Report
 
-EXIT_UNPROVED: Final = 3
 EXIT_CODES: Final = {
-    Verdict.PROVED: 0,
-    Verdict.UNPROVED: EXIT_UNPROVED,
-    Verdict.BROKEN: EXIT_REFUSED,
+    Verdict.PROVED: ExitCode.OK,
+    Verdict.UNPROVED: ExitCode.UNVERIFIED,
+    Verdict.BROKEN: ExitCode.FAILED,
 }
 WORDS: Final = {
     Verdict.PROVED: "whole",
@@ -47,7 +46,7 @@ def verify(options: Namespace) -> int:
     else:
         print("\n\n".join(text_of(archive, report) for archive, report in reports.items()))
     if options.complete and any(it.is_behind for r in reports.values() for it in r.partitions):
-        return EXIT_REFUSED
+        return ExitCode.FAILED
     return EXIT_CODES[max(report.verdict for report in reports.values())]
 
 

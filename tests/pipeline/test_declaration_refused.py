@@ -67,8 +67,8 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
     "nothing": (
         {},
         [
-            "checkpoint: is missing: where progress is kept: a directory or an address",
-            "name: is missing: names the pipeline to Spark and to the broker",
+            "checkpoint: is missing: directory or URL for progress and state",
+            "name: is missing: name of the pipeline in Spark and on the broker",
         ],
     ),
     "an unknown key of the whole": (
@@ -82,33 +82,36 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
     ),
     "a name in capitals": (
         document(name="Fleet"),
-        ["name: 'Fleet' is not a name of small letters, digits and underscores"],
+        ["name: 'Fleet' is not a name of lower-case letters, digits and underscores"],
     ),
     "a step with a hyphen": (
         document(archive={"a-b": {"source": "letters", "path": "lake"}}),
-        ["archive.a-b: a name has small letters, digits and underscores"],
+        ["archive.a-b: a name has lower-case letters, digits and underscores"],
     ),
     "an address without a port": (
         document(bootstrap="localhost"),
-        ["bootstrap: 'localhost' is not HOST:PORT, or several with commas between"],
+        ["bootstrap: 'localhost' is not HOST:PORT or a comma-separated list of them"],
     ),
-    "a number for a text": (document(checkpoint=1), ["checkpoint: should be a path, not a number"]),
+    "a number for a string": (
+        document(checkpoint=1),
+        ["checkpoint: should be a path, not a number"],
+    ),
     "an empty path": (document(checkpoint=""), ["checkpoint: '' is not a path"]),
     "a number for a time": (
         document(every=5),
-        ["every: should be a time such as '20 seconds', not 5"],
+        ["every: should be a duration such as '20 seconds', not 5"],
     ),
     "a section that is no table": (
         document(source="letters"),
-        ["source: should hold tables as [source.NAME], not a text"],
+        ["source: should hold tables as [source.NAME], not a string"],
     ),
     "a step that is no table": (
         document(archive={"raw": "lake"}),
-        ["archive.raw: should be a table as [archive.NAME], not a text"],
+        ["archive.raw: should be a table as [archive.NAME], not a string"],
     ),
     "a setting that is a list": (
         document(spark={"executor.cores": [1]}),
-        ["spark.executor.cores: should be a text, a number, true or false, not a list"],
+        ["spark.executor.cores: should be a string, a number, true or false, not a list"],
     ),
     "no source": (
         document(source={}),
@@ -137,7 +140,7 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
     "topics that are one text": (
         source(topics="letters"),
         [
-            "source.letters.topics: should be a list of topics, not a text",
+            "source.letters.topics: should be a list of topics, not a string",
         ],
     ),
     "no topics": (
@@ -228,13 +231,13 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
         source(batch_records_max=0),
         ["source.letters.batch_records_max: should be at least 1, not 0"],
     ),
-    "a flag that is a text": (
+    "a flag that is a string": (
         source(fail_on_data_loss="yes"),
-        ["source.letters.fail_on_data_loss: should be true or false, not a text"],
+        ["source.letters.fail_on_data_loss: should be true or false, not a string"],
     ),
     "a number that is a flag": (
         source(partitions_min=True),
-        ["source.letters.partitions_min: should be a whole number, not true or false"],
+        ["source.letters.partitions_min: should be an integer, not true or false"],
     ),
     "a sink of nothing": (
         sink(input="leters"),
@@ -331,7 +334,7 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
     ),
     "a window of no length": (
         window(size="0 seconds"),
-        ["window.w.size: should be longer than nothing"],
+        ["window.w.size: should be longer than zero"],
     ),
     "a window without a watermark": (
         window(watermark=None),

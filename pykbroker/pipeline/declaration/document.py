@@ -1,4 +1,4 @@
-"""The tables of all keys in the documentation, written from the declared values themselves.
+"""Writes the tables of all keys in docs/pipelines.md, from the declared values.
 
 python -m pykbroker.pipeline.declaration.document docs/pipelines.md
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PARTS: Final[Mapping[str, type]] = {"pipeline": Pipeline, **SECTIONS}
-HEAD: Final = "| key | what it is | default | meaning |\n|---|---|---|---|\n"
+HEAD: Final = "| key | type | default | meaning |\n|---|---|---|---|\n"
 
 
 def with_tables(page: str) -> str:
-    """The page with each table anew, between the comments that name it."""
+    """Returns the page with each table replaced, between the comments that name it."""
     for part, kind in PARTS.items():
         begin, end = f"<!-- keys of {part} -->\n", f"<!-- end of {part} -->"
         before, found_begin, rest = page.partition(begin)

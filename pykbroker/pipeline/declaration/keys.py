@@ -1,4 +1,4 @@
-"""What the value of a key may be: each kind reads what TOML holds, or says what it wanted."""
+"""Kinds of values of a key. Each kind converts a TOML value or reports the expected type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Read = Callable[[Any, str, Problems], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """`words` say what it is; `read` returns the value, or adds a problem."""
+    """`words` names the kind; `read` returns the converted value or adds a problem."""
 
     words: str
     read: Read
@@ -32,7 +32,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Stands beside a field of a declared value: how it is read, and what it means."""
+    """Annotation of a field: its kind and its meaning, for documents and errors."""
 
     kind: Kind
     says: str
@@ -72,41 +72,42 @@ def is_json_object(text: str) -> bool:
         return False
 
 
-def is_said(text: str) -> bool:
+def is_not_blank(text: str) -> bool:
     return bool(text.strip())
 
 
-TEXT: Final = of_text("a text", is_said)
-SQL: Final = of_text("an SQL expression", is_said)
-QUERY: Final = of_text("an SQL query", is_said)
-PATH: Final = of_text("a path", is_said)
+TEXT: Final = of_text("a string", is_not_blank)
+SQL: Final = of_text("an SQL expression", is_not_blank)
+QUERY: Final = of_text("an SQL query", is_not_blank)
+PATH: Final = of_text("a path", is_not_blank)
 TOPIC_NAME: Final = of_text("a topic", is_topic)
 PATTERN: Final = of_text("a regular expression", is_pattern)
 STEP_NAME: Final = of_text("the name of a step", lambda text: STEP.fullmatch(text) is not None)
 PIPELINE_NAME: Final = of_text(
-    "a name of small letters, digits and underscores", lambda text: STEP.fullmatch(text) is not None
+    "a name of lower-case letters, digits and underscores",
+    lambda text: STEP.fullmatch(text) is not None,
 )
 COLUMN: Final = of_text("the name of a column", lambda text: NAME.fullmatch(text) is not None)
-ADDRESSES: Final = of_text("HOST:PORT, or several with commas between", is_addresses)
+ADDRESSES: Final = of_text("HOST:PORT or a comma-separated list of them", is_addresses)
 AVRO: Final = of_text("an Avro schema in JSON", is_json_object)
 
 
 def read_duration(value: Any, path: str, problems: Problems) -> Any:
     duration = Duration.parse(value) if isinstance(value, str) else None
     if duration is None:
-        problems.add(path, f"should be a time such as {EXAMPLE!r}, not {value!r}")
+        problems.add(path, f"should be a duration such as {EXAMPLE!r}, not {value!r}")
     return duration
 
 
 def read_some_duration(value: Any, path: str, problems: Problems) -> Any:
     duration = read_duration(value, path, problems)
     if duration == Duration(0):
-        problems.add(path, "should be longer than nothing")
+        problems.add(path, "should be longer than zero")
     return duration
 
 
-DURATION: Final = Kind(words="a time", read=read_duration)
-SOME_TIME: Final = Kind(words="a time, not zero", read=read_some_duration)
+DURATION: Final = Kind(words="a duration", read=read_duration)
+SOME_TIME: Final = Kind(words="a duration above zero", read=read_some_duration)
 
 
 def read_flag(value: Any, path: str, problems: Problems) -> Any:
@@ -117,14 +118,14 @@ def read_flag(value: Any, path: str, problems: Problems) -> Any:
 
 def read_count(value: Any, path: str, problems: Problems) -> Any:
     if not isinstance(value, int) or isinstance(value, bool):
-        problems.add(path, f"should be a whole number, not {type_words(value)}")
+        problems.add(path, f"should be an integer, not {type_words(value)}")
     elif value < 1:
         problems.add(path, f"should be at least 1, not {value}")
     return value
 
 
 FLAG: Final = Kind(words="true or false", read=read_flag)
-COUNT: Final = Kind(words="a whole number", read=read_count)
+COUNT: Final = Kind(words="an integer", read=read_count)
 
 
 def one_of(choices: type[Enum]) -> Kind:
@@ -176,7 +177,7 @@ def read_setting(value: Any, path: str, problems: Problems) -> Any:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    problems.add(path, f"should be a text, a number, true or false, not {type_words(value)}")
+    problems.add(path, f"should be a string, a number, true or false, not {type_words(value)}")
     return value
 
 
@@ -191,14 +192,14 @@ STEPS: Final = list_of(STEP_NAME, "steps")
 
 
 def type_words(value: Any) -> str:
-    """What TOML calls it."""
+    """Returns the TOML type of the value."""
     match value:
         case bool():
             return "true or false"
         case int() | float():
             return "a number"
         case str():
-            return "a text"
+            return "a string"
         case Mapping():
             return "a table"
         case list() | tuple():

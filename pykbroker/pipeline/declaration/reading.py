@@ -67,7 +67,7 @@ def read_section(name: str, tables: object, problems: Problems) -> dict[str, Any
     for step, table in tables.items():
         path = below(name, step)
         if not STEP.fullmatch(step):
-            problems.add(path, "a name has small letters, digits and underscores")
+            problems.add(path, "a name has lower-case letters, digits and underscores")
         if not isinstance(table, Mapping):
             problems.add(path, f"should be a table as [{name}.NAME], not {type_words(table)}")
             continue

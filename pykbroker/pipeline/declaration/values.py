@@ -1,4 +1,4 @@
-"""The parts of a pipeline: each field is a key of the declaration, with what it means beside it."""
+"""The parts of a pipeline. Each field is a key of the declaration, annotated with its meaning."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Isolation(Enum):
 
 
 class Broken(Enum):
-    """What becomes of a record that cannot be read."""
+    """Handling of a record that cannot be parsed."""
 
     FAIL = "fail"
     DROP = "drop"
@@ -91,165 +91,163 @@ class OutputMode(Enum):
 class Source:
     """Topics, read as rows with columns."""
 
-    topics: Annotated[tuple[str, ...], Key(TOPICS, "the topics to read")] = ()
+    topics: Annotated[tuple[str, ...], Key(TOPICS, "topics to read")] = ()
     pattern: Annotated[
-        str | None, Key(PATTERN, "instead of `topics`: all topics whose names match")
+        str | None, Key(PATTERN, "instead of `topics`: all topics with matching names")
     ] = None
-    format: Annotated[Format, Key(one_of(Format), "how the value of a record is written")]
+    format: Annotated[Format, Key(one_of(Format), "format of the record value")]
     schema: Annotated[
         Mapping[str, str],
-        Key(SCHEMA, "the columns in the value, for json and csv, in the order of a csv line"),
+        Key(SCHEMA, "columns in the value, for json and csv; for csv in file order"),
     ] = field(default_factory=dict)
-    avro_schema: Annotated[str | None, Key(AVRO, "the schema of the value, for avro")] = None
+    avro_schema: Annotated[str | None, Key(AVRO, "schema of the value, for avro")] = None
     avro_prefix_bytes: Annotated[
-        int | None, Key(COUNT, "bytes before the avro value; 5 where a schema registry is used")
+        int | None, Key(COUNT, "bytes before the avro value; 5 with a schema registry")
     ] = None
     parser: Annotated[
-        Settings, Key(SETTINGS, "options of Spark's reader of this format, as `timestampFormat`")
+        Settings,
+        Key(SETTINGS, "options of Spark's reader for this format, such as `timestampFormat`"),
     ] = field(default_factory=dict)
     required: Annotated[
-        tuple[str, ...], Key(COLUMNS, "a record without one of these is broken")
+        tuple[str, ...], Key(COLUMNS, "columns that must not be null; other records are broken")
     ] = ()
     dead_letters: Annotated[
-        str | None, Key(TOPIC_NAME, "the topic that gets broken records, with the reason")
+        str | None, Key(TOPIC_NAME, "topic for broken records, with the reason as a header")
     ] = None
     dead_letters_guarantee: Annotated[
-        Guarantee, Key(one_of(Guarantee), "what holds for dead letters when the pipeline dies")
+        Guarantee, Key(one_of(Guarantee), "delivery guarantee for dead letters")
     ] = Guarantee.EXACTLY_ONCE
     broken: Annotated[
         Broken | None,
         Key(
             one_of(Broken),
-            "where there is no dead-letter topic: what a broken record does (default: `fail`)",
+            "without `dead_letters`: handling of broken records (default: `fail`)",
         ),
     ] = None
     event_time: Annotated[
-        str | None, Key(COLUMN, "the column that says when it happened; needs `watermark`")
+        str | None, Key(COLUMN, "column with the time of the event; requires `watermark`")
     ] = None
     watermark: Annotated[
-        Duration | None, Key(DURATION, "how much later than others a record may come")
+        Duration | None, Key(DURATION, "maximum lateness of a record relative to the newest one")
     ] = None
-    starting: Annotated[
-        Starting, Key(one_of(Starting), "where to begin when there is no checkpoint yet")
-    ] = Starting.EARLIEST
-    isolation: Annotated[
-        Isolation, Key(one_of(Isolation), "whether records of open transactions are waited for")
-    ] = Isolation.READ_COMMITTED
-    fail_on_data_loss: Annotated[
-        bool, Key(FLAG, "stop when records are gone that were not read yet")
-    ] = True
+    starting: Annotated[Starting, Key(one_of(Starting), "start position without a checkpoint")] = (
+        Starting.EARLIEST
+    )
+    isolation: Annotated[Isolation, Key(one_of(Isolation), "isolation level of the consumer")] = (
+        Isolation.READ_COMMITTED
+    )
+    fail_on_data_loss: Annotated[bool, Key(FLAG, "stop if unread records were deleted")] = True
     batch_records_max: Annotated[
-        int | None, Key(COUNT, "at most so many records in a batch (default: all)")
+        int | None, Key(COUNT, "maximum number of records in a batch (default: all)")
     ] = None
     partitions_min: Annotated[
-        int | None, Key(COUNT, "read with at least so many tasks, more than the topics have")
+        int | None, Key(COUNT, "minimum number of read tasks, if more than topic partitions")
     ] = None
     kafka: Annotated[
-        Settings, Key(SETTINGS, "properties of this source's consumer, as `max.poll.records`")
+        Settings, Key(SETTINGS, "properties of this consumer, such as `max.poll.records`")
     ] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlStep:
-    """Rows made of other steps' rows by an SQL query."""
+    """An SQL query on the rows of other steps."""
 
-    inputs: Annotated[tuple[str, ...], Key(STEPS, "the steps that the query reads as tables")]
+    inputs: Annotated[tuple[str, ...], Key(STEPS, "steps that the query reads as tables")]
     query: Annotated[str, Key(QUERY, "a SELECT in Spark's SQL")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Aggregates over spans of time, in `window_start` and `window_end`."""
+    """Aggregates over time windows, with columns `window_start` and `window_end`."""
 
-    input: Annotated[str, Key(STEP_NAME, "the step whose rows are aggregated")]
-    size: Annotated[Duration, Key(SOME_TIME, "how long a window is")]
+    input: Annotated[str, Key(STEP_NAME, "step whose rows are aggregated")]
+    size: Annotated[Duration, Key(SOME_TIME, "length of a window")]
     slide: Annotated[
-        Duration | None, Key(SOME_TIME, "how far apart windows begin (default: `size`)")
+        Duration | None, Key(SOME_TIME, "interval between window starts (default: `size`)")
     ] = None
     time: Annotated[
-        str | None, Key(COLUMN, "the column with the time (default: the source's `event_time`)")
+        str | None, Key(COLUMN, "column with the time (default: `event_time` of the source)")
     ] = None
     watermark: Annotated[
-        Duration | None, Key(DURATION, "how late rows may come; needed if no source has one")
+        Duration | None, Key(DURATION, "maximum lateness of rows; required if no source has one")
     ] = None
-    by: Annotated[tuple[str, ...], Key(COLUMNS, "one aggregate for each value of these")] = ()
-    aggregates: Annotated[Mapping[str, str], Key(MEASURES, "the new columns, as `avg(speed)`")]
+    by: Annotated[tuple[str, ...], Key(COLUMNS, "grouping columns")] = ()
+    aggregates: Annotated[Mapping[str, str], Key(MEASURES, "new columns, such as `avg(speed)`")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Aggregates over rows that follow each other; a silence ends them, at `session_end`."""
+    """Aggregates over session windows, which end after a gap, at `session_end`."""
 
-    input: Annotated[str, Key(STEP_NAME, "the step whose rows are aggregated")]
-    gap: Annotated[Duration, Key(SOME_TIME, "a silence of this length ends a session")]
+    input: Annotated[str, Key(STEP_NAME, "step whose rows are aggregated")]
+    gap: Annotated[Duration, Key(SOME_TIME, "inactivity that ends a session")]
     time: Annotated[
-        str | None, Key(COLUMN, "the column with the time (default: the source's `event_time`)")
+        str | None, Key(COLUMN, "column with the time (default: `event_time` of the source)")
     ] = None
     watermark: Annotated[
-        Duration | None, Key(DURATION, "how late rows may come; needed if no source has one")
+        Duration | None, Key(DURATION, "maximum lateness of rows; required if no source has one")
     ] = None
-    by: Annotated[tuple[str, ...], Key(COLUMNS, "one session at a time for each value of these")]
-    aggregates: Annotated[Mapping[str, str], Key(MEASURES, "the new columns, as `count(*)`")]
+    by: Annotated[tuple[str, ...], Key(COLUMNS, "grouping columns")]
+    aggregates: Annotated[Mapping[str, str], Key(MEASURES, "new columns, such as `count(*)`")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """A source's records as they are, kept in files: key, value, headers and place."""
+    """Unchanged records of a source in files: key, value, headers, partition and offset."""
 
-    source: Annotated[str, Key(STEP_NAME, "the source to keep")]
-    path: Annotated[
-        str, Key(PATH, "the directory; for `delta`, also an address that Spark can write to")
-    ]
-    format: Annotated[Lake, Key(one_of(Lake), "the kind of files")] = Lake.PARQUET
-    skip_archived: Annotated[
-        bool, Key(FLAG, "leave out what is archived already, where a checkpoint begins anew")
-    ] = False
+    source: Annotated[str, Key(STEP_NAME, "source to archive")]
+    path: Annotated[str, Key(PATH, "directory; for `delta` also a URL that Spark can write to")]
+    format: Annotated[Lake, Key(one_of(Lake), "file format")] = Lake.PARQUET
+    skip_archived: Annotated[bool, Key(FLAG, "skip archived records if the checkpoint is new")] = (
+        False
+    )
     files_per_day_max: Annotated[
-        int | None, Key(COUNT, "files of a batch for each topic and day (default: Spark's tasks)")
+        int | None,
+        Key(COUNT, "maximum files per batch, topic and day (default: one per Spark task)"),
     ] = None
     staging: Annotated[
         str | None,
-        Key(PATH, "where files lie before they are moved into place (default: beside the archive)"),
+        Key(PATH, "directory for files of unfinished batches (default: beside the archive)"),
     ] = None
     every: Annotated[
-        Duration | None, Key(DURATION, "how often a batch begins (default: the pipeline's)")
+        Duration | None, Key(DURATION, "interval between batches (default: that of the pipeline)")
     ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where the rows of a step go."""
+    """Output for the rows of a step."""
 
-    input: Annotated[str, Key(STEP_NAME, "the step whose rows are written")]
-    kind: Annotated[SinkKind, Key(one_of(SinkKind), "what is written to")]
-    topic: Annotated[str | None, Key(TOPIC_NAME, "the topic, for `topic`")] = None
-    key: Annotated[str | None, Key(SQL, "the key of a record (default: none)")] = None
+    input: Annotated[str, Key(STEP_NAME, "step whose rows are written")]
+    kind: Annotated[SinkKind, Key(one_of(SinkKind), "kind of output")]
+    topic: Annotated[str | None, Key(TOPIC_NAME, "topic, for kind `topic`")] = None
+    key: Annotated[str | None, Key(SQL, "record key (default: null)")] = None
     value: Annotated[
-        str | None, Key(SQL, "the value of a record (default: all columns as a JSON object)")
+        str | None, Key(SQL, "record value (default: all columns as a JSON object)")
     ] = None
-    headers: Annotated[Mapping[str, str], Key(HEADERS, "the headers of a record")] = field(
+    headers: Annotated[Mapping[str, str], Key(HEADERS, "record headers")] = field(
         default_factory=dict
     )
     guarantee: Annotated[
         Guarantee | None,
         Key(
             one_of(Guarantee),
-            "for `topic`: what holds when the pipeline dies (default: `exactly-once`)",
+            "delivery guarantee, for kind `topic` (default: `exactly-once`)",
         ),
     ] = None
     path: Annotated[
-        str | None, Key(PATH, "the directory, or an address that Spark can write to, for files")
+        str | None, Key(PATH, "directory or URL that Spark can write to, for files")
     ] = None
     mode: Annotated[
         OutputMode,
-        Key(one_of(OutputMode), "which rows of an aggregate: final ones, changed ones, all"),
+        Key(one_of(OutputMode), "rows of an aggregate to write: final, changed or all"),
     ] = OutputMode.APPEND
     every: Annotated[
-        Duration | None, Key(DURATION, "how often a batch begins (default: the pipeline's)")
+        Duration | None, Key(DURATION, "interval between batches (default: that of the pipeline)")
     ] = None
     kafka: Annotated[
         Settings,
-        Key(SETTINGS, "properties of this sink's producer; in Java's words or librdkafka's"),
+        Key(SETTINGS, "properties of this producer, with Java or librdkafka names"),
     ] = field(default_factory=dict)
 
 
@@ -258,18 +256,18 @@ Step: TypeAlias = Source | SqlStep | Window | Session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The whole of it."""
+    """A declared pipeline."""
 
-    name: Annotated[str, Key(PIPELINE_NAME, "names the pipeline to Spark and to the broker")]
-    checkpoint: Annotated[str, Key(PATH, "where progress is kept: a directory or an address")]
-    bootstrap: Annotated[str, Key(ADDRESSES, "the broker, or several")] = "127.0.0.1:9092"
-    every: Annotated[Duration, Key(DURATION, "how often a batch begins")] = SECOND
+    name: Annotated[str, Key(PIPELINE_NAME, "name of the pipeline in Spark and on the broker")]
+    checkpoint: Annotated[str, Key(PATH, "directory or URL for progress and state")]
+    bootstrap: Annotated[str, Key(ADDRESSES, "brokers to connect to")] = "127.0.0.1:9092"
+    every: Annotated[Duration, Key(DURATION, "interval between batches")] = SECOND
     kafka: Annotated[
-        Settings, Key(SETTINGS, "properties of all Kafka clients, as `security.protocol`")
+        Settings, Key(SETTINGS, "properties of all Kafka clients, such as `security.protocol`")
     ] = field(default_factory=dict)
-    spark: Annotated[Settings, Key(SETTINGS, "settings of Spark, as `sql.shuffle.partitions`")] = (
-        field(default_factory=dict)
-    )
+    spark: Annotated[
+        Settings, Key(SETTINGS, "Spark settings, such as `sql.shuffle.partitions`")
+    ] = field(default_factory=dict)
     source: Mapping[str, Source]
     sql: Mapping[str, SqlStep] = field(default_factory=dict)
     window: Mapping[str, Window] = field(default_factory=dict)
@@ -279,7 +277,7 @@ class Pipeline:
 
     @property
     def steps(self) -> dict[str, Step]:
-        """Whatever has rows that others may read."""
+        """All parts with rows that other parts can read."""
         return {**self.source, **self.sql, **self.window, **self.session}
 
 
@@ -294,7 +292,7 @@ SECTIONS: Final[Mapping[str, type]] = {
 
 
 def inputs_of(step: Step) -> tuple[str, ...]:
-    """The steps whose rows this one reads."""
+    """Returns the names of the steps that this step reads."""
     match step:
         case Source():
             return ()

@@ -1,1 +1,1 @@
-"""Tools for whoever tests programs that talk to a Kafka cluster."""
+"""Tools for tests of Kafka clients: embedded broker, simulation, histories, record and replay."""

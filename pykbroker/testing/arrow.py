@@ -1,4 +1,4 @@
-"""A topic as an Arrow table, whose keys and values are the very bytes of the segment files."""
+"""A topic as an Arrow table whose keys and values are views of the mapped segment files."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ SCHEMA: Final = pa.schema(
     ]
 )
 INLINE_BYTES_MAX: Final = 12
-"""Arrow keeps shorter texts in the view itself."""
+"""Arrow stores values up to this length inside the view."""
 SHORT: Final = struct.Struct("<i12s")
 LONG: Final = struct.Struct("<i4sii")
 NULL: Final = bytes(16)
 
 
 class Span(NamedTuple):
-    """Where in a buffer a key or a value lies; the length is -1 where there is none."""
+    """The position of a key or value in a buffer; length -1 means null."""
 
     start: int
     length: int
 
 
-class Located(NamedTuple):
-    """A record, without its bytes."""
+class LocatedRecord(NamedTuple):
+    """Offset, timestamp and the positions of key and value of a record."""
 
     offset: int
     timestamp_ms: int
@@ -53,7 +53,7 @@ class Located(NamedTuple):
 
 
 def table(broker: Broker, topic: str, *, partition: int | None, committed_only: bool) -> pa.Table:
-    """What a consumer from the beginning would get, in one chunk for each partition."""
+    """The records that a consumer can read, in one chunk per partition."""
     isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
     chosen = partitions_of(broker, topic, only=partition)
     batches = [columns_of(it, isolation) for it in chosen]
@@ -63,10 +63,10 @@ def table(broker: Broker, topic: str, *, partition: int | None, committed_only: 
 def columns_of(partition: Partition, isolation: Isolation) -> pa.RecordBatch:
     buffers: list[memoryview] = []
     offsets, timestamps = [], []
-    keys, values = Views(), Views()
+    keys, values = ViewColumn(), ViewColumn()
     for batch in batches_of(partition, partition.log.log_start_offset, isolation):
         buffer, position = payload_of(batch)
-        for record in located(batch, buffer, position):
+        for record in locate_records(batch, buffer, position):
             if record.offset >= partition.log.log_start_offset:
                 offsets.append(record.offset)
                 timestamps.append(record.timestamp_ms)
@@ -83,8 +83,8 @@ def columns_of(partition: Partition, isolation: Isolation) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-class Views:
-    """A column in the making: for each row a view into one of the buffers."""
+class ViewColumn:
+    """Builds a binary_view column: each row is a view into one of the buffers."""
 
     def __init__(self) -> None:
         self._views = bytearray()
@@ -109,24 +109,26 @@ class Views:
 
 
 def payload_of(batch: RecordBatch) -> tuple[memoryview, int]:
-    """A buffer with the batch's records, and where they begin in it."""
+    """Returns a buffer with the records of a batch and the position of the first record."""
     if batch.compression is Compression.NONE:
         return batch.view, HEADER_BYTES
     return memoryview(batch.payload()), 0
 
 
-def located(batch: RecordBatch, buffer: memoryview, position: int) -> Iterator[Located]:
-    """The batch was checked when it was written: here it is only walked through."""
+def locate_records(
+    batch: RecordBatch, buffer: memoryview, position: int
+) -> Iterator[LocatedRecord]:
+    """Yields the records without validation: the batch was validated when it was appended."""
     appended = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     for _ in range(batch.record_count):
         size, position = read_varint(buffer, position)
         end = position + size
-        timestamp_delta, position = read_varlong(buffer, position + 1)  # behind the attributes
+        timestamp_delta, position = read_varlong(buffer, position + 1)  # after the attributes
         offset_delta, position = read_varint(buffer, position)
         key_length, position = read_varint(buffer, position)
         key = Span(position, key_length)
         value_length, position = read_varint(buffer, position + max(key_length, 0))
-        yield Located(
+        yield LocatedRecord(
             batch.base_offset + offset_delta,
             batch.max_timestamp if appended else batch.base_timestamp + timestamp_delta,
             key,

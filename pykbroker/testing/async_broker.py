@@ -1,4 +1,4 @@
-"""A broker in the caller's own event loop."""
+"""`AsyncBroker`: a broker for tests that runs in the caller's event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from pykbroker.broker import Broker, CannotStart
 from pykbroker.extras import missing_extra
 from pykbroker.settings import InvalidSetting
 from pykbroker.testing import broker_reset, inspection
-from pykbroker.testing.broker_options import Topics, beside, wanted_settings, wanted_topics
+from pykbroker.testing.broker_options import (
+    Topics,
+    embedded_settings,
+    parse_topics,
+    with_free_ports,
+)
 from pykbroker.testing.data_copy import copy_beside, copy_within, save_data
 from pykbroker.testing.direct_access import DirectAccess
 from pykbroker.testing.embedded_environment import embedded_environment
@@ -46,23 +51,23 @@ Result = TypeVar("Result")
 WAIT_SECONDS = 10.0
 LOADING_SECONDS_MAX = 5.0
 """Time that a start waits for coordinators to load; a disk with a fault may need longer."""
-ALREADY_RUNNING = "this broker is running already"
-NOT_RUNNING = "the broker is not running: use it in a with statement, or start it"
-DOWN = "the broker is down: there is an outage, or it could not start again; restart() starts it"
+ALREADY_RUNNING = "the broker is already running"
+NOT_RUNNING = "the broker is not running: use it in a with statement or call start()"
+DOWN = "the broker is down because of an outage or a failed start; restart() starts it"
 
 
 class NotRunning(RuntimeError):
-    """The broker was not started, or is stopped already."""
+    """Raised if the broker is not started or already stopped."""
 
 
 class TopicRefused(Exception):
-    """The broker does not make such a topic."""
+    """Raised if the broker rejects the creation of a topic; has the name and the reason."""
 
 
 class AsyncBroker(DirectAccess):
-    """A whole Kafka broker: topics and properties in, an address for clients out.
+    """A complete Kafka broker for tests, in the caller's event loop.
 
-    Without `data` it works in a directory of its own, which goes when it stops.
+    Without `data` the broker uses a temporary directory and deletes it when it stops.
     """
 
     def __init__(
@@ -75,45 +80,45 @@ class AsyncBroker(DirectAccess):
         replay: str | os.PathLike[str] | None = None,
     ) -> None:
         if replay is not None and (topics or config or data or as_version):
-            raise ValueError("a broker that replays a recording takes nothing else")
+            raise ValueError("replay cannot be combined with other arguments")
         self._replay = None if replay is None else replay_of(replay)
-        """What is played to clients, instead of serving them."""
+        """The recording that answers clients. There is no broker then."""
         self._as_version = as_version
-        """The release of Apache Kafka that clients shall take it for."""
-        self._topics = wanted_topics(topics)
+        """The release whose APIs and versions the broker advertises."""
+        self._topics = parse_topics(topics)
         self._config = dict(config or {})
-        # Now, whatever becomes of the working directory.
+        # Resolved here: a test may change the working directory before it starts the broker.
         self._data = None if data is None else Path(data).resolve()
         self._prepared: UnclaimedDirectory | None = None
-        """A copy of another broker's data, which the first start takes."""
+        """A copy of a forked broker's data, used by the first start."""
         self._directory: Path | None = None
         self._serving: Broker | None = None
         self._bootstrap, self._port = "", 0
         self.timeline = Timeline(time.monotonic)
-        """What the test did, who came, what groups decided and why, which errors were answered."""
+        """Actions of the test, connecting clients, decisions of coordinators, error responses."""
         self.clock = MovableClock(self.timeline.note)
-        """The time as the broker has it; it can be moved ahead."""
+        """The broker's clock, which a test can advance, freeze and skew."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._disk = FaultyDisk(self.timeline.note)
         self.faults = Faults(self._disk, self._run_on_broker)
-        """What the broker does wrong because a test asked for it."""
+        """The faults that the test has set."""
 
     # --- starting and stopping
 
     async def start(self) -> None:
-        """Raises CannotStart, with one line that says why."""
+        """Starts the broker. Raises CannotStart with the reason in one line."""
         if self._bootstrap:
             raise CannotStart(ALREADY_RUNNING)
         if self._replay is not None:
             self._bootstrap, self._port = await self._replay.open()
             return
         self._loop = asyncio.get_running_loop()
-        self._directory = self._data or self._directory_of_its_own()
+        self._directory = self._data or self._temporary_directory()
         self.timeline.clear()
         try:
             self._serving = await self._serve(self._directory)
-            there = self._running.image.topics
-            await self._create([it for it in self._topics if it.name not in there])
+            existing = self._running.image.topics
+            await self._create([it for it in self._topics if it.name not in existing])
         except TopicRefused as refusal:
             await self.stop()
             raise CannotStart(str(refusal)) from refusal
@@ -121,7 +126,7 @@ class AsyncBroker(DirectAccess):
             await self.stop()
             raise
 
-    def _directory_of_its_own(self) -> Path:
+    def _temporary_directory(self) -> Path:
         prepared, self._prepared = self._prepared, None
         return make_directory() if prepared is None else prepared.take()
 
@@ -145,10 +150,10 @@ class AsyncBroker(DirectAccess):
         return broker
 
     def _settings_in(self, directory: Path, port: int) -> Settings:
-        return wanted_settings(self._config, str(directory), port=port)
+        return embedded_settings(self._config, str(directory), port=port)
 
     async def stop(self) -> None:
-        """Answers what is under way and lets go of everything; a second stop does nothing."""
+        """Sends pending responses, stops the broker and frees its resources. Idempotent."""
         serving, self._serving = self._serving, None
         self._bootstrap, self._port = "", 0
         if self._replay is not None:
@@ -156,11 +161,11 @@ class AsyncBroker(DirectAccess):
         self.faults.clear()
         if serving is not None:
             await serving.stop()
-        self.clock.return_to_the_present()
+        self.clock.reset()
         self.discard_data()
 
     def discard_data(self) -> None:
-        """Of a broker that does not run; a directory of the caller's is left to the caller."""
+        """Deletes the temporary directory of a stopped broker. A `data` directory stays."""
         if self._directory is not None and self._data is None:
             remove_directory(self._directory)
         if self._prepared is not None:
@@ -183,105 +188,106 @@ class AsyncBroker(DirectAccess):
             self._replay.conclude(error)
 
     async def reset(self, topics: Topics | None = None) -> None:
-        """Begins anew without stopping: empty topics, those of the start or others, nothing else.
+        """Returns to the state after the start without a restart: empty topics, no groups.
 
-        Whoever is connected stays so. A client that lives on meets topics with other ids and
-        groups that know it no longer. Raises FaultMatchedNothing, and does nothing, if a fault
-        has not struck of which nobody was told.
+        'topics' replaces the topics of the start. Connections stay open. Used topics get new ids,
+        and groups lose their members. Raises FaultMatchedNothing and changes nothing if a fault
+        was never applied and has not been reported yet.
         """
         self.faults.check()
         if topics is not None:
-            self._topics = wanted_topics(topics)
-        self.faults.clear()  # first: on a disk that fails nothing can be taken away
-        missing = await broker_reset.clear(self._running, self._topics)
-        self.clock.return_to_the_present()
-        await self._create(missing)
+            self._topics = parse_topics(topics)
+        self.faults.clear()  # first: nothing can be deleted on a failing disk
+        to_create = await broker_reset.clear(self._running, self._topics)
+        self.clock.reset()
+        await self._create(to_create)
         self.timeline.clear()
 
     async def restart(self) -> None:
-        """Stops cleanly, unless it is down, and starts again: the same address, the same data."""
-        await self._end(in_peace=True)
-        await self._begin_again()
+        """Restarts the broker with the same address and data. Stops it cleanly if it is running."""
+        await self._end(cleanly=True)
+        await self._start_again()
 
     async def crash(self) -> None:
-        """Ends as if the process were killed, and starts again: the same address, the same data.
+        """Ends like a killed process and starts again with the same address and data.
 
-        What clients were told is there; what was under way is there or not, and nobody hears of it.
+        Acknowledged records survive. Requests in progress get no response, and their records may
+        or may not be in the log.
         """
-        await self._end(in_peace=False)
-        await self._begin_again()
+        await self._end(cleanly=False)
+        await self._start_again()
 
     @asynccontextmanager
     async def outage(self) -> AsyncIterator[None]:
-        """Connections are refused in the block; then it serves again, as after a crash."""
-        await self._end(in_peace=False)
+        """Kills the broker, so that connections are refused, and restarts it after the block."""
+        await self._end(cleanly=False)
         try:
             yield
         finally:
-            if self._is_down:  # else it was stopped for good, or started before the end
-                await self._begin_again()
+            if self._is_down:  # else the test has stopped or restarted it in the block
+                await self._start_again()
 
-    async def _end(self, *, in_peace: bool) -> None:
+    async def _end(self, *, cleanly: bool) -> None:
         if self._is_down:
             return
         serving, self._serving = self._running, None
-        self.timeline.note("the test stops the broker" if in_peace else "the test kills the broker")
-        if in_peace:
+        self.timeline.note("test: broker stopped" if cleanly else "test: broker killed")
+        if cleanly:
             await serving.stop()
         else:
             await serving.crash()
             self.faults.damage_after_crash(serving)
 
-    async def _begin_again(self) -> None:
+    async def _start_again(self) -> None:
         self._serving = await self._serve(self.directory, port=self.port)
-        self.timeline.note("the broker serves again")
+        self.timeline.note("test: broker started again")
 
-    # --- going back, and going two ways
+    # --- snapshots and forks
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Self]:
-        """Whatever happens to topics, groups and records inside is undone at the end.
+        """Undoes all changes to topics, groups and records at the end of the block.
 
-        The broker is then started anew at the same address: clients come back by themselves, but
-        a producer that counts its batches (idempotence) is better made anew.
+        The broker is restarted at the same address. Clients reconnect. Recreate an idempotent
+        producer: its sequence numbers are ahead of the restored log.
         """
-        kept = self.keep()
+        copy = self.copy_for_snapshot()
         try:
             yield self
         finally:
             if self._directory is None:
-                remove_directory(kept)
+                remove_directory(copy)
             else:
-                await self.go_back_to(kept)
+                await self.restore(copy)
 
-    def keep(self) -> Path:
-        """What `go_back_to` returns to: a directory that shares the bytes of sealed segments."""
+    def copy_for_snapshot(self) -> Path:
+        """Copies the data for `restore`. The copy shares the bytes of sealed segments."""
         return (copy_beside if self._data is None else copy_within)(self._running)
 
-    async def go_back_to(self, kept: Path) -> None:
-        """Takes the directory over, at the same address."""
-        await self._end(in_peace=True)
-        replace_content(self.directory, kept)
-        await self._begin_again()
+    async def restore(self, copy: Path) -> None:
+        """Restarts the broker at the same address with the data of a copy."""
+        await self._end(cleanly=True)
+        replace_content(self.directory, copy)
+        await self._start_again()
 
     def fork(self) -> Self:
-        """Another broker, not yet started, that begins with all that this one holds now."""
-        other = type(self)(config=beside(self._config), as_version=self._as_version)
-        other._topics = self._topics  # noqa: SLF001  # one of our own
+        """Returns a second broker with a copy of the current data. It is not started."""
+        other = type(self)(config=with_free_ports(self._config), as_version=self._as_version)
+        other._topics = self._topics  # noqa: SLF001  # same class
         prepared = UnclaimedDirectory(other, copy_beside(self._running))
         other._prepared = prepared  # noqa: SLF001  # likewise
-        other.clock.run_beside(self.clock)
+        other.clock.copy_from(self.clock)
         return other
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes all data into an empty directory, from which any broker may be started."""
+        """Copies the data into an empty directory that can be given to a broker as `data`."""
         save_data(self._running, Path(directory))
 
-    # --- where it is
+    # --- addresses
 
     @property
     def bootstrap(self) -> str:
-        """The address that clients take as `bootstrap_servers`."""
+        """The address for the clients' `bootstrap.servers`."""
         if not self._bootstrap:
             raise NotRunning(NOT_RUNNING)
         return self._bootstrap
@@ -294,7 +300,7 @@ class AsyncBroker(DirectAccess):
 
     @property
     def directory(self) -> Path:
-        """Where its files are, in Kafka's own formats."""
+        """The log directory."""
         if self._directory is None:
             raise NotRunning(NOT_RUNNING)
         return self._directory
@@ -302,12 +308,12 @@ class AsyncBroker(DirectAccess):
     # --- topics and records, without a client
 
     async def create_topics(self, topics: Topics) -> None:
-        """Raises TopicRefused, with what a client would have been told."""
-        await self._create(wanted_topics(topics))
+        """Creates topics. Raises TopicRefused for the first that the broker rejects."""
+        await self._create(parse_topics(topics))
 
-    async def _create(self, wanted: Sequence[NewTopic]) -> None:
-        outcomes = await self._running.controller.create_topics(wanted)
-        for topic, outcome in zip(wanted, outcomes, strict=True):
+    async def _create(self, topics: Sequence[NewTopic]) -> None:
+        outcomes = await self._running.controller.create_topics(topics)
+        for topic, outcome in zip(topics, outcomes, strict=True):
             if isinstance(outcome, Refusal):
                 reason = outcome.message or outcome.code.sentence
                 raise TopicRefused(f"topic {topic.name}: {reason}")
@@ -315,7 +321,7 @@ class AsyncBroker(DirectAccess):
     def arrow(
         self, topic: str, *, partition: int | None = None, committed_only: bool = True
     ) -> pa.Table:
-        """The same as an Arrow table with the bytes of the log (extra `arrow`)."""
+        """The records of a topic as an Arrow table over the mapped log (extra `arrow`)."""
         try:
             from pykbroker.testing import arrow  # noqa: PLC0415  # optional, and large
         except ModuleNotFoundError as missing:
@@ -326,15 +332,15 @@ class AsyncBroker(DirectAccess):
     async def wait_for(
         self, topic: str, *, count: int, timeout_seconds: float = WAIT_SECONDS
     ) -> list[Record]:
-        """Returns the records as soon as there are so many."""
+        """Returns all records once there are at least 'count'; raises TooFewRecords on timeout."""
         return await inspection.wait_for(
             self._running, topic, count=count, timeout_seconds=timeout_seconds
         )
 
-    # --- what it saw
+    # --- timeline and replay
 
     def story(self) -> str:
-        """The timeline and where every topic and group stands, as text."""
+        """The timeline, the offsets of every topic and the progress of every group, as text."""
         return "\n".join([str(self.timeline), *offsets_at_the_end(self._running)])
 
     def _run_on_broker(self, work: Callable[[Broker], Result]) -> Result:
@@ -353,33 +359,33 @@ class AsyncBroker(DirectAccess):
 
     @property
     def replay(self) -> Replay:
-        """What was recorded, and how clients keep to it."""
+        """The recording and the differences of the clients from it."""
         if self._replay is None:
-            raise NotRunning("this broker serves its clients: there is no recording")
+            raise NotRunning("the broker was not started with replay=…")
         return self._replay
 
     @property
     def _running(self) -> Broker:
         if self._replay is not None:
-            raise NotRunning("this broker replays a recording, and has no records of its own")
+            raise NotRunning("the broker replays a recording and stores no records")
         if self._serving is None:
             raise NotRunning(DOWN if self._is_down else NOT_RUNNING)
         return self._serving
 
     @property
     def _is_down(self) -> bool:
-        """Whether it was started, was not stopped, and does not serve."""
+        """True during an outage or after a failed start, before `stop`."""
         return self._serving is None and self._directory is not None
 
 
 def replay_of(file: str | os.PathLike[str]) -> Replay:
-    from pykbroker.testing.replaying.player import Replay  # noqa: PLC0415  # only who asks pays
+    from pykbroker.testing.replaying.player import Replay  # noqa: PLC0415  # only for replays
 
     return Replay(file)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Of this thread."""
+    """The event loop that runs in this thread."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""What an embedded broker is asked for, in Kafka's words: topics and properties."""
+"""Topics and properties of an embedded broker: validation, defaults and conversion to text."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ Topics: TypeAlias = "Mapping[str, int | Topic] | Iterable[str]"
 
 DEFAULTS: Final = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
-    # A test does not wait for members that will not come.
+    # Tests do not wait for further group members.
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
-    # Each partition is a folder with files: fifty of them are made in 20 ms, one in half of one.
+    # Fifty partitions take 20 ms to create, one takes 0.5 ms.
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
-    # Deleted files go as soon as nobody reads them.
+    # Deleted segments are removed as soon as no reader uses them.
     "log.segment.delete.delay.ms": "0",
 }
-"""Where this broker differs from the defaults of Kafka; whatever is given goes before it."""
+"""Defaults that differ from Kafka's. Properties of the caller take precedence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that is there when the broker is: `Topic(10, config={"retention.ms": 1000})`."""
+    """A topic to create at the start, as in `Topic(10, config={"retention.ms": 1000})`."""
 
     partitions: int = 1
     _: KW_ONLY
     config: Config = field(default_factory=dict)
 
 
-def wanted_topics(topics: Topics) -> list[NewTopic]:
-    """Names alone stand for topics of one partition."""
+def parse_topics(topics: Topics) -> list[NewTopic]:
+    """Parses topics. A name without a number gets one partition."""
     if isinstance(topics, str):
         topics = [topics]
     named = topics.items() if isinstance(topics, Mapping) else ((name, 1) for name in topics)
-    return [new_topic(name, wanted_topic(name, it)) for name, it in named]
+    return [new_topic(name, parse_topic(name, it)) for name, it in named]
 
 
-def wanted_topic(name: object, wanted: object) -> Topic:
-    """A TypeError says what is meant, where the type of an argument does not tell by itself."""
+def parse_topic(name: object, value: object) -> Topic:
+    """Converts a number of partitions to a Topic. Raises TypeError for other types."""
     if not isinstance(name, str):
-        raise TypeError(f"the name of a topic is a str, not {name!r}")
-    topic = wanted if isinstance(wanted, Topic) else Topic(wanted)  # type: ignore[arg-type]
+        raise TypeError(f"a topic name must be a str, not {name!r}")
+    topic = value if isinstance(value, Topic) else Topic(value)  # type: ignore[arg-type]
     if not isinstance(topic.partitions, int) or isinstance(topic.partitions, bool):
-        raise TypeError(f"topic {name}: a number of partitions or a Topic(…), not {wanted!r}")
+        raise TypeError(f"topic {name}: expected a number of partitions or Topic(…), not {value!r}")
     return topic
 
 
@@ -64,34 +64,34 @@ def new_topic(name: str, topic: Topic) -> NewTopic:
         name=name,
         partitions=topic.partitions,
         replication_factor=1,
-        configuration=texts(topic.config),
+        configuration=property_texts(topic.config),
     )
 
 
-def wanted_settings(config: Config, data: str, *, port: int = 0) -> Settings:
-    """Raises InvalidSetting for what the broker does not know or cannot be."""
+def embedded_settings(config: Config, data: str, *, port: int = 0) -> Settings:
+    """Returns validated settings. Raises InvalidSetting for unknown or unsupported properties."""
     refuse_directory(config)
-    given = DEFAULTS | {"log.dirs": data} | texts(config)
+    given = DEFAULTS | {"log.dirs": data} | property_texts(config)
     if port:
         given["listeners"] = with_port(given["listeners"], port)
     return load_settings(given)
 
 
 def refuse_directory(config: Config) -> None:
-    """Who goes back and forks has to know where the data lies."""
+    """`snapshot` and `fork` copy the directory, so it is an argument and not a property."""
     for name in ("log.dirs", "log.dir"):
         if name in config:
-            raise InvalidSetting(f"{name} is not a property here: name the directory as data=…")
+            raise InvalidSetting(f"{name} is not supported here, use data=… for the directory")
 
 
 def with_port(listeners: str, port: int) -> str:
-    """The first listener gets the port that it had before."""
+    """Replaces the port of the first listener."""
     first, comma, others = listeners.partition(",")
     return f"{first.rpartition(':')[0]}:{port}{comma}{others}"
 
 
-def beside(config: Config) -> dict[str, Scalar]:
-    """The same for a broker that runs at the same time: it needs ports of its own."""
+def with_free_ports(config: Config) -> dict[str, Scalar]:
+    """The configuration for a second broker on this machine: every listener gets a free port."""
     own = {name: value for name, value in config.items() if name != "advertised.listeners"}
     if "listeners" in own:
         listeners = str(own["listeners"]).split(",")
@@ -99,8 +99,8 @@ def beside(config: Config) -> dict[str, Scalar]:
     return own
 
 
-def texts(config: Config) -> dict[str, str]:
-    """As Kafka writes values: `true`, not `True`."""
+def property_texts(config: Config) -> dict[str, str]:
+    """Converts values to Kafka's spelling: `true`, not `True`."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in config.items()

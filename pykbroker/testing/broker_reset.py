@@ -1,4 +1,4 @@
-"""Makes a running broker as clean as after its start, and touches only what is not."""
+"""Resets a running broker to the state after its start. Unused topics are not recreated."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
     from pykbroker.metadata.image import TopicImage
 
 
-GONE_ALREADY: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+ALREADY_DELETED: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class NotClean(Exception):
-    """Something is left of what was done before, and the broker says why."""
+    """Raised if the broker rejects a step of the reset."""
 
 
-async def clear(broker: Broker, wanted: Sequence[NewTopic]) -> list[NewTopic]:
-    """Takes away all but the wanted topics that are as new; returns those to be made.
+async def clear(broker: Broker, requested: Sequence[NewTopic]) -> list[NewTopic]:
+    """Deletes all topics except unused requested ones and returns the topics to create.
 
-    Groups and transactions live in internal topics and go with them. A topic that was used is
-    made anew with another id, so that nobody takes it for the old one.
+    Groups and transactions are deleted with their internal topics. A used topic is recreated with
+    a new topic id, so that clients do not take it for the old one.
     """
     await restore_configurations(broker)
     topics = broker.image.topics
-    as_wanted = {it.name: it for it in wanted}
+    by_name = {it.name: it for it in requested}
     used = [
         name
         for name, topic in topics.items()
-        if name not in as_wanted or is_used(broker, topic, as_wanted[name])
+        if name not in by_name or is_used(broker, topic, by_name[name])
     ]
     if used:
-        insist(used, await broker.controller.delete_topics(used))
-    return [it for it in wanted if it.name not in topics]
+        raise_refusals(used, await broker.controller.delete_topics(used))
+    return [it for it in requested if it.name not in topics]
 
 
 async def restore_configurations(broker: Broker) -> None:
-    """Those of brokers; a topic's go with the topic."""
+    """Removes dynamic configurations of brokers. Those of topics are deleted with the topic."""
     changed = [
         ConfigurationReplacement(resource_type=kind, name=name, values=())
         for (kind, name), values in broker.image.configurations.items()
@@ -52,22 +52,22 @@ async def restore_configurations(broker: Broker) -> None:
     ]
     if changed:
         names = [f"broker {it.name or 'default'}" for it in changed]
-        insist(names, await broker.controller.replace_configurations(changed))
+        raise_refusals(names, await broker.controller.replace_configurations(changed))
 
 
-def insist(names: Iterable[str], outcomes: Iterable[object]) -> None:
-    """What a client has deleted meanwhile is gone, too; any other refusal is raised."""
+def raise_refusals(names: Iterable[str], outcomes: Iterable[object]) -> None:
+    """Raises NotClean for a refusal, unless a client has deleted the topic already."""
     for name, outcome in zip(names, outcomes, strict=True):
-        if isinstance(outcome, Refusal) and outcome.code is not GONE_ALREADY:
+        if isinstance(outcome, Refusal) and outcome.code is not ALREADY_DELETED:
             raise NotClean(f"{name} cannot be reset: {outcome.message or outcome.code.sentence}")
 
 
-def is_used(broker: Broker, topic: TopicImage, wanted: NewTopic) -> bool:
-    """Whether it is not as it was made: something was written, or it was altered or grown."""
+def is_used(broker: Broker, topic: TopicImage, requested: NewTopic) -> bool:
+    """True if the topic has or had records, another configuration or another partition count."""
     configuration = broker.image.configurations.get((TOPIC_RESOURCE, topic.name), {})
-    if is_internal(topic.name) or configuration != wanted.configuration:
+    if is_internal(topic.name) or configuration != requested.configuration:
         return True
-    if len(topic.partitions) != wanted.partitions:
+    if len(topic.partitions) != requested.partitions:
         return True
     held = (broker.partitions.get(topic.name, it.index) for it in topic.partitions)
     return any(it is None or it.log.log_end_offset > 0 for it in held)

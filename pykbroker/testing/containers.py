@@ -1,4 +1,4 @@
-"""The broker in a container, for tests that use testcontainers: the surface of its KafkaContainer.
+"""`PyKBrokerContainer` for testcontainers, with the interface of its `KafkaContainer`.
 
 Needs the extra `containers` (docs/installation.md) and an image built from the Dockerfile.
 """
@@ -26,22 +26,22 @@ INSIDE_LISTENER: Final = "BROKER"
 INSIDE_PORT: Final = 9092
 READY: Final = b"pykbroker ready"
 START_SECONDS: Final = 60
-LOOK_SECONDS: Final = 0.05
+POLL_SECONDS: Final = 0.05
 
 
 class ContainerNotReady(Exception):
-    """The container ended, or the broker in it does not serve in time; its log tells why."""
+    """Raised if the container exits or the broker is not ready in time; contains the log."""
 
 
 class PyKBrokerContainer(DockerContainer):
-    """A Kafka broker that is ready in a fraction of a second.
+    """A Kafka broker in a container.
 
-    From the host it is reached at `get_bootstrap_server()`; other containers of its network reach
-    it at its alias, port 9092.
+    Clients on the host connect to `get_bootstrap_server()`, other containers of the network to
+    the network alias, port 9092.
     """
 
     TC_START_SCRIPT = "/tmp/pykbroker-advertised-listeners"  # noqa: S108  # inside the container
-    """What the container waits for: the port on the host is known only after its start."""
+    """The broker waits for this file: the port on the host is known only after the start."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PyKBrokerContainer(DockerContainer):
         self.listener_name = listener_name
         self.cluster_id = ""
         self.topics = list(topics)
-        """As `pykbroker serve --topic` takes them: `trucks:10`."""
+        """Topics as in `pykbroker serve --topic`: `trucks:10` has ten partitions."""
         self._aliases: list[str] = list(kwargs.get("network_aliases") or ())
         self.with_exposed_ports(self.port)
         self.with_env(
@@ -67,7 +67,7 @@ class PyKBrokerContainer(DockerContainer):
         self.with_env("PYKBROKER_ADVERTISED_LISTENERS_FILE", self.TC_START_SCRIPT)
 
     def with_kraft(self) -> Self:
-        """It never has anything else: there is no ZooKeeper here."""
+        """Returns self: the broker always uses KRaft. For compatibility with KafkaContainer."""
         return self
 
     def with_cluster_id(self, cluster_id: str) -> Self:
@@ -76,7 +76,7 @@ class PyKBrokerContainer(DockerContainer):
         return self
 
     def with_topics(self, *topics: str) -> Self:
-        """Topics that exist from the start: `trucks:10` has ten partitions."""
+        """Adds topics to create at the start: `trucks:10` has ten partitions."""
         self.topics += topics
         return self
 
@@ -90,7 +90,7 @@ class PyKBrokerContainer(DockerContainer):
         return f"{self.get_container_host_ip()}:{self.get_exposed_port(self.port)}"
 
     def start(self, timeout: float = START_SECONDS) -> Self:
-        """Returns when the broker serves."""
+        """Starts the container and returns when the broker is ready."""
         if self.topics:
             self.with_command([word for topic in self.topics for word in ("--topic", topic)])
         super().start()
@@ -103,21 +103,21 @@ class PyKBrokerContainer(DockerContainer):
         return self
 
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:  # noqa: FBT001, FBT002  # as inherited
-        """Removes the container, once: `with` also stops a container that did not start."""
+        """Removes the container. Idempotent: `with` also stops a container that did not start."""
         super().stop(force, delete_volume)
         self._container = None
 
     def _announce_address(self) -> None:
         try:
             self.tc_start()
-        except Exception:  # the ports of an ended container cannot be looked up
+        except Exception:  # the port of an exited container cannot be determined
             self._raise_if_ended()
             raise
 
     def tc_start(self) -> None:
-        """Tells the broker how it is reached from the host."""
+        """Writes the advertised listeners into the file that the broker waits for."""
         advertised = f"{self.listener_name}://{self.get_bootstrap_server()}"
-        if self._aliases:  # without one it is reached by the name of its host
+        if self._aliases:  # without an alias the broker advertises its host name
             advertised += f",{INSIDE_LISTENER}://{self._aliases[0]}:{INSIDE_PORT}"
         self.create_file(f"{advertised}\n".encode(), self.TC_START_SCRIPT)
 
@@ -136,14 +136,14 @@ class PyKBrokerContainer(DockerContainer):
         while READY not in (log := container.logs()):
             self._raise_if_ended()
             if time.monotonic() > deadline:
-                raise ContainerNotReady(f"no broker within {seconds:g} s:\n{as_text(log)}")
-            time.sleep(LOOK_SECONDS)
+                raise ContainerNotReady(f"broker not ready after {seconds:g} s:\n{as_text(log)}")
+            time.sleep(POLL_SECONDS)
 
     def _raise_if_ended(self) -> None:
         container = self.get_wrapped_container()
         container.reload()
         if container.status in ("exited", "dead"):
-            raise ContainerNotReady(f"the container has ended:\n{as_text(container.logs())}")
+            raise ContainerNotReady(f"container exited:\n{as_text(container.logs())}")
 
 
 def as_text(log: bytes) -> str:

@@ -1,7 +1,7 @@
-"""Copies a running broker's data in a moment: sealed segments are shared, only the rest is copied.
+"""Copies the data of a running broker. Sealed segments are hard links, other files are copied.
 
-Everything here happens between two turns of the event loop, so that nobody writes meanwhile. The
-copy is as after a clean end: a broker that is started on it has nothing to recover.
+The copy is made between two iterations of the event loop, so no append runs in between. It has the
+clean-shutdown file: a broker that starts on it needs no log recovery.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ FILES: Final = (
     FIRST_DIRTY_FILE,
     CLEAN_SHUTDOWN_FILE,
 )
-"""What a broker writes into its directory, beside the folders of partitions."""
+"""Files of a broker in its log directory, beside the partition folders."""
 ASIDE: Final = ".aside"
-"""No topic, no file of a broker ends so."""
+"""Suffix of temporary directories. Topic names and broker files do not end with it."""
 NOT_COPIED: Final = (".tmp", ".cleaned", ".swap", ".deleted", ".lock")
 SEGMENT: Final = ".log"
 
 
 def save_data(broker: Broker, target: Path) -> None:
-    """Fills a directory that somebody has named; what lies there is not mixed with it."""
+    """Copies the data into a new or empty directory. Raises FileExistsError if it has files."""
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):
-        raise FileExistsError(f"{target} is not empty: data is saved into a directory of its own")
+        raise FileExistsError(f"{target}: directory is not empty")
     copy_data(broker, target)
 
 
 def copy_data(broker: Broker, target: Path) -> None:
-    """Fills an empty directory. Segments in the making are sealed, in the original too."""
+    """Copies the data into an empty directory. Rolls the active segments of the original first."""
     seal(broker)
     directory = broker.directory
     source = Path(directory.path)
@@ -71,7 +71,7 @@ def copy_data(broker: Broker, target: Path) -> None:
 
 
 def seal(broker: Broker) -> None:
-    """All records lie in files that never change again, all that is known of them is written."""
+    """Rolls active segments, so that all records are in immutable files, and writes checkpoints."""
     directory, now_ms = broker.directory, broker.clock.now_ms()
     for partition in directory.partitions():
         directory.log(partition, now_ms=now_ms).roll(now_ms)
@@ -83,7 +83,7 @@ def copy_files(source: Path, target: Path) -> None:
     with os.scandir(source) as entries:
         found = list(entries)
     for entry in found:
-        if entry.is_dir():  # not a broker's, and none the less the caller's
+        if entry.is_dir():  # not created by the broker; kept for the caller
             shutil.copytree(entry.path, target / entry.name, symlinks=True)
         elif entry.name.endswith(NOT_COPIED):
             continue
@@ -94,28 +94,28 @@ def copy_files(source: Path, target: Path) -> None:
 
 
 def share(source: str, target: Path) -> None:
-    """Two names for the same bytes, or a copy where the two lie on different disks."""
+    """Creates a hard link, or a copy if the target is on another file system."""
     try:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
 
 
-# --- where a copy lies
+# --- directories of copies
 
 
 def copy_within(broker: Broker) -> Path:
-    """Where a broker goes back to it: on the same disk, wherever that is mounted."""
+    """Copies into a folder of the log directory, which is certainly on the same file system."""
     return copied(broker, make_directory_within)
 
 
 def copy_beside(broker: Broker) -> Path:
-    """Where it outlives the directory: on the same disk, if one may write there."""
+    """Copies beside the log directory, so that the copy outlives it."""
     return copied(broker, make_directory_beside)
 
 
 def copied(broker: Broker, make: Callable[[Path], Path]) -> Path:
-    """Nothing is left of a copy that fails."""
+    """Copies into a new directory and deletes the directory if the copy fails."""
     target = make(Path(broker.directory.path))
     try:
         copy_data(broker, target)

@@ -1,4 +1,4 @@
-"""Topics filled and looked into without a client: what every broker of a test offers."""
+"""`produce`, `records` and `offsets` of brokers in tests, which need no client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DirectAccess(ABC):
     @property
     @abstractmethod
     def _running(self) -> Broker:
-        """The broker itself; asking for it is an error while there is none."""
+        """The running broker. Raises an exception if there is none."""
 
     def produce(
         self,
@@ -28,17 +28,17 @@ class DirectAccess(ABC):
         key: Key | None = None,
         partition: int | None = None,
     ) -> int:
-        """Writes rows as a producer would have; returns how many there were."""
+        """Appends rows like a producer and returns their number. Raises NotWritten if rejected."""
         return seeding.produce(self._running, topic, rows, key=key, partition=partition)
 
     def records(
         self, topic: str, *, partition: int | None = None, committed_only: bool = True
     ) -> list[Record]:
-        """All a topic holds, partition by partition, as a consumer would get it."""
+        """All records that a consumer can read, by partition and offset."""
         return inspection.records(
             self._running, topic, partition=partition, committed_only=committed_only
         )
 
     def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
-        """What a group has committed, by topic and partition."""
+        """The committed offsets of a group, by topic and partition."""
         return inspection.offsets(self._running, group_id)

@@ -1,4 +1,4 @@
-"""A broker in a thread of its own, for programs and tests that have no event loop."""
+"""`Broker`: a broker for tests that runs in its own thread, for callers without an event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pykbroker.testing.async_broker import (
 )
 from pykbroker.testing.loop_thread import LoopThread
 from pykbroker.testing.movable_clock import BlockingClock
-from pykbroker.testing.rows import many
+from pykbroker.testing.rows import row_list
 from pykbroker.testing.temporary_directory import remove_directory
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 class Broker:
-    """A whole Kafka broker: topics and properties in, an address for clients out.
+    """A complete Kafka broker for tests, in its own thread.
 
-    Every method may be called from any thread, and returns when the thing is done.
+    All methods block until they are done and can be called from any thread.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Broker:
     # --- starting and stopping
 
     def start(self) -> None:
-        """Raises CannotStart, with one line that says why."""
+        """Starts the broker. Raises CannotStart with the reason in one line."""
         if self._running_loop is not None:
             raise CannotStart(ALREADY_RUNNING)
         loop = LoopThread(self._loop_factory, "pykbroker")
@@ -72,9 +72,9 @@ class Broker:
             raise
 
     def stop(self) -> None:
-        """Answers what is under way and lets go of everything; a second stop does nothing.
+        """Sends pending responses, stops the broker and frees its resources. Idempotent.
 
-        Nor does one in a copy of the process: what `os.fork` has copied is not the broker.
+        Does nothing in a child process of `os.fork`: the broker runs in the parent.
         """
         if self._running_loop is not None and not self._running_loop.is_here:
             return
@@ -104,28 +104,29 @@ class Broker:
             self.replay.conclude(error)
 
     def reset(self, topics: Topics | None = None) -> None:
-        """Begins anew without stopping: empty topics, those of the start or others, nothing else.
+        """Returns to the state after the start without a restart: empty topics, no groups.
 
-        Whoever is connected stays so. A client that lives on meets topics with other ids and
-        groups that know it no longer. Raises FaultMatchedNothing, and does nothing, if a fault
-        has not struck of which nobody was told.
+        'topics' replaces the topics of the start. Connections stay open. Used topics get new ids,
+        and groups lose their members. Raises FaultMatchedNothing and changes nothing if a fault
+        was never applied and has not been reported yet.
         """
         self._loop.run(self._broker.reset(topics))
 
     def restart(self) -> None:
-        """Stops cleanly, unless it is down, and starts again: the same address, the same data."""
+        """Restarts the broker with the same address and data. Stops it cleanly if it is running."""
         self._loop.run(self._broker.restart())
 
     def crash(self) -> None:
-        """Ends as if the process were killed, and starts again: the same address, the same data.
+        """Ends like a killed process and starts again with the same address and data.
 
-        What clients were told is there; what was under way is there or not, and nobody hears of it.
+        Acknowledged records survive. Requests in progress get no response, and their records may
+        or may not be in the log.
         """
         self._loop.run(self._broker.crash())
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        """Connections are refused in the block; then it serves again, as after a crash."""
+        """Kills the broker, so that connections are refused, and restarts it after the block."""
         outage = self._broker.outage()
         self._loop.run(outage.__aenter__())
         try:
@@ -133,39 +134,39 @@ class Broker:
         finally:
             self._loop.run(outage.__aexit__(None, None, None))
 
-    # --- going back, and going two ways
+    # --- snapshots and forks
 
     @contextmanager
     def snapshot(self) -> Iterator[Self]:
-        """Whatever happens to topics, groups and records inside is undone at the end.
+        """Undoes all changes to topics, groups and records at the end of the block.
 
-        The broker is then started anew at the same address: clients come back by themselves, but
-        a producer that counts its batches (idempotence) is better made anew.
+        The broker is restarted at the same address. Clients reconnect. Recreate an idempotent
+        producer: its sequence numbers are ahead of the restored log.
         """
-        kept = self._loop.call(self._broker.keep)
+        copy = self._loop.call(self._broker.copy_for_snapshot)
         try:
             yield self
         finally:
             if self._running_loop is None:
-                remove_directory(kept)
+                remove_directory(copy)
             else:
-                self._loop.run(self._broker.go_back_to(kept))
+                self._loop.run(self._broker.restore(copy))
 
     def fork(self) -> Broker:
-        """Another broker, not yet started, that begins with all that this one holds now."""
+        """Returns a second broker with a copy of the current data. It is not started."""
         other = Broker(loop_factory=self._loop_factory)
-        other._broker = self._loop.call(self._broker.fork)  # one of our own
+        other._broker = self._loop.call(self._broker.fork)
         return other
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes all data into an empty directory, from which any broker may be started."""
+        """Copies the data into an empty directory that can be given to a broker as `data`."""
         self._loop.call(lambda: self._broker.save(directory))
 
-    # --- where it is
+    # --- addresses
 
     @property
     def bootstrap(self) -> str:
-        """The address that clients take as `bootstrap_servers`."""
+        """The address for the clients' `bootstrap.servers`."""
         return self._broker.bootstrap
 
     @property
@@ -174,13 +175,13 @@ class Broker:
 
     @property
     def directory(self) -> Path:
-        """Where its files are, in Kafka's own formats."""
+        """The log directory."""
         return self._broker.directory
 
     # --- topics and records, without a client
 
     def create_topics(self, topics: Topics) -> None:
-        """Raises TopicRefused, with what a client would have been told."""
+        """Creates topics. Raises TopicRefused for the first that the broker rejects."""
         self._loop.run(self._broker.create_topics(topics))
 
     def produce(
@@ -191,16 +192,16 @@ class Broker:
         key: Key | None = None,
         partition: int | None = None,
     ) -> int:
-        """Writes rows as a producer would have; returns how many there were."""
-        asked = many(rows)  # here, so that what makes them runs in the caller's thread
+        """Appends rows like a producer and returns their number. Raises NotWritten if rejected."""
+        listed = row_list(rows)  # a generator of the caller runs in the caller's thread
         return self._loop.call(
-            lambda: self._broker.produce(topic, asked, key=key, partition=partition)
+            lambda: self._broker.produce(topic, listed, key=key, partition=partition)
         )
 
     def records(
         self, topic: str, *, partition: int | None = None, committed_only: bool = True
     ) -> list[Record]:
-        """All a topic holds, partition by partition, as a consumer would get it."""
+        """All records that a consumer can read, by partition and offset."""
         return self._loop.call(
             lambda: self._broker.records(topic, partition=partition, committed_only=committed_only)
         )
@@ -208,7 +209,7 @@ class Broker:
     def arrow(
         self, topic: str, *, partition: int | None = None, committed_only: bool = True
     ) -> pa.Table:
-        """The same as an Arrow table with the bytes of the log (extra `arrow`)."""
+        """The records of a topic as an Arrow table over the mapped log (extra `arrow`)."""
         return self._loop.call(
             lambda: self._broker.arrow(topic, partition=partition, committed_only=committed_only)
         )
@@ -216,41 +217,41 @@ class Broker:
     def wait_for(
         self, topic: str, *, count: int, timeout_seconds: float = WAIT_SECONDS
     ) -> list[Record]:
-        """Returns the records as soon as there are so many; raises TooFewRecords."""
+        """Returns all records once there are at least 'count'; raises TooFewRecords on timeout."""
         return self._loop.run(
             self._broker.wait_for(topic, count=count, timeout_seconds=timeout_seconds)
         )
 
     def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
-        """What a group has committed, by topic and partition."""
+        """The committed offsets of a group, by topic and partition."""
         return self._loop.call(lambda: self._broker.offsets(group_id))
 
     # --- time, and faults
 
     @property
     def clock(self) -> BlockingClock:
-        """The time as the broker has it; it can be moved ahead."""
+        """The broker's clock, which a test can advance, freeze and skew."""
         return BlockingClock(self._broker.clock, self._loop)
 
     @property
     def faults(self) -> Faults:
-        """What the broker does wrong because a test asked for it."""
+        """The faults that the test has set."""
         return self._broker.faults
 
-    # --- what it saw
+    # --- timeline and replay
 
     @property
     def replay(self) -> Replay:
-        """What was recorded, and how clients keep to it."""
+        """The recording and the differences of the clients from it."""
         return self._broker.replay
 
     @property
     def timeline(self) -> Timeline:
-        """What the test did, who came, what groups decided and why, which errors were answered."""
+        """Actions of the test, connecting clients, decisions of coordinators, error responses."""
         return self._broker.timeline
 
     def story(self) -> str:
-        """The timeline and where every topic and group stands, as text."""
+        """The timeline, the offsets of every topic and the progress of every group, as text."""
         return self._loop.call(self._broker.story)
 
     @property
@@ -258,5 +259,5 @@ class Broker:
         if self._running_loop is None:
             raise NotRunning(NOT_RUNNING)
         if not self._running_loop.is_here:
-            raise NotRunning("the broker runs in the process that this one is a copy of")
+            raise NotRunning("the broker runs in the parent of this forked process")
         return self._running_loop

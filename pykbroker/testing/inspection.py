@@ -1,4 +1,4 @@
-"""Reads what lies in a broker of this process, without a client."""
+"""Reads records and committed offsets of a broker in this process, without a client."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ SHOWN_MAX = 20
 
 
 class UnknownTopic(LookupError):
-    """The broker has no topic of that name, or the topic no such partition."""
+    """Raised if the topic or the partition does not exist."""
 
 
 class NotReadable(Exception):
-    """The broker does not serve these records to readers: damaged, or taken away meanwhile."""
+    """Raised if the records are corrupt, cannot be read, or are deleted while they are read."""
 
 
 class TooFewRecords(AssertionError):
-    """The records that were waited for did not come."""
+    """Raised by `wait_for` on timeout; lists the records that exist."""
 
 
 def partitions_of(broker: Broker, topic: str, *, only: int | None = None) -> Sequence[Partition]:
     image = broker.image.topics.get(topic)
     if image is None:
-        there = ", ".join(sorted(broker.image.topics)) or "none"
-        raise UnknownTopic(f"there is no topic {topic!r}; topics: {there}")
+        known = ", ".join(sorted(broker.image.topics)) or "none"
+        raise UnknownTopic(f"topic {topic!r} does not exist; known topics: {known}")
     indexes = [it.index for it in image.partitions if only in (None, it.index)]
     if not indexes:
         raise UnknownTopic(f"topic {topic!r} has no partition {only}")
@@ -51,7 +51,7 @@ def partitions_of(broker: Broker, topic: str, *, only: int | None = None) -> Seq
 def records(
     broker: Broker, topic: str, *, partition: int | None = None, committed_only: bool = True
 ) -> list[Record]:
-    """What a consumer from the beginning would get, partition by partition, by offset."""
+    """The records that a consumer gets from offset 'earliest', partition by partition."""
     isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
     return [
         record
@@ -63,7 +63,7 @@ def records(
 def records_of(partition: Partition, offset: int, isolation: Isolation) -> Iterator[Record]:
     for batch in batches_of(partition, offset, isolation):
         for record in batch.records():
-            if record.offset >= offset:  # the log may begin in the middle of a batch
+            if record.offset >= offset:  # the log start offset can be inside a batch
                 yield Record(
                     topic=partition.topic,
                     partition=partition.index,
@@ -76,8 +76,8 @@ def records_of(partition: Partition, offset: int, isolation: Isolation) -> Itera
 
 
 def batches_of(partition: Partition, offset: int, isolation: Isolation) -> Iterator[RecordBatch]:
-    """Those with records, without what transactions have taken back."""
-    aborted = Aborted(partition, offset, isolation)
+    """Yields data batches. READ_COMMITTED leaves out aborted transactions."""
+    aborted = AbortedTransactions(partition, offset, isolation)
     while True:
         end_offset = partition.end_for(Reader.CONSUMER, isolation, partition.last_stable_offset)
         try:
@@ -93,8 +93,8 @@ def batches_of(partition: Partition, offset: int, isolation: Isolation) -> Itera
                 yield batch
 
 
-class Aborted:
-    """Which batches a reader of committed records passes over, as a consumer decides it."""
+class AbortedTransactions:
+    """The batches that a read_committed consumer skips."""
 
     def __init__(self, partition: Partition, offset: int, isolation: Isolation) -> None:
         self._spans: list[tuple[int, int, int]] = []
@@ -114,33 +114,33 @@ class Aborted:
 async def wait_for(
     broker: Broker, topic: str, *, count: int, timeout_seconds: float
 ) -> list[Record]:
-    """All records of a topic once there are so many; TooFewRecords when time is up."""
-    machine_clock = SystemClock()  # the time limit of the test, not the broker's time
+    """Returns all records once there are at least 'count'; raises TooFewRecords on timeout."""
+    machine_clock = SystemClock()  # the timeout is real time, not the broker's time
     deadline = machine_clock.monotonic() + timeout_seconds
-    growing = Growing(broker, topic)
-    while len(growing.found) < count:
+    reader = IncrementalReader(broker, topic)
+    while len(reader.found) < count:
         left_seconds = deadline - machine_clock.monotonic()
         if left_seconds <= 0:
-            raise TooFewRecords(too_few(topic, growing.found, count, timeout_seconds))
-        await wait_for_bytes(growing.partitions, 1, left_seconds, clock=machine_clock)
+            raise TooFewRecords(too_few(topic, reader.found, count, timeout_seconds))
+        await wait_for_bytes(reader.partitions, 1, left_seconds, clock=machine_clock)
         try:
-            growing.look()
+            reader.read_new()
         except LogClosed:
-            reason = f"topic {topic!r} was deleted or reset, or the broker ended, meanwhile"
+            reason = f"topic {topic!r} was deleted or reset, or the broker stopped, during the wait"
             raise NotReadable(reason) from None
-    return sorted(growing.found, key=lambda it: (it.partition, it.offset))
+    return sorted(reader.found, key=lambda it: (it.partition, it.offset))
 
 
-class Growing:
-    """What a topic has come to hold; each look reads only what is new."""
+class IncrementalReader:
+    """Collects the records of a topic and reads only new ones on each call."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         self.partitions = partitions_of(broker, topic)
         self.found: list[Record] = []
         self._next = {it.index: it.log.log_start_offset for it in self.partitions}
-        self.look()
+        self.read_new()
 
-    def look(self) -> None:
+    def read_new(self) -> None:
         for partition in self.partitions:
             new = list(records_of(partition, self._next[partition.index], READ_COMMITTED))
             self.found += new
@@ -152,12 +152,12 @@ def too_few(topic: str, found: Sequence[Record], count: int, seconds: float) -> 
     lines = [f"{topic} has {len(found)} of {count} records after {seconds:g} s"]
     lines += [f"  {it}: key={it.key!r} value={it.value!r}" for it in found[-SHOWN_MAX:]]
     if len(found) > SHOWN_MAX:
-        lines.insert(1, f"  … {len(found) - SHOWN_MAX} before these")
+        lines.insert(1, f"  … {len(found) - SHOWN_MAX} earlier records")
     return "\n".join(lines)
 
 
 def offsets(broker: Broker, group_id: str) -> dict[tuple[str, int], int]:
-    """The offsets that a group has committed, by topic and partition."""
+    """The committed offsets of a group, by topic and partition."""
     return {
         (topic, partition): committed.offset
         for log in broker.groups.active()

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for programs that have none."""
+"""An event loop in its own thread, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STOP_SECONDS_MAX = 20.0
 
 
 class LoopThread:
-    """Runs what is handed in and gives back the result; the thread dies with the process."""
+    """Runs coroutines and functions on the loop and returns their results. A daemon thread."""
 
     def __init__(self, loop_factory: Callable[[], asyncio.AbstractEventLoop], name: str) -> None:
         self._loop_factory = loop_factory
@@ -30,7 +30,7 @@ class LoopThread:
 
     @property
     def is_here(self) -> bool:
-        """Whether its thread is: a copy of the process that `os.fork` makes has none of it."""
+        """False in a forked child process: threads are not copied."""
         return os.getpid() == self._process_id
 
     def start(self) -> None:
@@ -41,21 +41,21 @@ class LoopThread:
             raise self._failure
 
     def run(self, work: Coroutine[object, object, Result]) -> Result:
-        """The outcome of a coroutine; who is interrupted while waiting takes it back."""
-        assert self._loop is not None, "a loop is started before it runs anything"
-        assert threading.current_thread() is not self._thread, "the loop cannot wait for itself"
+        """Returns the result of a coroutine. Cancels the coroutine if the wait is interrupted."""
+        assert self._loop is not None, "the loop is not started"
+        assert threading.current_thread() is not self._thread, "run() called on the loop's thread"
         return outcome_of(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def call(self, work: Callable[[], Result]) -> Result:
-        """The outcome of a function that does not wait."""
+        """Returns the result of a function."""
 
-        async def called() -> Result:
+        async def call_work() -> Result:
             return work()
 
-        return self.run(called())
+        return self.run(call_work())
 
     def stop(self) -> None:
-        """Returns when the thread is gone, and with it every task and thread of the loop."""
+        """Ends the loop with its tasks and executor threads, and joins the thread."""
         if self._loop is not None and self._end is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(STOP_SECONDS_MAX)
@@ -64,7 +64,7 @@ class LoopThread:
         try:
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 runner.run(self._serve())
-        except BaseException as failure:  # noqa: BLE001  # whoever waits for the start gets it
+        except BaseException as failure:  # noqa: BLE001  # raised by start()
             self._failure = failure
         finally:
             self._ready.set()

@@ -1,4 +1,4 @@
-"""What a test expects of records, compared with `==`, and where it differs, said readably."""
+"""Expected records for `==` comparisons in tests, and readable explanations of differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANYTHING: Final[Any] = _Anything()
 
 
 class ExpectedRecord:
-    """Equal to every record that has what is named; what is not named may be anything."""
+    """Equal to every record with these fields. Fields that are not given match any value."""
 
     def __init__(self, value: Any, **named: Any) -> None:
         self._value = value
@@ -31,7 +31,7 @@ class ExpectedRecord:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and not any(True for _ in self.differences(other))
 
-    __hash__ = None  # type: ignore[assignment]  # it is equal to many
+    __hash__ = None  # type: ignore[assignment]  # equal to different records
 
     def __repr__(self) -> str:
         parts = [] if self._value is ANYTHING else [repr(self._value)]
@@ -39,9 +39,9 @@ class ExpectedRecord:
         return f"a_record({', '.join(parts)})"
 
     def differences(self, record: Record) -> Iterator[str]:
-        """One phrase for each thing that is not as expected."""
+        """Yields one phrase per field that differs."""
         if self._value is not ANYTHING:
-            found = like(self._value, record.value)
+            found = converted_like(self._value, record.value)
             if found != plain(self._value):
                 yield f"value is {found!r}, not {self._value!r}"
         for name, expected in self._named.items():
@@ -61,9 +61,9 @@ def a_record(
     offset: int = ANYTHING,
     timestamp_ms: int = ANYTHING,
 ) -> Any:
-    """A record with this value: bytes or text as they are, anything else compared as JSON.
+    """An expected record. Values other than bytes and text are compared as JSON.
 
-    `fields` names some fields of a JSON object, and leaves the others open.
+    `fields` compares only these fields of a JSON object.
     """
     return ExpectedRecord(
         value,
@@ -77,11 +77,11 @@ def a_record(
     )
 
 
-def like(expected: Any, found: bytes | None) -> Any:
-    """What was found, read as what is expected: bytes, text, or JSON."""
+def converted_like(expected: Any, found: bytes | None) -> Any:
+    """Decodes 'found' to the type of 'expected': bytes, text or JSON."""
     if found is None or expected is None or isinstance(expected, bytes):
         return found
-    import json  # noqa: PLC0415  # a start need not wait for it
+    import json  # noqa: PLC0415  # not needed for a start
 
     try:
         return found.decode() if isinstance(expected, str) else json.loads(found)
@@ -93,21 +93,21 @@ def plain(expected: Any) -> Any:
     return bytes(expected) if isinstance(expected, (bytearray, memoryview)) else expected
 
 
-def some_fields(record: Record, expected: Mapping[str, Any]) -> Any:
-    found = like({}, record.value)
+def fields_of(record: Record, expected: Mapping[str, Any]) -> Any:
+    found = converted_like({}, record.value)
     if not isinstance(found, dict):
         return found
     return {name: found[name] for name in expected if name in found}
 
 
-def headers_like(record: Record, expected: Mapping[str, Value]) -> Any:
-    return {name: like(expected.get(name), it) for name, it in record.headers}
+def headers_of(record: Record, expected: Mapping[str, Value]) -> Any:
+    return {name: converted_like(expected.get(name), it) for name, it in record.headers}
 
 
 COMPARED: Final[Mapping[str, Callable[[Record, Any], Any]]] = {
-    "key": lambda record, expected: like(expected, record.key),
-    "fields": some_fields,
-    "headers": headers_like,
+    "key": lambda record, expected: converted_like(expected, record.key),
+    "fields": fields_of,
+    "headers": headers_of,
     "topic": lambda record, _: record.topic,
     "partition": lambda record, _: record.partition,
     "offset": lambda record, _: record.offset,
@@ -119,7 +119,7 @@ COMPARED: Final[Mapping[str, Callable[[Record, Any], Any]]] = {
 
 
 class ExpectedRecords:
-    """Equal to a list of records in which each expected one has its own."""
+    """Equal to a list of records that can be matched one to one with the expected records."""
 
     def __init__(self, expected: Iterable[Any], *, others_allowed: bool) -> None:
         self.expected = expected_each(expected)
@@ -131,7 +131,7 @@ class ExpectedRecords:
         missing, unexpected = unmatched(other, self.expected)
         return not missing and (self.others_allowed or not unexpected)
 
-    __hash__ = None  # type: ignore[assignment]  # it is equal to many
+    __hash__ = None  # type: ignore[assignment]  # equal to different lists
 
     def __repr__(self) -> str:
         name = "containing" if self.others_allowed else "in_any_order"
@@ -139,44 +139,44 @@ class ExpectedRecords:
 
 
 def in_any_order(expected: Iterable[Any]) -> Any:
-    """Exactly these records, wherever each of them lies."""
+    """Matches a list of exactly these records, in any order."""
     return ExpectedRecords(expected, others_allowed=False)
 
 
 def containing(expected: Iterable[Any]) -> Any:
-    """At least these records, wherever each of them lies."""
+    """Matches a list with at least these records, in any order."""
     return ExpectedRecords(expected, others_allowed=True)
 
 
 def expected_each(expected: Iterable[Any]) -> list[Any]:
-    """A bare value stands for a record that has it."""
+    """Converts plain values to `a_record(value)`."""
     kinds = (ExpectedRecord, Record)
     return [it if isinstance(it, kinds) else a_record(it) for it in expected]
 
 
 def unmatched(found: Sequence[Any], expected: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Those expected and those found that have no partner, when as many as possible have one."""
-    partner_of: dict[int, int] = {}  # found record -> expected one
+    """Returns expected and found records without a partner in a maximum bipartite matching."""
+    partner_of: dict[int, int] = {}  # index of a found record -> index of an expected record
 
-    def find_partner(wanted: int, tried: set[int]) -> bool:
+    def find_partner(index: int, tried: set[int]) -> bool:
         for at, record in enumerate(found):
-            if at in tried or expected[wanted] != record:
+            if at in tried or expected[index] != record:
                 continue
             tried.add(at)
             if at not in partner_of or find_partner(partner_of[at], tried):
-                partner_of[at] = wanted
+                partner_of[at] = index
                 return True
         return False
 
-    missing = [it for wanted, it in enumerate(expected) if not find_partner(wanted, set())]
+    missing = [it for index, it in enumerate(expected) if not find_partner(index, set())]
     return missing, [it for at, it in enumerate(found) if at not in partner_of]
 
 
-# --- saying it
+# --- explanations
 
 
 def explain(found: object, expected: object) -> list[str] | None:
-    """Lines that tell how records differ from what is expected; None if this is not about them."""
+    """Lines that explain how records differ from expected ones; None for other comparisons."""
     if isinstance(found, (ExpectedRecord, ExpectedRecords)) or holds(found, ExpectedRecord):
         found, expected = expected, found
     if isinstance(found, Record) and isinstance(expected, ExpectedRecord):
@@ -196,12 +196,12 @@ def holds(values: object, kind: type | tuple[type, ...]) -> bool:
 
 def explain_matching(found: list[Record], expected: ExpectedRecords) -> list[str]:
     missing, unexpected = unmatched(found, expected.expected)
-    lines = [f"{len(found)} records are not as expected"]
+    lines = [f"{len(found)} records do not match"]
     lines += [f"- missing     {it!r}" for it in missing]
     if not expected.others_allowed:
         lines += [f"+ unexpected  {shown(it)}" for it in unexpected]
     elif missing:
-        lines += [f"  there is    {shown(it)}" for it in unexpected]
+        lines += [f"  present     {shown(it)}" for it in unexpected]
     return lines
 
 
@@ -213,7 +213,7 @@ def explain_in_order(found: list[Record], expected: list[Any]) -> list[str]:
         elif at >= len(expected):
             lines.append(f"+ unexpected  {shown(found[at])}")
         elif expected[at] == found[at]:
-            lines.append(f"  as expected {shown(found[at])}")
+            lines.append(f"  equal       {shown(found[at])}")
         else:
             lines.append(f"! different   {shown(found[at])}")
             lines += [f"              {it}" for it in differences(found[at], expected[at])]

@@ -1,4 +1,4 @@
-"""A broker's clock in the hands of a test: it can be moved ahead, and made to stand still."""
+"""The clock of an embedded broker. A test can advance, freeze and skew it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pykbroker.testing.loop_thread import LoopThread
 
 TURNS_TO_SETTLE = 10
-"""Of the event loop: a deadline leads to a record, its commit, and to whoever waited for it."""
+"""Loop iterations after a deadline: an expiry appends a record, its commit completes requests."""
 
 
 class Span(TypedDict, total=False):
-    """So much time, added up."""
+    """A duration: the sum of its fields."""
 
     days: float
     hours: float
@@ -30,34 +30,34 @@ class Span(TypedDict, total=False):
 
 
 class MovableClock:
-    """Runs with the machine's clock, so far ahead of it as a test has moved it.
+    """Runs with the machine's clock plus the time that a test has advanced.
 
-    It keeps three kinds of waiting apart. A deadline is a moment (a session is over), and the clock
-    stops at each one on its way. A round is work done again and again (retention) and may wait:
-    however far the clock is moved, one round at the end does what all of them would have done.
-    The wait of a client (a Fetch with `max_wait_ms`) is a round that also ends while the clock
-    stands: a response that never comes would block the client's connection.
+    There are three kinds of alarms. A deadline (a session timeout) rings at its own time: `advance`
+    stops at each one in order. A round of periodic work (retention) may wait: `advance` runs one
+    round at the end, however far it moves the clock. The timeout of a waiting request (a Fetch with
+    `max_wait_ms`) may wait, too, and also ends while the clock is frozen: without a response the
+    client's connection would be blocked.
     """
 
     def __init__(self, note: Callable[[str], None] = lambda _: None) -> None:
         self._note = note
-        """Hears what the test does to it."""
+        """Called with a line for the timeline when the test changes the clock."""
         self._ahead_seconds = 0.0
-        self._wall_wrong_ms = 0
-        self._standing: tuple[float, int] | None = None
+        self._wall_skew_ms = 0
+        self._frozen_at: tuple[float, int] | None = None
         self._waiting: set[Alarm] = set()
         self._at_work: set[asyncio.Task[Any]] = set()
-        self._all_rest = asyncio.Event()
+        self._all_waiting = asyncio.Event()
 
     # --- for the broker
 
     def monotonic(self) -> float:
-        machine = time.monotonic() if self._standing is None else self._standing[0]
+        machine = time.monotonic() if self._frozen_at is None else self._frozen_at[0]
         return machine + self._ahead_seconds
 
     def now_ms(self) -> int:
-        machine_ms = time.time_ns() // 1_000_000 if self._standing is None else self._standing[1]
-        return machine_ms + round(self._ahead_seconds * 1000) + self._wall_wrong_ms
+        machine_ms = time.time_ns() // 1_000_000 if self._frozen_at is None else self._frozen_at[1]
+        return machine_ms + round(self._ahead_seconds * 1000) + self._wall_skew_ms
 
     def call_later(
         self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
@@ -68,27 +68,27 @@ class MovableClock:
     def expire_later(self, seconds: float, callback: Callback, *given: object) -> Alarm:
         due = self.monotonic() + seconds
         return self._set(
-            Alarm(self, due, lambda: callback(*given), may_wait=always, ends_while_standing=True)
+            Alarm(self, due, lambda: callback(*given), may_wait=always, rings_while_frozen=True)
         )
 
     async def sleep(self, seconds: float) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._rests(task)
-        woken = asyncio.get_running_loop().create_future()
+        self._waits(task)
+        future = asyncio.get_running_loop().create_future()
         due = self.monotonic() + seconds
-        alarm = self._set(Alarm(self, due, lambda: wake(woken), may_wait=always))
+        alarm = self._set(Alarm(self, due, lambda: complete(future), may_wait=always))
         try:
-            await woken
+            await future
         finally:
             alarm.cancel()
         self._at_work.add(task)
-        task.add_done_callback(self._rests)
+        task.add_done_callback(self._waits)
 
-    def _rests(self, task: asyncio.Task[Any]) -> None:
+    def _waits(self, task: asyncio.Task[Any]) -> None:
         self._at_work.discard(task)
         if not self._at_work:
-            self._all_rest.set()
+            self._all_waiting.set()
 
     def _set(self, alarm: Alarm) -> Alarm:
         self._waiting.add(alarm)
@@ -102,15 +102,15 @@ class MovableClock:
         return datetime.fromtimestamp(self.now_ms() / 1000, tz=UTC)
 
     @property
-    def stands(self) -> bool:
-        return self._standing is not None
+    def is_frozen(self) -> bool:
+        return self._frozen_at is not None
 
     async def advance(self, **span: Unpack[Span]) -> None:
-        """Moves the clock ahead, and returns when everything that was due has been done."""
+        """Advances the clock and returns when all work that became due is done."""
         ahead_seconds = timedelta(**span).total_seconds()
         if ahead_seconds < 0:
-            raise ValueError("a broker's clock is moved ahead, never back")
-        self._note(f"the test moves the clock ahead by {text_of(ahead_seconds)}")
+            raise ValueError("the clock cannot go back: advance() needs a positive duration")
+        self._note(f"test: clock advanced by {text_of(ahead_seconds)}")
         await self._move_to(self.monotonic() + ahead_seconds)
 
     async def _move_to(self, target: float) -> None:
@@ -119,8 +119,8 @@ class MovableClock:
             deadline.ring()
             await self._settle()
         self._stand_at(target)
-        while (of_a_round := self._first(until=target, rounds=True)) is not None:
-            of_a_round.ring()
+        while (periodic := self._first(until=target, rounds=True)) is not None:
+            periodic.ring()
         await self._settle()
         self._arm_all()
 
@@ -132,65 +132,64 @@ class MovableClock:
         self._ahead_seconds += max(0.0, moment - self.monotonic())
 
     async def _settle(self) -> None:
-        """Returns when what was woken has done its work and waits again."""
+        """Returns when the tasks that an alarm has resumed wait again."""
         for _ in range(TURNS_TO_SETTLE):
             await asyncio.sleep(0)
         while self._at_work:
-            self._all_rest = asyncio.Event()  # a new one: the broker may have moved to another loop
-            await self._all_rest.wait()
+            self._all_waiting = asyncio.Event()  # a restarted broker may use another loop
+            await self._all_waiting.wait()
 
     def freeze(self) -> None:
-        """The clock stands: nothing becomes due until it is advanced, or runs again."""
-        if self._standing is None:
-            self._note("the test stops the clock")
-            self._standing = time.monotonic(), time.time_ns() // 1_000_000
+        """Stops the clock. Nothing becomes due until `advance` or `run`."""
+        if self._frozen_at is None:
+            self._note("test: clock frozen")
+            self._frozen_at = time.monotonic(), time.time_ns() // 1_000_000
             self._arm_all()
 
     def run(self) -> None:
-        """The clock runs on from where it stood."""
-        if self._standing is not None:
-            self._note("the test lets the clock run on")
-            stood_seconds = time.monotonic() - self._standing[0]
-            self._standing = None
-            self._ahead_seconds -= stood_seconds
+        """Continues a frozen clock at the time at which it stopped."""
+        if self._frozen_at is not None:
+            self._note("test: clock running")
+            frozen_seconds = time.monotonic() - self._frozen_at[0]
+            self._frozen_at = None
+            self._ahead_seconds -= frozen_seconds
             self._arm_all()
 
     def skew(self, **span: Unpack[Span]) -> None:
-        """Sets the wall clock wrong by so much, forwards or back; `skew()` puts it right again.
+        """Shifts the wall clock by a duration, forward or back. `skew()` removes the shift.
 
-        Nothing becomes due by it: how long something has lasted is measured by another clock,
-        which is right.
+        Nothing becomes due: timeouts use the monotonic clock, which is not shifted.
         """
-        wrong_seconds = timedelta(**span).total_seconds()
-        self._wall_wrong_ms = round(wrong_seconds * 1000)
-        self._note(f"the test sets the wall clock wrong by {text_of(wrong_seconds)}")
+        skew_seconds = timedelta(**span).total_seconds()
+        self._wall_skew_ms = round(skew_seconds * 1000)
+        self._note(f"test: wall clock skewed by {text_of(skew_seconds)}")
 
-    def return_to_the_present(self) -> None:
-        """The machine's time again; whoever waits has as long to wait as before."""
-        self._wall_wrong_ms = 0
+    def reset(self) -> None:
+        """Returns to the machine's time. The remaining time of each alarm stays the same."""
+        self._wall_skew_ms = 0
         before = self.monotonic()
-        self._standing, self._ahead_seconds = None, 0.0
+        self._frozen_at, self._ahead_seconds = None, 0.0
         shift = self.monotonic() - before
         for alarm in self._waiting:
             alarm.due += shift
         self._arm_all()
 
-    def run_beside(self, other: MovableClock) -> None:
-        """As far ahead as another clock, as wrong, and standing where that one stands."""
-        self._standing = other._standing
+    def copy_from(self, other: MovableClock) -> None:
+        """Takes over the time, the skew and the frozen state of another clock."""
+        self._frozen_at = other._frozen_at
         self._ahead_seconds = other._ahead_seconds
-        self._wall_wrong_ms = other._wall_wrong_ms
+        self._wall_skew_ms = other._wall_skew_ms
 
     def _arm_all(self) -> None:
         for alarm in tuple(self._waiting):
             alarm.arm()
 
-    def forget(self, alarm: Alarm) -> None:
+    def remove(self, alarm: Alarm) -> None:
         self._waiting.discard(alarm)
 
 
 class Alarm:
-    """Rings once, at its moment or when the clock is moved past it."""
+    """Calls a function once: at its time, or when the clock is advanced past it."""
 
     def __init__(
         self,
@@ -199,19 +198,19 @@ class Alarm:
         callback: Callable[[], object],
         *,
         may_wait: MayWait,
-        ends_while_standing: bool = False,
+        rings_while_frozen: bool = False,
     ) -> None:
         self.due = due
         self.may_wait = may_wait
-        self._ends_while_standing = ends_while_standing
+        self._rings_while_frozen = rings_while_frozen
         self._clock = clock
         self._callback = callback
         self._handle: asyncio.TimerHandle | None = None
 
     def arm(self) -> None:
-        """By the machine's clock, as long as both run alike."""
+        """Starts a timer of the event loop, unless the clock is frozen."""
         self._disarm()
-        if self._ends_while_standing or not self._clock.stands:
+        if self._rings_while_frozen or not self._clock.is_frozen:
             left_seconds = max(0.0, self.due - self._clock.monotonic())
             self._handle = asyncio.get_running_loop().call_later(left_seconds, self.ring)
 
@@ -221,7 +220,7 @@ class Alarm:
 
     def cancel(self) -> None:
         self._disarm()
-        self._clock.forget(self)
+        self._clock.remove(self)
 
     def _disarm(self) -> None:
         if self._handle is not None:
@@ -230,7 +229,7 @@ class Alarm:
 
 
 class BlockingClock:
-    """The same for a test without an event loop: each call returns when the thing is done."""
+    """The clock for tests without an event loop. Calls block until they are done."""
 
     def __init__(self, clock: MovableClock, loop: LoopThread) -> None:
         self._clock = clock
@@ -244,22 +243,21 @@ class BlockingClock:
         return self._clock.now_ms()
 
     def advance(self, **span: Unpack[Span]) -> None:
-        """Moves the clock ahead, and returns when everything that was due has been done."""
+        """Advances the clock and returns when all work that became due is done."""
         self._loop.run(self._clock.advance(**span))
 
     def freeze(self) -> None:
-        """The clock stands: nothing becomes due until it is advanced, or runs again."""
+        """Stops the clock. Nothing becomes due until `advance` or `run`."""
         self._loop.call(self._clock.freeze)
 
     def run(self) -> None:
-        """The clock runs on from where it stood."""
+        """Continues a frozen clock at the time at which it stopped."""
         self._loop.call(self._clock.run)
 
     def skew(self, **span: Unpack[Span]) -> None:
-        """Sets the wall clock wrong by so much, forwards or back; `skew()` puts it right again.
+        """Shifts the wall clock by a duration, forward or back. `skew()` removes the shift.
 
-        Nothing becomes due by it: how long something has lasted is measured by another clock,
-        which is right.
+        Nothing becomes due: timeouts use the monotonic clock, which is not shifted.
         """
         self._loop.call(lambda: self._clock.skew(**span))
 
@@ -268,13 +266,13 @@ def always() -> bool:
     return True
 
 
-def wake(sleeper: asyncio.Future[None]) -> None:
-    """Unless it has been cancelled and only has not noticed yet."""
-    if not sleeper.done():
-        sleeper.set_result(None)
+def complete(future: asyncio.Future[None]) -> None:
+    """Completes the future of a sleeping task, unless the task is already cancelled."""
+    if not future.done():
+        future.set_result(None)
 
 
 def text_of(seconds: float) -> str:
-    """`8 days, 0:00:00`; a timedelta says `-1 day, 23:00:00` of an hour back."""
+    """Formats `-1:00:00` for an hour back, where str(timedelta) gives `-1 day, 23:00:00`."""
     sign = "-" if seconds < 0 else ""
     return f"{sign}{timedelta(seconds=abs(seconds))}"

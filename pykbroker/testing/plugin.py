@@ -1,4 +1,4 @@
-"""The pytest plugin: a clean broker for every test that asks, and its story when one fails."""
+"""The pytest plugin: a clean broker for each test, and its timeline in the report of a failure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from pykbroker.testing.embedded import Broker
 
-ASKED_BY = pytest.StashKey["Broker"]()
+BROKER_OF_TEST = pytest.StashKey["Broker"]()
 
 NAME_LETTERS_MAX = 80
 
 MARKER = (
     "kafka(topics={name: partitions}, config={property: value}, as_version='3.9'): "
-    "the topics that the broker of the `kafka` fixture begins with; with properties or a version "
-    "of its own the test gets a broker of its own"
+    "topics to create for the `kafka` fixture; with config or as_version the test gets a separate "
+    "broker"
 )
 
 
@@ -31,13 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("kafka").addoption(
         "--kafka-keep-data",
         metavar="DIRECTORY",
-        help="keep the broker's data of each failed test here, for `pykbroker serve --data`",
+        help="Save the data of each failed test in DIRECTORY (for `pykbroker serve --data`)",
     )
     parser.getgroup("kafka").addoption(
         "--kafka-seed",
         metavar="NUMBER",
         type=int,
-        help="play the simulation with this seed, as SIMULATION_SEED in the environment does",
+        help="Run simulations with this seed only, like the environment variable SIMULATION_SEED",
     )
 
 
@@ -48,8 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["SIMULATION_SEED"] = str(seed)
 
 
-class Wishes(NamedTuple):
-    """What a test's markers ask of its broker."""
+class MarkerArguments(NamedTuple):
+    """The combined arguments of a test's `kafka` markers."""
 
     topics: dict[str, Any]
     config: dict[str, Any]
@@ -58,42 +58,42 @@ class Wishes(NamedTuple):
 
 @pytest.fixture(scope="session")
 def kafka_config() -> dict[str, Any]:
-    """Kafka's properties for the broker of the session; override it in a conftest."""
+    """Kafka properties of the session's broker. Override this fixture in a conftest.py."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(kafka_config: dict[str, Any]) -> Iterator[Broker]:
-    """One broker for all tests of the process, as they leave it; `kafka` is the clean one."""
-    from pykbroker.testing.embedded import Broker  # noqa: PLC0415  # only who asks pays
+    """The broker of the session. It is not reset between tests, unlike `kafka`."""
+    from pykbroker.testing.embedded import Broker  # noqa: PLC0415  # only tests with a broker pay
 
     with Broker(config=kafka_config) as broker:
         yield broker
-        broker.faults.clear()  # the tests that asked for them have been told
+        broker.faults.clear()  # unused faults have failed their tests already
 
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, kafka_config: dict[str, Any]) -> Iterator[Broker]:
-    """A clean broker with the topics of the marker."""
-    topics, config, as_version = wishes_of(request.node)
+    """A clean broker with the topics of the `kafka` marker."""
+    topics, config, as_version = marker_arguments(request.node)
     if not config and as_version is None:
         shared: Broker = request.getfixturevalue("kafka_broker")
-        clean(shared, topics)
-        request.node.stash[ASKED_BY] = shared
+        reset(shared, topics)
+        request.node.stash[BROKER_OF_TEST] = shared
         yield shared
-        shared.faults.clear()  # they are no concern of the next test
+        shared.faults.clear()  # the next test uses the same broker
         return
-    from pykbroker.testing.embedded import Broker  # noqa: PLC0415  # only who asks pays
+    from pykbroker.testing.embedded import Broker  # noqa: PLC0415  # only tests with a broker pay
 
     with Broker(topics, {**kafka_config, **config}, as_version=as_version) as own:
-        request.node.stash[ASKED_BY] = own
+        request.node.stash[BROKER_OF_TEST] = own
         yield own
-        own.faults.clear()  # who asked for them has been told
+        own.faults.clear()  # unused faults have failed their tests already
 
 
-def clean(shared: Broker, topics: Mapping[str, Any]) -> None:
-    """A test may have stopped it, or left it unable to start."""
-    from pykbroker.testing.async_broker import NotRunning  # noqa: PLC0415  # only who asks pays
+def reset(shared: Broker, topics: Mapping[str, Any]) -> None:
+    """Resets the broker. Starts it first if a test has stopped it or left it down."""
+    from pykbroker.testing.async_broker import NotRunning  # noqa: PLC0415  # as above
 
     try:
         shared.reset(topics)
@@ -103,8 +103,8 @@ def clean(shared: Broker, topics: Mapping[str, Any]) -> None:
         shared.reset(topics)
 
 
-def wishes_of(item: pytest.Item) -> Wishes:
-    """Of all markers, added up; what stands nearer to the test goes before."""
+def marker_arguments(item: pytest.Item) -> MarkerArguments:
+    """Combines the markers of module, class and function. The innermost takes precedence."""
     topics: dict[str, Any] = {}
     config: dict[str, Any] = {}
     as_version = None
@@ -113,80 +113,80 @@ def wishes_of(item: pytest.Item) -> Wishes:
         topics |= given.topics
         config |= given.config
         as_version = given.as_version or as_version
-    return Wishes(topics, config, as_version)
+    return MarkerArguments(topics, config, as_version)
 
 
 def read_marker(
     topics: Any = (), *, config: Mapping[str, Any] | None = None, as_version: str | None = None
-) -> Wishes:
+) -> MarkerArguments:
     topics = [topics] if isinstance(topics, str) else topics
     named = topics if hasattr(topics, "items") else dict.fromkeys(topics, 1)
-    return Wishes(dict(named), dict(config or {}), as_version)
+    return MarkerArguments(dict(named), dict(config or {}), as_version)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Who takes the broker of the session as it is has asked for it, too."""
+    """Records the broker of a test that uses the fixture `kafka_broker` without `kafka`."""
     try:
         yield
     finally:
         broker = getattr(item, "funcargs", {}).get("kafka_broker")
         if broker is not None:
-            item.stash.setdefault(ASKED_BY, broker)
+            item.stash.setdefault(BROKER_OF_TEST, broker)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The first that fails tells the story: a test, or the fixtures before and after it."""
+    """Adds the timeline to the report of the first phase that fails: setup, call or teardown."""
     report = yield
-    broker = item.stash.get(ASKED_BY, None)
+    broker = item.stash.get(BROKER_OF_TEST, None)
     if broker is not None and report.failed:
-        del item.stash[ASKED_BY]
-        report.sections.append(("what the broker saw", story_of(broker) + kept_data(item, broker)))
+        del item.stash[BROKER_OF_TEST]
+        report.sections.append(("broker timeline", story_of(broker) + saved_data(item, broker)))
     return report
 
 
 def story_of(broker: Broker) -> str:
-    """All of it, or its timeline if the broker is gone: stopped by the test, or not up again."""
+    """The story, or only the timeline if the broker is stopped or down."""
     try:
         return broker.story()
-    except Exception as reason:  # noqa: BLE001  # a report that fails ends all of pytest
-        return f"{broker.timeline}\n(where topics and groups stand cannot be told: {reason})"
+    except Exception as reason:  # noqa: BLE001  # an exception in a report would end pytest
+        return f"{broker.timeline}\n(offsets of topics and groups not available: {reason})"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Faults end with the test; one that met nothing it was meant for fails it."""
+    """Ends the faults of the test. A fault that was never applied fails the test."""
     try:
         yield
-        if ASKED_BY in item.stash:
-            item.stash[ASKED_BY].faults.check()
+        if BROKER_OF_TEST in item.stash:
+            item.stash[BROKER_OF_TEST].faults.check()
     finally:
-        if ASKED_BY in item.stash:
-            item.stash[ASKED_BY].faults.clear()
+        if BROKER_OF_TEST in item.stash:
+            item.stash[BROKER_OF_TEST].faults.clear()
 
 
-def kept_data(item: pytest.Item, broker: Broker) -> str:
-    """Where the data of a failed test was saved, if that was asked for."""
-    asked = item.config.getoption("--kafka-keep-data")
-    if not asked:
+def saved_data(item: pytest.Item, broker: Broker) -> str:
+    """Saves the data of a failed test for --kafka-keep-data and returns a line for the report."""
+    parent = item.config.getoption("--kafka-keep-data")
+    if not parent:
         return ""
     name = re.sub(r"[^\w.-]+", "-", item.nodeid.rpartition("/")[2]).strip("-")[:NAME_LETTERS_MAX]
     try:
-        Path(asked).mkdir(parents=True, exist_ok=True)
-        target = tempfile.mkdtemp(prefix=f"{name}-", dir=Path(asked).absolute())
+        Path(parent).mkdir(parents=True, exist_ok=True)
+        target = tempfile.mkdtemp(prefix=f"{name}-", dir=Path(parent).absolute())
         broker.save(target)
-    except Exception as reason:  # noqa: BLE001  # likewise
-        return f"\nits data could not be kept: {reason}"
-    return f"\nits data is kept: pykbroker serve --data {target}"
+    except Exception as reason:  # noqa: BLE001  # as above
+        return f"\nbroker data not saved: {reason}"
+    return f"\nbroker data saved: pykbroker serve --data {target}"
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """How records differ from what was expected, record by record."""
+    """Explains the difference of records from expected records."""
     if op != "==" or "pykbroker.testing.rows" not in sys.modules:
         return None
-    from pykbroker.testing.matchers import explain  # noqa: PLC0415  # only who compares pays
+    from pykbroker.testing.matchers import explain  # noqa: PLC0415  # only failures pay
 
     return explain(left, right)

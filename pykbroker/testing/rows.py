@@ -1,4 +1,4 @@
-"""What tests write and read: rows on their way in, records on their way out."""
+"""`Row`, a record to append, and `Record`, a record of a topic."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = "dict[str, Any] | list[Any] | int | float | bool"
 Value: TypeAlias = "bytes | str | Json | None"
-"""Bytes are taken as they are, text as UTF-8, anything else as JSON; None is a tombstone."""
+"""Bytes are written unchanged, text as UTF-8 and other values as JSON; None is a tombstone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record to be written, where a bare value does not say enough."""
+    """A record to append with key, partition, headers or timestamp."""
 
     value: Value
     _: KW_ONLY
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record as it lies in the topic."""
+    """A record of a topic."""
 
     topic: str
     partition: int
@@ -46,8 +46,8 @@ class Record:
         return self.value.decode()
 
     def json(self) -> Any:
-        """The value read as JSON."""
-        import json  # noqa: PLC0415  # a start need not wait for it
+        """The value parsed as JSON."""
+        import json  # noqa: PLC0415  # not needed for a start
 
         return json.loads(self.text)
 
@@ -55,10 +55,10 @@ class Record:
         return f"{self.topic}-{self.partition}@{self.offset}"
 
 
-def many(rows: Iterable[Value | Row]) -> list[Value | Row]:
-    """All of them; a single value, whose letters or fields could be taken for rows, is refused."""
+def row_list(rows: Iterable[Value | Row]) -> list[Value | Row]:
+    """Returns rows as a list. Raises TypeError for a single value that is itself iterable."""
     if isinstance(rows, (str, bytes, bytearray, dict)):
-        raise TypeError(f"rows come in a list; is it [{rows!r}] that is meant?")
+        raise TypeError(f"rows must be a list of values; did you mean [{rows!r}]?")
     return list(rows)
 
 
@@ -71,19 +71,19 @@ def as_bytes(value: Value) -> bytes | None:
         case str():
             return value.encode()
         case _:
-            import json  # noqa: PLC0415  # a start need not wait for it
+            import json  # noqa: PLC0415  # not needed for a start
 
             return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def as_row(value: Value | Row, key: Key | None) -> Row:
-    """A row of its own says its key itself; of a bare value `key` names a field, or computes it."""
+    """Converts a value to a Row. 'key' is the name of the key field or a function of the value."""
     if isinstance(value, Row):
         return value
     if key is None:
         return Row(value)
     if callable(key):
-        return Row(value, key=key(value))  # type: ignore[arg-type]  # as_bytes has a word for all
+        return Row(value, key=key(value))  # type: ignore[arg-type]  # as_bytes takes any value
     if not isinstance(value, dict):
-        raise TypeError(f"key={key!r} names a field, and {value!r} has no fields")
+        raise TypeError(f"key={key!r} is the name of a field, but {value!r} has no fields")
     return Row(value, key=value[key])

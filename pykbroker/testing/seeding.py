@@ -1,4 +1,4 @@
-"""Writes records into a broker of this process, without a client."""
+"""Appends records to a broker in this process, without a client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.partitions.admission import ToInspect, admit, inspect
 from pykbroker.testing.inspection import partitions_of
-from pykbroker.testing.rows import as_bytes, as_row, many
+from pykbroker.testing.rows import as_bytes, as_row, row_list
 from pykbroker_protocol.partitioner import partition_of_key
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
@@ -28,7 +28,7 @@ LEADER_ALONE = 1
 
 
 class NotWritten(Exception):
-    """The broker refused a row, as it would have refused a producer."""
+    """Raised if the broker rejects a row for the reason for which it rejects a produce request."""
 
 
 def produce(
@@ -39,16 +39,16 @@ def produce(
     key: Key | None = None,
     partition: int | None = None,
 ) -> int:
-    """Writes the rows in their order, and returns how many there were."""
-    written = Seed(broker, topic, partition)
-    for row in many(rows):
-        written.add(as_row(row, key))
-    written.finish()
-    return written.count
+    """Appends the rows in order and returns their number."""
+    batches = BatchWriter(broker, topic, partition)
+    for row in row_list(rows):
+        batches.add(as_row(row, key))
+    batches.finish()
+    return batches.count
 
 
-class Seed:
-    """One batch is gathered for each partition; a full one is written at once."""
+class BatchWriter:
+    """Collects one batch per partition and appends a full batch at once."""
 
     def __init__(self, broker: Broker, topic: str, partition: int | None) -> None:
         self.partitions: Sequence[Partition] = partitions_of(broker, topic)
@@ -72,14 +72,14 @@ class Seed:
             self.write(index, self.batches.pop(index))
 
     def partition_for(self, row: Row, key: bytes | None) -> int:
-        """What is asked for, else where a producer would put the key, else the next in turn."""
-        asked = self.given if row.partition is None else row.partition
-        if asked is None:
+        """The given partition, else the partition of the key's hash, else round robin."""
+        chosen = self.given if row.partition is None else row.partition
+        if chosen is None:
             count = len(self.partitions)
             return self.count % count if key is None else partition_of_key(key, count)
-        if not 0 <= asked < len(self.partitions):
-            raise NotWritten(f"{self.partitions[0].topic} has no partition {asked}")
-        return asked
+        if not 0 <= chosen < len(self.partitions):
+            raise NotWritten(f"topic {self.partitions[0].topic!r} has no partition {chosen}")
+        return chosen
 
     def finish(self) -> None:
         for index, batch in self.batches.items():

@@ -1,4 +1,4 @@
-"""Takes a broker's directory back to what a copy holds; what is not a broker's stays untouched."""
+"""Restores a log directory from a copy. Files that no broker wrote stay untouched."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def replace_content(directory: Path, by: Path) -> None:
-    """The directory gets what a copy on the same disk holds; the copy is gone afterwards.
+    """Moves the content of a copy on the same file system into the directory.
 
-    Nothing is deleted before all that comes has come.
+    The old content is deleted last, and restored if a move fails.
     """
     outgoing = make_directory_within(directory)
     try:

@@ -1,4 +1,4 @@
-"""A directory for a broker's data that goes with the broker: in memory where there is room."""
+"""Temporary log directories: in shared memory if it has enough free space."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import weakref
 from pathlib import Path
 
 MEMORY = "/dev/shm"  # noqa: S108  # the name within it is made by mkdtemp
-ROOM_BYTES_MIN = 1 << 30
-"""A container's shared memory often is 64 MB, too little for a broker to count on."""
+FREE_BYTES_MIN = 1 << 30
+"""Shared memory of a container is often limited to 64 MB, which is too small for a broker."""
 
 
 def make_directory() -> Path:
-    """Making a file costs ten times as much on a disk; whoever sets TMPDIR wants it there."""
-    inside = MEMORY if "TMPDIR" not in os.environ and has_room(MEMORY) else None
+    """Creates a directory in memory, where file creation takes a tenth of the time. TMPDIR wins."""
+    inside = MEMORY if "TMPDIR" not in os.environ and has_free_space(MEMORY) else None
     return Path(tempfile.mkdtemp(prefix="pykbroker-", dir=inside))
 
 
-def has_room(path: str) -> bool:
+def has_free_space(path: str) -> bool:
     try:
         found = os.statvfs(path)
     except (OSError, AttributeError):
         return False
-    return os.access(path, os.W_OK) and found.f_bavail * found.f_frsize >= ROOM_BYTES_MIN
+    return os.access(path, os.W_OK) and found.f_bavail * found.f_frsize >= FREE_BYTES_MIN
 
 
 class UnclaimedDirectory:
-    """A directory for an owner who may take it, and with whom it goes until then."""
+    """A directory that is deleted with its owner, unless the owner takes it."""
 
     def __init__(self, owner: object, path: Path) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class UnclaimedDirectory:
 
 
 def remove_in_process(process_id: int, path: Path) -> None:
-    """A copy of the process, made by `os.fork`, has its own end and not its own directory."""
+    """Deletes the directory unless this is a forked child: the directory is the parent's."""
     if os.getpid() == process_id:
         remove_directory(path)
 

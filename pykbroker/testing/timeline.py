@@ -1,4 +1,4 @@
-"""What a broker saw, in the order it happened, for whoever has to explain a failed test."""
+"""The timeline of a broker in a test: the latest events, for the report of a failed test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPICS_SHOWN_MAX: Final = 50
 
 class Event(NamedTuple):
     seconds: float
-    """Since the broker started, or was reset, by the machine's clock."""
+    """Seconds since the start or the reset of the broker, in real time."""
     text: str
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class Event(NamedTuple):
 
 
 class Timeline:
-    """Remembers the latest events: who came, what groups decided and why, what was refused."""
+    """The latest EVENTS_MAX events: clients, decisions of coordinators, error responses."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -53,7 +53,7 @@ class Timeline:
         if api.key is ApiKey.API_VERSIONS:
             software = call.peer.software_name or "unnamed software"
             version = call.peer.software_version or ""
-            self.note(f"{client_of(call)} comes with {software} {version}".rstrip())
+            self.note(f"{client_of(call)} connected with {software} {version}".rstrip())
         for error in errors_in(answer, topic_name=call.node.partitions.topic_name):
             self.note(f"{api.title} v{call.version} of {client_of(call)}: {error}")
 
@@ -66,8 +66,8 @@ class Timeline:
     def __str__(self) -> str:
         lines = [str(event) for event in self._events]
         if self._left_out:
-            lines.insert(0, f"({self._left_out} earlier events are forgotten)")
-        return "\n".join(lines) or "(nothing happened)"
+            lines.insert(0, f"({self._left_out} earlier events not kept)")
+        return "\n".join(lines) or "(no events)"
 
 
 def client_of(call: Call) -> str:
@@ -75,7 +75,7 @@ def client_of(call: Call) -> str:
 
 
 def offsets_at_the_end(broker: Broker) -> Iterator[str]:
-    """One line for each topic, and one for each partition that a group has committed."""
+    """One line per topic with its offsets, and one per group with its committed offsets."""
     topics = broker.image.topics
     for name in sorted(topics)[:TOPICS_SHOWN_MAX]:
         held = [broker.partitions.get(name, it.index) for it in topics[name].partitions]

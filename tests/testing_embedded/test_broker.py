@@ -158,9 +158,7 @@ def test_a_copy_of_the_process_ends_and_takes_nothing_with_it() -> None:
     command = [sys.executable, "-c", COPIED_PROCESS]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert ended.stderr == ""
-    assert ended.stdout == (
-        "the broker runs in the process that this one is a copy of\nserved on\n"
-    )
+    assert ended.stdout == ("the broker runs in the parent of this forked process\nserved on\n")
 
 
 def test_a_start_is_a_matter_of_milliseconds() -> None:
@@ -184,8 +182,8 @@ def test_a_start_is_a_matter_of_milliseconds() -> None:
         (lambda: Broker(topics={"t": Topic(config={"retention.ms": "soon"})}), "topic t: "),
         (lambda: Broker(data="/proc/nowhere"), "/proc/nowhere cannot be used"),
         (lambda: Broker(config={"listeners": "SSL://:0"}), "SSL is not supported, use PLAINTEXT"),
-        (lambda: Broker(config={"log.dirs": "data"}), "name the directory as data="),
-        (lambda: Broker(config={"log.dir": "data"}), "name the directory as data="),
+        (lambda: Broker(config={"log.dirs": "data"}), "use data=… for the directory"),
+        (lambda: Broker(config={"log.dir": "data"}), "use data=… for the directory"),
     ],
 )
 def test_what_cannot_start_says_why_in_one_line(kafka: Callable[[], Broker], reason: str) -> None:
@@ -200,11 +198,11 @@ def test_what_cannot_start_says_why_in_one_line(kafka: Callable[[], Broker], rea
 @pytest.mark.parametrize(
     ("topics", "reason"),
     [
-        ({"trucks": "3"}, r"topic trucks: a number of partitions or a Topic\(…\), not '3'"),
-        ({"trucks": {"partitions": 3}}, "topic trucks: a number"),
-        ({"trucks": True}, "topic trucks: a number"),
-        ({"trucks": Topic("3")}, "topic trucks: a number"),  # type: ignore[arg-type]
-        ([("trucks", 3)], r"the name of a topic is a str, not \('trucks', 3\)"),
+        ({"trucks": "3"}, r"topic trucks: expected a number of partitions or Topic\(…\), not '3'"),
+        ({"trucks": {"partitions": 3}}, "topic trucks: expected a number"),
+        ({"trucks": True}, "topic trucks: expected a number"),
+        ({"trucks": Topic("3")}, "topic trucks: expected a number"),  # type: ignore[arg-type]
+        ([("trucks", 3)], r"a topic name must be a str, not \('trucks', 3\)"),
     ],
 )
 def test_topics_of_another_shape_are_told_what_is_meant(topics: Any, reason: str) -> None:
@@ -264,7 +262,7 @@ def test_the_package_alone_imports_no_broker() -> None:
 
 def test_a_broker_that_runs_is_not_started_again() -> None:
     with Broker("t") as kafka:
-        with pytest.raises(CannotStart, match="is running already"):
+        with pytest.raises(CannotStart, match="is already running"):
             kafka.start()
         kafka.produce("t", ["still there"])
 

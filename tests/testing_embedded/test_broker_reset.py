@@ -138,7 +138,7 @@ def test_the_timeline_begins_anew(kafka: Broker) -> None:
     KafkaAdminClient(bootstrap_servers=kafka.bootstrap).close()
     assert len(kafka.timeline)
     kafka.reset()
-    assert str(kafka.timeline) == "(nothing happened)"
+    assert str(kafka.timeline) == "(no events)"
 
 
 def test_a_reset_is_a_matter_of_milliseconds(kafka: Broker) -> None:

@@ -244,7 +244,7 @@ def test_records_are_waited_for(served: Served) -> None:
 
 def test_what_it_saw_is_told(served: Served) -> None:
     produce(served, "first")
-    assert any("comes with" in it["text"] for it in served.ask("GET", "/timeline")[1])
+    assert any("connected with" in it["text"] for it in served.ask("GET", "/timeline")[1])
     assert "topic trucks (2 partitions): 0: 0..1" in served.ask("GET", "/story")[1]["story"]
     assert served.ask("GET", "/groups/nobody/offsets") == (200, [])
 

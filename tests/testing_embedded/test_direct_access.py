@@ -61,7 +61,7 @@ async def test_who_waits_is_told_that_the_records_are_taken_away(end: str) -> No
         waiting = asyncio.create_task(kafka.wait_for("trucks", count=2))
         await asyncio.sleep(0)
         await getattr(kafka, end)()
-        with pytest.raises(NotReadable, match="deleted or reset, or the broker ended"):
+        with pytest.raises(NotReadable, match="deleted or reset, or the broker stopped"):
             await waiting
 
 
@@ -104,9 +104,9 @@ def test_a_hundred_thousand_rows_are_many_batches(kafka: Broker) -> None:
 def test_what_the_broker_refuses_is_told(kafka: Broker) -> None:
     with pytest.raises(NotWritten, match="narrow-0: MESSAGE_TOO_LARGE"):
         kafka.produce("narrow", [bytes(2_000_000)])
-    with pytest.raises(NotWritten, match="narrow has no partition 1"):
+    with pytest.raises(NotWritten, match=r"topic .narrow. has no partition 1"):
         kafka.produce("narrow", ["a"], partition=1)
-    with pytest.raises(UnknownTopic, match=r"no topic 'tricks'; topics: .*wide"):
+    with pytest.raises(UnknownTopic, match=r"topic .tricks. does not exist; known topics: .*wide"):
         kafka.records("tricks")
 
 
@@ -150,5 +150,5 @@ def test_offsets_of_a_group_that_never_was_are_none(kafka: Broker) -> None:
 
 @pytest.mark.parametrize("mistaken", ["text", b"bytes", {"a": "field"}])
 def test_a_single_value_is_not_taken_for_many(kafka: Broker, mistaken: Any) -> None:
-    with pytest.raises(TypeError, match="rows come in a list; is it "):
+    with pytest.raises(TypeError, match="rows must be a list of values; did you mean "):
         kafka.produce("narrow", mistaken)

@@ -60,7 +60,7 @@ def test_lists_are_compared_one_by_one() -> None:
     assert found == [a_record("a"), a_record("b"), a_record("c")]
     assert explain(found, [a_record("a"), a_record("x", key="k")]) == [
         "3 records, 2 expected",
-        "  as expected t-0@0: 'a'",
+        "  equal       t-0@0: 'a'",
         "! different   t-0@1: 'b'",
         "              value is 'b', not 'x'",
         "              key is None, not 'k'",
@@ -86,7 +86,7 @@ def test_order_does_not_matter_where_a_test_says_so() -> None:
     assert found == in_any_order(["a", a_record("a", key="k"), "b"])
     assert found != in_any_order(["a", "b"])
     assert explain(found, in_any_order(["a", "c"])) == [
-        "3 records are not as expected",
+        "3 records do not match",
         "- missing     a_record('c')",
         "+ unexpected  t-0@0: 'b'",
         "+ unexpected  t-0@2: 'a'",
@@ -97,9 +97,9 @@ def test_others_may_be_there_where_a_test_says_so() -> None:
     found = [record(b"b"), record(b"a", 1)]
     assert found == containing(["a"])
     assert explain(found, containing(["a", "c"])) == [
-        "2 records are not as expected",
+        "2 records do not match",
         "- missing     a_record('c')",
-        "  there is    t-0@0: 'b'",
+        "  present     t-0@0: 'b'",
     ]
 
 

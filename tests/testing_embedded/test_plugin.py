@@ -151,8 +151,8 @@ def test_a_failed_test_shows_what_the_broker_saw(run: Run) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines_random(
         [
-            r"-+ what the broker saw -+",
-            r" +\d+\.\d+ s  client 'reader' at 127.0.0.1:\d+ comes with kafka-python .*",
+            r"-+ broker timeline -+",
+            r" +\d+\.\d+ s  client 'reader' at 127.0.0.1:\d+ connected with kafka-python .*",
             r" +\d+\.\d+ s  JoinGroup v\d+ of client 'reader' at .*: reader-.* MEMBER_ID_REQUIRED",
             r" +\d+\.\d+ s  group readers rebalances after generation 0: reader-.* joins",
             r" +\d+\.\d+ s  group readers rebalances after generation \d: reader-.* leaves .*",
@@ -193,7 +193,7 @@ def test_a_comparison_that_fails_shows_the_records_that_differ(run: Run) -> None
         """
     )
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["E *as expected t-0@0: 'a'", "E *value is 'b', not 'c'"])
+    result.stdout.fnmatch_lines(["E *equal       t-0@0: 'a'", "E *value is 'b', not 'c'"])
     result.stdout.fnmatch_lines(["E *- missing     a_record('c')", "E *+ unexpected  t-0@0: 'a'"])
 
 
@@ -228,9 +228,9 @@ def test_a_broker_that_cannot_tell_its_story_ends_no_other_test(
     result = run(BROKERS_THAT_CANNOT_TELL, f"--kafka-keep-data={no_directory}")
     result.assert_outcomes(failed=3, passed=1)
     result.stdout.fnmatch_lines(
-        ["(where topics and groups stand cannot be told: the broker is not running*"]
+        ["(offsets of topics and groups not available: the broker is not running*"]
     )
-    result.stdout.fnmatch_lines(["its data could not be kept: *File exists*"])
+    result.stdout.fnmatch_lines(["broker data not saved: *File exists*"])
 
 
 def test_fixtures_that_fail_show_what_the_broker_saw(run: Run) -> None:
@@ -261,7 +261,7 @@ def test_fixtures_that_fail_show_what_the_broker_saw(run: Run) -> None:
         """
     )
     result.assert_outcomes(errors=3, failed=1, passed=1)
-    assert str(result.stdout).count("what the broker saw") == 3
+    assert str(result.stdout).count("broker timeline") == 3
 
 
 def test_so_does_one_of_any_broker_that_a_fixture_gives(run: Run) -> None:
@@ -298,7 +298,7 @@ def test_so_does_one_of_any_broker_that_a_fixture_gives(run: Run) -> None:
         """
     )
     result.assert_outcomes(failed=5, passed=1)
-    assert str(result.stdout).count("what the broker saw") == 5
+    assert str(result.stdout).count("broker timeline") == 5
     told = "E *fault was never applied: respond with NOT_LEADER_OR_FOLLOWER (PRODUCE)"
     result.stdout.fnmatch_lines([told] * 3)
 
@@ -321,7 +321,7 @@ def test_the_data_of_a_failed_test_is_kept_where_one_asks_for_it(
     )
     result.assert_outcomes(passed=1, failed=1)
     (directory,) = kept.iterdir()
-    result.stdout.fnmatch_lines([f"its data is kept: pykbroker serve --data {directory}"])
+    result.stdout.fnmatch_lines([f"broker data saved: pykbroker serve --data {directory}"])
     assert directory.name.startswith("test_the_data_of_a_failed")
     with Broker(data=directory) as kafka:
         assert [it.text for it in kafka.records("t")] == ["False"]

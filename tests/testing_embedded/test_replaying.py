@@ -388,7 +388,7 @@ def test_it_has_no_records_of_its_own(recorded: Callable[..., list[bytes]], stud
 
 
 def test_it_takes_nothing_else(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nothing else"):
+    with pytest.raises(ValueError, match="cannot be combined"):
         Broker(topics=["trucks"], replay=tmp_path / "session.jsonl")
 
 

@@ -52,13 +52,13 @@ class ControlledBroker(AsyncBroker):
         """From now on connections are refused."""
         if not self.is_up:
             raise NotRunning("there is an outage already")
-        await self._end(in_peace=False)
+        await self._end(cleanly=False)
 
     async def end_outage(self) -> None:
         """It serves again, as after a crash."""
         if self.is_up:
             raise NotRunning("there is no outage")
-        await self._begin_again()
+        await self._start_again()
 
     @property
     def is_up(self) -> bool:

@@ -78,7 +78,7 @@ def offsets(found: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
 
 
 def clock(it: MovableClock) -> dict[str, Any]:
-    return {"now": it.now.isoformat(), "now_ms": it.now_ms(), "stands": it.stands}
+    return {"now": it.now.isoformat(), "now_ms": it.now_ms(), "stands": it.is_frozen}
 
 
 def timeline(it: Timeline) -> list[dict[str, Any]]:
@@ -125,10 +125,10 @@ def wanted(document: Any) -> dict[str, int | Topic]:
         document = {read_argument("topic", as_text, it): 1 for it in document}
     if not isinstance(document, dict):
         raise HttpRefusal(400, 'topics are a list of names or {"name": partitions}')
-    return {name: wanted_topic(name, it) for name, it in document.items()}
+    return {name: parse_topic(name, it) for name, it in document.items()}
 
 
-def wanted_topic(name: str, document: Any) -> int | Topic:
+def parse_topic(name: str, document: Any) -> int | Topic:
     if isinstance(document, int) and not isinstance(document, bool):
         return document
     if not isinstance(document, dict) or set(document) - {"partitions", "config"}:

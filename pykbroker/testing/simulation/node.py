@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pykbroker.broker import Broker
-from pykbroker.testing.broker_options import wanted_settings
+from pykbroker.testing.broker_options import embedded_settings
 from pykbroker.testing.direct_access import DirectAccess
 from pykbroker.testing.simulation.host_processes import kill_all, start_on
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -72,7 +72,7 @@ class SimulatedNode(DirectAccess):
             self._trace.note(f"{self.name} is up")
 
     async def _start(self) -> None:
-        settings = wanted_settings(self._config, str(self.disk.root), port=PORT)
+        settings = embedded_settings(self._config, str(self.disk.root), port=PORT)
         broker = await Broker.start(settings, self._environment)
         self._serving = broker
         there = broker.image.topics

@@ -8,7 +8,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pykbroker.testing.broker_options import wanted_topics
+from pykbroker.testing.broker_options import parse_topics
 from pykbroker.testing.simulation.aiokafka_patches import aiokafka_in_our_time
 from pykbroker.testing.simulation.chaos import SURVIVABLE, Chaos, Kind
 from pykbroker.testing.simulation.clock import SeededChance, VirtualClock
@@ -128,7 +128,7 @@ class Simulation:
             network=self.network,
             disk=disk,
             trace=self.trace,
-            topics=wanted_topics(topics),
+            topics=parse_topics(topics),
             config=config or {},
         )
         self._nodes.append(node)

@@ -124,7 +124,7 @@ class Partitions:
         return self.directory.topic_id(name) in (topic.id, None)
 
     def _set_stray(self, name: tuple[str, int]) -> None:
-        stray = self.directory.set_stray(name)
+        stray = self.directory.rename_to_stray(name)
         logger.warning(
             "%s-%d: the metadata knows no topic with this name and the topic id on disk; "
             "log renamed to %s",
@@ -212,7 +212,7 @@ class Partitions:
                 name, topic_id=topic.id, configuration=configuration, now_ms=now_ms
             )
         if self.directory.topic_id(name) is None:
-            self.directory.note_topic_id(name, topic.id)
+            self.directory.write_topic_id(name, topic.id)
         return self.directory.log(name, now_ms=now_ms, configuration=configuration)
 
     def topic_settings(self, image: FollowedCluster, topic: str) -> TopicSettings:

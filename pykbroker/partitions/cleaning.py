@@ -230,7 +230,7 @@ class Cleaner:
         now_seconds = self.clock.monotonic
         began = now_seconds()
         try:
-            noted = await self.on_thread(process, lambda: process.begin(compaction.job))
+            map_built = await self.on_thread(process, lambda: process.begin(compaction.job))
             while isinstance(step := await self.on_thread(process, process.next), Rewritten):
                 compaction.swap_in(step)
         except BaseException:
@@ -239,11 +239,11 @@ class Cleaner:
             raise
         return Report(
             first_dirty_offset=compaction.job.first_dirty_offset,
-            end_offset=noted.end_offset,
-            is_table_full=noted.end_offset < compaction.job.end_offset,
-            bytes_before=compaction.bytes_before(noted),
+            end_offset=map_built.end_offset,
+            is_table_full=map_built.end_offset < compaction.job.end_offset,
+            bytes_before=compaction.bytes_before(map_built),
             seconds=now_seconds() - began,
-            tally=step,
+            stats=step,
         )
 
     async def on_thread(self, process: Rewriter, wait: Callable[[], T]) -> T:
@@ -268,7 +268,7 @@ class Cleaner:
         if log.is_closed:
             return  # likewise, and a topic of the same name made
         name = (partition.topic, partition.index)
-        directory.note_first_dirty_offset(name, report.end_offset)
+        directory.set_first_dirty_offset(name, report.end_offset)
         async with self.writing_down:
             offsets = directory.first_dirty_offsets()
             await asyncio.to_thread(directory.save_first_dirty_offsets, offsets)
@@ -282,20 +282,20 @@ class Report(NamedTuple):
     is_table_full: bool
     bytes_before: int
     seconds: float
-    tally: CompactionStats
+    stats: CompactionStats
 
 
 def tell(partition: Partition, report: Report) -> None:
-    tally = report.tally
+    stats = report.stats
     logger.info(
         "%s: compacted offsets %d to %d in %.1f s: %d of %d records stay, %d of %d bytes",
         partition,
         report.first_dirty_offset,
         report.end_offset,
         report.seconds,
-        tally.records_kept,
-        tally.records_read,
-        tally.bytes_written,
+        stats.records_kept,
+        stats.records_read,
+        stats.bytes_written,
         report.bytes_before,
     )
     if report.is_table_full:
@@ -303,8 +303,8 @@ def tell(partition: Partition, report: Report) -> None:
             "%s: its keys did not fit into log.cleaner.dedupe.buffer.size; another round follows",
             partition,
         )
-    if tally.keyless_records:
-        logger.warning("%s: %d records without a key went", partition, tally.keyless_records)
+    if stats.keyless_records:
+        logger.warning("%s: %d records without a key went", partition, stats.keyless_records)
 
 
 def was_deleted(compaction: Compaction | None, error: Exception) -> bool:

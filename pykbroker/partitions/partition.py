@@ -132,7 +132,7 @@ class Partition:
         """The last batch that waits for a thread, or for the batches before it."""
         self.flushing = Flushing(self, flush_threads or FlushThreads())
         self.read_fails = False
-        log.producers.pass_high_watermark(self.high_watermark)
+        log.producers.advance_high_watermark(self.high_watermark)
         if self.leads:
             self.commit()
 
@@ -346,7 +346,7 @@ class Partition:
             )
         if self.high_watermark == before:
             return
-        log.producers.pass_high_watermark(self.high_watermark)
+        log.producers.advance_high_watermark(self.high_watermark)
         if waiting.fetches:
             self.count_for_fetches(before, stable_before)
         if waiting.commits:

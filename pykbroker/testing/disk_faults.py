@@ -102,4 +102,4 @@ def drop_maps(broker: Broker, topic: str | None) -> None:
     for partition in broker.partitions:
         if topic in (None, partition.topic):
             for segment in partition.log.segments():
-                segment.file.let_go()
+                segment.file.release()

@@ -57,7 +57,7 @@ class FlippedByte(ActiveFault):
         self._start, self._last = batch.position, batch.end - 1
         self._identity = segment.file.read(self._start, self._start + IDENTITY_BYTES)
         unshare(self._path)
-        segment.file.let_go()
+        segment.file.release()
         flip(self._path, self._last)
         segment.verify_lazily()  # like after a start: batches are verified at their next read
         self.hits += 1

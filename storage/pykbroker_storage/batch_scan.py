@@ -1,4 +1,4 @@
-"""Walks over batch headers in a segment's file, from one boundary to the next."""
+"""Finds batch boundaries in a segment file by reading batch headers."""
 
 from struct import Struct
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pykbroker_protocol.records.batch import HEADER_BYTES, PREFIX_BYTES
 from pykbroker_storage.mapped_file import MappedFile
 
-# How far it looks at a time: twice the usual distance of index entries.
+# Bytes per read: twice the default distance of index entries.
 SCAN_BYTES = 8192
 NEVER = 2**63
 
@@ -15,11 +15,11 @@ _BOUNDS = Struct(">qi11xi")
 
 
 class CorruptLog(Exception):
-    """The stored bytes are no sequence of record batches; the message says where."""
+    """The stored bytes are not a sequence of valid record batches; the message says where."""
 
 
 class FlushedDataLost(CorruptLog):
-    """Batches that were flushed are damaged or missing, in a log that must not lose any."""
+    """Flushed batches are corrupt or missing in a log that forbids data loss."""
 
 
 class BatchBounds(NamedTuple):
@@ -32,7 +32,7 @@ class BatchBounds(NamedTuple):
 def first_batch(
     file: MappedFile, position: int, *, reaching: int = NEVER, ending_after: int = NEVER
 ) -> BatchBounds | None:
-    """From a batch boundary forward: the first batch with that offset or that end."""
+    """Scans from a batch boundary to the first batch with that offset, or with that end."""
     size_bytes = file.size_bytes
     unpack = _BOUNDS.unpack_from
     while position < size_bytes:
@@ -43,12 +43,12 @@ def first_batch(
             base_offset, length, last_offset_delta = unpack(window, at)
             end = position + at + length + PREFIX_BYTES
             if length < HEADER_BYTES - PREFIX_BYTES or end > size_bytes:
-                raise CorruptLog(f"{file.path}: no batch at {position + at}")
+                raise CorruptLog(f"{file.path}: no valid batch header at position {position + at}")
             last_offset = base_offset + last_offset_delta
             if last_offset >= reaching or end > ending_after:
                 return BatchBounds(position + at, end, base_offset, last_offset)
             at = end - position
         if at == 0:
-            raise CorruptLog(f"{file.path}: the log ends within a batch at {position}")
+            raise CorruptLog(f"{file.path}: file ends within the batch at position {position}")
         position += at
     return None

@@ -1,6 +1,6 @@
-"""The small text files that tell what a log directory and its partitions were, last time.
+"""Encodes and decodes Kafka's small text files of log directories and partitions.
 
-All are Kafka's: offset checkpoints count their lines, the others name their values.
+Offset checkpoints start with a version and a count of lines; the others have named values.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -26,11 +26,11 @@ TopicPartition: TypeAlias = tuple[str, int]
 
 
 class MalformedCheckpoint(ValueError):
-    """A checkpoint's text is not what its format says; the message names line and fault."""
+    """The text of a checkpoint is malformed; the message names line and error."""
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """An offset checkpoint: one offset per partition."""
+    """Encodes an offset checkpoint, with one offset per partition."""
     return encode_lines(
         f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()
     )
@@ -49,7 +49,7 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """Which topic a partition's folder belongs to, should a topic of that name come again."""
+    """The topic id of a partition folder; it differs if a topic is created again."""
 
     topic_id: bytes
 
@@ -66,7 +66,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """Which cluster, node and directory a log directory belongs to."""
+    """Cluster, node and id of a log directory."""
 
     cluster_id: str
     node_id: int
@@ -99,7 +99,7 @@ class MetaProperties:
         )
 
 
-# Checkpoints of counted lines: a version, how many, and as many.
+# Checkpoints with a version, a count of entries and one line per entry.
 
 
 def encode_lines(lines: Iterable[str]) -> bytes:
@@ -108,9 +108,9 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def decode_lines(data: bytes) -> Sequence[tuple[int, str]]:
-    """The entries, each with its line number; no more and no fewer than were counted."""
+    """Returns the entries with their line numbers; raises if their count is wrong."""
     lines = _text_of(data).splitlines()
-    if not lines:  # Kafka creates its checkpoints empty and fills them later
+    if not lines:  # Kafka creates its checkpoints empty
         return []
     if len(lines) < 2:
         raise MalformedCheckpoint("the version or the count of entries is missing")
@@ -119,14 +119,14 @@ def decode_lines(data: bytes) -> Sequence[tuple[int, str]]:
         raise MalformedCheckpoint(f"version {version} is unknown")
     entries = list(enumerate(lines))[2:]
     if len(entries) != count:
-        raise MalformedCheckpoint(f"{count} entries are announced, {len(entries)} are there")
+        raise MalformedCheckpoint(f"expected {count} entries, found {len(entries)}")
     return [(index + 1, line) for index, line in entries]
 
 
 def fields_of(line: str, line_number: int, count: int) -> list[str]:
     fields = line.split()
     if len(fields) != count:
-        raise MalformedCheckpoint(f"line {line_number} has {len(fields)} fields, not {count}")
+        raise MalformedCheckpoint(f"line {line_number} has {len(fields)} fields, expected {count}")
     return fields
 
 
@@ -136,7 +136,7 @@ def number_in(field: str, line_number: int) -> int:
     return int(field)
 
 
-# Files of named values.
+# Files with named values.
 
 
 def _named_values(data: bytes, *, separator: str) -> dict[str, str]:
@@ -146,7 +146,7 @@ def _named_values(data: bytes, *, separator: str) -> dict[str, str]:
             continue
         name, found, value = line.partition(separator)
         if not found:
-            raise MalformedCheckpoint(f"line {number} has no {separator!r}")
+            raise MalformedCheckpoint(f"line {number} does not contain {separator!r}")
         values[name.strip()] = value.strip()
     return values
 
@@ -165,7 +165,7 @@ def _require_version(values: Mapping[str, str], version: int) -> None:
 
 
 def _encode_id(identifier: bytes) -> str:
-    """Kafka's text for 16 bytes: URL-safe base64 without its padding."""
+    """Encodes 16 bytes as Kafka does: URL-safe base64 without padding."""
     assert len(identifier) == ID_BYTES, f"an id of {len(identifier)} bytes"
     return urlsafe_b64encode(identifier).rstrip(b"=").decode()
 
@@ -182,7 +182,7 @@ def _decode_id(values: Mapping[str, str], name: str) -> bytes:
 
 
 def _escape(value: str) -> str:
-    """As Java's properties writer, which puts a backslash before what could separate."""
+    """Escapes separators with a backslash, like Java's properties writer."""
     return "".join(f"\\{letter}" if letter in "\\:=#!" else letter for letter in value)
 
 
@@ -200,4 +200,4 @@ def _text_of(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise MalformedCheckpoint(f"byte {error.start} is not text") from None
+        raise MalformedCheckpoint(f"byte {error.start} is not valid UTF-8") from None

@@ -1,4 +1,4 @@
-"""The settings of one log, named as Kafka names them; -1 stands for unlimited."""
+"""The settings of one log, named as in Kafka; -1 means unlimited."""
 
 from enum import StrEnum
 
@@ -10,7 +10,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 class TimestampSource(StrEnum):
-    """Whose clock stamps the records: the producer's, or the broker's on appending."""
+    """Clock that sets record timestamps: the producer's, or the broker's at append time."""
 
     CREATE_TIME = "CreateTime"
     LOG_APPEND_TIME = "LogAppendTime"
@@ -23,7 +23,7 @@ class CleanupPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfiguration:
-    """The defaults are those of Apache Kafka 4.3."""
+    """Settings of one log; the defaults are those of Apache Kafka 4.3."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * DAY_MS
@@ -43,9 +43,9 @@ class LogConfiguration:
     max_compaction_lag_ms: int = FOREVER_MS
     delete_retention_ms: int = DAY_MS
     forbids_data_loss: bool = False
-    """Recovery raises `FlushedDataLost` rather than to cut whole batches or go on without them."""
+    """Recovery raises `FlushedDataLost` instead of removing or missing whole flushed batches."""
     segment_ms_max: int = field(init=False)
-    """How long a segment is written to; asked at every append."""
+    """Maximum age of the active segment; read at every append."""
 
     @property
     def is_compacted(self) -> bool:
@@ -53,6 +53,6 @@ class LogConfiguration:
 
     def __post_init__(self) -> None:
         written_to_ms = self.segment_ms
-        if self.is_compacted:  # what shall be compacted in time must be sealed
+        if self.is_compacted:  # only sealed segments are compacted
             written_to_ms = min(self.segment_ms, self.max_compaction_lag_ms)
         object.__setattr__(self, "segment_ms_max", written_to_ms)

@@ -1,7 +1,7 @@
-"""Files that are renamed out of the way at once and unlinked some time later.
+"""Deletes files in two steps: renames them immediately and unlinks them later.
 
-Unlinking a large file takes long enough to be noticed, so it happens where nobody waits.
-Whoever still reads a map of the file keeps its bytes until the last view is gone.
+Unlinking a large file blocks for a noticeable time, so it runs in the background. The memory
+maps of open readers keep the bytes until the last view is gone.
 """
 
 from collections import deque
@@ -13,57 +13,57 @@ from pykbroker_storage.filesystem import IS_WINDOWS, FileSystem
 DELETED_SUFFIX = ".deleted"
 
 
-class _Doomed(NamedTuple):
+class _Deletion(NamedTuple):
     due_ms: int
     path: str
     is_directory: bool
 
 
 class PendingDeletions:
-    """`sweep` may run on another thread than everything else."""
+    """Files and directories to unlink. `sweep` may run on another thread than the other methods."""
 
-    __slots__ = ("_doomed", "_filesystem")
+    __slots__ = ("_deletions", "_filesystem")
 
     def __init__(self, filesystem: FileSystem) -> None:
         self._filesystem = filesystem
-        self._doomed: deque[_Doomed] = deque()
+        self._deletions: deque[_Deletion] = deque()
 
     def __len__(self) -> int:
-        return len(self._doomed)
+        return len(self._deletions)
 
     def schedule_file(self, path: str, due_ms: int) -> None:
-        """Takes away the file's name, if there is such a file."""
+        """Renames a file, if it exists, and schedules its deletion."""
         with suppress(FileNotFoundError):
             try:
                 self._filesystem.rename(path, path + DELETED_SUFFIX)
             except PermissionError:
                 if not IS_WINDOWS:
                     raise
-                # There a file is not renamed while it is being read: it goes when it no longer is.
-                self._doomed.append(_Doomed(due_ms, path, is_directory=False))
+                # Windows cannot rename a file with open readers: the file is unlinked later.
+                self._deletions.append(_Deletion(due_ms, path, is_directory=False))
             else:
-                self._doomed.append(_Doomed(due_ms, path + DELETED_SUFFIX, is_directory=False))
+                self._deletions.append(_Deletion(due_ms, path + DELETED_SUFFIX, is_directory=False))
 
     def schedule_directory(self, path: str, due_ms: int) -> None:
-        """A directory of files only, already renamed."""
-        self._doomed.append(_Doomed(due_ms, path, is_directory=True))
+        """Schedules the deletion of a renamed directory that contains only files."""
+        self._deletions.append(_Deletion(due_ms, path, is_directory=True))
 
     def sweep(self, now_ms: int) -> int:
-        """Unlinks what is due; returns how many files or directories that were.
+        """Unlinks entries that are due; returns the number of files and directories.
 
-        What cannot be unlinked waits for the next time, and is raised when all else is done.
+        Keeps entries that cannot be unlinked for the next call; raises the last error at the end.
         """
         swept = 0
         refusal: OSError | None = None
-        for _ in range(len(self._doomed)):
-            doomed = self._doomed.popleft()
-            if doomed.due_ms > now_ms:
-                self._doomed.append(doomed)
+        for _ in range(len(self._deletions)):
+            deletion = self._deletions.popleft()
+            if deletion.due_ms > now_ms:
+                self._deletions.append(deletion)
                 continue
             try:
-                self._remove(doomed)
+                self._remove(deletion)
             except OSError as error:
-                self._doomed.append(doomed)
+                self._deletions.append(deletion)
                 if not (IS_WINDOWS and isinstance(error, PermissionError)):
                     refusal = error
             else:
@@ -72,16 +72,16 @@ class PendingDeletions:
             raise refusal
         return swept
 
-    def _remove(self, doomed: _Doomed) -> None:
-        if doomed.is_directory:
-            remove_tree(self._filesystem, doomed.path)
+    def _remove(self, deletion: _Deletion) -> None:
+        if deletion.is_directory:
+            remove_tree(self._filesystem, deletion.path)
         else:
             with suppress(FileNotFoundError):
-                self._filesystem.unlink(doomed.path)
+                self._filesystem.unlink(deletion.path)
 
 
 def remove_tree(filesystem: FileSystem, directory: str) -> None:
-    """Removes a directory of files; one that is gone already is fine."""
+    """Removes a directory of files; a missing one is not an error."""
     with suppress(FileNotFoundError):
         for name in filesystem.list_directory(directory):
             with suppress(FileNotFoundError):

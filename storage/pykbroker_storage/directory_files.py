@@ -1,4 +1,4 @@
-"""Files of a log directory: checkpoints of offsets per partition, the mark of a clean end."""
+"""Files of a log directory: offset checkpoints and the clean-shutdown file."""
 
 import json
 import logging
@@ -19,14 +19,14 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 def read_checkpoint(filesystem: FileSystem, path: str) -> dict[TopicPartition, int]:
-    """An offset checkpoint; to lose one costs time or a low watermark, no records."""
+    """Reads an offset checkpoint. Losing one costs time or lowers a watermark, but no records."""
     try:
         data = read_file(filesystem, path)
         return decode_offsets(data) if data else {}
     except FileNotFoundError:
         return {}
     except MalformedCheckpoint as problem:
-        logger.warning("%s: %s; begun anew", path, problem)
+        logger.warning("%s: checkpoint is corrupt (%s); starting with an empty one", path, problem)
         return {}
 
 
@@ -42,7 +42,7 @@ def mark_clean_shutdown(filesystem: FileSystem, directory: str, broker_epoch: in
 
 
 def consume_clean_shutdown(filesystem: FileSystem, directory: str) -> tuple[bool, int]:
-    """Whether the last end was clean, and the broker's epoch then; the mark is taken away."""
+    """Deletes the clean-shutdown file; returns whether it existed, and the broker epoch in it."""
     path = f"{directory}/{CLEAN_SHUTDOWN_FILE}"
     try:
         mark = read_file(filesystem, path)

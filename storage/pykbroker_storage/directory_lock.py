@@ -1,4 +1,4 @@
-"""Keeps a second broker out of a log directory, be it another process or this one."""
+"""Prevents two brokers, in one or two processes, from using the same log directory."""
 
 import os
 from collections.abc import Callable
@@ -10,21 +10,21 @@ from pykbroker_storage.filesystem import FILE_MODE, READ_ONLY, READ_WRITE_CREATE
 
 try:
     import fcntl
-except ImportError:  # Windows has other locks
+except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # there is none
 
 LOCK_FILE = ".lock"
 
-# The lock Kafka takes too; it is the process's, so it does not keep the process itself out.
+# Kafka's lock on `.lock` belongs to the process, so it does not exclude a second broker in it.
 _held: set[str] = set()
 
 
 class AlreadyLocked(Exception):
-    """Somebody else works in the directory."""
+    """Another broker holds the lock."""
 
 
 class DirectoryLock:
-    """Locks the file `.lock`, as Kafka does, and the directory itself: `.lock` may be removed."""
+    """Locks the file `.lock`, as Kafka does, and the directory, because `.lock` can be removed."""
 
     __slots__ = ("_descriptor", "_directory", "_directory_descriptor", "_path")
 
@@ -54,12 +54,11 @@ class DirectoryLock:
     def keep(self, is_ours: Callable[[], bool]) -> bool:
         """Creates `.lock` again if it was removed.
 
-        Returns False if the directory was removed or replaced, or another process has locked it.
-        Some file systems change inode numbers; `is_ours` then recognises the directory by its
-        content.
+        Returns False if the directory was removed, replaced or locked by another process. Some file
+        systems change inode numbers; `is_ours` then identifies the directory by its content.
         """
         directory = self._directory_descriptor
-        if directory is None:  # Windows removes nothing that is open
+        if directory is None:  # Windows does not remove open files
             return True
         try:
             if not _is_open_as(directory, self._directory) and not (
@@ -70,10 +69,10 @@ class DirectoryLock:
                 descriptor = _open_and_lock(self._path)
                 os.close(self._descriptor)
                 self._descriptor = descriptor
-                lock_file(descriptor)  # if it is the same file, closing the other one unlocked it
+                lock_file(descriptor)  # if both are the same file, closing unlocked it
         except AlreadyLocked:
             return False
-        except OSError:  # says nothing about the directory; the next call tries again
+        except OSError:  # proves nothing about the directory; the next call retries
             return True
         return True
 
@@ -95,7 +94,7 @@ def _open_and_lock(path: str) -> int:
 
 
 def _lock_directory(path: str) -> int | None:
-    """A descriptor that holds the lock; None where directories cannot be opened."""
+    """Returns a descriptor that holds the lock; None if directories cannot be opened (Windows)."""
     if fcntl is None:
         return None
     descriptor = os.open(path, READ_ONLY)
@@ -104,20 +103,20 @@ def _lock_directory(path: str) -> int | None:
     except BlockingIOError as refusal:
         os.close(descriptor)
         raise AlreadyLocked(path) from refusal
-    except OSError:  # NFS locks no directories; `.lock` has to do
+    except OSError:  # NFS cannot lock directories; the lock on `.lock` remains
         pass
     return descriptor
 
 
 def _unlock_directory(descriptor: int | None) -> None:
     if descriptor is not None:
-        with suppress(OSError):  # also for forked processes, which share the lock
+        with suppress(OSError):  # explicit, because forked processes share the lock
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 
 def _is_open_as(descriptor: int, path: str) -> bool:
-    """Whether the path still names the open file or directory."""
+    """Returns whether the path still names the open file or directory."""
     try:
         found = os.stat(path)  # noqa: PTH116  # once a second, for a path that is a string
     except FileNotFoundError:
@@ -126,7 +125,7 @@ def _is_open_as(descriptor: int, path: str) -> bool:
 
 
 def lock_file(descriptor: int) -> None:
-    """Raises BlockingIOError or PermissionError if somebody has it."""
+    """Raises BlockingIOError or PermissionError if another process holds the lock."""
     if fcntl is None:
         portability.take_byte(descriptor)
     else:

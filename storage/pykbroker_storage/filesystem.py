@@ -1,6 +1,6 @@
-"""The seam to the operating system: every call the log makes of it, so that tests bring another."""
+"""All operating system calls of the log, behind an interface that tests can replace."""
 
-# The one place that talks to `os`; paths are plain strings, thousands of them are kept.
+# The only module that uses `os`. Paths are strings, because a broker keeps thousands of them.
 # ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH208
 
 import errno
@@ -19,18 +19,18 @@ except ImportError:  # Windows
 
 T = TypeVar("T")
 
-# Not every system hands descriptors on, and one translates line ends unless told not to.
+# O_CLOEXEC does not exist on Windows. Without O_BINARY, Windows translates line ends.
 READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 READ_WRITE = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 READ_WRITE_CREATE = READ_WRITE | os.O_CREAT
 FILE_MODE = 0o644
-DIRECTORY_MODE = 0o777  # as the process's umask allows
+DIRECTORY_MODE = 0o777  # reduced by the umask of the process
 PRIVATE_MODE = 0o700
 IS_WINDOWS = sys.platform == "win32"
 IS_LINUX = sys.platform == "linux"
-_POPULATE_READ = 22  # MADV_POPULATE_READ; Python has no name for it
+_POPULATE_READ = 22  # MADV_POPULATE_READ, which Python does not define
 
-# Pages next to each other are read and evicted together, so not each of them is asked for.
+# The kernel reads and evicts neighbouring pages together, so one page per stretch is probed.
 CACHE_PROBE_BYTES = 128 * 1024
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -38,43 +38,43 @@ _NOT_SUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-"""The process or the system has no file descriptor left; the call can be repeated."""
+"""The process or the system has no free file descriptor; the call can be retried."""
 
 _NO_FULL_FLUSH = frozenset({errno.ENOTSUP, errno.EINVAL, errno.ENOTTY})
 _PASSING = _NO_ROOM | NO_DESCRIPTOR | {errno.ENOMEM, errno.EAGAIN, errno.EINTR}
 
 
 class DiskFull(OSError):
-    """No room for the bytes; the log is as it was and takes more when there is room again."""
+    """No space for the bytes. The log is unchanged; appends succeed again when space is free."""
 
 
 class NotCached(Exception):
-    """Raised instead of waiting for the disk; read the bytes in a thread."""
+    """The bytes are not in memory; read them in a thread instead of waiting for the disk."""
 
 
 class FlushFailed(OSError):
-    """The disk did not take pages of a file; the system may have dropped them."""
+    """The disk did not accept pages of a file; the operating system may have dropped them."""
 
 
-def _flush_to_platters(descriptor: int) -> None:
-    """macOS: `fsync` alone leaves the bytes in the drive's cache. Java's `force` does the same."""
+def _full_flush(descriptor: int) -> None:
+    """macOS: `fsync` leaves the bytes in the drive's cache; F_FULLFSYNC does not, as in Java."""
     assert fcntl is not None
     try:
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # type: ignore[attr-defined]  # macOS alone has it
     except OSError as error:
         if error.errno not in _NO_FULL_FLUSH:
             raise
-        os.fsync(descriptor)  # a network drive or a foreign file system
+        os.fsync(descriptor)  # a network drive or another file system
 
 
-_flush = _flush_to_platters if hasattr(fcntl, "F_FULLFSYNC") else os.fsync
+_flush = _full_flush if hasattr(fcntl, "F_FULLFSYNC") else os.fsync
 
 
 class FileSystem:
-    """The local disk. The hot calls are the bare functions of `os`: nothing stands between.
+    """The local disk. The frequent calls are the plain functions of `os`, without a wrapper.
 
-    Without a free file descriptor, calls that need one ask `release_descriptor` to free one, and
-    are repeated if it did.
+    If no file descriptor is free, calls that need one run `release_descriptor` and are retried
+    if it returns True.
     """
 
     release_descriptor: Callable[[], bool] = staticmethod(lambda: False)
@@ -89,7 +89,7 @@ class FileSystem:
     close: Callable[[int], None] = staticmethod(os.close)
 
     def open(self, path: str) -> int:
-        """A descriptor for reading and writing; the file is made if it is not there."""
+        """Opens a file for reading and writing, and creates it if it does not exist."""
         return self._with_descriptor(lambda: os.open(path, READ_WRITE_CREATE, FILE_MODE))
 
     def open_existing(self, path: str) -> int:
@@ -101,8 +101,8 @@ class FileSystem:
     def populate(self, mapped: mmap.mmap, start: int, end: int) -> None:
         """Reads bytes of a map into memory. Raises OSError for bytes that the disk cannot read.
 
-        Touching such bytes instead ends the process (SIGBUS), as it still does on systems without
-        this call. Blocks, and holds the interpreter lock meanwhile.
+        Touching unreadable bytes instead ends the process (SIGBUS), also on systems without this
+        call. The call blocks and holds the interpreter lock.
         """
         if not IS_LINUX:
             return
@@ -116,22 +116,22 @@ class FileSystem:
                 raise
 
     def _with_descriptor(self, call: Callable[[], T]) -> T:
-        """The result of a call that takes a file descriptor, if need be one of a cached file."""
+        """Runs a call that takes a file descriptor; closes cached files if none is free."""
         while True:
             try:
                 return call()
             except OSError as error:
-                if error.errno in _NO_ROOM:  # a name or an inode needs room, too
+                if error.errno in _NO_ROOM:  # a new name or inode needs space
                     raise DiskFull(error.errno, error.strerror) from error
                 if error.errno not in NO_DESCRIPTOR or not self.release_descriptor():
                     raise
 
-    can_tell_cached = hasattr(os, "preadv") and _NO_WAIT != 0
+    reports_cached = hasattr(os, "preadv") and _NO_WAIT != 0
 
     def pread_cached(self, descriptor: int, count: int, position: int) -> bytearray | None:
-        """The bytes, without waiting for the disk; raises `NotCached` unless all are in memory.
+        """Reads bytes without waiting for the disk; raises `NotCached` unless all are in memory.
 
-        Returns None if this file system cannot tell (tmpfs, for example).
+        Returns None if this file system does not support it (tmpfs, for example).
         """
         room = bytearray(count)
         try:
@@ -142,17 +142,17 @@ class FileSystem:
             if error.errno in _NOT_SUPPORTED:
                 return None
             raise
-        if found < count:  # the rest is on disk, or the file was cut: a blocking read tells
+        if found < count:  # the rest is on disk, or the file was cut: a blocking read shows which
             raise NotCached
         return room
 
     def is_cached(self, descriptor: int, start: int, end: int) -> bool | None:
-        """Whether memory holds the bytes, as far as a sample tells; None if unknown."""
+        """Samples whether the bytes are in memory; None if the file system does not support it."""
         byte = (bytearray(1),)
         try:
             for position in (*range(start, end, CACHE_PROBE_BYTES), end - 1):
                 if not os.preadv(descriptor, byte, position, _NO_WAIT):
-                    return False  # the file was cut
+                    return False  # the file was truncated
         except BlockingIOError:
             return False
         except OSError as error:
@@ -162,12 +162,12 @@ class FileSystem:
         return True
 
     def size_and_age(self, path: str) -> tuple[int, int]:
-        """How many bytes a file has, and when it was last written (in ms since 1970)."""
+        """Returns the size of a file and its modification time (ms since 1970)."""
         status = os.stat(path)
         return status.st_size, status.st_mtime_ns // 1_000_000
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        """Makes a file as old as another one, whose content it has taken over."""
+        """Sets the modification time: a compacted segment keeps the age of its sources."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def list_directory(self, path: str) -> list[str]:
@@ -180,19 +180,19 @@ class FileSystem:
         os.rmdir(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Gives the file its new name at once, in the place of whatever has that name."""
+        """Renames a file atomically and replaces the target if it exists."""
         os.replace(source, target)
 
     def unlink(self, path: str) -> None:
         os.unlink(path)
 
     def sync_directory(self, path: str) -> None:
-        """Makes the names in a directory survive a power cut, as `fdatasync` does the bytes."""
+        """Makes the names in a directory durable, as `fdatasync` does for bytes."""
         try:
             descriptor = self._with_descriptor(lambda: os.open(path, READ_ONLY))
         except PermissionError:
             if IS_WINDOWS:
-                return  # there a directory cannot be opened, and names are durable by themselves
+                return  # Windows cannot open a directory; its names are durable without a sync
             raise
         try:
             _flush(descriptor)
@@ -200,22 +200,22 @@ class FileSystem:
             os.close(descriptor)
 
     def space_bytes(self, path: str) -> tuple[int, int]:
-        """The size of the disk, and how much of it we may still use."""
+        """Returns the size of the disk and the bytes available to this user."""
         if not hasattr(os, "statvfs"):
             return portability.space_bytes(path)
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     can_sync_all = sys.platform == "linux"
-    """Elsewhere `sync` returns before the bytes are on disk."""
+    """False where `sync` returns before the bytes are on disk."""
 
     def sync_all(self) -> None:
-        """Makes everything written so far durable, whoever wrote it."""
+        """Flushes all file systems, including bytes written by other processes."""
         os.sync()
 
 
 class VolatileDisk(FileSystem):
-    """The local disk for data that need not survive: nothing waits for the platters."""
+    """The local disk for data that need not survive a power cut: flushes do nothing."""
 
     is_durable = False
 
@@ -230,7 +230,7 @@ VOLATILE_DISK = VolatileDisk()
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the machine lacks something for now, so that a later attempt may succeed."""
+    """Returns whether a resource is missing temporarily, so that a retry may succeed."""
     return isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in _PASSING)
 
 
@@ -243,12 +243,12 @@ def read_file(filesystem: FileSystem, path: str) -> bytes:
 
 
 def read_exactly(filesystem: FileSystem, descriptor: int, count: int, position: int) -> bytes:
-    """`count` bytes from `position`; one call unless the kernel gives less than was asked."""
+    """Reads `count` bytes from `position`; more than one call only after a short read."""
     data = filesystem.pread(descriptor, count, position)
     while len(data) < count:
         more = filesystem.pread(descriptor, count - len(data), position + len(data))
         if not more:
-            raise OSError(errno.EIO, f"the file ends at {position + len(data)}")
+            raise OSError(errno.EIO, f"file ends at byte {position + len(data)}")
         data += more
     return data
 
@@ -259,10 +259,10 @@ def write_fully(
     data: bytes | bytearray | memoryview,
     position: int,
 ) -> None:
-    """All of `data` at `position`, or an exception: `DiskFull` when there is no room."""
+    """Writes all of `data` at `position`, or raises; `DiskFull` if there is no space."""
     try:
         written = filesystem.pwrite(descriptor, data, position)
-        while written < len(data):  # the last call of a full disk writes what fits
+        while written < len(data):  # the last write on a full disk is short
             rest = memoryview(data)[written:]
             written += filesystem.pwrite(descriptor, rest, position + written)
     except OSError as error:
@@ -272,7 +272,7 @@ def write_fully(
 
 
 def write_file(filesystem: FileSystem, path: str, data: bytes) -> None:
-    """A file with this content, made anew; not yet durable."""
+    """Writes a file with this content, replacing any old content; does not flush it."""
     descriptor = filesystem.open(path)
     try:
         filesystem.ftruncate(descriptor, 0)
@@ -282,7 +282,7 @@ def write_file(filesystem: FileSystem, path: str, data: bytes) -> None:
 
 
 def sync_file(filesystem: FileSystem, path: str) -> None:
-    """Makes the bytes of a file durable. It is opened anew, so that any thread may do this."""
+    """Flushes a file to disk. Opens it again, so that any thread can call this."""
     descriptor = filesystem.open_existing(path)
     try:
         sync_descriptor(filesystem, descriptor, path)
@@ -291,7 +291,7 @@ def sync_file(filesystem: FileSystem, path: str) -> None:
 
 
 def sync_descriptor(filesystem: FileSystem, descriptor: int, path: str) -> None:
-    """Makes the bytes of an open file durable; raises FlushFailed if the disk refuses them."""
+    """Flushes an open file to disk; raises FlushFailed if the disk rejects the bytes."""
     try:
         filesystem.fdatasync(descriptor)
     except OSError as error:
@@ -299,7 +299,7 @@ def sync_descriptor(filesystem: FileSystem, descriptor: int, path: str) -> None:
 
 
 def replace_file(filesystem: FileSystem, path: str, data: bytes) -> None:
-    """The old content or the new, whole and durable, whenever the power goes."""
+    """Replaces a file atomically and durably: after a crash it has the old or the new content."""
     temporary = path + ".tmp"
     descriptor = filesystem.open(temporary)
     try:

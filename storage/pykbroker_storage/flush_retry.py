@@ -11,12 +11,10 @@ from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.filesystem import FileSystem, FlushFailed, read_exactly, write_fully
 
 
-def write_batches_again(
-    filesystem: FileSystem, path: str, size_bytes: int, from_offset: int
-) -> None:
+def rewrite_batches(filesystem: FileSystem, path: str, size_bytes: int, from_offset: int) -> None:
     """Rewrites the batches of a log file from an offset on.
 
-    Raises FlushFailed if a batch cannot be read back as it was written: the system has dropped it.
+    Raises FlushFailed if a batch no longer matches its checksum: the system dropped its pages.
     """
     descriptor = filesystem.open_existing(path)
     try:
@@ -37,8 +35,8 @@ def write_batches_again(
         filesystem.close(descriptor)
 
 
-def write_file_again(filesystem: FileSystem, path: str) -> None:
-    """Rewrites a small file, an index for instance."""
+def rewrite_file(filesystem: FileSystem, path: str) -> None:
+    """Rewrites a small file, such as an index."""
     descriptor = filesystem.open_existing(path)
     try:
         data = read_exactly(filesystem, descriptor, os.fstat(descriptor).st_size, 0)

@@ -1,7 +1,7 @@
-"""Every binary layout that lies on disk, declared byte by byte; all are Kafka's own.
+"""Declares the binary layouts of all files in a partition directory; all are Kafka's own.
 
-For reading and explaining at leisure: whoever serves requests unpacks the same bytes with
-`struct` (importing `construct` alone takes longer than a start may). Tests hold both together.
+The declarations serve reading and explaining files. The broker unpacks the same bytes with
+`struct`, because importing `construct` takes too long at startup. Tests compare both.
 """
 
 from construct import (
@@ -16,8 +16,8 @@ from construct import (
     this,
 )
 
-# Opens every batch of a `.log` file. The length counts what follows it, the CRC covers what
-# follows it; base offset and leader epoch stay outside of it, so that a leader can stamp them.
+# Header of every batch in a `.log` file. The length counts the bytes after it. The CRC covers the
+# bytes after it, so a leader can change base offset and leader epoch without a new CRC.
 BATCH_HEADER = Struct(
     "base_offset" / Int64sb,
     "length" / Int32sb,
@@ -36,13 +36,13 @@ BATCH_HEADER = Struct(
     "last_offset" / Computed(this.base_offset + this.last_offset_delta),
 )
 
-# `.index`: an offset, less the segment's base offset, and where in the `.log` its batch starts.
+# `.index`: an offset relative to the segment's base offset, and the `.log` position of its batch.
 OFFSET_INDEX_ENTRY = Struct(
     "relative_offset" / Int32sb,
     "position" / Int32sb,
 )
 
-# `.timeindex`: the greatest timestamp up to an offset, less the segment's base offset.
+# `.timeindex`: the largest timestamp up to an offset, which is relative to the base offset.
 TIME_INDEX_ENTRY = Struct(
     "timestamp" / Int64sb,
     "relative_offset" / Int32sb,
@@ -57,7 +57,7 @@ TRANSACTION_INDEX_ENTRY = Struct(
     "last_stable_offset" / Int64sb,
 )
 
-# `.snapshot`: the CRC covers everything behind it; -1 stands for what there is not.
+# `.snapshot`: the CRC covers all bytes after it; -1 means "none".
 PRODUCER_ENTRY = Struct(
     "producer_id" / Int64sb,
     "producer_epoch" / Int16sb,

@@ -1,7 +1,7 @@
-"""The sparse indexes of a segment: where an offset lies, and which offset a time leads to.
+"""The sparse indexes of a segment: position by offset, and offset by timestamp.
 
-In memory two flat arrays each; on disk Kafka's big-endian entries, offsets relative to the
-segment's base offset:
+In memory each index is two flat arrays. On disk entries are big-endian, with offsets relative to
+the segment's base offset:
 
     .index      offset i32, position i32    the last offset of the batch at that position
     .timeindex  timestamp i64, offset i32   no record up to that offset has a later timestamp
@@ -20,7 +20,7 @@ _LITTLE_ENDIAN = sys.byteorder == "little"
 
 
 class MalformedIndex(ValueError):
-    """The bytes are no index of this segment; it can be rebuilt from the log."""
+    """The bytes are not a valid index of this segment; it can be rebuilt from the log."""
 
 
 class OffsetIndex:
@@ -34,16 +34,16 @@ class OffsetIndex:
         return len(self._offsets)
 
     def append(self, relative_offset: int, position: int) -> None:
-        self._positions.append(position)  # first: a look-up in another thread begins with offsets
+        self._positions.append(position)  # first: lookups on other threads begin with offsets
         self._offsets.append(relative_offset)
 
     def position_at_or_before(self, relative_offset: int) -> int:
-        """A position from which a scan forward finds the batch that holds the offset."""
+        """Returns a position from which a forward scan finds the batch with this offset."""
         entry = bisect_right(self._offsets, relative_offset)
         return self._positions[entry - 1] if entry else 0
 
     def last_position_up_to(self, position: int) -> int:
-        """The last indexed batch boundary that is not beyond `position`."""
+        """Returns the last indexed batch boundary at or before `position`."""
         entry = bisect_right(self._positions, position)
         return self._positions[entry - 1] if entry else 0
 
@@ -52,7 +52,7 @@ class OffsetIndex:
         return self._positions[-1] if self._positions else 0
 
     def truncate_to_position(self, position: int) -> None:
-        """Forgets every batch that starts at `position` or later."""
+        """Removes the entries of all batches at `position` or later."""
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:]
         del self._positions[keep:]
@@ -66,18 +66,20 @@ class OffsetIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, log_bytes: int) -> Self:
-        """The index of a segment of `log_bytes`; raises `MalformedIndex` if it cannot be that."""
+        """Decodes the index of a segment of `log_bytes`; raises `MalformedIndex`."""
         if len(data) % OFFSET_ENTRY_BYTES:
-            raise MalformedIndex(f"{len(data)} bytes are no whole number of entries")
+            raise MalformedIndex(
+                f"index size {len(data)} is not a multiple of {OFFSET_ENTRY_BYTES}"
+            )
         words = array("I", data)
         _to_or_from_big_endian(words)
         index = cls()
         index._offsets = words[0::2]
         index._positions = words[1::2]
         if not (_is_increasing(index._offsets) and _is_increasing(index._positions)):
-            raise MalformedIndex("entries are not in order")
+            raise MalformedIndex("index entries are not in ascending order")
         if index._positions and index._positions[-1] >= log_bytes:
-            raise MalformedIndex("an entry points beyond the end of the log")
+            raise MalformedIndex("an index entry points beyond the end of the log")
         return index
 
 
@@ -100,18 +102,18 @@ class TimeIndex:
         return self._offsets[-1] if self._offsets else 0
 
     def append(self, timestamp_ms: int, relative_offset: int) -> None:
-        """Remembers the largest timestamp so far; one that is not larger says nothing new."""
+        """Adds an entry if the timestamp is larger than all before."""
         if timestamp_ms > self.last_timestamp:
-            self._offsets.append(relative_offset)  # first: a look-up begins with timestamps
+            self._offsets.append(relative_offset)  # first, because lookups read timestamps first
             self._timestamps.append(timestamp_ms)
 
     def offset_before(self, timestamp_ms: int) -> int:
-        """A relative offset before which every record is older than `timestamp_ms`."""
+        """Returns a relative offset below which every record is older than `timestamp_ms`."""
         entry = bisect_left(self._timestamps, timestamp_ms)
         return self._offsets[entry - 1] if entry else 0
 
     def truncate_to_offset(self, relative_offset: int) -> None:
-        """Forgets everything said about `relative_offset` and later ones."""
+        """Removes the entries at `relative_offset` and later."""
         keep = bisect_left(self._offsets, relative_offset)
         del self._timestamps[keep:]
         del self._offsets[keep:]
@@ -130,9 +132,9 @@ class TimeIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Raises `MalformedIndex` if the bytes are no time index."""
+        """Decodes a time index; raises `MalformedIndex`."""
         if len(data) % TIME_ENTRY_BYTES:
-            raise MalformedIndex(f"{len(data)} bytes are no whole number of entries")
+            raise MalformedIndex(f"index size {len(data)} is not a multiple of {TIME_ENTRY_BYTES}")
         words = array("I", data)
         halves = array("I", bytes(2 * len(data) // 3))
         halves[0::2] = words[0::3]
@@ -142,9 +144,9 @@ class TimeIndex:
         index._offsets = words[2::3]
         _to_or_from_big_endian(index._timestamps)
         _to_or_from_big_endian(index._offsets)
-        # A log without timestamps ends its time index with -1.
+        # A log without timestamps ends its time index with timestamp -1.
         if not _is_increasing(index._timestamps):
-            raise MalformedIndex("entries are not in order")
+            raise MalformedIndex("index entries are not in ascending order")
         return index
 
 

@@ -1,7 +1,7 @@
-"""Bytes that were on the disk before the log was opened are checked when somebody first reads them.
+"""Verifies bytes written by earlier processes when they are first read.
 
-What this process has appended was checked before it was written, and what recovery has scanned
-was checked then. A byte that has changed while nobody looked is found here, before it is served.
+Bytes that this process appended, or that recovery scanned, are verified already. Corruption that
+happened on disk since then is found before the records are sent.
 """
 
 from typing import Self
@@ -12,47 +12,52 @@ from pykbroker_storage.mapped_file import MappedFile
 
 
 class LazyVerification:
-    """One stretch of a segment's old bytes is known to be good; readers in sequence extend it."""
+    """Verification state of the bytes that a segment had when it was opened.
 
-    __slots__ = ("_old_bytes", "good_from", "good_to")
+    One contiguous range is verified; sequential reads extend it.
+    """
 
-    def __init__(self, old_bytes: int) -> None:
-        self._old_bytes = old_bytes
-        self.good_from = self.good_to = 0
+    __slots__ = ("_size_bytes_at_open", "verified_from", "verified_to")
+
+    def __init__(self, size_bytes_at_open: int) -> None:
+        self._size_bytes_at_open = size_bytes_at_open
+        self.verified_from = self.verified_to = 0
 
     def copy(self) -> Self:
-        copy = type(self)(self._old_bytes)
-        copy.good_from, copy.good_to = self.good_from, self.good_to
+        copy = type(self)(self._size_bytes_at_open)
+        copy.verified_from, copy.verified_to = self.verified_from, self.verified_to
         return copy
 
-    def is_due(self, start: int, end: int) -> bool:
-        """Whether any of the bytes from `start` to `end` is to be checked yet."""
-        is_known = self.good_from <= start and min(end, self._old_bytes) <= self.good_to
-        return start < self._old_bytes and not is_known
+    def needs_check(self, start: int, end: int) -> bool:
+        """Returns whether bytes from `start` to `end` are not verified yet."""
+        is_known = (
+            self.verified_from <= start and min(end, self._size_bytes_at_open) <= self.verified_to
+        )
+        return start < self._size_bytes_at_open and not is_known
 
     @property
-    def is_over(self) -> bool:
-        return self.good_from == 0 and self.good_to >= self._old_bytes
+    def is_complete(self) -> bool:
+        return self.verified_from == 0 and self.verified_to >= self._size_bytes_at_open
 
-    def first_bad(self, file: MappedFile, start: int, end: int) -> int | None:
-        """Of the batches from `start` to `end`: where the first begins that is not good."""
-        if not self.good_from <= start <= self.good_to:
-            self.good_from = self.good_to = start
-        end = min(end, self._old_bytes)
-        if self.good_to >= end:
+    def first_corrupt(self, file: MappedFile, start: int, end: int) -> int | None:
+        """Returns the position of the first corrupt batch between `start` and `end`, or None."""
+        if not self.verified_from <= start <= self.verified_to:
+            self.verified_from = self.verified_to = start
+        end = min(end, self._size_bytes_at_open)
+        if self.verified_to >= end:
             return None
-        unchecked = file.view(self.good_to, end)  # once: a thread reads copies
+        unchecked = file.view(self.verified_to, end)  # one view, because a thread reads copies
         while unchecked:
             size = valid_batch_bytes(unchecked)
             if size is None:
-                return self.good_to
-            self.good_to += size
+                return self.verified_to
+            self.verified_to += size
             unchecked = unchecked[size:]
         return None
 
 
 def valid_batch_bytes(data: memoryview) -> int | None:
-    """The size of the first batch, if it is a good one."""
+    """Returns the size of the first batch, or None if it is corrupt."""
     try:
         batch = RecordBatch.parse(data)
     except CorruptBatch:

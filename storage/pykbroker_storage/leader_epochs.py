@@ -1,6 +1,6 @@
-"""Which leader wrote which part of a log: every leader epoch with the offset it began at.
+"""The leader epochs of a log with their start offsets (`leader-epoch-checkpoint`).
 
-Two logs that disagree find by it where they parted; no record needs to be compared.
+Two replicas find the offset at which their logs diverged without comparing records.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,7 +20,7 @@ NO_OFFSET = -1
 
 
 class EpochEnd(NamedTuple):
-    """An epoch and the offset behind its last record; both -1 when nothing is known."""
+    """An epoch and the offset after its last record; both -1 if unknown."""
 
     epoch: int
     end_offset: int
@@ -30,7 +30,7 @@ UNKNOWN_END = EpochEnd(NO_EPOCH, NO_OFFSET)
 
 
 class LeaderEpochs:
-    """Both lists ascend and belong together: `_epochs[i]` began at `_start_offsets[i]`."""
+    """Two parallel ascending lists: `_epochs[i]` starts at `_start_offsets[i]`."""
 
     __slots__ = ("_epochs", "_start_offsets")
 
@@ -39,9 +39,9 @@ class LeaderEpochs:
         self._start_offsets: list[int] = []
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Notes that `epoch` begins at `start_offset`; True if that is news to be written down.
+        """Adds an epoch; returns True if the checkpoint must be written.
 
-        What contradicts it (as great an epoch, as late an offset) was never committed and goes.
+        Removes conflicting entries (same or later epoch or offset): they were not committed.
         """
         assert epoch >= 0, f"leader epoch {epoch}"
         assert start_offset >= 0, f"leader epoch {epoch} from offset {start_offset}"
@@ -55,19 +55,19 @@ class LeaderEpochs:
 
     @property
     def latest_epoch(self) -> int:
-        """The epoch of the last record; -1 in a log that has never had one."""
+        """The epoch of the last record; -1 if the log never had one."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch in which the record at `offset` was written; -1 if that is forgotten."""
+        """Returns the epoch of the record at `offset`; -1 if that entry was truncated."""
         index = bisect_right(self._start_offsets, offset) - 1
         return self._epochs[index] if index >= 0 else NO_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """Where `epoch` ended, as OffsetForLeaderEpoch answers it.
+        """Returns the end offset of `epoch`, as in OffsetForLeaderEpoch.
 
-        An epoch that wrote nothing here is answered by the one before it. One older than all
-        that is left ends where the oldest begins. One newer than all is unknown.
+        For an epoch without records here, returns the previous epoch. An epoch older than all
+        entries ends at the start of the oldest. One newer than all entries is unknown.
         """
         if epoch == self.latest_epoch and epoch != NO_EPOCH:
             return EpochEnd(epoch, log_end_offset)
@@ -78,16 +78,16 @@ class LeaderEpochs:
         return EpochEnd(known, self._start_offsets[later])
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forgets the epochs that begin at `end_offset` or later; True if there were any."""
+        """Removes the epochs that start at `end_offset` or later; returns whether any did."""
         keep = bisect_left(self._start_offsets, end_offset)
         changed = keep < len(self._epochs)
         self._keep(slice(0, keep))
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Forgets what lies before `start_offset`; True if that changed anything.
+        """Removes entries below `start_offset`; returns whether anything changed.
 
-        The epoch in the middle of which the log now starts begins there from now on.
+        The epoch that contains `start_offset` starts there afterwards.
         """
         first = bisect_right(self._start_offsets, start_offset) - 1
         if first < 0 or (first == 0 and self._start_offsets[0] == start_offset):
@@ -97,11 +97,11 @@ class LeaderEpochs:
         return True
 
     def entries(self) -> list[tuple[int, int]]:
-        """Every epoch with its start offset, oldest first."""
+        """Returns every epoch with its start offset, oldest first."""
         return list(zip(self._epochs, self._start_offsets, strict=True))
 
     def encode(self) -> bytes:
-        """The content of a `leader-epoch-checkpoint`."""
+        """Returns the content of a `leader-epoch-checkpoint`."""
         return encode_lines(f"{epoch} {start}" for epoch, start in self.entries())
 
     @classmethod
@@ -111,7 +111,7 @@ class LeaderEpochs:
             epoch, start_offset = (number_in(field, number) for field in fields_of(line, number, 2))
             if epoch < 0 or start_offset < 0:
                 raise MalformedCheckpoint(f"line {number} has a negative number")
-            # Overlapping entries are mended as Kafka mends them: the later line is right.
+            # Like Kafka: of two conflicting entries the later line applies.
             epochs.assign(epoch, start_offset)
         return epochs
 

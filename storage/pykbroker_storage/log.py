@@ -1,4 +1,4 @@
-"""One partition's log: appended at its end by a single writer, read from any offset."""
+"""The log of one partition: a single writer appends at its end, readers start at any offset."""
 
 import logging
 import os
@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Self
 
-from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch, iterate_batches
+from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch
+from pykbroker_storage.batch_preparation import parse_replicated, stamp_batches
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.filesystem import (
@@ -15,13 +16,12 @@ from pykbroker_storage.filesystem import (
     FileSystem,
     FlushFailed,
     NotCached,
-    directory_of,
     sync_file,
 )
+from pykbroker_storage.flushing import LogFlusher
 from pykbroker_storage.mapped_file import OpenFiles
 from pykbroker_storage.partition_files import (
     DeferredSnapshot,
-    flush_small_files,
     load_producers,
     save_leader_epochs,
     save_producers,
@@ -30,49 +30,47 @@ from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.read_view import ReadView
 from pykbroker_storage.recovery import LoadedLog, load
 from pykbroker_storage.retention import count_expired
-from pykbroker_storage.rolling import is_roll_due
 from pykbroker_storage.segment import CompactedBytes, LogSlice, Segment
-from pykbroker_storage.segments import Segments
-from pykbroker_storage.stamping import stamp_batches
+from pykbroker_storage.segments import Segments, is_roll_due
 from pykbroker_storage.transaction_index import AbortedTransaction, MalformedTransactionIndex
-from pykbroker_storage.verification import walk
+from pykbroker_storage.verification import verify_batches
 
 logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 PRODUCERS_SAVED_AT_ONCE_MAX = 2_000
-"""A roll with more leaves their snapshot for later: 300,000 would take 0.3 s."""
-# What a log alone, outside of a log directory, uses.
+"""With more producers a roll defers the snapshot: 300,000 would block for 0.3 s."""
 DESCRIPTORS_MAX = 64
+"""Descriptors of a log that is opened outside of a log directory."""
 
 
 class OffsetOutOfRange(Exception):
-    """The offset lies before the start or beyond the end of the log."""
+    """The offset is below the log start offset or above the log end offset."""
 
 
 class LogClosed(Exception):
-    """The log was closed or deleted; whoever holds it should look its partition up again."""
+    """The log was closed or deleted; look up the partition again."""
 
 
 class AppendResult(NamedTuple):
-    """Where records have come to lie, in a log that starts where it does."""
+    """Offsets and append time of appended records, and the log start offset."""
 
     first_offset: int
     last_offset: int
-    log_append_time_ms: int  # -1 unless the topic says LogAppendTime
+    log_append_time_ms: int  # -1 unless the topic uses LogAppendTime
     log_start_offset: int
 
 
 class Log:
-    """Blocking, with one owner; `flush` alone may run on another thread, beside its appends."""
+    """A log with blocking methods and one owner; only `flush` may run on another thread."""
 
     __slots__ = (
         "_changed",
         "_closed",
         "_filesystem",
+        "_flusher",
         "_last_flush_ms",
         "_layout_version",
-        "_names_flushed",
         "_open_files",
         "_segments",
         "configuration",
@@ -99,11 +97,11 @@ class Log:
         open_files: OpenFiles | None = None,
         pending_deletions: PendingDeletions | None = None,
     ) -> Self:
-        """The log in a directory, a new one if the directory is empty.
+        """Opens the log in a directory; creates a new one if the directory is empty.
 
-        After a clean end nothing is scanned. Otherwise whatever was not known to be durable is
-        checked batch by batch and cut behind the last good one. Give all logs of a process the
-        same `open_files`: it bounds their descriptors.
+        After a clean shutdown nothing is scanned. Otherwise all batches above the recovery point
+        are verified, and the log is truncated after the last valid one. All logs of a process
+        should share one `open_files`, which bounds their descriptors.
         """
         if open_files is None:
             open_files = OpenFiles(LOCAL_DISK, DESCRIPTORS_MAX)
@@ -132,28 +130,28 @@ class Log:
         self.configuration = configuration
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.segments[-1].next_offset
-        self.recovery_point = loaded.recovery_point  # everything before it is durable
+        self.recovery_point = loaded.recovery_point  # all records below it are flushed
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
         self._filesystem = loaded.open_files.filesystem
         self._open_files = loaded.open_files
         self._layout_version = 0
-        """How often segments were cut, replaced or deleted: what was read before may be wrong."""
+        """Incremented when segments are truncated, replaced or deleted; see `merge`."""
         self._segments = Segments(
             loaded.directory,
             loaded.segments,
             open_files=loaded.open_files,
             pending_deletions=pending_deletions,
         )
-        # Set when a segment begins; the upkeep encodes and writes it.
+        # Set by a roll; background upkeep encodes and writes it.
         self.deferred_snapshot: DeferredSnapshot | None = None
         self._changed = loaded.was_changed
         self._closed = False
-        self._names_flushed = False
+        self._flusher = LogFlusher(self._filesystem, loaded.directory, self._segments)
         self._last_flush_ms = now_ms
-        self.flush_failure: str | None = None  # until a flush succeeds, appends are refused
+        self.flush_failure: str | None = None  # appends raise until a flush succeeds
 
-    # --- writing
+    # --- appends
 
     def append(
         self,
@@ -162,10 +160,10 @@ class Log:
         leader_epoch: int,
         now_ms: int,
     ) -> AppendResult:
-        """The leader's append: gives whole, validated batches their offsets, in place.
+        """Appends as leader: assigns offsets to whole, validated batches, in place.
 
-        When it returns they are in the log; an exception leaves the log as it was. The caller
-        flushes if `is_flush_due`, before it acknowledges the records.
+        An exception leaves the log unchanged. If `is_flush_due`, the caller flushes before it
+        acknowledges the records.
         """
         log_append_time_ms = NO_TIMESTAMP
         if self.configuration.message_timestamp_type is TimestampSource.LOG_APPEND_TIME:
@@ -180,16 +178,22 @@ class Log:
         )
 
     def append_replicated(
-        self, records: bytes | bytearray | memoryview, *, now_ms: int
+        self, records: bytes | bytearray | memoryview, *, leader_epoch: int, now_ms: int
     ) -> AppendResult:
-        """The follower's append: the batches have their offsets and epochs already."""
-        batches = list(iterate_batches(records))
-        offset = self.log_end_offset
-        for batch in batches:
-            assert batch.base_offset >= offset, f"offset {batch.base_offset} is behind {offset}"
-            offset = batch.next_offset
+        """Appends batches as received from the leader of `leader_epoch`.
+
+        Raises `InvalidReplicatedBatch` for invalid batches; the log is unchanged then.
+        """
+        batches = parse_replicated(
+            records,
+            log_end_offset=self.log_end_offset,
+            latest_epoch=self.leader_epochs.latest_epoch,
+            leader_epoch=leader_epoch,
+            allows_gaps=not self.configuration.forbids_data_loss,
+        )
         self._write(records, batches, now_ms)
-        return AppendResult(batches[0].base_offset, offset - 1, NO_TIMESTAMP, self.log_start_offset)
+        first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
+        return AppendResult(first_offset, last_offset, NO_TIMESTAMP, self.log_start_offset)
 
     def _write(
         self, records: bytes | bytearray | memoryview, batches: Sequence[RecordBatch], now_ms: int
@@ -214,8 +218,8 @@ class Log:
             if batch.producer_id != NO_PRODUCER_ID:
                 ended = self.producers.update(batch)
                 if ended is not None and ended.is_aborted:
-                    self._note_aborted(ended.as_aborted())
-                    self._names_flushed = False
+                    self._add_aborted(ended.as_aborted())
+                    self._flusher.is_directory_flushed = False
         self.log_end_offset = active.next_offset
         self._changed = True
 
@@ -224,12 +228,12 @@ class Log:
             try:
                 self._save_leader_epochs()
             except OSError:
-                self.leader_epochs.truncate_from_end(start_offset)  # the next append tries again
+                self.leader_epochs.truncate_from_end(start_offset)  # the next append retries
                 raise
 
     def roll(self, now_ms: int) -> None:
-        """Seals the active segment, if it has records, and begins a new one after it."""
-        self._refuse_if_closed()
+        """Seals the active segment, if it has records, and starts a new one."""
+        self._raise_if_closed()
         if self._segments.active.size_bytes:
             self._begin_segment(self.log_end_offset, now_ms)
 
@@ -247,21 +251,22 @@ class Log:
 
     def _begin_empty_segment(self, base_offset: int, now_ms: int) -> None:
         self._segments.begin(base_offset, now_ms)
-        self._names_flushed = False
+        self._flusher.is_directory_flushed = False
 
-    # --- reading
+    # --- reads
 
     def read(
         self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool = True
     ) -> LogSlice | None:
-        """Whole batches from the one that holds `offset` to the last wholly below `end_offset`.
+        """Returns whole batches from the one with `offset` to the last one below `end_offset`.
 
-        They are of one segment and at most `bytes_max`, but at least one if the first must be
-        whole; None if there are none. The view stays good whatever happens to the log.
+        They come from one segment and have at most `bytes_max`, or more if only the first batch is
+        returned and it must be whole. Returns None if there are none. The view stays valid after
+        truncation or deletion.
         """
         if self._closed:
             raise LogClosed(self.directory)
-        self._refuse_if_outside(offset)
+        self._raise_if_outside(offset)
         active = self._segments.active
         return (active if offset >= active.base_offset else self._segments).read(
             offset,
@@ -273,7 +278,7 @@ class Log:
     def read_cached(
         self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool = True
     ) -> LogSlice | None:
-        """As `read`, but raises `NotCached` where that would wait for the disk or take long."""
+        """Like `read`, but raises `NotCached` instead of waiting for the disk."""
         open_files = self._open_files
         open_files.may_block = False
         try:
@@ -287,7 +292,7 @@ class Log:
             open_files.may_block = True
 
     def aborted_cached(self, start_offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
-        """As `aborted_transactions`, but raises `NotCached` where that would wait for the disk."""
+        """Like `aborted_transactions`, but raises `NotCached` instead of waiting for the disk."""
         open_files = self._open_files
         open_files.may_block = False
         try:
@@ -296,9 +301,9 @@ class Log:
             open_files.may_block = True
 
     def bytes_between(self, start_offset: int, end_offset: int) -> int | None:
-        """The size of the batches between the offsets.
+        """Returns the size of the batches between two offsets.
 
-        None if it is unknown without the disk, or if they are not all in one segment.
+        Returns None if that needs the disk, or if they are in several segments.
         """
         segment = self._segments.since(start_offset)[0]
         open_files = self._open_files
@@ -312,19 +317,20 @@ class Log:
         return count if next_offset >= end_offset else None
 
     def read_view(self, offset: int | None = None) -> ReadView:
-        """The log from an offset on as it is now, for one thread to read; see `merge`."""
-        self._refuse_if_closed()
+        """Returns a view of the log from an offset on, for reads on one thread; see `merge`."""
+        self._raise_if_closed()
         if offset is None:
             offset = self.log_start_offset
-        self._refuse_if_outside(offset)
+        self._raise_if_outside(offset)
         return self._segments.read_view(
             offset, log_start_offset=self.log_start_offset, layout_version=self._layout_version
         )
 
     def merge(self, view: ReadView) -> bool:
-        """Takes over what a thread has loaded and verified, once it is done.
+        """Takes over what a thread loaded and verified through its view.
 
-        False if segments were cut, replaced or deleted meanwhile: what it has read may be wrong.
+        Returns False if segments were truncated, replaced or deleted meanwhile: the result of the
+        read may be wrong.
         """
         if self._closed or view.layout_version != self._layout_version:
             return False
@@ -334,36 +340,36 @@ class Log:
     def aborted_transactions(
         self, start_offset: int, end_offset: int
     ) -> Sequence[AbortedTransaction]:
-        """Those that have records between the offsets: readers of committed ones skip these."""
+        """Returns aborted transactions with records between two offsets (read_committed)."""
         try:
             return self._segments.aborted_transactions(start_offset, end_offset)
         except MalformedTransactionIndex as problem:
             self._rebuild_aborted(problem)
             return self._segments.aborted_transactions(start_offset, end_offset)
 
-    def _note_aborted(self, transaction: AbortedTransaction) -> None:
-        """Its marker is the last batch of the active segment."""
+    def _add_aborted(self, transaction: AbortedTransaction) -> None:
+        """Adds a transaction that the last batch aborts."""
         try:
             self._segments.add_aborted(transaction)
         except MalformedTransactionIndex as problem:
-            self._rebuild_aborted(problem)  # which finds this marker, too
+            self._rebuild_aborted(problem)  # includes this marker
 
     def _rebuild_aborted(self, problem: MalformedTransactionIndex) -> None:
-        damaged_from = self._segments.first_damaged_aborted()
+        corrupt_from = self._segments.first_corrupt_transaction_index()
         logger.warning(
-            "%s: the .txnindex files from offset %d on are rebuilt from the log: %s",
+            "%s: transaction index is corrupt (%s); rebuilding .txnindex files from offset %d",
             self.directory,
-            damaged_from,
             problem,
+            corrupt_from,
         )
-        self._load_producers(aborted_from=damaged_from)
+        self._load_producers(aborted_from=corrupt_from)
 
     def verify(self) -> Iterator[str]:
-        """Reads everything; one sentence per segment about the first bad batch in it."""
+        """Reads all segments; yields one message per segment with a corrupt batch."""
         for segment in list(self._segments):
-            damage = walk(segment, segment.size_bytes)
-            if damage is not None:
-                yield f"{segment.file.path}, position {damage.position}: {damage.reason}"
+            corruption = verify_batches(segment, segment.size_bytes)
+            if corruption is not None:
+                yield f"{segment.file.path}, position {corruption.position}: {corruption.reason}"
 
     @property
     def size_bytes(self) -> int:
@@ -373,56 +379,43 @@ class Log:
     def segment_count(self) -> int:
         return len(self._segments)
 
-    # --- making it durable
+    # --- flushes
 
     def flush(self, upto: int | None = None) -> None:
-        """Makes everything before `upto` (by default: everything) survive a power cut.
+        """Flushes all records below `upto` (default: all records).
 
-        Raises FlushFailed if the disk does not take the bytes. Until a later flush has written
-        them again, the log takes no appends: a successful fsync would prove nothing.
+        Raises FlushFailed if the disk rejects the bytes. Appends then raise until a later flush
+        has rewritten them, because a successful fsync alone would prove nothing.
         """
         if self._closed:
             return
         if upto is None or self.flush_failure is not None:
             upto = self.log_end_offset
-        if upto <= self.recovery_point and self._names_flushed:
+        if upto <= self.recovery_point and self._flusher.is_directory_flushed:
             return
         try:
-            if self.flush_failure is not None:
-                self._segments.write_again(self.recovery_point)
-            self._segments.flush(self.recovery_point, upto)
-            self._flush_names()
+            self._flusher.flush(
+                self.recovery_point, upto, after_failure=self.flush_failure is not None
+            )
         except FlushFailed as failure:
             self.flush_failure = str(failure)
             raise
         except FileNotFoundError:
             if not self._closed:
-                raise  # else the log was deleted meanwhile
+                raise  # else the log was closed meanwhile
         self.recovery_point = max(self.recovery_point, upto)
         self.flush_failure = None
 
-    def _flush_names(self) -> None:
-        if self._names_flushed:
-            return
-        self._names_flushed = True  # set first: a segment that begins meanwhile resets it
-        try:
-            flush_small_files(self._filesystem, self.directory)
-            self._filesystem.sync_directory(self.directory)
-            self._filesystem.sync_directory(directory_of(self.directory))
-        except BaseException:
-            self._names_flushed = False
-            raise
-
     @property
     def is_flush_due(self) -> bool:
-        """Whether `flush.messages` records are not flushed."""
+        """True if `flush.messages` or more records are not flushed."""
         return self.log_end_offset - self.recovery_point >= self.configuration.flush_messages
 
     def flush_due(self, now_ms: int) -> int | None:
-        """The offset up to which somebody should flush now; None if nothing is due.
+        """Returns the offset up to which a flush is due now, or None.
 
-        Everything when `flush.ms` has passed, `flush.messages` is reached or the last flush
-        failed, else what lies in sealed segments, so that recovery stays short.
+        All records if `flush.ms` has passed, `flush.messages` is reached or the last flush failed.
+        Otherwise those in sealed segments, so that recovery stays short.
         """
         if self.is_flush_due or self.flush_failure is not None:
             return self.log_end_offset
@@ -434,20 +427,19 @@ class Log:
             return self._segments.active.base_offset
         return None
 
-    # --- letting go of records
+    # --- deletion and truncation
 
     def advance_log_start(self, offset: int, now_ms: int) -> None:
-        """Nobody may read before `offset` any longer; whole segments below it are deleted."""
-        self._refuse_if_closed()
-        self._refuse_if_outside(offset)
+        """Sets the log start offset and deletes segments below it (DeleteRecords)."""
+        self._raise_if_closed()
+        self._raise_if_outside(offset)
         self.log_start_offset = offset
         self._delete_oldest(self._segments.count_below(offset), now_ms)
 
     def enforce_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
-        """Deletes segments too old or too many, below the high watermark; returns how many.
+        """Deletes expired segments below the high watermark; returns their number.
 
-        An active segment that is too old goes last, and another takes its place. All of this works
-        on a full disk.
+        If the active segment has expired, too, a new one replaces it. Works on a full disk.
         """
         configuration = self.configuration
         if self._closed or CleanupPolicy.DELETE not in configuration.cleanup_policy:
@@ -465,10 +457,10 @@ class Log:
         return count
 
     def _begin_after_expired(self, now_ms: int) -> None:
-        """A new active segment, behind one that goes and needs no index any longer.
+        """Starts a new active segment after one that is deleted and needs no complete indexes.
 
-        Without room for the snapshot a crash forgets producers who have no record left here, as
-        their age would do some time.
+        If the disk is too full for the snapshot, a crash loses producers without records, which
+        would expire anyway.
         """
         self._changed = True
         with suppress(DiskFull):
@@ -477,11 +469,11 @@ class Log:
         self._begin_empty_segment(self.log_end_offset, now_ms)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Removes every batch that reaches to `offset` or beyond: whoever was leader had others.
+        """Removes every batch that reaches `offset` or beyond, because the leader has others.
 
-        Checkpoint the directory afterwards: the recovery point written down is too far.
+        Checkpoint the directory afterwards: the recovery point in the file may be too high.
         """
-        self._refuse_if_closed()
+        self._raise_if_closed()
         if offset >= self.log_end_offset:
             return
         if offset <= self._segments.base_offset:
@@ -492,11 +484,11 @@ class Log:
         self._reload_after_truncation()
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Forgets all records: the log begins anew, empty, at `offset`."""
-        self._refuse_if_closed()
+        """Deletes all records and continues with an empty log at `offset`."""
+        self._raise_if_closed()
         self._layout_version += 1
-        self._segments.begin_anew(offset, due_ms=self._due_ms(now_ms), now_ms=now_ms)
-        self._names_flushed = False
+        self._segments.restart_at(offset, due_ms=self._due_ms(now_ms), now_ms=now_ms)
+        self._flusher.is_directory_flushed = False
         self.log_start_offset = offset
         self._reload_after_truncation()
 
@@ -524,37 +516,37 @@ class Log:
             finally:
                 self.log_start_offset = max(self.log_start_offset, self._segments.base_offset)
         if self.leader_epochs.truncate_from_start(self.log_start_offset):
-            with suppress(DiskFull):  # deleting must work then; the next start truncates anew
+            with suppress(DiskFull):  # deletion must succeed; the next start truncates again
                 self._save_leader_epochs()
 
     def _due_ms(self, now_ms: int) -> int:
         return now_ms + self.configuration.file_delete_delay_ms
 
-    # --- what compaction asks and does
+    # --- compaction
 
     @property
     def filesystem(self) -> FileSystem:
         return self._filesystem
 
     def segments(self) -> list[Segment]:
-        """All of them, the active one last."""
+        """Returns all segments, the active one last."""
         return list(self._segments)
 
     def holds(self, segments: Sequence[Segment]) -> bool:
-        """Whether these are still there, side by side and sealed."""
+        """Returns whether these segments still exist, adjacent and sealed."""
         return not self._closed and self._segments.holds(segments)
 
-    def replace(self, segments: Sequence[Segment], left: CompactedBytes, now_ms: int) -> None:
-        """What compaction has left of these segments takes their place."""
-        assert self.holds(segments), "whoever replaces segments has just looked whether they are"
+    def replace(self, segments: Sequence[Segment], compacted: CompactedBytes, now_ms: int) -> None:
+        """Replaces segments by the output of compaction; check `holds` first."""
+        assert self.holds(segments), "segments to replace no longer exist"
         self._layout_version += 1
-        self._segments.replace(segments, left, self._due_ms(now_ms))
-        self._names_flushed = False
+        self._segments.replace(segments, compacted, self._due_ms(now_ms))
+        self._flusher.is_directory_flushed = False
 
-    # --- what lies beside the segments
+    # --- leader epochs and producer snapshots
 
     def _save_leader_epochs(self) -> None:
-        self._names_flushed = False
+        self._flusher.is_directory_flushed = False
         save_leader_epochs(self._filesystem, self.directory, self.leader_epochs)
 
     def _save_producers(self, *, durable: bool = False) -> None:
@@ -563,39 +555,39 @@ class Log:
             sync_file(self._filesystem, path)
 
     def finish_snapshot(self, snapshot: DeferredSnapshot, *, is_written: bool) -> None:
-        """Takes over a deferred snapshot, unless the log was cut meanwhile."""
+        """Keeps a deferred snapshot unless the log was truncated meanwhile."""
         is_current = snapshot is self.deferred_snapshot
         if is_current:
             self.deferred_snapshot = None
         begins_segment = any(it.base_offset == snapshot.offset for it in self._segments)
-        snapshot.finish(is_wanted=is_written and is_current and begins_segment)
+        snapshot.finish(keep=is_written and is_current and begins_segment)
 
-    # --- the end
+    # --- closing
 
     @property
     def is_closed(self) -> bool:
-        """Then its files may be gone, or those of that name be another log's."""
+        """True if the files may be deleted or belong to a new log with the same name."""
         return self._closed
 
-    def _refuse_if_outside(self, offset: int) -> None:
+    def _raise_if_outside(self, offset: int) -> None:
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
             )
 
-    def _refuse_if_closed(self) -> None:
+    def _raise_if_closed(self) -> None:
         if self._closed:
             raise LogClosed(self.directory)
 
     @property
     def is_changed(self) -> bool:
-        """Whether closing has something to write."""
+        """True if `close` has something to write."""
         return self._changed and self._segments.active.size_bytes > 0
 
     def close(self, *, durable: bool = True) -> None:
-        """Writes what makes the next start quick, and closes the files.
+        """Writes indexes and the producer snapshot for a fast next start, and closes the files.
 
-        Whoever closes thousands leaves out `durable` and syncs the disk once.
+        To close thousands of logs, pass `durable=False` and sync the disk once afterwards.
         """
         if self._closed:
             return
@@ -604,14 +596,14 @@ class Log:
             self._save_producers(durable=durable)
             if durable:
                 self._segments.active.flush_indexes()
-                self._names_flushed = False
+                self._flusher.is_directory_flushed = False
                 self.flush()
             else:
                 self.recovery_point = self.log_end_offset
         self.abandon()
 
     def abandon(self) -> None:
-        """Closes the files and writes nothing, as before a deletion; views stay good."""
+        """Closes the files without writing, for example before deletion; views stay valid."""
         self._closed = True
         self.deferred_snapshot = None
         self._segments.close()

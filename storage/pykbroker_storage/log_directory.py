@@ -1,4 +1,4 @@
-"""One entry of `log.dirs`: the logs of many partitions, and what is known of them after a stop."""
+"""A log directory (`log.dirs`): the logs of all partitions, its lock and its checkpoints."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -40,31 +40,31 @@ logger = logging.getLogger(__name__)
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 NAME_LETTERS_ANYWHERE = 143
-"""Names of this length are possible on all file systems: eCryptfs allows the fewest letters."""
+"""Maximum name length that works on all file systems; eCryptfs has the lowest limit."""
 DESCRIPTORS_MAX = 512
-"""File descriptors that all logs of a directory use together, if the process may open as many."""
-# Closing more logs than this, one sync of the whole disk is quicker than five per log.
+"""Descriptors that all logs of a directory share, unless the process limit is lower."""
+# Above this number of changed logs, one sync of the disk is faster than five per log.
 SYNC_EACH_MAX = 100
 
 
 class LogDirectoryError(Exception):
-    """The directory cannot be used; the message tells the operator why."""
+    """The directory cannot be used; the message states the reason for the operator."""
 
 
 class LogDirectoryLocked(LogDirectoryError):
-    """Another broker works in it."""
+    """Another broker holds the lock of the directory."""
 
 
 class LogDirectoryUnwritable(LogDirectoryError):
-    """It cannot be made, read or written."""
+    """The directory cannot be created, read or written."""
 
 
 class ForeignLogDirectory(LogDirectoryError):
-    """It belongs to another cluster or node."""
+    """The directory belongs to another cluster or node."""
 
 
 class LogDirectory:
-    """Opens logs when they are first asked for; one writer, as each log has one."""
+    """Opens logs on first use; has one writer, like each log."""
 
     @classmethod
     def open(
@@ -78,16 +78,16 @@ class LogDirectory:
         filesystem: FileSystem = LOCAL_DISK,
         open_files: OpenFiles | None = None,
     ) -> Self:
-        """Takes the directory, making it if need be; raises `LogDirectoryError`.
+        """Locks the directory and creates it if needed; raises `LogDirectoryError`.
 
-        `new_directory_id` names a directory that has no name yet. `configuration` holds for a
-        log until somebody who knows its topic gives another.
+        `new_directory_id` is used if the directory has no id yet. `configuration` applies to logs
+        that are opened without one.
         """
         path = path.rstrip("/") or "/"
         if open_files is None:
             open_files = OpenFiles(filesystem, DESCRIPTORS_MAX)
         try:
-            filesystem.make_directory(path, PRIVATE_MODE)  # holds all records
+            filesystem.make_directory(path, PRIVATE_MODE)  # it contains all records
             lock = DirectoryLock.take(path)
         except AlreadyLocked:
             raise LogDirectoryLocked(
@@ -135,8 +135,8 @@ class LogDirectory:
         self._logs: dict[TopicPartition, Log | None] = dict.fromkeys(self._find_partitions())
         self._offsets = OffsetCheckpoints(self._filesystem, path)
         for partition in self._offsets.partitions() - self._logs.keys():
-            self._offsets.forget(partition)  # deleted just before a crash
-        # Last, for until here nothing has changed: the next stop must be clean anew.
+            self._offsets.remove(partition)  # its log was deleted just before a crash
+        # Last, because nothing has changed before: if opening fails, the next start is still clean.
         self.was_clean, self.previous_broker_epoch = consume_clean_shutdown(self._filesystem, path)
 
     @property
@@ -144,10 +144,10 @@ class LogDirectory:
         return self._filesystem
 
     def keep_lock(self) -> bool:
-        """False if the directory was removed or replaced, or another process has locked it."""
-        return self._lock.keep(self._is_named_ours)
+        """Returns False if the directory was removed, replaced or locked by another process."""
+        return self._lock.keep(self._has_our_id)
 
-    def _is_named_ours(self) -> bool:
+    def _has_our_id(self) -> bool:
         path = f"{self.path}/{META_PROPERTIES_FILE}"
         try:
             found = MetaProperties.decode(read_file(self._filesystem, path))
@@ -155,7 +155,7 @@ class LogDirectory:
             return False
         return found.directory_id == self.directory_id
 
-    # --- the logs
+    # --- logs
 
     def partitions(self) -> list[TopicPartition]:
         return list(self._logs)
@@ -171,10 +171,10 @@ class LogDirectory:
         configuration: LogConfiguration | None = None,
         open_files: OpenFiles | None = None,
     ) -> Log:
-        """The log of a partition that is here; opened, or even recovered, when first asked for.
+        """Returns the log of an existing partition; opens, and if needed recovers it, on first use.
 
-        With `open_files` of its own it does not share descriptors with the other logs.
-        Raises `FlushedDataLost` if its configuration says so.
+        With its own `open_files` the log does not share descriptors with the other logs.
+        Raises `FlushedDataLost` if its configuration forbids data loss.
         """
         log = self._logs[partition]
         if log is None:
@@ -196,12 +196,12 @@ class LogDirectory:
         now_ms: int,
         open_files: OpenFiles | None = None,
     ) -> Log:
-        """A new, empty log; `open_files` as in `log`."""
-        assert partition not in self._logs, f"{partition} is here already"
+        """Creates an empty log; `open_files` as in `log`."""
+        assert partition not in self._logs, f"the log of {partition} exists already"
         if self._offsets.may_be_in_files(partition):
-            self.checkpoint({})  # or a crash leaves the new log with the offsets of the old one
+            self.checkpoint({})  # else a crash leaves the new log with the offsets of the old one
         folder = self._folder(partition)
-        self._filesystem.make_directory(folder)  # or an earlier attempt did, on a full disk
+        self._filesystem.make_directory(folder)  # may exist after a failed attempt on a full disk
         metadata = PartitionMetadata(topic_id=topic_id).encode()
         write_file(self._filesystem, f"{folder}/{PARTITION_METADATA_FILE}", metadata)
         self._topic_ids[partition] = topic_id
@@ -210,17 +210,17 @@ class LogDirectory:
         )
 
     def delete_log(self, partition: TopicPartition, *, now_ms: int) -> None:
-        """Takes the log away at once; its bytes go after `file.delete.delay.ms`, by `sweep`."""
+        """Removes the log; `sweep` deletes its files after `file.delete.delay.ms`."""
         topic_id = self.topic_id(partition) or bytes(16)
         log = self._logs[partition]
         delay_ms = (log.configuration if log else self._configuration).file_delete_delay_ms
-        doomed = self._rename_folder(partition, topic_id.hex() + DELETED_SUFFIX)
-        self._pending_deletions.schedule_directory(doomed, now_ms + delay_ms)
+        deletion = self._rename_folder(partition, topic_id.hex() + DELETED_SUFFIX)
+        self._pending_deletions.schedule_directory(deletion, now_ms + delay_ms)
 
-    def set_stray(self, partition: TopicPartition) -> str:
-        """Keeps a log that the metadata does not know, under a name that ends in `-stray`.
+    def rename_to_stray(self, partition: TopicPartition) -> str:
+        """Renames a log that the metadata does not contain, to a name that ends in `-stray`.
 
-        Returns the path. No later start opens or deletes it, as with Apache Kafka.
+        Returns the path. Later starts neither open nor delete it, like Apache Kafka.
         """
         topic_id = (self.topic_id(partition) or bytes(16)).hex()
         before = sum(f"-{partition[1]}.{topic_id}" in name for name in self.strays())
@@ -228,86 +228,86 @@ class LogDirectory:
         return self._rename_folder(partition, ending + STRAY_SUFFIX)
 
     def strays(self) -> list[str]:
-        """The folders of partitions that the metadata did not know at some start."""
+        """Returns the folders that `rename_to_stray` renamed, now or at an earlier start."""
         names = self._filesystem.list_directory(self.path)
         return sorted(name for name in names if name.endswith(STRAY_SUFFIX))
 
     def _rename_folder(self, partition: TopicPartition, ending: str) -> str:
-        """Closes the log; the directory does not list the partition any longer."""
+        """Closes the log, renames its folder and removes the partition from the directory."""
         log = self._logs[partition]
         if log is not None:
             log.abandon()
-            self._logs[partition] = None  # where renaming fails, the log can be opened again
+            self._logs[partition] = None  # if renaming fails, the log can be opened again
         topic, number = partition
         suffix = f"-{number}.{ending}"
-        # The name of the folder fits, 255 letters may not: fuse-overlayfs allows 251.
+        # The present folder name fits, but 255 letters may not: fuse-overlayfs allows 251.
         name_letters_max = max(len(f"{topic}-{number}"), NAME_LETTERS_ANYWHERE)
         path = f"{self.path}/{topic[: name_letters_max - len(suffix)]}{suffix}"
         self._filesystem.rename(self._folder(partition), path)
         del self._logs[partition]
-        self._offsets.forget(partition)
+        self._offsets.remove(partition)
         self._topic_ids.pop(partition, None)
         return path
 
-    def note_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
-        """Writes down whose the folder is, where its file was lost or damaged."""
+    def write_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
+        """Writes `partition.metadata` again after the file was lost or corrupted."""
         metadata = PartitionMetadata(topic_id=topic_id).encode()
         path = f"{self._folder(partition)}/{PARTITION_METADATA_FILE}"
         replace_file(self._filesystem, path, metadata)
         self._topic_ids[partition] = topic_id
 
     def sweep(self, now_ms: int) -> int:
-        """Unlinks the deleted files that are due; may run on another thread."""
+        """Unlinks deleted files that are due; may run on another thread."""
         return self._pending_deletions.sweep(now_ms)
 
     def topic_id(self, partition: TopicPartition) -> bytes | None:
-        """The id of the topic the partition was made for; None if its folder does not tell."""
+        """Returns the topic id in `partition.metadata`, or None if that is missing or corrupt."""
         if partition not in self._topic_ids:
             self._topic_ids[partition] = self._read_topic_id(partition)
         return self._topic_ids[partition]
 
     def space_bytes(self) -> tuple[int, int]:
-        """The size of the disk beneath, and how much of it is usable: for DescribeLogDirs."""
+        """Returns the size of the disk and its usable bytes (DescribeLogDirs)."""
         return self._filesystem.space_bytes(self.path)
 
-    # --- what is written down about them
+    # --- checkpoints
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """As last written down; whoever knows better tells by `checkpoint`."""
+        """Returns the high watermark as last passed to `checkpoint`."""
         return self._offsets.high_watermarks.get(partition, 0)
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Writes down, durably, what a start after a crash should know."""
+        """Writes and flushes the offset checkpoints that recovery uses."""
         self.save_offsets(self.offset_snapshot(high_watermarks))
 
     @property
     def has_offsets_of_deleted_logs(self) -> bool:
-        """Whether checkpoint files may hold them; `create_log` then writes the files and blocks."""
-        return self._offsets.has_gone_in_files()
+        """True if checkpoint files may contain them; `create_log` then writes the files."""
+        return self._offsets.has_removed_in_files()
 
     def offset_snapshot(self, high_watermarks: Mapping[TopicPartition, int]) -> OffsetSnapshot:
-        book = self._offsets
-        book.high_watermarks.update(
+        checkpoints = self._offsets
+        checkpoints.high_watermarks.update(
             (partition, offset)
             for partition, offset in high_watermarks.items()
             if partition in self._logs
         )
         for partition, log in self._opened():
-            book.recovery_points[partition] = log.recovery_point
+            checkpoints.recovery_points[partition] = log.recovery_point
             if log.log_start_offset:
-                book.log_starts[partition] = log.log_start_offset
-        return book.known()
+                checkpoints.log_starts[partition] = log.log_start_offset
+        return checkpoints.snapshot()
 
-    def save_offsets(self, known: OffsetSnapshot) -> None:
-        """Writes them down, durably, unless newer ones are; may run on another thread."""
-        self._offsets.write(known)
+    def save_offsets(self, snapshot: OffsetSnapshot) -> None:
+        """Writes and flushes a snapshot unless it is outdated; may run on another thread."""
+        self._offsets.write(snapshot)
 
     def first_dirty_offset(self, partition: TopicPartition) -> int:
-        """Up to where compaction has come; 0 if it has never worked on the log."""
+        """Returns the offset up to which the log is compacted; 0 if it never was."""
         return self._offsets.first_dirty.get(partition, 0)
 
-    def note_first_dirty_offset(self, partition: TopicPartition, offset: int) -> None:
-        """Compaction has come so far, or the log was cut so that it must begin there anew."""
+    def set_first_dirty_offset(self, partition: TopicPartition, offset: int) -> None:
+        """Records progress of compaction, or a lower offset after the log was truncated."""
         if partition in self._logs:
             self._offsets.first_dirty[partition] = offset
 
@@ -315,7 +315,7 @@ class LogDirectory:
         return self._offsets.first_dirty.copy()
 
     def save_first_dirty_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Writes them down, durably; may run on another thread, one at a time."""
+        """Writes and flushes the cleaner checkpoint; may run on another thread, one at a time."""
         self._offsets.write_first_dirty(offsets)
 
     def close(
@@ -325,13 +325,14 @@ class LogDirectory:
         now_ms: int,
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
     ) -> None:
-        """Ends cleanly, so that the next start scans nothing; a bad disk may prevent that.
+        """Closes all logs and writes the clean-shutdown file, so that the next start scans nothing.
 
-        Changes nothing where a log was refused: recovering the others would not make it clean.
+        A disk error prevents the clean-shutdown file. If a log was not opened because of lost data,
+        nothing is changed: recovering the other logs would not make the shutdown clean.
         """
         is_refused = self._is_refused and not self.was_clean
         if is_refused or not self.keep_lock():
-            self.abandon()  # another broker may use the directory by now
+            self.abandon()  # another broker may use the directory now
             return
         try:
             all_opened = self.was_clean or self._open_all(now_ms)
@@ -340,24 +341,30 @@ class LogDirectory:
             if all_opened and all_closed:
                 mark_clean_shutdown(self._filesystem, self.path, broker_epoch)
         except OSError as problem:
-            logger.warning("%s: is checked on the next start: %s", self.path, problem)
+            logger.warning(
+                "%s: shutdown is not clean (%s); the next start runs recovery", self.path, problem
+            )
         finally:
             self._offsets.end()
             self._lock.release()
 
     def _open_all(self, now_ms: int) -> bool:
-        """The mark of a clean end speaks for all logs, so all must have been recovered."""
+        """Opens every log, because the clean-shutdown file covers all of them."""
         all_opened = True
         for partition in self._logs:
             try:
                 self.log(partition, now_ms=now_ms)
             except OSError as problem:
-                logger.warning("%s-%d: cannot be opened: %s", *partition, problem)
+                logger.warning(
+                    "%s-%d: log cannot be opened (%s); the next start runs recovery",
+                    *partition,
+                    problem,
+                )
                 all_opened = False
         return all_opened
 
     def _close_logs(self) -> bool:
-        """One log that cannot be closed keeps no other from it, but the end is not clean."""
+        """Closes all logs; returns False if one failed, which makes the shutdown unclean."""
         opened = list(self._opened())
         changed = sum(log.is_changed for _, log in opened)
         at_once = changed > SYNC_EACH_MAX and self._filesystem.can_sync_all
@@ -366,7 +373,11 @@ class LogDirectory:
             try:
                 log.close(durable=not at_once)
             except OSError as problem:
-                logger.warning("%s-%d: is checked on the next start: %s", *partition, problem)
+                logger.warning(
+                    "%s-%d: log cannot be closed (%s); the next start runs recovery",
+                    *partition,
+                    problem,
+                )
                 log.abandon()
                 failed.append(partition)
         if at_once:
@@ -374,13 +385,13 @@ class LogDirectory:
         return not failed
 
     def abandon(self) -> None:
-        """Lets go of everything and writes nothing, as a crash would."""
+        """Closes everything without writing, like a crash."""
         for _, log in self._opened():
             log.abandon()
         self._offsets.end()
         self._lock.release()
 
-    # --- how
+    # --- implementation
 
     def _opened(self) -> Iterator[tuple[TopicPartition, Log]]:
         return ((partition, log) for partition, log in self._logs.items() if log is not None)
@@ -436,13 +447,13 @@ class LogDirectory:
 
 
 def partition_named(folder: str) -> TopicPartition | None:
-    """Whose folder it is by its name, `topic-number`."""
+    """Returns the partition that a folder name `topic-number` stands for, or None."""
     topic, _, number = folder.rpartition("-")
     return (topic, int(number)) if topic and number.isdecimal() else None
 
 
 def holds_log(filesystem: FileSystem, folder: str) -> bool:
-    """Whether a folder is a partition's, and not something else with such a name."""
+    """Returns whether a folder contains a partition, and not something else with such a name."""
     try:
         with suppress(FileNotFoundError):
             filesystem.size_and_age(f"{folder}/{PARTITION_METADATA_FILE}")
@@ -453,7 +464,7 @@ def holds_log(filesystem: FileSystem, folder: str) -> bool:
 
 
 def _claim(filesystem: FileSystem, path: str, own: MetaProperties) -> bytes:
-    """Checks whose directory it is, or makes it ours; returns its id."""
+    """Checks that the directory belongs to this node, or claims a new one; returns its id."""
     name = f"{path}/{META_PROPERTIES_FILE}"
     try:
         found = MetaProperties.decode(read_file(filesystem, name))
@@ -463,13 +474,13 @@ def _claim(filesystem: FileSystem, path: str, own: MetaProperties) -> bytes:
         if held:
             raise ForeignLogDirectory(
                 f"{name} is missing, but {path} holds {len(held)} partitions ({min(held)}, …); "
-                "restore it from a copy, or write one with version=1 and the previous cluster.id, "
-                "node.id and directory.id"
+                "restore the file from a copy, or write one with version=1 and the previous "
+                "cluster.id, node.id and directory.id"
             ) from None
         replace_file(filesystem, name, own.encode())
         return own.directory_id
     except MalformedCheckpoint as problem:
-        raise ForeignLogDirectory(f"{name} is not understood: {problem}") from None
+        raise ForeignLogDirectory(f"{name} is corrupt: {problem}") from None
     if found.cluster_id != own.cluster_id:
         raise ForeignLogDirectory(
             f"{path} belongs to cluster {found.cluster_id}, this is cluster {own.cluster_id}"

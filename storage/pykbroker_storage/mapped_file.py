@@ -1,4 +1,4 @@
-"""A file that grows by one write at its end, its bytes read through a memory map."""
+"""An append-only file that is written with `pwrite` and read through a memory map."""
 
 import errno
 import os
@@ -25,18 +25,18 @@ from pykbroker_storage.segment_indexes import RecentIndexes
 if TYPE_CHECKING:
     import mmap
 
-# Beyond the mapped range a read up to this size is copied: cheaper than mapping anew.
+# Beyond the mapped range, reads up to this size are copied: cheaper than a new map.
 SMALL_READ_BYTES = 64 * 1024
 COPY_BYTES = 1024 * 1024
-# Where the system cannot tell what is cached: so many bytes of a file, appended by this process
-# last, are taken to be in memory.
+# If the file system cannot report cached pages, the last bytes that this process appended are
+# assumed to be in memory.
 RECENT_BYTES = 16 * 1024 * 1024
 CLOSED = -1
-# A range up to this size is copied when no descriptor is left for a map of it.
+# Ranges up to this size are copied if no descriptor is free for a map.
 COPIED_VIEW_BYTES_MAX = 64 * 1024 * 1024
-# A response that a slow client has not read may keep many maps: then bytes are copied instead.
+# Unread responses can keep many maps alive: after this many attempts the bytes are copied.
 MAPS_DROPPED_MAX = 8
-# Sealed segments whose indexes stay in memory; one of 1 GiB needs up to 5 MB.
+# SealedSegment segments whose indexes stay in memory; the indexes of 1 GiB need up to 5 MB.
 INDEXES_MAX = 32
 
 
@@ -57,11 +57,11 @@ class OpenFiles:
         "_mapped",
         "_maps",
         "_owner",
-        "can_tell_cached",
         "copies",
         "filesystem",
         "may_block",
         "recent_indexes",
+        "reports_cached",
     )
 
     def __init__(
@@ -71,39 +71,39 @@ class OpenFiles:
         self.filesystem = filesystem
         self.copies = copies
         """Reads return copies, never views of a map. A page fault holds the interpreter lock and
-        is a fatal signal where the disk cannot read; a copying read does neither."""
+        ends the process if the disk cannot read; a copying read does neither."""
         self.may_block = True
-        """Whether reads may wait for the disk; else they raise `NotCached`."""
-        self.can_tell_cached = filesystem.can_tell_cached
+        """If False, reads that would wait for the disk raise `NotCached`."""
+        self.reports_cached = filesystem.reports_cached
         self.recent_indexes = RecentIndexes(INDEXES_MAX)
         self._descriptors_max = descriptors_max
         self._files: OrderedDict[MappedFile, None] = OrderedDict()
         self._mapped: OrderedDict[MappedFile, None] = OrderedDict()
         self._maps: set[weakref.ref[mmap.mmap]] = set()
         self._owner = threading.get_ident()
-        self._lock = threading.Lock()  # of the descriptors that other threads use
+        self._lock = threading.Lock()  # guards descriptors that other threads use
         self._held: Counter[int] = Counter()
         self._closing: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def hand_over(self) -> None:
-        """From now on the calling thread opens and evicts files."""
+    def set_owner_thread(self) -> None:
+        """Makes the calling thread the one that opens and evicts files."""
         self._owner = threading.get_ident()
 
     def open(self, file: "MappedFile") -> int:
-        """A descriptor of the file, which is in the cache from now on."""
-        self._make_room()
+        """Opens the file, adds it to the cache and returns its descriptor."""
+        self._free_descriptors()
         descriptor = self.filesystem.open_existing(file.path)
         self._files[file] = None
         return descriptor
 
     def map(self, file: "MappedFile") -> "mmap.mmap | None":
-        """A map of the whole file, which is open, or None if there is no descriptor for it."""
+        """Maps an open file completely; returns None if no descriptor is free."""
         if len(self._maps) >= self._descriptors_max // 2 and not self._release_map(keep=file):
             return None
-        self._make_room(keep=file)
+        self._free_descriptors(keep=file)
         while True:
             try:
                 mapped = self.filesystem.map(file.descriptor, file.size_bytes)
@@ -117,13 +117,13 @@ class OpenFiles:
                 self._mapped[file] = None
                 return mapped
 
-    def _make_room(self, keep: "MappedFile | None" = None) -> None:
+    def _free_descriptors(self, keep: "MappedFile | None" = None) -> None:
         while len(self._files) + len(self._maps) >= self._descriptors_max:
             if not self.release_least_recent(keep):
                 break
 
     def _release_map(self, keep: "MappedFile") -> bool:
-        """Drops maps until one is gone; False after a few that are still read."""
+        """Drops maps until one is freed; returns False after a few that readers still use."""
         before = len(self._maps)
         for file in list(islice(self._mapped, MAPS_DROPPED_MAX)):
             if file is not keep:
@@ -133,7 +133,7 @@ class OpenFiles:
         return False
 
     def release_least_recent(self, keep: "MappedFile | None" = None) -> bool:
-        """Closes a file; False if none is open, or on a thread that must not close files."""
+        """Closes one file; returns False if none is open or this thread must not close files."""
         if threading.get_ident() != self._owner:
             return False
         for _ in range(2 * len(self._files)):  # each file may get a second chance
@@ -142,21 +142,21 @@ class OpenFiles:
                 candidate.recently_used = False
                 self._files[candidate] = None
             else:
-                candidate.let_go()
+                candidate.release()
                 return True
         return False
 
-    def forget(self, file: "MappedFile") -> None:
+    def remove(self, file: "MappedFile") -> None:
         self._files.pop(file, None)
 
-    def forget_map(self, file: "MappedFile") -> None:
+    def remove_map(self, file: "MappedFile") -> None:
         self._mapped.pop(file, None)
 
     @contextmanager
     def hold(self, file: "MappedFile") -> Iterator[int]:
-        """The file's descriptor, CLOSED if it has none, for use on any thread.
+        """Yields the file's descriptor, or CLOSED, for use on any thread.
 
-        Until the block ends the descriptor stays open, also when the file is evicted or deleted.
+        The descriptor stays open until the block ends, even if the file is evicted or deleted.
         """
         with self._lock:
             descriptor = file.descriptor
@@ -179,7 +179,7 @@ class OpenFiles:
             self._closing.remove(descriptor)
         self.filesystem.close(descriptor)
 
-    def take_descriptor(self, file: "MappedFile") -> None:
+    def close_descriptor(self, file: "MappedFile") -> None:
         """Closes the file's descriptor as soon as no other thread uses it."""
         with self._lock:
             descriptor, file.descriptor = file.descriptor, CLOSED
@@ -192,7 +192,7 @@ class OpenFiles:
 
 
 class MappedFile:
-    """Single writer. `size_bytes` is the valid end: no view reaches beyond it."""
+    """A file with one writer. `size_bytes` is its valid end: no view reaches beyond it."""
 
     __slots__ = (
         "_appended_from",
@@ -220,7 +220,7 @@ class MappedFile:
         self._mapped_bytes = 0
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
-        """Writes at the end in one system call; returns where. A failure leaves all as it was."""
+        """Appends with one system call and returns the position; a failed write changes nothing."""
         descriptor = self.descriptor
         if descriptor == CLOSED:
             descriptor = self._open()
@@ -228,8 +228,8 @@ class MappedFile:
         try:
             write_fully(self._open_files.filesystem, descriptor, data, position)
         except OSError:
-            # Nothing was mapped or given out beyond the valid end, so cutting there is safe;
-            # should even that fail, the next append writes over it and `close` cuts the rest.
+            # No map or view reaches beyond the valid end, so truncating is safe. If it fails, the
+            # next append overwrites the bytes and `cut_leftover` removes the rest.
             with suppress(OSError):
                 self._open_files.filesystem.ftruncate(descriptor, position)
             raise
@@ -238,7 +238,7 @@ class MappedFile:
         return position
 
     def view(self, start: int, end: int) -> memoryview:
-        """The bytes from `start` to `end`, copied only if few and new, or without descriptors."""
+        """Returns the bytes from `start` to `end`, as a view of the map if possible."""
         assert 0 <= start <= end <= self.size_bytes
         self.recently_used = True
         open_files = self._open_files
@@ -249,14 +249,14 @@ class MappedFile:
         return self._view_of_map(start, end)
 
     def _view_of_cached(self, start: int, end: int) -> memoryview:
-        """Few bytes are copied, which is as fast as to make sure that the map can be touched."""
+        """Like `view`, without waiting. Small ranges are copied: a probe costs as much."""
         descriptor = self.descriptor
         if descriptor == CLOSED:
             if not self._was_opened:
-                raise NotCached  # the disk may be needed for the file's place on it, too
+                raise NotCached  # opening the file may read its inode from disk
             descriptor = self._open()
         open_files, filesystem = self._open_files, self._open_files.filesystem
-        if open_files.can_tell_cached:
+        if open_files.reports_cached:
             if end - start <= SMALL_READ_BYTES:
                 data = filesystem.pread_cached(descriptor, end - start, start)
                 if data is not None:
@@ -267,7 +267,7 @@ class MappedFile:
                     raise NotCached
                 if is_cached:
                     return self._view_of_map(start, end)
-            open_files.can_tell_cached = False
+            open_files.reports_cached = False
         if start < max(self._appended_from, self.size_bytes - RECENT_BYTES):
             raise NotCached
         if end - start <= SMALL_READ_BYTES:
@@ -282,13 +282,13 @@ class MappedFile:
         assert self._map_view is not None
         return self._map_view[start:end]
 
-    def open_ahead(self) -> None:
-        """Opens a file that a thread has just read, so that reads which may not wait find it."""
+    def ensure_open(self) -> None:
+        """Opens the file after a thread has read it, so that non-blocking reads can use it."""
         if self.descriptor == CLOSED:
             self._open()
 
     def read(self, start: int, end: int) -> bytes:
-        """A copy of the bytes from `start` to `end`."""
+        """Returns a copy of the bytes from `start` to `end`."""
         descriptor = self.descriptor
         if descriptor == CLOSED:
             descriptor = self._open()
@@ -298,11 +298,11 @@ class MappedFile:
         return data
 
     def view_all(self) -> memoryview:
-        """The whole file, for a scan: let go of the view before truncating."""
+        """Returns a view of the whole file for a scan; release it before truncating."""
         return self.view(0, self.size_bytes) if self.size_bytes else memoryview(b"")
 
     def make_readable(self, start: int, end: int) -> None:
-        """Reads bytes of the map into memory; raises OSError where the disk cannot."""
+        """Reads mapped bytes into memory; raises OSError if the disk cannot read them."""
         if self._map is not None and start < end:
             try:
                 self._open_files.filesystem.populate(self._map, start, end)
@@ -311,14 +311,14 @@ class MappedFile:
                 raise OSError(error.errno, reason, self.path) from None
 
     def truncate(self, size_bytes: int) -> None:
-        """Cuts the end off.
+        """Removes the end of the file.
 
-        Touching a mapped page beyond the end of its file would kill the process: if somebody
-        still looks at what goes, the file is replaced by a shorter copy.
+        Touching a mapped page beyond the end of its file ends the process. If views of the removed
+        part exist, a shorter copy replaces the file.
         """
         assert 0 <= size_bytes <= self.size_bytes
-        still_seen = size_bytes < self._mapped_bytes and not self._unmap()
-        if still_seen:
+        has_views = size_bytes < self._mapped_bytes and not self._unmap()
+        if has_views:
             self._replace_by_prefix(size_bytes)
         else:
             descriptor = self.descriptor if self.descriptor != CLOSED else self._open()
@@ -327,7 +327,7 @@ class MappedFile:
         self._appended_from = min(self._appended_from, size_bytes)
 
     def cut_leftover(self) -> None:
-        """Cuts what a failed append, whose undoing failed too, may have left at the end."""
+        """Removes bytes that a failed append left beyond the valid end."""
         filesystem = self._open_files.filesystem
         if filesystem.size_and_age(self.path)[0] != self.size_bytes:
             descriptor = self.descriptor if self.descriptor != CLOSED else self._open()
@@ -336,7 +336,7 @@ class MappedFile:
     def flush(self) -> None:
         """Flushes the file to disk; may run on any thread.
 
-        Raises FileNotFoundError if the file was deleted: then its bytes survive nothing.
+        Raises FileNotFoundError if the file was deleted.
         """
         filesystem = self._open_files.filesystem
         with self._open_files.hold(self) as descriptor:
@@ -347,21 +347,21 @@ class MappedFile:
             if os.fstat(descriptor).st_nlink == 0:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
 
-    def let_go(self) -> None:
-        """Closes the file; it opens again when needed."""
+    def release(self) -> None:
+        """Closes the descriptor and drops the map; the next use opens the file again."""
         self.drop_map()
-        self._open_files.take_descriptor(self)
+        self._open_files.close_descriptor(self)
 
     def drop_map(self) -> None:
-        """The map is unmapped when its last view is gone."""
+        """Drops the map, which is unmapped when its last view is released."""
         self._map_view = None
         self._map = None
         self._mapped_bytes = 0
-        self._open_files.forget_map(self)
+        self._open_files.remove_map(self)
 
     def close(self) -> None:
-        self._open_files.forget(self)
-        self.let_go()
+        self._open_files.remove(self)
+        self.release()
 
     def _open(self) -> int:
         self.descriptor = self._open_files.open(self)
@@ -369,10 +369,10 @@ class MappedFile:
         return self.descriptor
 
     def _map_all(self) -> bool:
-        """Maps the whole file; False if there is no descriptor for a map."""
+        """Maps the whole file; returns False if no descriptor is free for a map."""
         if self.descriptor == CLOSED:
             self._open()
-        self.drop_map()  # never closed: readers may be in the middle of it
+        self.drop_map()  # not closed, because readers may hold views of it
         mapped = self._open_files.map(self)
         if mapped is None:
             return False
@@ -382,14 +382,14 @@ class MappedFile:
         return True
 
     def _unmap(self) -> bool:
-        """Drops the map; whether nobody else was looking at it."""
-        unseen = self._map
+        """Drops the map; returns True if no view of it exists."""
+        unmapped = self._map
         self.drop_map()
-        if unseen is None:
+        if unmapped is None:
             return True
         try:
-            unseen.close()
-        except BufferError:  # a view is alive and keeps the map
+            unmapped.close()
+        except BufferError:  # a view keeps the map alive
             return False
         return True
 
@@ -398,7 +398,7 @@ class MappedFile:
         shorter = self.path + ".tmp"
         if self.descriptor == CLOSED:
             self._open()
-        with self._open_files.hold(self) as source:  # opening the other file may evict this one
+        with self._open_files.hold(self) as source:  # opening the copy may evict this file
             target = filesystem.open(shorter)
             try:
                 filesystem.ftruncate(target, 0)

@@ -1,4 +1,4 @@
-"""The offsets of a directory's logs, as known and as written down for the next start."""
+"""The offset checkpoints of a log directory: current values and files."""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -16,45 +16,45 @@ from pykbroker_storage.filesystem import FileSystem
 
 
 class OffsetSnapshot(NamedTuple):
-    """What was known at one moment, by the name of its file; what is known later has more turns."""
+    """The offsets at one moment by file name; later snapshots have higher versions."""
 
-    turn: int
+    version: int
     by_file: Mapping[str, Mapping[TopicPartition, int]]
 
 
 class CheckpointFiles:
-    """The offset checkpoints of a directory: any thread writes them, none puts older over newer."""
+    """Writes the checkpoint files; any thread may write, but never replaces newer offsets."""
 
     def __init__(self, filesystem: FileSystem, directory: str) -> None:
         self._filesystem = filesystem
         self._directory = directory
         self._writing = Lock()
-        self._latest_turn = 0
+        self._latest_version = 0
         self._is_over = False
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
-        self.written_turn = 0  # nothing from before it is in the files any longer
+        self.written_version = 0  # all files are at least this new
 
-    def write(self, known: OffsetSnapshot) -> None:
-        """Durably, if it is news; what lies in a file already is not written again."""
+    def write(self, snapshot: OffsetSnapshot) -> None:
+        """Writes and flushes changed files, unless a newer snapshot was written."""
         with self._writing:
-            if self._is_over or known.turn <= self._latest_turn:
+            if self._is_over or snapshot.version <= self._latest_version:
                 return
-            self._latest_turn = known.turn
-            for name, offsets in known.by_file.items():
+            self._latest_version = snapshot.version
+            for name, offsets in snapshot.by_file.items():
                 if self._written.get(name) != offsets:
-                    self._written.pop(name, None)  # or who knows what a failure leaves there
+                    self._written.pop(name, None)  # a failed write leaves an unknown content
                     write_checkpoint(self._filesystem, f"{self._directory}/{name}", offsets)
                     self._written[name] = offsets
-            self.written_turn = known.turn
+            self.written_version = snapshot.version
 
     def end(self) -> None:
-        """A thread that comes too late writes nothing: the directory may be another's by then."""
+        """Ignores later writes, because another broker may use the directory then."""
         with self._writing:
             self._is_over = True
 
 
 class OffsetCheckpoints:
-    """One owner; `write` and `write_first_dirty` alone may run on other threads."""
+    """Current offsets with one owner; the `write` methods may run on other threads."""
 
     def __init__(self, filesystem: FileSystem, directory: str) -> None:
         self._filesystem = filesystem
@@ -64,38 +64,40 @@ class OffsetCheckpoints:
         self.high_watermarks = self._read(HIGH_WATERMARK_FILE)
         self.first_dirty = self._read(FIRST_DIRTY_FILE)
         self._files = CheckpointFiles(filesystem, directory)
-        self._turn = 0
-        # Logs that are gone, and the last turn that may have written down their offsets.
-        self._gone: dict[TopicPartition, int] = {}
+        self._version = 0
+        # Deleted logs, and the last version that may have written their offsets.
+        self._removed: dict[TopicPartition, int] = {}
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         return read_checkpoint(self._filesystem, f"{self._directory}/{name}")
 
-    def _chapters(self) -> tuple[dict[TopicPartition, int], ...]:
+    def _all(self) -> tuple[dict[TopicPartition, int], ...]:
         return self.recovery_points, self.log_starts, self.high_watermarks, self.first_dirty
 
     def partitions(self) -> set[TopicPartition]:
-        """Of which anything is noted, be they there or not."""
-        return set().union(*self._chapters())
+        """Returns all partitions with offsets, with or without a log."""
+        return set().union(*self._all())
 
-    def forget(self, partition: TopicPartition) -> None:
-        for offsets in self._chapters():
+    def remove(self, partition: TopicPartition) -> None:
+        for offsets in self._all():
             offsets.pop(partition, None)
-        self._gone[partition] = self._turn
+        self._removed[partition] = self._version
 
     def may_be_in_files(self, partition: TopicPartition) -> bool:
-        """Whether a start might find the offsets of a log that is gone."""
-        return self._gone.get(partition, -1) >= self._files.written_turn
+        """Returns whether a restart could read the offsets of a deleted log."""
+        return self._removed.get(partition, -1) >= self._files.written_version
 
-    def has_gone_in_files(self) -> bool:
-        return any(turn >= self._files.written_turn for turn in self._gone.values())
+    def has_removed_in_files(self) -> bool:
+        return any(version >= self._files.written_version for version in self._removed.values())
 
-    def known(self) -> OffsetSnapshot:
-        """A copy as of now: what is to be written."""
-        self._turn += 1
-        self._gone = {it: turn for it, turn in self._gone.items() if self.may_be_in_files(it)}
+    def snapshot(self) -> OffsetSnapshot:
+        """Copies the current offsets for writing."""
+        self._version += 1
+        self._removed = {
+            it: version for it, version in self._removed.items() if self.may_be_in_files(it)
+        }
         return OffsetSnapshot(
-            self._turn,
+            self._version,
             {
                 RECOVERY_POINT_FILE: self.recovery_points.copy(),
                 LOG_START_FILE: self.log_starts.copy(),
@@ -103,14 +105,14 @@ class OffsetCheckpoints:
             },
         )
 
-    def write(self, known: OffsetSnapshot) -> None:
-        """Durably, unless newer ones are written."""
-        self._files.write(known)
+    def write(self, snapshot: OffsetSnapshot) -> None:
+        """Writes and flushes a snapshot unless a newer one was written."""
+        self._files.write(snapshot)
 
     def write_first_dirty(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Durably, one at a time."""
+        """Writes and flushes the cleaner checkpoint; one call at a time."""
         write_checkpoint(self._filesystem, f"{self._directory}/{FIRST_DIRTY_FILE}", offsets)
 
     def end(self) -> None:
-        """Nothing is written any more, whoever still means to."""
+        """Ignores all later writes."""
         self._files.end()

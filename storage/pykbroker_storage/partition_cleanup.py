@@ -1,9 +1,9 @@
-"""Brings a partition's directory into order after an interrupted deletion or compaction.
+"""Cleans up a partition directory after an interrupted deletion or compaction.
 
-x.deleted   was on its way out: unlinked
-x.cleaned   a compaction that had not finished: unlinked, the originals are still there
-x.swap      a compaction that had finished: takes the place of the segments it covers
-x.tmp       a file that was being replaced: unlinked, the old one is still there
+x.deleted   scheduled for deletion: unlinked
+x.cleaned   output of an unfinished compaction: unlinked, the originals still exist
+x.swap      output of a finished compaction: replaces the segments it covers
+x.tmp       replacement of a file that was not finished: unlinked, the old file still exists
 an index without its log: unlinked
 """
 
@@ -18,7 +18,7 @@ from pykbroker_storage.segment_swap import (
     CLEANED_SUFFIX,
     SWAP_SUFFIX,
     remove_originals,
-    settle,
+    rename_to_final,
     stem_of,
 )
 
@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 UNFINISHED_SUFFIXES = (".deleted", CLEANED_SUFFIX, ".tmp")
 
 
-def tidy(filesystem: FileSystem, directory: str) -> list[int]:
-    """Returns the base offsets of the segments that are there, in order."""
+def clean_up(filesystem: FileSystem, directory: str) -> list[int]:
+    """Removes or renames leftover files and returns the base offsets of the segments, in order."""
     names = set(filesystem.list_directory(directory))
     for name in [name for name in names if name.endswith(UNFINISHED_SUFFIXES)]:
-        logger.info("%s/%s: left over, removed", directory, name)
+        logger.info("%s/%s: leftover of an interrupted operation; removed", directory, name)
         filesystem.unlink(f"{directory}/{name}")
         names.discard(name)
     if any(name.endswith(SWAP_SUFFIX) for name in names):
@@ -50,7 +50,7 @@ def _finish_swaps(filesystem: FileSystem, directory: str, names: set[str]) -> No
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             _finish_swap(filesystem, directory, name.removesuffix(SWAP_SUFFIX), names)
     for name in names:
-        # What is left are indexes of a compaction that did not come to announcing itself.
+        # The remaining .swap files are indexes of a compaction that stopped before its `.log`.
         if name.endswith(SWAP_SUFFIX):
             with suppress(FileNotFoundError):
                 filesystem.unlink(f"{directory}/{name}")
@@ -65,11 +65,11 @@ def _finish_swap(filesystem: FileSystem, directory: str, target: str, names: set
         for batch in read_batches(filesystem, swap, size_bytes):
             next_offset = batch.next_offset
     except CorruptBatch as problem:
-        logger.warning("%s: not a finished compaction (%s), removed", swap, problem)
+        logger.warning("%s: output of compaction is corrupt (%s); removed", swap, problem)
         filesystem.unlink(swap)
         return
 
-    def take_away(path: str) -> None:
+    def delete(path: str) -> None:
         with suppress(FileNotFoundError):
             filesystem.unlink(path)
 
@@ -80,14 +80,14 @@ def _finish_swap(filesystem: FileSystem, directory: str, target: str, names: set
     )
     stems = [stem_of(directory, offset) for offset in (base_offset, *covered)]
     if target in names:
-        remove_originals(stems, take_away)
-    settle(filesystem, stems[0])
-    logger.info("%s/%s: finished an interrupted compaction", directory, target)
+        remove_originals(stems, delete)
+    rename_to_final(filesystem, stems[0])
+    logger.info("%s/%s: interrupted compaction was finished", directory, target)
 
 
 def _remove_orphans(filesystem: FileSystem, directory: str, names: set[str]) -> None:
     for name in names:
         stem, dot, suffix = name.partition(".")
         if f"{dot}{suffix}" in INDEX_SUFFIXES and stem + LOG_SUFFIX not in names:
-            logger.warning("%s/%s: an index without its log, removed", directory, name)
+            logger.warning("%s/%s: index has no log file; removed", directory, name)
             filesystem.unlink(f"{directory}/{name}")

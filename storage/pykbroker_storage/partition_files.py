@@ -1,4 +1,4 @@
-"""The small files beside the segments: leader epochs, producer snapshots, the topic's id."""
+"""Small files of a partition directory: leader epochs, producer snapshots, partition metadata."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from pykbroker_storage.transaction_index_checksums import CHECKSUMS_FILE
 logger = logging.getLogger(__name__)
 
 PRODUCERS_PER_SLICE = 1_000
-"""Encoding them takes about half a millisecond."""
+"""Encoding this many takes about half a millisecond."""
 
 
 def load_producers(
@@ -33,23 +33,23 @@ def load_producers(
     *,
     aborted_from: int | None = None,
 ) -> ProducerStates:
-    """What each idempotent producer wrote last: the newest good snapshot and the batches since.
+    """Loads the producer states from the newest valid snapshot and the batches after it.
 
-    After a clean end the snapshot is of the log's end and no batch is read. Without one all that
-    is left is read, even before the log's start, so that a restart forgets nobody. Segments from
-    the offset `aborted_from` on have their aborted transactions noted anew.
+    After a clean shutdown the snapshot is at the log end and no batch is read. Without a snapshot
+    all stored batches are read, even below the log start offset, so that no producer is lost.
+    Transaction indexes of segments from `aborted_from` on are rebuilt.
     """
     log_end_offset = segments[-1].next_offset
     producers = ProducerStates()
     from_offset = segments[0].base_offset
-    for offset in reversed(_tidy_snapshots(filesystem, directory, segments, log_end_offset)):
+    for offset in reversed(_clean_up_snapshots(filesystem, directory, segments, log_end_offset)):
         if aborted_from is not None and offset > aborted_from:
             continue
         path = snapshot_path(directory, offset)
         try:
             producers = ProducerStates.decode(read_file(filesystem, path))
         except CorruptSnapshot as problem:
-            logger.warning("%s: not readable (%s), removed", path, problem)
+            logger.warning("%s: snapshot is corrupt (%s); removed", path, problem)
             filesystem.unlink(path)
         else:
             from_offset = offset
@@ -89,10 +89,10 @@ def save_producers(
 
 
 class DeferredSnapshot:
-    """A producer snapshot that is encoded in slices, while the log goes on.
+    """A producer snapshot that is encoded in slices, between appends.
 
-    A crash before it is written costs time only: the next start reads the batches since the
-    snapshot before.
+    A crash before it is written costs only time: the next start reads the batches since the
+    previous snapshot.
     """
 
     __slots__ = ("_directory", "_entries", "_filesystem", "_frozen", "_producers", "offset")
@@ -108,16 +108,16 @@ class DeferredSnapshot:
         self._entries: list[bytes] = []
 
     def encode(self) -> Iterator[None]:
-        """Encodes one slice after the other; between two of them the producers may change."""
+        """Encodes one slice per step; the producers may change between steps."""
         producers = iter(self._frozen.items())
         while entries := encode_producers(islice(producers, PRODUCERS_PER_SLICE)):
             self._entries.append(entries)
             yield
 
     def write(self) -> None:
-        """Writes what is encoded into a file beside; may run on another thread.
+        """Writes the encoded entries to a temporary file; may run on another thread.
 
-        Piece by piece: joining them would hold the interpreter lock for tens of milliseconds.
+        Writes piece by piece: joining them would hold the interpreter lock for too long.
         """
         descriptor = self._filesystem.open(self._unfinished)
         try:
@@ -129,10 +129,10 @@ class DeferredSnapshot:
         finally:
             self._filesystem.close(descriptor)
 
-    def finish(self, *, is_wanted: bool) -> None:
-        """Puts the file in its place, or removes it."""
+    def finish(self, *, keep: bool) -> None:
+        """Renames the temporary file to its final name, or removes it."""
         self._producers.thaw(self._frozen)
-        if is_wanted:
+        if keep:
             self._filesystem.rename(self._unfinished, snapshot_path(self._directory, self.offset))
             return
         with suppress(FileNotFoundError):
@@ -143,22 +143,22 @@ class DeferredSnapshot:
         return f"{snapshot_path(self._directory, self.offset)}.tmp"
 
 
-def _tidy_snapshots(
+def _clean_up_snapshots(
     filesystem: FileSystem, directory: str, segments: Sequence[Segment], log_end_offset: int
 ) -> list[int]:
-    """Keeps the newest snapshot and those at which a segment begins: truncating needs them."""
+    """Keeps the newest snapshot and those at segment starts, which truncation needs."""
     offsets = sorted(
         int(name.removesuffix(SNAPSHOT_SUFFIX))
         for name in filesystem.list_directory(directory)
         if name.endswith(SNAPSHOT_SUFFIX) and name.removesuffix(SNAPSHOT_SUFFIX).isdecimal()
     )
     usable = [offset for offset in offsets if offset <= log_end_offset]
-    wanted = {segment.base_offset for segment in segments}.union(usable[-1:])
+    kept = {segment.base_offset for segment in segments}.union(usable[-1:])
     for offset in offsets:
-        if offset not in wanted or offset > log_end_offset:
+        if offset not in kept or offset > log_end_offset:
             with suppress(FileNotFoundError):
                 filesystem.unlink(snapshot_path(directory, offset))
-    return [offset for offset in usable if offset in wanted]
+    return [offset for offset in usable if offset in kept]
 
 
 def snapshot_path(directory: str, offset: int) -> str:
@@ -166,7 +166,7 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 
 def flush_small_files(filesystem: FileSystem, directory: str) -> None:
-    """Or a power cut may leave their names without their content."""
+    """Flushes the small files, of which a power cut can otherwise leave empty ones."""
     for name in (LEADER_EPOCH_FILE, CHECKSUMS_FILE, PARTITION_METADATA_FILE):
         with suppress(FileNotFoundError):
             filesystem.size_and_age(f"{directory}/{name}")  # needs no descriptor
@@ -174,14 +174,16 @@ def flush_small_files(filesystem: FileSystem, directory: str) -> None:
 
 
 def load_leader_epochs(filesystem: FileSystem, directory: str) -> LeaderEpochs:
-    """A lost or broken file is no loss after a crash: the batches tell their epochs."""
+    """Reads the epochs. A missing or corrupt file is rebuilt from the batches."""
     path = f"{directory}/{LEADER_EPOCH_FILE}"
     try:
         return LeaderEpochs.decode(read_file(filesystem, path))
     except FileNotFoundError:
         return LeaderEpochs()
     except MalformedCheckpoint as problem:
-        logger.warning("%s: not readable (%s), begun anew", path, problem)
+        logger.warning(
+            "%s: checkpoint is corrupt (%s); rebuilding it from the batches", path, problem
+        )
         return LeaderEpochs()
 
 

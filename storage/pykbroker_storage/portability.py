@@ -1,10 +1,10 @@
-"""What is one system call on Linux and is missing elsewhere: made of calls that are there."""
+"""Replacements for Linux system calls on other systems."""
 
 import os
 import threading
 
 _moving = threading.Lock()
-"""A descriptor has one position: nobody moves it while somebody else reads or writes there."""
+"""A descriptor has one position, so seek and read or write must not interleave."""
 
 
 def pread(descriptor: int, count: int, position: int) -> bytes:
@@ -20,7 +20,7 @@ def pwrite(descriptor: int, data: bytes | bytearray | memoryview, position: int)
 
 
 def space_bytes(path: str) -> tuple[int, int]:
-    """The size of the disk, and how much of it is free."""
+    """Returns the size of the disk and its free bytes."""
     import shutil  # noqa: PLC0415  # Linux asks the kernel itself, and starts sooner
 
     found = shutil.disk_usage(path)
@@ -28,9 +28,9 @@ def space_bytes(path: str) -> tuple[int, int]:
 
 
 def take_byte(descriptor: int) -> None:
-    """The lock of a whole file where only stretches of it can be locked; an OSError if it is taken.
+    """Locks the first byte of a file on Windows, which has no locks of whole files.
 
-    Windows alone has it.
+    Raises OSError if the byte is locked already.
     """
     import msvcrt  # noqa: PLC0415  # there is none anywhere else
 

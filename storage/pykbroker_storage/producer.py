@@ -1,4 +1,4 @@
-"""One producer as a partition remembers it, with the rules by which its next batch is judged."""
+"""The state of one producer in a partition, and the checks of its next batch."""
 
 from array import array
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pykbroker_protocol.records.batch import (
 )
 from pykbroker_protocol.records.control import EndTransactionMarker
 
-BATCHES_KEPT = 5  # as many as a client may have in flight
+BATCHES_KEPT = 5  # a client has at most this many in flight
 NO_OFFSET = -1
 NO_COORDINATOR_EPOCH = -1
 _BATCH_FIELDS = 4
@@ -22,7 +22,7 @@ _BATCH_FIELDS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicate:
-    """The batch is in the log already; this is where and when it was written."""
+    """The batch is in the log already, at these offsets and with this timestamp."""
 
     first_offset: int
     last_offset: int
@@ -30,7 +30,7 @@ class Duplicate:
 
 
 class Producer:
-    """One producer; its batches lie flat in an array, the oldest first."""
+    """One producer; its recent batches are stored in one flat array, oldest first."""
 
     __slots__ = (
         "batches",
@@ -59,7 +59,7 @@ class Producer:
 
     @property
     def last_batch(self) -> Sequence[int]:
-        """Its last sequence, last offset, offset delta and timestamp."""
+        """Last sequence, last offset, offset delta and timestamp of the last batch."""
         return self.batches[-_BATCH_FIELDS:] or _NO_BATCH
 
     @property
@@ -67,7 +67,7 @@ class Producer:
         return self.batches[-_BATCH_FIELDS] if self.batches else NO_SEQUENCE
 
     def find(self, batch: RecordBatch) -> Duplicate | None:
-        """The same batch among those remembered."""
+        """Returns the stored copy of this batch if it is one of the last five."""
         if batch.producer_epoch != self.epoch:
             return None
         batches, last_sequence = self.batches, batch.last_sequence
@@ -92,13 +92,13 @@ class Producer:
         if batch.producer_epoch == self.epoch:
             expected = (self.last_sequence + 1) & SEQUENCE_MAX
         else:
-            expected = 0  # a new epoch starts afresh
+            expected = 0  # a new epoch starts at sequence 0
         if batch.base_sequence == expected:
             return None
         return Refusal(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"Producer {batch.producer_id} of epoch {batch.producer_epoch} sent sequence "
-            f"{batch.base_sequence} where {expected} comes next.",
+            f"Producer {batch.producer_id} with epoch {batch.producer_epoch} sent sequence "
+            f"{batch.base_sequence}, expected {expected}.",
         )
 
     def refuse_outside_transaction(self, batch: RecordBatch) -> Refusal | None:
@@ -106,13 +106,13 @@ class Producer:
             return None
         return Refusal(
             ErrorCode.INVALID_TXN_STATE,
-            f"Producer {batch.producer_id} has a transaction open and sent a batch outside of it.",
+            f"Producer {batch.producer_id} has an open transaction and sent a batch outside of it.",
         )
 
     def refuse_marker_epoch(self, epoch: int, *, is_strict: bool) -> Refusal | None:
-        """A strict marker must be of a newer epoch than all before it.
+        """Checks the epoch of a marker; a strict marker needs a newer epoch than all before.
 
-        Sent again after it was written, it finds its own epoch and nothing open: harmless
+        A retry of a written marker has the same epoch and finds no open transaction: it is accepted
         (KAFKA-19999).
         """
         if epoch > self.epoch:
@@ -122,7 +122,7 @@ class Producer:
             return None
         return Refusal(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"The transaction's end has epoch {epoch}, the producer has {self.epoch}.",
+            f"The transaction marker has epoch {epoch}, the producer has {self.epoch}.",
         )
 
     def refuse_coordinator(self, marker: EndTransactionMarker) -> Refusal | None:
@@ -130,7 +130,7 @@ class Producer:
             return None
         return Refusal(
             ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-            f"The coordinator's epoch {marker.coordinator_epoch} is older than "
+            f"The coordinator epoch {marker.coordinator_epoch} is older than "
             f"{self.coordinator_epoch}.",
         )
 
@@ -143,7 +143,7 @@ class Producer:
         self.last_timestamp_ms = batch.max_timestamp
 
     def end_transaction(self, batch: RecordBatch, marker: EndTransactionMarker) -> int:
-        """Where the transaction began that ends here; -1 if none was open."""
+        """Ends the open transaction; returns its first offset, or -1 if none was open."""
         self._enter_epoch(batch.producer_epoch)
         self.coordinator_epoch = marker.coordinator_epoch
         self.last_timestamp_ms = batch.max_timestamp
@@ -162,5 +162,5 @@ _NO_BATCH = array("q", (NO_SEQUENCE, NO_OFFSET, 0, NO_TIMESTAMP))
 def _stale_epoch(producer_id: int, epoch: int, current_epoch: int) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_PRODUCER_EPOCH,
-        f"Producer {producer_id} has epoch {current_epoch} by now; the batch is of epoch {epoch}.",
+        f"Producer {producer_id} has epoch {current_epoch} now; the batch has epoch {epoch}.",
     )

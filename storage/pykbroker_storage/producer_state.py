@@ -1,7 +1,7 @@
-"""What a partition remembers of its producers, so that a batch sent twice is written once.
+"""The producers of a partition: detects duplicate batches and tracks open transactions.
 
-Per producer id: its epoch, its last five batches, where its open transaction began. All of it
-follows from the log; a snapshot spares reading the log again from its start.
+Per producer id: its epoch, its last five batches, the start of its open transaction. All of it
+derives from the log; a snapshot saves reading the log from its start.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,18 +16,18 @@ from pykbroker_protocol.records.crc32c import checksum
 from pykbroker_storage.producer import NO_OFFSET, Duplicate, Producer
 from pykbroker_storage.transaction_index import AbortedTransaction
 
-STRICT_EPOCHS_SINCE = 2  # the transaction.version in which every marker has a new epoch
+STRICT_EPOCHS_SINCE = 2  # the first transaction.version that bumps the epoch with every marker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedTransaction:
-    """A transaction that its marker, at `last_offset`, has just ended."""
+    """A transaction that was ended by the marker at `last_offset`."""
 
     producer_id: int
     first_offset: int
     last_offset: int
     is_aborted: bool
-    last_stable_offset: int  # as of the marker: what a reader of committed records could see
+    last_stable_offset: int  # last stable offset directly after the marker
 
     def as_aborted(self) -> AbortedTransaction:
         return AbortedTransaction(
@@ -40,7 +40,7 @@ class CompletedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveProducer:
-    """What DescribeProducers tells; -1 stands for what there is not."""
+    """A producer as in DescribeProducers; -1 means none."""
 
     producer_id: int
     producer_epoch: int
@@ -51,17 +51,17 @@ class ActiveProducer:
 
 
 class ProducerStates:
-    """Ask `check` before appending, tell `update` after; both follow the log's order."""
+    """The producers of a log. `check` before an append, `update` after it, in log order."""
 
     __slots__ = ("_completed", "_frozen", "_open", "_producers")
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
-        # The last copy made by `freeze`, while it is in use.
+        # The last copy returned by `freeze`, until it is released.
         self._frozen: dict[int, Producer] | None = None
-        # First offset -> producer id. Transactions begin in log order, so the first key is least.
+        # First offset -> producer id. In log order, so the first key is the lowest.
         self._open: dict[int, int] = {}
-        # First offset -> the marker's offset, until the high watermark has passed the marker.
+        # First offset -> marker offset, until the high watermark passes the marker.
         self._completed: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -70,10 +70,10 @@ class ProducerStates:
     def check(
         self, batch: RecordBatch, *, has_sequences: bool = True
     ) -> Duplicate | Refusal | None:
-        """Whether a batch of records may be appended: None if so.
+        """Returns None if a batch of records may be appended.
 
-        A coordinator's own batches carry an epoch but no sequences. Of a producer that is not
-        remembered any first sequence is right: what went before may have been deleted.
+        Batches of a coordinator have an epoch but no sequences. An unknown producer may start with
+        any sequence, because its earlier batches may have been deleted.
         """
         producer = self._producers.get(batch.producer_id)
         if producer is None:
@@ -95,7 +95,7 @@ class ProducerStates:
         producer_epoch: int,
         transaction_version: int = 0,
     ) -> Refusal | None:
-        """Whether a transaction's end may be appended: None if so."""
+        """Returns None if a transaction marker may be appended."""
         producer = self._producers.get(producer_id)
         if producer is None:
             return None
@@ -106,9 +106,9 @@ class ProducerStates:
     def update(
         self, batch: RecordBatch, base_offset: int | None = None
     ) -> CompletedTransaction | None:
-        """Remembers a batch that was appended, at `base_offset` unless the batch itself knows.
+        """Records an appended batch; `base_offset` overrides the offset in the batch.
 
-        Returns the transaction that it ended, if it was the marker of one.
+        Returns the transaction that the batch ended, if it was a marker.
         """
         if batch.producer_id == NO_PRODUCER_ID:
             return None
@@ -123,7 +123,7 @@ class ProducerStates:
         return None
 
     def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the producer has written here, in this epoch, and its transaction is open."""
+        """Returns whether this producer, in this epoch, has an open transaction here."""
         producer = self._producers.get(producer_id)
         return (
             producer is not None
@@ -135,7 +135,7 @@ class ProducerStates:
         return list(self._producers)
 
     def get(self, producer_id: int) -> Producer | None:
-        """What is remembered of a producer; only `update` changes it."""
+        """Returns a producer's state, which only `update` changes."""
         return self._producers.get(producer_id)
 
     def __contains__(self, producer_id: int) -> bool:
@@ -143,7 +143,7 @@ class ProducerStates:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction begins that is open, or whose end may still be lost."""
+        """Start of the oldest transaction that is open or whose marker is not replicated yet."""
         undecided = self.first_undecided_offset
         if not self._completed:
             return undecided
@@ -152,11 +152,11 @@ class ProducerStates:
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
+        """Start of the oldest open transaction."""
         return next(iter(self._open), None)
 
-    def pass_high_watermark(self, high_watermark: int) -> None:
-        """Transactions whose marker lies below `high_watermark` are stable from now on."""
+    def advance_high_watermark(self, high_watermark: int) -> None:
+        """Marks transactions stable whose marker is below `high_watermark`."""
         if self._completed:
             self._completed = {
                 first_offset: marker_offset
@@ -165,7 +165,7 @@ class ProducerStates:
             }
 
     def expire(self, now_ms: int, producer_id_expiration_ms: int) -> int:
-        """Forgets producers that have long been silent and have nothing open; how many."""
+        """Removes inactive producers without an open transaction; returns their number."""
         expired = [
             producer_id
             for producer_id, producer in self._producers.items()
@@ -188,18 +188,18 @@ class ProducerStates:
             )
 
     def last_written(self) -> Iterator[tuple[int, int, int]]:
-        """Each producer's id, where its last batch of records ends (-1 if unknown), its epoch."""
+        """Yields each producer's id, the last offset of its batches (-1: unknown), its epoch."""
         for producer_id, producer in self._producers.items():
             yield producer_id, producer.last_batch[1], producer.epoch
 
     def encode(self) -> bytes:
-        """A `.snapshot` file, version 1: of each producer's batches it holds only the last."""
+        """Encodes a `.snapshot` file, version 1: only the last batch of each producer."""
         return b"".join(snapshot_pieces([encode_producers(self._producers.items())]))
 
     def freeze(self) -> dict[int, Producer]:
-        """The producers as they are now; each one is copied before it changes, until `thaw`.
+        """Returns the present states; until `thaw`, each producer is copied before it changes.
 
-        After another `freeze` both copies stay as they are.
+        Another `freeze` leaves earlier copies unchanged.
         """
         self._frozen = self._producers.copy()
         return self._frozen
@@ -210,7 +210,7 @@ class ProducerStates:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """The producers of a `.snapshot` file; raises `CorruptSnapshot`."""
+        """Decodes a `.snapshot` file; raises `CorruptSnapshot`."""
         states = cls()
         for producer_id, producer in _read_snapshot(data):
             states._producers[producer_id] = producer
@@ -233,7 +233,7 @@ class ProducerStates:
 
     def _end_transaction(self, batch: RecordBatch, offset: int) -> CompletedTransaction | None:
         marker = next((decode_marker(record.key, record.value) for record in batch.records()), None)
-        if marker is None:  # compacted away, or of a type that is no news to producers
+        if marker is None:  # removed by compaction, or another control record type
             return None
         producer = self._producer(batch.producer_id)
         first_offset = producer.end_transaction(batch, marker)
@@ -251,43 +251,43 @@ class ProducerStates:
         )
 
 
-# The snapshot file, as `formats.PRODUCER_SNAPSHOT` declares it. It is read on every start, for
-# which `construct` takes too long to import.
+# The snapshot file, declared in `formats.PRODUCER_SNAPSHOT`. Decoded with `struct`, because every
+# start reads it and importing `construct` takes too long.
 
 SNAPSHOT_SUFFIX = ".snapshot"
 SNAPSHOT_VERSION = 1
-_SNAPSHOT_HEADER = Struct(">hI")  # version, crc of all that follows
+_SNAPSHOT_HEADER = Struct(">hI")  # version, CRC of all bytes after it
 _COUNT = Struct(">i")
 _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(ValueError):
-    """A producer snapshot is damaged; the log before it must be read instead."""
+    """A producer snapshot is corrupt; the log before it must be read instead."""
 
 
 def snapshot_file_name(offset: int) -> str:
-    """The file that holds the producers of all batches before `offset`."""
+    """Returns the name of the snapshot of all batches below `offset`."""
     return f"{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
 def _read_snapshot(data: bytes) -> Iterator[tuple[int, Producer]]:
     entries = memoryview(data)[_SNAPSHOT_HEADER.size :]
     if len(entries) < _COUNT.size:
-        raise CorruptSnapshot(f"a producer snapshot of {len(data)} bytes")
+        raise CorruptSnapshot(f"file has only {len(data)} bytes")
     version, crc = _SNAPSHOT_HEADER.unpack_from(data)
     if version != SNAPSHOT_VERSION:
-        raise CorruptSnapshot(f"producer snapshot version {version} is unknown")
+        raise CorruptSnapshot(f"version {version} is unknown")
     if checksum(entries) != crc:
-        raise CorruptSnapshot("the producer snapshot's checksum does not match")
+        raise CorruptSnapshot("checksum does not match")
     (count,) = _COUNT.unpack_from(entries)
     if len(entries) != _COUNT.size + count * _SNAPSHOT_ENTRY.size:
-        raise CorruptSnapshot(f"{count} producers do not fill {len(entries)} bytes")
+        raise CorruptSnapshot(f"{count} producers do not match {len(entries)} bytes")
     for fields in _SNAPSHOT_ENTRY.iter_unpack(entries[_COUNT.size :]):
         yield _producer_of(fields)
 
 
 def snapshot_pieces(entries: Sequence[bytes]) -> Iterator[bytes]:
-    """The parts of a `.snapshot` file with entries from `encode_producers`, in order."""
+    """Yields the parts of a `.snapshot` file with entries from `encode_producers`, in order."""
     count = _COUNT.pack(sum(map(len, entries)) // _SNAPSHOT_ENTRY.size)
     crc = checksum(count)
     for piece in entries:

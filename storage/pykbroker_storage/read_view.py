@@ -1,8 +1,8 @@
-"""A log as it was at one moment, for reads that may wait for the disk or take long.
+"""A view of a log at one moment, for slow reads on another thread.
 
-A `ReadView` is made by the log's owner and used by one other thread. It has files of its own and
-shares only what the owner appends to. Once the thread is done, the owner calls `Log.merge`, which
-says whether the result may be used.
+The log's owner creates a `ReadView`; one other thread uses it. It has its own files and shares
+only what the owner appends to. Then the owner calls `Log.merge`, which returns whether the
+result is valid.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,12 +19,12 @@ from pykbroker_storage.transaction_index_checksums import TransactionIndexChecks
 T = TypeVar("T")
 P = ParamSpec("P")
 
-# Files a look-up holds open: the one it reads, and the next.
+# Files that a lookup holds open: the segment it reads and the next one.
 OPEN_FILES_MAX = 2
 
 
 class ReadView:
-    """Blocking. Raises `FileNotFoundError` for segments that were deleted meanwhile."""
+    """A view for one thread. Raises `FileNotFoundError` for segments deleted meanwhile."""
 
     __slots__ = (
         "_copies",
@@ -52,7 +52,7 @@ class ReadView:
         self._originals = segments
         self._log_start_offset = log_start_offset
         self._open_files = OpenFiles(filesystem, OPEN_FILES_MAX, copies=True)
-        # The last segment grows, so it is copied now; sealed ones when they are needed.
+        # The active segment grows, so it is copied now; sealed segments are copied when needed.
         self._copies = {len(segments) - 1: segments[-1].copy_for_reading(self._open_files)}
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class ReadView:
     def read(
         self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool = True
     ) -> LogSlice | None:
-        """As `Log.read`, with the bytes copied."""
+        """Like `Log.read`, but copies the bytes."""
         return read_first(
             self,
             offset,
@@ -78,7 +78,7 @@ class ReadView:
         )
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """As `Log.aborted_transactions`; raises `MalformedTransactionIndex`."""
+        """Like `Log.aborted_transactions`; raises `MalformedTransactionIndex`."""
         if self.aborted_upto is None:
             self.aborted_upto = last_with_aborted(
                 self._open_files.filesystem, self._directory, self._originals[-1].checksums
@@ -86,15 +86,15 @@ class ReadView:
         return collect_aborted(self, start_offset, end_offset, self.aborted_upto)
 
     def offset_at_timestamp(self, timestamp_ms: int, pause: Pause = no_pause) -> TimedOffset | None:
-        """The first record at or after a time: what ListOffsets asks for."""
+        """Returns the first record at or after a timestamp (ListOffsets)."""
         return first_at_or_after(self, timestamp_ms, self._log_start_offset, pause)
 
     def latest_timestamp_record(self, pause: Pause = no_pause) -> TimedOffset | None:
-        """The record with the largest timestamp, the first of several."""
+        """Returns the record with the largest timestamp, the first of several."""
         return latest_record(self, self._log_start_offset, pause)
 
     def copies(self) -> Iterator[tuple[Segment, Segment]]:
-        """Each segment that was read, and the copy that was read in its place."""
+        """Yields each segment that was read, with the copy that was read instead."""
         for number, copy in self._copies.items():
             yield self._originals[number], copy
 
@@ -105,8 +105,8 @@ class ReadView:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What `work` returns; the files are closed then."""
-        self._open_files.hand_over()
+        """Runs `work` on this view, returns its result and closes the files."""
+        self._open_files.set_owner_thread()
         try:
             return work(self, *args, **kwargs)
         finally:
@@ -123,7 +123,7 @@ def read_first(
     first_batch_whole: bool,
 ) -> LogSlice | None:
     for segment in segments:
-        # Compaction may have left nothing at the end of a segment: the next one has it.
+        # Compaction can remove the last offsets of a segment: then the next segment has the record.
         if segment.position_of(offset) < segment.size_bytes:
             return segment.read(
                 offset,
@@ -139,7 +139,9 @@ def collect_aborted(
 ) -> list[AbortedTransaction]:
     found: list[AbortedTransaction] = []
     for segment in segments:
-        if segment.base_offset > upto or segment.aborted.collect(start_offset, end_offset, found):
+        if segment.base_offset > upto or segment.transaction_index.collect(
+            start_offset, end_offset, found
+        ):
             break
     return found
 
@@ -147,9 +149,9 @@ def collect_aborted(
 def last_with_aborted(
     filesystem: FileSystem, directory: str, checksums: TransactionIndexChecksums
 ) -> int:
-    """The base offset of the last segment that has an index of aborted transactions; -1: none.
+    """Returns the base offset of the last segment with a transaction index, or -1.
 
-    Or had one: its file may be lost. Raises `MalformedTransactionIndex`.
+    Counts recorded indexes whose file is missing. Raises `MalformedTransactionIndex`.
     """
     stems = (
         name.removesuffix(TRANSACTION_INDEX_SUFFIX)

@@ -1,4 +1,4 @@
-"""Brings a log back from its directory: quickly after a clean end, batch by batch after a crash."""
+"""Opens a log directory: without a scan after a clean shutdown, with recovery after a crash."""
 
 import logging
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from pykbroker_storage.batch_scan import CorruptLog, FlushedDataLost
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from pykbroker_storage.mapped_file import OpenFiles
-from pykbroker_storage.partition_cleanup import tidy
+from pykbroker_storage.partition_cleanup import clean_up
 from pykbroker_storage.partition_files import (
     load_leader_epochs,
     load_producers,
@@ -22,13 +22,13 @@ from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.segment import Segment
 from pykbroker_storage.segment_factory import create_segment, open_segment
 from pykbroker_storage.transaction_index_checksums import TransactionIndexChecksums
-from pykbroker_storage.verification import Damage, find_whole_batch, walk
+from pykbroker_storage.verification import Corruption, find_valid_batch, verify_batches
 
 logger = logging.getLogger(__name__)
 
 
 class Gap(NamedTuple):
-    """Offsets without a batch, from the end of a segment to where the next one begins."""
+    """Offsets without a batch between the end of a segment and the base offset of the next."""
 
     start: int
     end: int
@@ -38,12 +38,12 @@ class Gap(NamedTuple):
 class LoadedLog:
     directory: str
     open_files: OpenFiles
-    segments: list[Segment]  # at least one; the last is written to
+    segments: list[Segment]  # at least one; the last is active
     log_start_offset: int
     recovery_point: int
     leader_epochs: LeaderEpochs
     producers: ProducerStates
-    was_changed: bool  # closing has something to write
+    was_changed: bool  # closing the log has something to write
 
 
 def load(
@@ -61,17 +61,19 @@ def load(
     segments = _find_segments(directory, open_files, checksums)
     epochs = load_leader_epochs(filesystem, directory)
     if not epochs.entries() and any(segment.size_bytes for segment in segments):
-        # A power cut may leave the file empty. The batches know their epochs; read all of them.
-        logger.warning("%s: %s is lost; every batch is checked", directory, LEADER_EPOCH_FILE)
+        # A power cut can leave the file empty. Every batch has its epoch, so all are read.
+        logger.warning(
+            "%s: %s is lost; verifying every batch to rebuild it", directory, LEADER_EPOCH_FILE
+        )
         recovery_point, was_clean = (0, False)
     is_intact = was_clean and bool(segments) and _find_end(segments[-1])
     aborted_from = None
     if segments and not is_intact:
         aborted_from = _check_segments(directory, segments, recovery_point, epochs, configuration)
     if configuration.forbids_data_loss:
-        _refuse_missing(directory, segments, recovery_point)
+        _require_contiguous(directory, segments, recovery_point)
     if segments and segments[-1].next_offset < log_start_offset:
-        _forget_all(segments, log_start_offset)
+        _remove_all(segments, log_start_offset)
     if not segments:
         segments.append(create_segment(directory, log_start_offset, open_files, checksums, now_ms))
     log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -94,7 +96,7 @@ def load(
 def _find_segments(
     directory: str, open_files: OpenFiles, checksums: TransactionIndexChecksums
 ) -> list[Segment]:
-    base_offsets = tidy(open_files.filesystem, directory)
+    base_offsets = clean_up(open_files.filesystem, directory)
     segments = [open_segment(directory, it, open_files, checksums) for it in base_offsets]
     for segment, following in pairwise(segments):
         segment.next_offset = following.base_offset
@@ -103,11 +105,15 @@ def _find_segments(
 
 
 def _find_end(active: Segment) -> bool:
-    """Whether the end is where a clean end leaves it."""
+    """Finds the log end after a clean shutdown; returns False if the segment is corrupt."""
     try:
         active.find_end()
     except (CorruptLog, CorruptBatch) as problem:
-        logger.warning("%s: ended cleanly, yet %s; it is checked whole", active.file.path, problem)
+        logger.warning(
+            "%s: corrupt after a clean shutdown (%s); verifying the valid segment",
+            active.file.path,
+            problem,
+        )
         return False
     return True
 
@@ -119,11 +125,11 @@ def _check_segments(
     epochs: LeaderEpochs,
     configuration: LogConfiguration,
 ) -> int | None:
-    """Checks the segments that were not known to be durable; each ends before its first bad batch.
+    """Verifies the segments above the recovery point; each is cut at its first corrupt batch.
 
-    Missing offsets are no damage: compaction leaves such gaps, and the log may have been
-    compacted at any time before. So later segments that hold batches stay. Returns the offset
-    from which the indexes of aborted transactions have to be rebuilt; None if there are none.
+    Missing offsets are allowed, because compaction may have run at any earlier time. Later
+    segments with batches are therefore kept. Returns the offset from which transaction indexes
+    must be rebuilt, or None if no verified segment has a marker.
     """
     aborted_from = None
     checked = []
@@ -131,40 +137,44 @@ def _check_segments(
         if following is not None and following.base_offset <= recovery_point:
             continue
         checked.append(segment)
-        damage, has_markers = check_and_index(segment, epochs, configuration.index_interval_bytes)
+        corruption, has_markers = check_and_index(
+            segment, epochs, configuration.index_interval_bytes
+        )
         if aborted_from is None and has_markers:
             aborted_from = segment.base_offset
-        if damage is not None:
+        if corruption is not None:
             if configuration.forbids_data_loss:
-                _refuse_damage(segment, segments[-1], damage, recovery_point)
-            _cut(segment, damage)
+                _require_torn_end(segment, segments[-1], corruption, recovery_point)
+            _cut(segment, corruption)
         if following is not None:
             segment.finish()
             segment.seal()
     if not configuration.forbids_data_loss:
         _remove_empty(segments, recovery_point)
     segments[-1].unseal()
-    _tell_gaps(directory, [it for it in checked if it in segments], configuration)
+    _log_gaps(directory, [it for it in checked if it in segments], configuration)
     return aborted_from
 
 
-def _refuse_damage(segment: Segment, last: Segment, damage: Damage, recovery_point: int) -> None:
-    """Only a torn end, which was never flushed, may be cut."""
+def _require_torn_end(
+    segment: Segment, last: Segment, corruption: Corruption, recovery_point: int
+) -> None:
+    """Raises `FlushedDataLost` unless only a torn end, which was never flushed, is corrupt."""
     if segment.next_offset < recovery_point:
         proof = f"offsets up to {recovery_point} were flushed"
     elif segment is not last:
-        proof = f"{last.file.path} follows"
-    elif (whole := find_whole_batch(segment, damage.position)) is not None:
-        proof = f"a whole batch follows at position {whole}"
+        proof = f"a later segment exists ({last.file.path})"
+    elif (valid := find_valid_batch(segment, corruption.position)) is not None:
+        proof = f"a valid batch follows at position {valid}"
     else:
         return
     raise FlushedDataLost(
-        f"{segment.file.path} is damaged at position {damage.position} ({damage.reason}), "
-        f"and {proof}"
+        f"{segment.file.path}: corrupt at position {corruption.position} "
+        f"({corruption.reason}), but {proof}"
     )
 
 
-def _refuse_missing(directory: str, segments: Sequence[Segment], recovery_point: int) -> None:
+def _require_contiguous(directory: str, segments: Sequence[Segment], recovery_point: int) -> None:
     for segment, following in pairwise(segments):
         if segment.next_offset != following.base_offset:
             raise FlushedDataLost(
@@ -173,29 +183,29 @@ def _refuse_missing(directory: str, segments: Sequence[Segment], recovery_point:
             )
     if (end := segments[-1].next_offset if segments else 0) < recovery_point:
         raise FlushedDataLost(
-            f"{directory} ends at offset {end}, but offsets up to {recovery_point} were flushed"
+            f"{directory}: log ends at {end}, but offsets up to {recovery_point} were flushed"
         )
 
 
 def _remove_empty(segments: list[Segment], recovery_point: int) -> None:
-    """A power cut may leave files whose content, and whose predecessor's end, it has taken.
+    """Removes empty segments above a gap, which a power cut leaves if it loses file contents.
 
-    Without them the log ends behind its last record; a consumer would wait at an end it cannot
-    reach. An empty last segment stays where it continues the log. So does one at the recovery
-    point: everything before it was flushed, and its gap comes from compaction.
+    The log then ends after its last record; otherwise consumers would wait below an end that they
+    cannot reach. Kept are an empty last segment that continues the log, and one at the recovery
+    point: everything below it was flushed, so compaction left that gap.
     """
     kept = segments[:1]
     for segment in segments[1:]:
         end = kept[-1].next_offset
-        is_wanted = segment is segments[-1] and end == segment.base_offset
-        if segment.size_bytes or is_wanted or segment.base_offset <= recovery_point:
+        continues_log = segment is segments[-1] and end == segment.base_offset
+        if segment.size_bytes or continues_log or segment.base_offset <= recovery_point:
             kept.append(segment)
             continue
         segment.remove()
     if removed := [segment for segment in segments if segment not in kept]:
         logger.warning(
-            "%s: empty segment behind missing offsets, as a power cut leaves it; removed, and %d "
-            "more; the log ends at offset %d",
+            "%s: empty segment after missing offsets (power cut); removed it and %d more; the log "
+            "ends at offset %d",
             removed[0].file.path,
             len(removed) - 1,
             kept[-1].next_offset,
@@ -203,32 +213,30 @@ def _remove_empty(segments: list[Segment], recovery_point: int) -> None:
     segments[:] = kept
 
 
-def _tell_gaps(
-    directory: str, segments: Sequence[Segment], configuration: LogConfiguration
-) -> None:
-    """A power cut may keep a later segment and lose the end of the one before."""
+def _log_gaps(directory: str, segments: Sequence[Segment], configuration: LogConfiguration) -> None:
+    """Logs gaps between segments: a power cut can keep a later segment and lose earlier records."""
     gaps = []
     for segment, following in pairwise(segments):
         if segment.next_offset < following.base_offset:
             gaps.append(Gap(segment.next_offset, following.base_offset))
         elif segment.next_offset > following.base_offset:
-            _tell_overlap(segment, following)
+            _log_overlap(segment, following)
     if gaps and not configuration.is_compacted:
         logger.warning(
-            "%s: %d offsets are missing at the ends of segments, the first is %d; the segments "
-            "behind them stay. Compaction leaves such gaps; in a log that was never compacted a "
-            "power cut or damage has taken the records",
+            "%s: %d offsets are missing at the ends of segments, the first is %d; later segments "
+            "are kept. Compaction leaves such gaps; in a log that was never compacted, records "
+            "were lost by a power cut or corruption",
             directory,
             sum(gap.end - gap.start for gap in gaps),
             gaps[0].start,
         )
 
 
-def _tell_overlap(segment: Segment, following: Segment) -> None:
-    """Which of the two has the wrong offsets is unknown; both are sound otherwise."""
+def _log_overlap(segment: Segment, following: Segment) -> None:
+    """Logs overlapping offsets. Both segments are otherwise valid, so neither is cut."""
     logger.warning(
-        "%s: reaches to offset %d, but the next segment begins at %d: an offset is wrong; "
-        "nothing is cut",
+        "%s: segment reaches offset %d, but the next one starts at %d; one has wrong offsets; both "
+        "are kept",
         segment.file.path,
         segment.next_offset - 1,
         following.base_offset,
@@ -237,10 +245,10 @@ def _tell_overlap(segment: Segment, following: Segment) -> None:
 
 def check_and_index(
     segment: Segment, epochs: LeaderEpochs, index_interval_bytes: int
-) -> tuple[Damage | None, bool]:
-    """Reads every batch, fills the indexes, notes new epochs.
+) -> tuple[Corruption | None, bool]:
+    """Verifies every batch, fills the indexes and adds new leader epochs.
 
-    Returns the first bad batch, and whether there are markers of transactions.
+    Returns the first corrupt batch, and whether the segment has control batches.
     """
     has_markers = False
 
@@ -249,35 +257,36 @@ def check_and_index(
         has_markers |= batch.is_control
         if 0 <= batch.partition_leader_epoch != epochs.latest_epoch:
             epochs.assign(batch.partition_leader_epoch, batch.base_offset)
-        segment.account(batch, position, index_interval_bytes)
+        segment.index_batch(batch, position, index_interval_bytes)
         segment.next_offset = batch.next_offset
 
     segment.clear_transaction_index()
-    segment.begin_indexes()
-    damage = walk(segment, segment.size_bytes, take)
-    if damage is not None and damage.is_found_late:
-        segment.begin_indexes()
-        walk(segment, damage.position, take)
-    segment.trust()  # what is damaged is cut
-    return damage, has_markers
+    segment.reset_indexes()
+    corruption = verify_batches(segment, segment.size_bytes, take)
+    if corruption is not None and corruption.is_found_late:
+        segment.reset_indexes()
+        verify_batches(segment, corruption.position, take)
+    segment.mark_verified()  # the caller removes the corrupt part
+    return corruption, has_markers
 
 
-def _cut(segment: Segment, damage: Damage) -> None:
+def _cut(segment: Segment, corruption: Corruption) -> None:
     logger.warning(
-        "%s: %s; cut at position %d, %d bytes go; this segment now ends at offset %d",
+        "%s: %s; segment truncated at position %d, %d bytes removed; it now ends at offset %d",
         segment.file.path,
-        damage.reason,
-        damage.position,
-        segment.size_bytes - damage.position,
+        corruption.reason,
+        corruption.position,
+        segment.size_bytes - corruption.position,
         segment.next_offset,
     )
     segment.unseal()
-    segment.file.truncate(damage.position)
+    segment.file.truncate(corruption.position)
 
 
-def _forget_all(segments: list[Segment], log_start_offset: int) -> None:
+def _remove_all(segments: list[Segment], log_start_offset: int) -> None:
     logger.warning(
-        "%s: ends at %d, before the log's start offset %d; the log begins anew there",
+        "%s: log ends at offset %d, below its log start offset %d; all segments are removed and "
+        "the log continues at its start offset",
         segments[-1].file.path,
         segments[-1].next_offset,
         log_start_offset,

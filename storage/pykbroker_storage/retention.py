@@ -1,4 +1,4 @@
-"""Which old segments a log may drop: decided here from values, done by the log."""
+"""Decides how many of the oldest segments retention deletes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,9 +19,9 @@ def count_expired(
     log_start_offset: int,
     now_ms: int,
 ) -> int:
-    """How many segments, from the oldest on, nobody may ask for any longer.
+    """Returns how many of the oldest segments have expired.
 
-    The last one is the segment written to; it counts only if it is not empty.
+    The last segment is the active one; it counts only if it is not empty.
     """
     if segments and not segments[-1].size_bytes:
         segments = segments[:-1]
@@ -53,7 +53,7 @@ def _count_too_old(segments: Sequence[SegmentAge], retention_ms: int, now_ms: in
 
 
 def _count_too_many(segments: Sequence[SegmentAge], retention_bytes: int) -> int:
-    """Drops whole segments while what stays is still at least the bytes to keep."""
+    """Counts segments whose deletion leaves at least `retention_bytes`."""
     if retention_bytes == UNLIMITED:
         return 0
     excess = sum(segment.size_bytes for segment in segments) - retention_bytes

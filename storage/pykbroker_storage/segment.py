@@ -1,4 +1,4 @@
-"""A stretch of the log in one file, with the indexes that find an offset or a time in it."""
+"""A segment: a contiguous part of the log in one file, with its indexes."""
 
 import logging
 from collections.abc import Sequence
@@ -31,21 +31,21 @@ NO_TIMESTAMP = -1
 LOG_SUFFIX = ".log"
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, ".snapshot")
-# Where readers and the writer lately stood; readers come back to exactly these offsets.
+# Recent batch boundaries of readers and the writer; readers continue at exactly these offsets.
 BOUNDARIES_MAX = 32
 
 _TIMES = Struct(">35xq")
 
 
 class LogSlice(NamedTuple):
-    """Whole batches as they are stored; `next_offset` is where to read on."""
+    """Whole batches as they are stored; the next read starts at `next_offset`."""
 
     view: memoryview
     next_offset: int
 
 
 class CompactedBytes(NamedTuple):
-    """What compaction has written of some segments, in files that end in `.cleaned`."""
+    """Size and largest timestamp of a compacted segment, whose files end in `.cleaned`."""
 
     size_bytes: int
     max_timestamp_ms: int
@@ -53,7 +53,7 @@ class CompactedBytes(NamedTuple):
 
 
 class Segment:
-    """The bounds: every offset in it is >= `base_offset` and < `next_offset`."""
+    """One segment; every offset in it is >= `base_offset` and < `next_offset`."""
 
     __slots__ = (
         "_first_timestamp_ms",
@@ -108,25 +108,25 @@ class Segment:
         batches: Sequence[RecordBatch],
         index_interval_bytes: int,
     ) -> None:
-        """Writes whole batches with their offsets at the end; a failure changes nothing."""
+        """Writes whole batches with assigned offsets at the end; a failed write changes nothing."""
         position = self.file.append(records)
         if position == 0:
-            self.begin_indexes()
+            self.reset_indexes()
             self._first_timestamp_ms = batches[0].max_timestamp
         for batch in batches:
-            self.account(batch, position, index_interval_bytes)
+            self.index_batch(batch, position, index_interval_bytes)
             position += batch.size_bytes
         self.next_offset = next_offset = batches[-1].next_offset
-        self._remember(next_offset, position)
+        self._add_boundary(next_offset, position)
 
-    def account(self, batch: RecordBatch, position: int, index_interval_bytes: int) -> None:
-        """Takes the batch at `position`, the next one, into indexes and largest timestamp."""
+    def index_batch(self, batch: RecordBatch, position: int, index_interval_bytes: int) -> None:
+        """Adds the next batch, stored at `position`, to the indexes and the largest timestamp."""
         if batch.max_timestamp > self.max_timestamp_ms:
             self.max_timestamp_ms = batch.max_timestamp
             self.max_timestamp_offset = batch.last_offset
         indexes = self.indexes_loaded or self.indexes
         if indexes.unindexed_bytes > index_interval_bytes:
-            indexes.note(
+            indexes.add(
                 batch.last_offset - self.base_offset,
                 position,
                 self.max_timestamp_ms,
@@ -135,15 +135,17 @@ class Segment:
         indexes.unindexed_bytes += batch.size_bytes
 
     def add_aborted(self, transaction: AbortedTransaction) -> None:
-        """Its marker is the last batch; where the disk refuses, `finish` tries again."""
-        self.aborted.append(transaction)
+        """Adds a transaction that the last batch aborts; `finish` retries if the disk fails."""
+        self.transaction_index.append(transaction)
         with suppress(OSError):
-            self.aborted.save(self._open_files.filesystem, self.path(TRANSACTION_INDEX_SUFFIX))
+            self.transaction_index.save(
+                self._open_files.filesystem, self.path(TRANSACTION_INDEX_SUFFIX)
+            )
 
     def read(
         self, offset: int, *, bytes_max: int, end_offset: int, first_batch_whole: bool
     ) -> LogSlice | None:
-        """Whole batches from the one that holds `offset` to the last wholly below `end_offset`."""
+        """Returns whole batches from the one with `offset` to the last one below `end_offset`."""
         start = self.position_of(offset)
         end, next_offset = self._boundary_at_or_before(end_offset)
         if end - start > bytes_max:
@@ -151,22 +153,22 @@ class Segment:
                 start, start + bytes_max, first_batch_whole=first_batch_whole
             )
         if self.lazy_verification is not None and start < end:
-            end, next_offset = self._as_far_as_good(start, end, next_offset)
+            end, next_offset = self._limit_to_valid(start, end, next_offset)
         if start >= end:
             return None
         if next_offset not in self.boundaries:
-            self._remember(next_offset, end)
+            self._add_boundary(next_offset, end)
         return LogSlice(self.file.view(start, end), next_offset)
 
     def bytes_between(self, start_offset: int, end_offset: int) -> tuple[int, int]:
-        """The size of what `read` would return without a bound, and the offset after it."""
+        """Returns the size of what `read` would return without a limit, and the offset after it."""
         end, next_offset = self._boundary_at_or_before(end_offset)
         return max(0, end - self.position_of(start_offset)), next_offset
 
     def copy_for_reading(self, open_files: OpenFiles) -> "Segment":
-        """The segment as it is now, with a file of its own: another thread may read it.
+        """Returns a copy with its own file, for reads on another thread.
 
-        It shares the indexes: their owner only appends to them, and only beyond this end.
+        The copy shares the indexes: the owner only appends to them, beyond the end of the copy.
         """
         copy = Segment(
             directory_of(self.file.path),
@@ -181,17 +183,17 @@ class Segment:
         copy.max_timestamp_offset = self.max_timestamp_offset
         copy.boundaries = self.boundaries.copy()
         copy.indexes_loaded = self.indexes_loaded
-        # Looked at once: of a sealed segment the copy is made in a thread, and its owner may drop
-        # both meanwhile.
+        # Each attribute is read once: sealed segments are copied on another thread while the owner
+        # may drop both.
         aborted, lazy_verification = self.transaction_index_loaded, self.lazy_verification
         copy.transaction_index_loaded = None if aborted is None else aborted.copy()
         copy.lazy_verification = None if lazy_verification is None else lazy_verification.copy()
         return copy
 
     def merge(self, copy: "Segment") -> None:
-        """Takes over what reading a copy of this segment has loaded, found and verified."""
-        if copy.next_offset == self.next_offset:  # else it lacks what was appended meanwhile
-            self._learn_indexes(copy)
+        """Takes over indexes, boundaries and verification state that reading a copy produced."""
+        if copy.next_offset == self.next_offset:  # else the copy lacks newer batches
+            self._merge_indexes(copy)
         if self.max_timestamp_ms == NO_TIMESTAMP:
             self.max_timestamp_ms = copy.max_timestamp_ms
             self.max_timestamp_offset = copy.max_timestamp_offset
@@ -199,11 +201,11 @@ class Segment:
             self.lazy_verification = copy.lazy_verification
         for offset, position in copy.boundaries.items():
             if offset not in self.boundaries:
-                self._remember(offset, position)
-        with suppress(OSError):  # the next read says what is wrong
-            self.file.open_ahead()
+                self._add_boundary(offset, position)
+        with suppress(OSError):  # the next read reports the error
+            self.file.ensure_open()
 
-    def _learn_indexes(self, copy: "Segment") -> None:
+    def _merge_indexes(self, copy: "Segment") -> None:
         if self.is_sealed and self.indexes_loaded is None and copy.indexes_loaded is not None:
             self.indexes_loaded = copy.indexes_loaded
             self._open_files.recent_indexes.admit(self)
@@ -213,33 +215,33 @@ class Segment:
                 self._open_files.recent_indexes.admit(self)
 
     def verify_lazily(self) -> None:
-        """Its bytes have lain on the disk, and nobody knows what has become of them."""
+        """Verifies the segment's bytes, which an earlier process wrote, on first read."""
         self.lazy_verification = LazyVerification(self.size_bytes)
 
-    def trust(self) -> None:
-        """All of it has just been checked."""
+    def mark_verified(self) -> None:
+        """Marks all bytes of the segment as verified."""
         self.lazy_verification = None
 
-    def _as_far_as_good(self, start: int, end: int, next_offset: int) -> tuple[int, int]:
-        """Where the good batches end, and the offset after them; raises `CorruptLog` if none is."""
+    def _limit_to_valid(self, start: int, end: int, next_offset: int) -> tuple[int, int]:
+        """Returns the end of the valid batches and the next offset; raises `CorruptLog`."""
         assert self.lazy_verification is not None
-        if not self.lazy_verification.is_due(start, end):
+        if not self.lazy_verification.needs_check(start, end):
             return end, next_offset
         if not self._open_files.may_block:
-            raise NotCached  # checking takes time, too
-        bad = self.lazy_verification.first_bad(self.file, start, end)
-        if self.lazy_verification.is_over:
+            raise NotCached  # verification takes long
+        corrupt = self.lazy_verification.first_corrupt(self.file, start, end)
+        if self.lazy_verification.is_complete:
             self.lazy_verification = None
-        if bad is None:
+        if corrupt is None:
             return end, next_offset
-        if bad == start:
-            raise CorruptLog(f"{self.file.path}: the batch at position {bad} is damaged")
-        last_good = first_batch(self.file, start, ending_after=bad - 1)
-        assert last_good is not None, "something good lies before the damage"
-        return bad, last_good.last_offset + 1
+        if corrupt == start:
+            raise CorruptLog(f"{self.file.path}: the batch at position {corrupt} is corrupt")
+        last_valid = first_batch(self.file, start, ending_after=corrupt - 1)
+        assert last_valid is not None, "a valid batch precedes the corrupt one"
+        return corrupt, last_valid.last_offset + 1
 
     def position_of(self, offset: int) -> int:
-        """Where the batch with this offset, or the next one kept, starts; else the end."""
+        """Returns the position of the batch with this offset, of the next one, or the end."""
         position = self.boundaries.get(offset)
         if position is not None:
             return position
@@ -250,7 +252,7 @@ class Segment:
         return found.position if found else self.size_bytes
 
     def _boundary_at_or_before(self, offset: int) -> tuple[int, int]:
-        """Where the last batch wholly below `offset` ends, and which offset comes then."""
+        """Returns the end of the last batch below `offset` and the offset that follows it."""
         position = self.boundaries.get(offset)
         if position is not None:
             return position, offset
@@ -263,13 +265,13 @@ class Segment:
         return found.position, min(found.base_offset, offset)
 
     def batch_at(self, position: int) -> RecordBatch:
-        """The batch that starts at this position; its view is of the file."""
+        """Returns the batch at a position as a view of the file."""
         bounds = first_batch(self.file, position, reaching=0)
-        assert bounds is not None, "the position is not the end"
+        assert bounds is not None, "position is at the end of the segment"
         return RecordBatch.parse(self.file.view(position, bounds.end))
 
     def position_of_timestamp(self, timestamp_ms: int, offset: int) -> int:
-        """The first batch at or after `offset` with a record at or after the time, or the end."""
+        """Returns the position of the first batch from `offset` that reaches a timestamp."""
         if timestamp_ms > self.largest_timestamp_ms:
             return self.size_bytes
         before = self.base_offset + self.indexes.times.offset_before(timestamp_ms)
@@ -282,7 +284,7 @@ class Segment:
         return position
 
     def truncate_to_offset(self, offset: int) -> None:
-        """Removes every batch that reaches to `offset`; the segment is the active one again."""
+        """Removes every batch that reaches `offset`; the segment becomes active again."""
         self.unseal()
         position = self.position_of(offset)
         if position < self.size_bytes:
@@ -293,11 +295,11 @@ class Segment:
         self.find_end()
 
     def flush_records(self) -> None:
-        """And what is known of them that the next start after a crash would not look up again."""
+        """Flushes the records and the transaction index, which recovery cannot rebuild."""
         self.file.flush()
         filesystem, aborted_index = self._open_files.filesystem, self.path(TRANSACTION_INDEX_SUFFIX)
         with suppress(FileNotFoundError):
-            filesystem.size_and_age(aborted_index)  # needs no descriptor; most segments have none
+            filesystem.size_and_age(aborted_index)  # needs no descriptor; mostly there is none
             sync_file(filesystem, aborted_index)
 
     def flush_indexes(self) -> None:
@@ -305,25 +307,25 @@ class Segment:
         sync_file(self._open_files.filesystem, self.path(".timeindex"))
 
     def finish(self) -> None:
-        """Makes the files complete: cuts what a failed append may have left, keeps the indexes."""
+        """Completes the files: removes the rest of a failed append and writes the indexes."""
         self.file.cut_leftover()
         self.write_indexes()
         self.save_transaction_index()
 
     def seal(self) -> None:
-        """Nothing will be appended any longer."""
+        """Marks the segment as complete: no batch is appended to it."""
         self.is_sealed = True
         self._open_files.recent_indexes.admit(self)
 
     def unseal(self) -> None:
-        """What came after is gone: this is the active segment again."""
-        self._open_files.recent_indexes.forget(self)
+        """Makes the segment active again after all later segments were removed."""
+        self._open_files.recent_indexes.remove(self)
         self.is_sealed = False
 
     def find_end(self, index_interval_bytes: int = 4096) -> None:
-        """Learns the end offset and largest timestamp of the segment written last.
+        """Finds the end offset and largest timestamp of the active segment.
 
-        It reads the batch headers after the last index entry; without entries that is all.
+        Reads the batch headers after the last index entry, or all headers without an entry.
         """
         self.next_offset = self.base_offset
         self.max_timestamp_ms = self.indexes.times.last_timestamp
@@ -332,20 +334,20 @@ class Segment:
         position = self.indexes.offsets.last_position
         while position < self.size_bytes:
             batch = self.batch_at(position)
-            self.account(batch, position, index_interval_bytes)
+            self.index_batch(batch, position, index_interval_bytes)
             self.next_offset = batch.next_offset
             position += batch.size_bytes
 
     @property
     def largest_timestamp_ms(self) -> int:
-        """Of its records; the file's own time if they carry none."""
+        """Largest timestamp of the records, or the modification time of the file without any."""
         if self.max_timestamp_ms == NO_TIMESTAMP and self.size_bytes:
-            self._learn_max_timestamp()
+            self._load_max_timestamp()
         if self.max_timestamp_ms != NO_TIMESTAMP:
             return self.max_timestamp_ms
         return self.created_ms
 
-    def _learn_max_timestamp(self) -> None:
+    def _load_max_timestamp(self) -> None:
         try:
             found = read_last_timestamp(self._open_files.filesystem, self._stem)
         except (FileNotFoundError, MalformedIndex):
@@ -355,7 +357,7 @@ class Segment:
 
     @property
     def first_timestamp_ms(self) -> int:
-        """Of the first batch: rolling by time counts from here."""
+        """Timestamp of the first batch, from which `segment.ms` is measured."""
         if self._first_timestamp_ms == NO_TIMESTAMP and self.size_bytes:
             (self._first_timestamp_ms,) = _TIMES.unpack(self.file.view(0, _TIMES.size))
         return self._first_timestamp_ms
@@ -367,15 +369,15 @@ class Segment:
         return self.indexes_loaded
 
     def drop_indexes(self) -> None:
-        """Frees the memory; they are read again when needed."""
+        """Frees the memory of the indexes; they are loaded again on access."""
         if self.is_sealed:
             self.indexes_loaded = None
             if self.transaction_index_loaded and self.transaction_index_loaded.is_saved:
                 self.transaction_index_loaded = None
 
     @property
-    def aborted(self) -> TransactionIndex:
-        """The transactions whose marker is here; raises `MalformedTransactionIndex`."""
+    def transaction_index(self) -> TransactionIndex:
+        """The aborted transactions whose marker is here; raises `MalformedTransactionIndex`."""
         if self.transaction_index_loaded is None:
             if not self._open_files.may_block:
                 raise NotCached
@@ -388,40 +390,40 @@ class Segment:
         return self.transaction_index_loaded
 
     def clear_transaction_index(self) -> None:
-        """Whoever reads the log again will note them."""
+        """Deletes the transaction index before the batches are read again."""
         with suppress(FileNotFoundError):
             self._open_files.filesystem.unlink(self.path(TRANSACTION_INDEX_SUFFIX))
         self.transaction_index_loaded = TransactionIndex()
-        self.checksums.forget(self.base_offset)
+        self.checksums.remove(self.base_offset)
 
-    def begin_indexes(self) -> None:
-        """Starts both indexes empty: for a new segment, or before a scan that fills them."""
+    def reset_indexes(self) -> None:
+        """Starts with empty indexes: for a new segment, or before a scan that fills them."""
         self.indexes_loaded = SegmentIndexes()
         self.next_offset = self.base_offset
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
 
     def write_indexes(self) -> None:
-        """Puts the indexes on disk; the last time entry speaks for the whole segment."""
-        self._note_max_timestamp()
+        """Writes both index files; the last time entry covers the whole segment."""
+        self._add_max_timestamp()
         self.indexes.write(self._open_files.filesystem, self._stem)
 
     def save_transaction_index(self) -> None:
-        """What the disk refused before; the flushes that are over did not find it."""
+        """Writes and flushes entries whose first write failed; earlier flushes missed them."""
         if self.transaction_index_loaded is None:
             return
         if not self.transaction_index_loaded.is_saved:
             path = self.path(TRANSACTION_INDEX_SUFFIX)
             self.transaction_index_loaded.save(self._open_files.filesystem, path)
             sync_file(self._open_files.filesystem, path)
-        self.checksums.note(self.base_offset, self.transaction_index_loaded.to_bytes())
+        self.checksums.record(self.base_offset, self.transaction_index_loaded.to_bytes())
 
     def close(self) -> None:
-        self._open_files.recent_indexes.forget(self)
+        self._open_files.recent_indexes.remove(self)
         self.file.close()
 
     def remove(self) -> None:
-        """Unlinks its files at once."""
+        """Deletes the segment's files immediately."""
         self.close()
         for suffix in SEGMENT_SUFFIXES:
             with suppress(FileNotFoundError):
@@ -434,7 +436,7 @@ class Segment:
     def _stem(self) -> str:
         return self.file.path.removesuffix(LOG_SUFFIX)
 
-    def _note_max_timestamp(self) -> None:
+    def _add_max_timestamp(self) -> None:
         relative_offset = self.max_timestamp_offset - self.base_offset
         self.indexes.times.append(self.max_timestamp_ms, relative_offset)
 
@@ -447,7 +449,11 @@ class Segment:
             filesystem = self._open_files.filesystem
             indexes = SegmentIndexes.read(filesystem, self._stem, log_bytes=self.size_bytes)
         except (FileNotFoundError, MalformedIndex) as problem:
-            logger.warning("%s: indexes are rebuilt from the log: %s", self.file.path, problem)
+            logger.warning(
+                "%s: index is missing or corrupt (%s); rebuilding it from the log",
+                self.file.path,
+                problem,
+            )
             indexes = self._rebuild_indexes()
         if self.is_sealed:
             self._open_files.recent_indexes.admit(self)
@@ -455,23 +461,23 @@ class Segment:
 
     def _rebuild_indexes(self) -> SegmentIndexes:
         next_offset = self.next_offset
-        self.begin_indexes()
+        self.reset_indexes()
         self.find_end()
-        self._note_max_timestamp()
+        self._add_max_timestamp()
         self.next_offset = max(next_offset, self.next_offset)
         return self.indexes
 
-    def _remember(self, offset: int, position: int) -> None:
+    def _add_boundary(self, offset: int, position: int) -> None:
         boundaries = self.boundaries
         if len(boundaries) >= BOUNDARIES_MAX:
             del boundaries[next(iter(boundaries))]
         boundaries[offset] = position
 
     def _cut(self, start: int, limit: int, *, first_batch_whole: bool) -> tuple[int, int]:
-        """The last boundary up to `limit`, and the offset that starts there."""
+        """Returns the last batch boundary up to `limit` and the offset that starts there."""
         near = max(start, self.indexes.offsets.last_position_up_to(limit))
         first_outside = first_batch(self.file, near, ending_after=limit)
-        assert first_outside is not None, "the caller has seen that more lies beyond the limit"
+        assert first_outside is not None, "the segment ends before the limit"
         if first_outside.position == start and first_batch_whole:
             return first_outside.end, first_outside.last_offset + 1
         return first_outside.position, first_outside.base_offset

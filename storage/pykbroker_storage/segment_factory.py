@@ -1,4 +1,4 @@
-"""Where a segment comes from: begun anew, found in its directory, or left over by compaction."""
+"""Creates `Segment` objects: for a new file, an existing file or the output of compaction."""
 
 from collections.abc import Sequence
 
@@ -28,20 +28,20 @@ def create_segment(
 
 
 def compacted_segment(
-    directory: str, sources: Sequence[Segment], left: CompactedBytes, open_files: OpenFiles
+    directory: str, sources: Sequence[Segment], compacted: CompactedBytes, open_files: OpenFiles
 ) -> Segment:
-    """What is left of several segments, in one that reaches as far as they did."""
+    """Returns the segment that replaces several segments after compaction."""
     segment = Segment(
         directory,
         sources[0].base_offset,
-        size_bytes=left.size_bytes,
+        size_bytes=compacted.size_bytes,
         created_ms=sources[-1].created_ms,
         open_files=open_files,
         checksums=sources[0].checksums,
     )
     segment.next_offset = sources[-1].next_offset
-    segment.max_timestamp_ms = left.max_timestamp_ms
-    segment.max_timestamp_offset = left.max_timestamp_offset
+    segment.max_timestamp_ms = compacted.max_timestamp_ms
+    segment.max_timestamp_offset = compacted.max_timestamp_offset
     segment.is_sealed = True
     return segment
 
@@ -49,7 +49,7 @@ def compacted_segment(
 def open_segment(
     directory: str, base_offset: int, open_files: OpenFiles, checksums: TransactionIndexChecksums
 ) -> Segment:
-    """A segment that is there; where it ends is not known yet, nor whether all of it is good."""
+    """Opens an existing segment, whose end and content are not verified yet."""
     path = f"{directory}/{base_offset:020d}.log"
     size_bytes, modified_ms = open_files.filesystem.size_and_age(path)
     segment = Segment(

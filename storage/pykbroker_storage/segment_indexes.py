@@ -1,4 +1,4 @@
-"""Both indexes of one segment, filled as its batches come, kept in files beside the log."""
+"""The offset index and time index of one segment, in memory and in their files."""
 
 from collections import OrderedDict
 from struct import Struct
@@ -20,7 +20,7 @@ _TIME_ENTRY = Struct(">qi")
 
 
 class SegmentIndexes:
-    """Offsets are relative to the segment's base offset, as on disk."""
+    """Both indexes of a segment. Offsets are relative to its base offset, as on disk."""
 
     __slots__ = ("offsets", "times", "unindexed_bytes")
 
@@ -29,21 +29,21 @@ class SegmentIndexes:
         self.times = TimeIndex()
         self.unindexed_bytes = 0  # since the last entry
 
-    def note(
+    def add(
         self, last_offset: int, position: int, max_timestamp_ms: int, max_timestamp_offset: int
     ) -> None:
-        """An entry for the batch at `position`, and for the latest time up to its end."""
+        """Adds entries for the batch at `position` and for the largest timestamp up to its end."""
         self.offsets.append(last_offset, position)
         self.times.append(max_timestamp_ms, max_timestamp_offset)
         self.unindexed_bytes = 0
 
     def truncate(self, position: int, offset: int) -> None:
-        """Forgets the batch at `position`, which begins at `offset`, and all after it."""
+        """Removes the entries from the batch at `position` on; its base offset is `offset`."""
         self.offsets.truncate_to_position(position)
         self.times.truncate_to_offset(offset)
 
     def is_full(self, segment_index_bytes: int) -> bool:
-        """One time entry is kept free: closing the segment writes it."""
+        """Returns whether an index is full; one time entry is reserved for sealing the segment."""
         entries = len(self.offsets)
         return entries >= segment_index_bytes // TIME_ENTRY_BYTES - 2 and (
             entries >= segment_index_bytes // OFFSET_ENTRY_BYTES
@@ -56,26 +56,26 @@ class SegmentIndexes:
 
     @classmethod
     def read(cls, filesystem: FileSystem, stem: str, *, log_bytes: int) -> Self:
-        """Raises `FileNotFoundError` or `MalformedIndex`: then the log must be read."""
+        """Raises `FileNotFoundError` or `MalformedIndex`; the caller then rebuilds from the log."""
         indexes = cls()
         offsets = read_file(filesystem, stem + OFFSET_INDEX_SUFFIX)
         indexes.offsets = OffsetIndex.from_bytes(offsets, log_bytes=log_bytes)
         indexes.times = TimeIndex.from_bytes(read_file(filesystem, stem + TIME_INDEX_SUFFIX))
         if log_bytes and not len(indexes.times):
-            # The end of a segment writes an entry; a power cut may take the content of the file.
+            # Sealing writes a time entry. A power cut can leave the file empty.
             raise MalformedIndex("the time index is empty")
         return indexes
 
 
 def read_last_timestamp(filesystem: FileSystem, stem: str) -> tuple[int, int]:
-    """The latest timestamp of a sealed segment, and its relative offset, without its indexes.
+    """Reads the largest timestamp of a sealed segment and its relative offset from the file.
 
-    Raises as `SegmentIndexes.read`.
+    Raises like `SegmentIndexes.read`.
     """
     path = stem + TIME_INDEX_SUFFIX
     size_bytes, _ = filesystem.size_and_age(path)
     if not size_bytes or size_bytes % TIME_ENTRY_BYTES:
-        raise MalformedIndex(f"{size_bytes} bytes are no whole number of entries")
+        raise MalformedIndex(f"index size {size_bytes} is not a multiple of {TIME_ENTRY_BYTES}")
     descriptor = filesystem.open_existing(path)
     try:
         last = size_bytes - TIME_ENTRY_BYTES
@@ -91,7 +91,7 @@ class Indexed(Protocol):
 
 
 class RecentIndexes:
-    """The sealed segments whose indexes are in memory, at most `segments_max`."""
+    """LRU list of the sealed segments whose indexes are in memory, at most `segments_max`."""
 
     __slots__ = ("_segments", "_segments_max")
 
@@ -105,5 +105,5 @@ class RecentIndexes:
             oldest, _ = self._segments.popitem(last=False)
             oldest.drop_indexes()
 
-    def forget(self, segment: Indexed) -> None:
+    def remove(self, segment: Indexed) -> None:
         self._segments.pop(segment, None)

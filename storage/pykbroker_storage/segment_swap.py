@@ -1,12 +1,12 @@
-"""How a compacted segment takes the place of those it was made of, whatever interrupts that.
+"""Replaces segments by a compacted one with renames that survive a crash at any point.
 
-    x.cleaned   being written: of no use to anybody else
-    x.swap      whole and flushed: it counts, the originals do not any longer
-    x           in its place
+    x.cleaned   compaction is writing it; a start deletes it
+    x.swap      complete and flushed; a start finishes the replacement
+    x           in use
 
-The `.log` is always the last of its files to be renamed, and of the originals the `.log` with
-the least offset is the last to go. So whoever finds a `.log.swap` knows: while the original of
-the same name is there, its indexes are the old ones; after that they are new.
+The `.log` is the last file of a segment to be renamed. The `.log` with the lowest offset is the
+last original to be deleted. If a start finds a `.log.swap`, the index files belong to the
+original `.log` while that exists, and to the compacted segment afterwards.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,28 +24,28 @@ def stem_of(directory: str, base_offset: int) -> str:
     return f"{directory}/{base_offset:020d}"
 
 
-def announce(filesystem: FileSystem, stem: str) -> None:
-    """From now on the compacted segment counts: after a crash it takes its place."""
+def mark_complete(filesystem: FileSystem, stem: str) -> None:
+    """Renames `.cleaned` to `.swap`; from then on a restart finishes the replacement."""
     for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
         with suppress(FileNotFoundError):
             filesystem.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
 
 
-def remove_originals(stems: Sequence[str], take_away: Callable[[str], None]) -> None:
-    """Of each original every file, the stems in ascending order; the first `.log` goes last.
+def remove_originals(stems: Sequence[str], delete: Callable[[str], None]) -> None:
+    """Deletes every file of the originals, given in ascending order; the first `.log` goes last.
 
-    The first one's snapshot stays: it speaks of what lies before.
+    The producer snapshot of the first original stays, because it describes earlier batches.
     """
     first, *others = stems
     for stem in reversed(others):
         for suffix in (SNAPSHOT_SUFFIX, *INDEX_SUFFIXES, LOG_SUFFIX):
-            take_away(stem + suffix)
+            delete(stem + suffix)
     for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
-        take_away(first + suffix)
+        delete(first + suffix)
 
 
-def settle(filesystem: FileSystem, stem: str) -> None:
-    """The originals are gone: the compacted segment's files get their names."""
+def rename_to_final(filesystem: FileSystem, stem: str) -> None:
+    """Renames `.swap` to the final names after the originals were removed."""
     for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
         with suppress(FileNotFoundError):
             filesystem.rename(stem + suffix + SWAP_SUFFIX, stem + suffix)

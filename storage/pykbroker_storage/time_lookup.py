@@ -1,4 +1,4 @@
-"""Finds records by their timestamps, across the segments of a log."""
+"""Finds records by timestamp across the segments of a log."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -24,7 +24,7 @@ def first_at_or_after(
     log_start_offset: int,
     pause: Pause = no_pause,
 ) -> TimedOffset | None:
-    """The first record from the log's start on that is not older than the time."""
+    """Returns the first record at or above the log start offset that is not older than a time."""
     for segment in segments:
         position = segment.position_of_timestamp(timestamp_ms, log_start_offset)
         while position < segment.size_bytes:
@@ -40,7 +40,7 @@ def first_at_or_after(
 def latest_record(
     segments: Iterable[Segment], log_start_offset: int, pause: Pause = no_pause
 ) -> TimedOffset | None:
-    """The first record with the largest timestamp of all from the log's start on."""
+    """Returns the first record with the largest timestamp at or above the log start offset."""
     latest: Segment | None = None
     for segment in segments:
         if segment.size_bytes and (
@@ -59,7 +59,7 @@ def latest_record(
 def latest_not_deleted(
     segments: Iterable[Segment], log_start_offset: int, pause: Pause
 ) -> TimedOffset | None:
-    """The newest record of all lies before the log's start, so what is left is looked through."""
+    """Scans all batches from the log start offset, because the newest record is below it."""
     latest: TimedOffset | None = None
     for segment in segments:
         if latest is not None and segment.largest_timestamp_ms <= latest.timestamp_ms:

@@ -1,6 +1,6 @@
-"""Which transactions of a segment were aborted: its `.txnindex` file, in Kafka's format.
+"""The aborted transactions of a segment: its `.txnindex` file, in Kafka's format.
 
-A transaction stands in the segment that holds its marker. Entries are in order of the markers.
+A transaction is listed in the segment that contains its marker, in the order of the markers.
 """
 
 from bisect import bisect_left
@@ -19,35 +19,40 @@ _LAST_OFFSET = Struct(">18xq")
 
 
 class MalformedTransactionIndex(ValueError):
-    """The bytes are no index of aborted transactions; it can be rebuilt from the log."""
+    """The bytes are not a valid transaction index; it can be rebuilt from the log."""
 
 
 class AbortedTransaction(NamedTuple):
-    """From its first record to its marker, at `last_offset`."""
+    """An aborted transaction, from its first record to its marker at `last_offset`."""
 
     producer_id: int
     first_offset: int
     last_offset: int
-    last_stable_offset: int  # what a reader of committed records could see once it had ended
+    last_stable_offset: int  # last stable offset directly after the marker was appended
 
 
 class TransactionIndex:
-    """The entries of one segment as they lie in its file; decoded when somebody asks."""
+    """The encoded entries of one segment; decoded on access."""
 
     __slots__ = ("_entries", "_saved_bytes")
 
     def __init__(self, entries: bytes = b"") -> None:
         """Raises `MalformedTransactionIndex`."""
         if len(entries) % _ENTRY.size:
-            raise MalformedTransactionIndex(f"{len(entries)} bytes are no whole number of entries")
+            raise MalformedTransactionIndex(
+                f"index size {len(entries)} is not a multiple of {_ENTRY.size}"
+            )
         if any(entries[:: _ENTRY.size]) or any(entries[1 :: _ENTRY.size]):
-            raise MalformedTransactionIndex("an entry is of a version that is unknown")
+            raise MalformedTransactionIndex("an index entry has an unknown version")
         self._entries = bytearray(entries)
         self._saved_bytes = len(entries)
 
     @classmethod
     def read(cls, filesystem: FileSystem, path: str) -> Self:
-        """Without a file nothing was aborted; raises `MalformedTransactionIndex`."""
+        """Reads an index file; a missing file is an empty index.
+
+        Raises `MalformedTransactionIndex`.
+        """
         try:
             return cls(read_file(filesystem, path))
         except FileNotFoundError:
@@ -67,21 +72,21 @@ class TransactionIndex:
         self._entries += encode_aborted((transaction,))
 
     def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
-        """Adds those that have records between the offsets.
+        """Adds the transactions with records between the offsets to `found`.
 
-        Returns whether these are all: what ended later than `end_offset` may still be told by
-        the following segments.
+        Returns False if the following segments may list more of them: a transaction that
+        overlaps the range can end after `end_offset`.
         """
         entries = memoryview(self._entries)[self._count_before(start_offset) * _ENTRY.size :]
         for _, producer_id, first, last, stable in _ENTRY.iter_unpack(entries):
             if first < end_offset:
                 found.append(AbortedTransaction(producer_id, first, last, stable))
             if stable >= end_offset:
-                return True  # what ended after this one has begun after `end_offset`
+                return True  # every transaction that ends later begins at or after `end_offset`
         return False
 
     def _count_before(self, offset: int) -> int:
-        """How many have their marker before this offset."""
+        """Counts the transactions whose marker is below this offset."""
         return bisect_left(range(len(self)), offset, key=self._last_offset)
 
     def _last_offset(self, number: int) -> int:
@@ -96,7 +101,7 @@ class TransactionIndex:
         return self._saved_bytes == len(self._entries)
 
     def save(self, filesystem: FileSystem, path: str) -> None:
-        """Puts on disk what is not there yet."""
+        """Appends unsaved entries to the file."""
         if self.is_saved:
             return
         descriptor = filesystem.open(path)

@@ -30,7 +30,7 @@ async def test_groups_in_a_damaged_partition_have_no_coordinator(
         assert diary.commit(6) == [ErrorCode.NOT_COORDINATOR]
     (told,) = caplog.messages
     assert told.startswith("t-0: cannot be loaded, so whoever needs what lives here is told")
-    assert told.endswith("the batch at position 0 is damaged")
+    assert told.endswith("the batch at position 0 is corrupt")
 
 
 def flip_last_byte(file: Path) -> None:

@@ -149,7 +149,7 @@ async def test_a_log_that_fails_in_an_unforeseen_way_keeps_no_other_waiting(
 ) -> None:
     for name, records in (("odd", 300), ("ahead", 300), ("plain", 100)):
         fill(board.add(name), records)
-    board.directory.note_first_dirty_offset(("ahead", 0), cast("int", "nonsense"))
+    board.directory.set_first_dirty_offset(("ahead", 0), cast("int", "nonsense"))
     cleaner, process = Cleaner(board), Stumbling()
     with caplog.at_level(logging.WARNING):
         assert not await cleaner.clean_dirtiest(process)
@@ -200,7 +200,7 @@ async def test_a_topic_made_anew_is_dirty_whatever_was_compacted_of_its_namesake
         is_table_full=False,
         bytes_before=1000,
         seconds=0.1,
-        tally=CompactionStats(1000, 100, 100, 5, 0),
+        stats=CompactionStats(1000, 100, 100, 5, 0),
     )
     await Cleaner(board).note(old, report)
     assert dirty_from(board, "again") == 0

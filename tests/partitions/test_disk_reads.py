@@ -151,7 +151,7 @@ async def test_an_error_of_the_disk_is_one_of_its_partition_and_logged_once(
 
 def test_a_segment_that_is_gone_is_an_error_of_its_partition(board: Board) -> None:
     partition = filled(board, "t")
-    partition.log.segments()[0].file.let_go()
+    partition.log.segments()[0].file.release()
     board.disk.unlink(partition.log.segments()[0].path(".log"))
     assert reading.read(partition) == Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
 

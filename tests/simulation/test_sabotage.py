@@ -115,5 +115,5 @@ def test_trusting_the_flush_that_follows_a_failed_one_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The system drops the pages of a failed flush; the next one succeeds without them."""
-    monkeypatch.setattr(Segments, "write_again", lambda *_: None)
+    monkeypatch.setattr(Segments, "rewrite_in_place", lambda *_: None)
     assert tells_of_a_loss(first_seed_that_fails(lambda it: play_power_cuts(it, Kind.DISK_ERROR)))

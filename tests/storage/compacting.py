@@ -84,7 +84,7 @@ def compact(
     last_stable_offset: int | None = None,
 ) -> OffsetMapBuilt:
     """One whole round; everything appended is taken to be replicated."""
-    log.producers.pass_high_watermark(log.log_end_offset)
+    log.producers.advance_high_watermark(log.log_end_offset)
     if last_stable_offset is None:
         unstable = log.producers.first_unstable_offset
         last_stable_offset = log.log_end_offset if unstable is None else unstable
@@ -100,10 +100,10 @@ def compact(
     bounds = CompactionLimits(map_bytes_max=map_bytes_max, bytes_per_second=UNLIMITED)
     round_ = Compaction.begin(log, cleanable, now_ms=now_ms, bounds=bounds)
     rewriting = SegmentRewriter(round_.job, log.filesystem, Throttler())
-    noted = rewriting.note_keys()
+    built = rewriting.build_offset_map()
     while (rewritten := rewriting.write_next()) is not None:
         round_.swap_in(rewritten)
-    return noted
+    return built
 
 
 def keyed_records(log: Log, offset: int = 0) -> list[tuple[int, bytes, bytes | None]]:

@@ -118,7 +118,7 @@ class ColdDisk(FileSystem):
     """Memory holds nothing but the ranges in `cached`; `broken` ranges cannot be read at all."""
 
     def __init__(self, *, can_tell: bool = True) -> None:
-        self.can_tell_cached = True
+        self.reports_cached = True
         self.can_tell = can_tell
         self.cached: list[range] = []
         self.broken: list[range] = []

@@ -24,13 +24,13 @@ def test_an_offset_checkpoint_is_kafka_s() -> None:
         (b"0\n", "missing"),
         (b"7\n0\n", "version 7"),
         (b"x\n0\n", "line 1: 'x' is not a number"),
-        (b"0\n2\ntrucks 0 17\n", "2 entries are announced, 1 are there"),
-        (b"0\n0\ntrucks 0 17\n", "0 entries are announced, 1 are there"),
-        (b"0\n1\ntrucks 0\n", "line 3 has 2 fields, not 3"),
-        (b"0\n1\ntrucks 0 1 7\n", "line 3 has 4 fields, not 3"),
+        (b"0\n2\ntrucks 0 17\n", "expected 2 entries, found 1"),
+        (b"0\n0\ntrucks 0 17\n", "expected 0 entries, found 1"),
+        (b"0\n1\ntrucks 0\n", "line 3 has 2 fields, expected 3"),
+        (b"0\n1\ntrucks 0 1 7\n", "line 3 has 4 fields, expected 3"),
         (b"0\n1\ntrucks zero 1\n", "line 3: 'zero' is not a number"),
         (b"0\n2\nt 0 1\nt 0 2\n", "line 4 repeats t-0"),
-        (b"0\n1\n\xff\xff 0 1\n", "byte 4 is not text"),
+        (b"0\n1\n\xff\xff 0 1\n", "byte 4 is not valid UTF-8"),
         (b"0\n1\n" + bytes(20), "line 3 has 1 fields"),
     ],
 )
@@ -55,7 +55,7 @@ def test_partition_metadata_is_kafka_s() -> None:
         (b"version: 0\n", "topic_id is missing"),
         (b"version: 0\ntopic_id: AAAA\n", "not a base64 id"),
         (b"version: 0\ntopic_id: \xc3\xbc\n", "not a base64 id"),
-        (b"version 0\n", "line 1 has no ':'"),
+        (b"version 0\n", "line 1 does not contain ':'"),
     ],
 )
 def test_malformed_partition_metadata_says_so(data: bytes, fault: str) -> None:

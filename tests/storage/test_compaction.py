@@ -210,8 +210,8 @@ def test_small_segments_become_one_as_far_as_segment_bytes_allow(tmp_path: Path)
 
 def test_without_room_for_all_keys_several_rounds_do_it(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LARGE)
-    for turn in range(3):
-        append_keyed(log, [(b"key-%d" % key, b"%d" % turn) for key in range(100)])
+    for version in range(3):
+        append_keyed(log, [(b"key-%d" % key, b"%d" % version) for key in range(100)])
     seal(log)
     dirty = rounds = 0
     while dirty < 300:
@@ -283,7 +283,7 @@ def half_a_round(log: Log) -> tuple[Compaction, Rewritten]:
     bounds = CompactionLimits(map_bytes_max=10_000, bytes_per_second=UNLIMITED)
     round_ = Compaction.begin(log, cleanable, now_ms=NOW, bounds=bounds)
     rewriting = SegmentRewriter(round_.job, log.filesystem, Throttler())
-    rewriting.note_keys()
+    rewriting.build_offset_map()
     rewritten = rewriting.write_next()
     assert rewritten is not None
     return round_, rewritten
@@ -293,7 +293,7 @@ def test_a_round_over_a_deleted_log_leaves_the_one_of_its_name_alone(tmp_path: P
     log = open_log(tmp_path / "log", COMPACTED)
     round_, rewritten = half_a_round(log)
     log.abandon()
-    (tmp_path / "log").rename(tmp_path / "doomed")
+    (tmp_path / "log").rename(tmp_path / "deletion")
     half_a_round(open_log(tmp_path / "log", COMPACTED))
     names = sorted(path.name for path in (tmp_path / "log").iterdir())
     with pytest.raises(SourcesChanged):

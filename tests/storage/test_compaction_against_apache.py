@@ -136,7 +136,7 @@ def test_apache_compacts_the_same_log_to_the_same_batches(tmp_path: Path) -> Non
     assert [kept(batch) for batch in batches_from(log, 0)] == expected_batches
     records = keyed_records(log)
     table = last_values(records)
-    directory.note_first_dirty_offset((TOPIC, 0), DIRTY_END)
+    directory.set_first_dirty_offset((TOPIC, 0), DIRTY_END)
     directory.close(
         {(TOPIC, 0): log.log_end_offset},
         now_ms=now_ms,

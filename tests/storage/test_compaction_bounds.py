@@ -81,7 +81,7 @@ def test_bytes_move_no_faster_than_allowed() -> None:
     time = Time()
     pace = Throttler(1_000_000, now_seconds=lambda: time.now, sleep=time.sleep)
     for _ in range(100):
-        pace.moved(50_000)
+        pace.count(50_000)
     assert time.now - 100 == pytest.approx(5, rel=0.05)
     assert len(time.slept) == 100
 
@@ -90,7 +90,7 @@ def test_without_a_limit_nobody_sleeps() -> None:
     time = Time()
     pace = Throttler(now_seconds=lambda: time.now, sleep=time.sleep)
     for _ in range(100):
-        pace.moved(50_000)
+        pace.count(50_000)
     assert not time.slept
 
 

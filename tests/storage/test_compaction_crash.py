@@ -44,7 +44,7 @@ def build(directory: Path) -> tuple[list[tuple[int, bytes, bytes | None]], set[i
             aborted.add(offset)
         end_transaction(log, number % 2, is_commit=number % 4 != 1)
     records = keyed_records(log)
-    log.producers.pass_high_watermark(log.log_end_offset)
+    log.producers.advance_high_watermark(log.log_end_offset)
     log.flush()
     log.abandon()
     return records, aborted

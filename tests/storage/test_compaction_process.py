@@ -97,7 +97,7 @@ def filled_log(directory: Path) -> Log:
 
 
 def begin(log: Log, bounds: CompactionLimits = BOUNDS) -> Compaction:
-    log.producers.pass_high_watermark(log.log_end_offset)
+    log.producers.advance_high_watermark(log.log_end_offset)
     cleanable = find_cleanable(
         log.segments()[:-1],
         log.configuration,
@@ -158,15 +158,15 @@ def test_what_goes_wrong_there_is_raised_here(tmp_path: Path, process: Compactio
     with pytest.raises(CorruptBatch, match="checksum"):
         process.begin(job)
     path.write_bytes(path.read_bytes()[:70])
-    with pytest.raises(OSError, match="the file ends"):
+    with pytest.raises(OSError, match="file ends at byte 70"):
         process.begin(job)
 
 
 def test_every_answer_of_the_worker_is_one_the_broker_knows(tmp_path: Path) -> None:
     job = begin(filled_log(tmp_path / "log")).job
     kinds = [kind for kind, *_ in work(job)]
-    assert kinds == ["noted", *["rewritten"] * (len(kinds) - 2), "done"]
-    assert [kind for kind, *_ in work(replace(job, directory="/nowhere"))] == ["noted", "failed"]
+    assert kinds == ["mapped", *["rewritten"] * (len(kinds) - 2), "done"]
+    assert [kind for kind, *_ in work(replace(job, directory="/nowhere"))] == ["mapped", "failed"]
 
 
 def test_killed_in_the_middle_it_is_told_and_the_next_job_gets_another(

@@ -309,5 +309,5 @@ def test_macos_flushes_the_cache_of_the_drive(
     monkeypatch.setattr(filesystem, "fcntl", MacsFcntl(refusal))
     monkeypatch.setattr(os, "fsync", fsynced.append)
     with nullcontext() if is_flushed else pytest.raises(OSError, match="error"):
-        filesystem._flush_to_platters(3)
+        filesystem._full_flush(3)
     assert fsynced == [3] * uses_fsync

@@ -62,7 +62,7 @@ def test_a_follower_keeps_the_leaders_offsets_and_epochs(tmp_path: Path) -> None
     log = open_log(tmp_path)
     first = batch_bytes([b"a"], base_offset=0, leader_epoch=2)
     second = batch_bytes([b"b"], base_offset=5, leader_epoch=4)  # compaction left a gap
-    assert log.append_replicated(bytes(first + second), now_ms=NOW)[:2] == (0, 5)
+    assert log.append_replicated(bytes(first + second), leader_epoch=9, now_ms=NOW)[:2] == (0, 5)
     assert log.log_end_offset == 6
     assert log.leader_epochs.entries() == [(2, 0), (4, 5)]
     assert records_from(log, 1) == [(5, b"b")]
@@ -265,7 +265,7 @@ def test_offsets_may_leap_farther_than_a_segment_can_count(
     if before:
         append(log, *before)
     far = batch_bytes([b"far"], base_offset=2**40, leader_epoch=0)
-    log.append_replicated(bytes(far), now_ms=NOW)
+    log.append_replicated(bytes(far), leader_epoch=9, now_ms=NOW)
     assert records_from(log, log.log_start_offset)[-1] == (2**40, b"far")
     log.abandon()
     again = open_log(tmp_path, LogConfiguration(cleanup_policy=frozenset(CleanupPolicy)))
@@ -291,7 +291,7 @@ def test_damage_in_the_middle_of_an_open_log_is_met_by_an_exception(tmp_path: Pa
     content = bytearray(path.read_bytes())
     content[690:702] = bytes(12)  # offset and length of the batch of offset 10
     path.write_bytes(content)
-    with pytest.raises(CorruptLog, match="no batch at 690"):
+    with pytest.raises(CorruptLog, match="no valid batch header at position 690"):
         log.read(50, bytes_max=1000, end_offset=100)
 
 

@@ -425,12 +425,12 @@ def test_a_deleted_log_leaves_at_once_and_its_bytes_after_the_delay(tmp_path: Pa
     append(directory.log(("a", 0), now_ms=NOW), b"x")
     directory.delete_log(("a", 0), now_ms=NOW)
     assert directory.partitions() == []
-    doomed = tmp_path / f"a-0.{TOPIC_ID.hex()}-delete"
-    assert doomed.is_dir()
+    deletion = tmp_path / f"a-0.{TOPIC_ID.hex()}-delete"
+    assert deletion.is_dir()
     create(directory, "a")  # the name is free again
     assert directory.sweep(NOW + 59_999) == 0
     assert directory.sweep(NOW + 60_000) == 1
-    assert not doomed.exists()
+    assert not deletion.exists()
     assert directory.log(("a", 0), now_ms=NOW).log_end_offset == 0
 
 
@@ -545,13 +545,13 @@ def test_a_log_whose_folder_cannot_be_renamed_stays_listed_with_its_topic_id(
         broken.setattr(directory.filesystem, "rename", fail)
         for remove in (
             lambda: directory.delete_log(("a", 0), now_ms=NOW),
-            lambda: directory.set_stray(("a", 0)),
+            lambda: directory.rename_to_stray(("a", 0)),
         ):
             with pytest.raises(OSError, match="Input/output"):
                 remove()
     assert ("a", 0) in directory
     assert directory.topic_id(("a", 0)) == TOPIC_ID
-    directory.set_stray(("a", 0))
+    directory.rename_to_stray(("a", 0))
     assert directory.strays() == [f"a-0.{TOPIC_ID.hex()}-stray"]
     assert ("a", 0) not in directory
 

@@ -119,8 +119,8 @@ def two_files_one_open(directory: Path) -> tuple[MappedFile, MappedFile]:
     first, second = (mapped_file(directory / name, open_files) for name in "ab")
     first.append(LARGE)
     second.append(LARGE)
-    second.let_go()
-    open_files.forget(second)
+    second.release()
+    open_files.remove(second)
     return first, second
 
 

@@ -180,9 +180,9 @@ def test_a_marker_completes_the_transaction() -> None:
 def test_a_transaction_is_unstable_until_its_marker_is_committed() -> None:
     states = after(in_transaction(0), marker(is_commit=True), in_transaction(1))
     assert (states.first_unstable_offset, states.first_undecided_offset) == (0, 2)
-    states.pass_high_watermark(1)
+    states.advance_high_watermark(1)
     assert states.first_unstable_offset == 0
-    states.pass_high_watermark(2)
+    states.advance_high_watermark(2)
     assert states.first_unstable_offset == 2
 
 

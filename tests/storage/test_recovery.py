@@ -181,7 +181,7 @@ def test_nothing_is_cut_where_a_segment_reaches_into_the_next_one_and_it_is_told
         log = open_log(tmp_path)
     assert records_from(log, begins) == records[begins:]
     (told,) = caplog.messages
-    assert f"reaches to offset 50, but the next segment begins at {begins}:" in told
+    assert f"segment reaches offset 50, but the next one starts at {begins};" in told
 
 
 @pytest.mark.parametrize("recovery_point", [0, 20, 60])
@@ -360,9 +360,7 @@ def test_verification_names_the_place_of_the_damage(tmp_path: Path) -> None:
     content[3 * batch_bytes + 70] ^= 1
     path.write_bytes(content)
     (said,) = log.verify()
-    assert said == (
-        f"{path}, position {3 * batch_bytes}: the checksum of the batch at offset 3 is wrong"
-    )
+    assert said == (f"{path}, position {3 * batch_bytes}: batch at offset 3 has a wrong checksum")
 
 
 def test_reading_never_runs_into_bytes_that_are_no_batches(tmp_path: Path) -> None:
@@ -409,7 +407,7 @@ def test_recovery_removes_empty_segments_behind_a_gap(
     assert records_from(log, 0) == records[:end]
     assert [state.last_sequence for state in log.producers.active()] == [end - 1]
     assert [path for path in tmp_path.glob("0*") if int(path.stem) > end] == []
-    assert f"removed, and {empty - 1} more; the log ends at offset {end}" in caplog.text
+    assert f"removed it and {empty - 1} more; the log ends at offset {end}" in caplog.text
     assert append(log, b"next").first_offset == end
     assert records_from(log, end) == [(end, b"next")]
 
@@ -477,7 +475,7 @@ def test_a_tail_of_zeros_is_cut_and_later_segments_with_batches_stay(
         log = open_log(tmp_path)
     first_lost = int(path.stem) + len(content) // batch_bytes - 3
     assert records_from(log, 0) == records[:first_lost] + records[first_lost + 3 :]
-    assert f"this segment now ends at offset {first_lost}" in caplog.text
+    assert f"it now ends at offset {first_lost}" in caplog.text
     assert "3 offsets are missing at the ends of segments" in caplog.text
 
 

@@ -56,7 +56,7 @@ class CrashingDisk(FileSystem):
     allocation), or have its size and zeros at its end.
     """
 
-    can_tell_cached = False
+    reports_cached = False
     """What this machine has cached is not a part of the story."""
 
     def __init__(self, root: Path, chance: random.Random, now_ms: Callable[[], int]) -> None:

@@ -21,11 +21,11 @@ class InlineCompaction:
 
     def begin(self, job: Job) -> OffsetMapBuilt:
         self._rewriting = SegmentRewriter(job, self._filesystem, Throttler())
-        return self._rewriting.note_keys()
+        return self._rewriting.build_offset_map()
 
     def next(self) -> Rewritten | CompactionStats:
         assert self._rewriting is not None, "no job has begun"
-        return self._rewriting.write_next() or self._rewriting.tally
+        return self._rewriting.write_next() or self._rewriting.stats
 
     def stop(self) -> None:
         """It never is in the middle of something."""

@@ -1,4 +1,4 @@
-"""Compaction: of every key a log keeps the last record, and forgets those before it."""
+"""Compaction: keeps the last record of every key of a log and removes earlier ones."""
 
 from pykbroker_storage.compaction.cleanable import Cleanable, find_cleanable
 from pykbroker_storage.compaction.compaction import Compaction, CompactionLimits, SourcesChanged

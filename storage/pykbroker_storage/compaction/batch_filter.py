@@ -1,4 +1,4 @@
-"""What compaction leaves of one batch: all of it, some records, its header alone, or nothing."""
+"""Decides what compaction keeps of a batch: all, some records, only the header, or nothing."""
 
 from collections.abc import Mapping
 
@@ -28,37 +28,36 @@ TIMESTAMP_MAX = 2**63 - 1
 
 @dataclass(slots=True, kw_only=True)
 class BatchFilter:
-    """The rules of one round of compaction; show it every batch, in order.
+    """The rules of one compaction round; batches must be passed in log order.
 
-    The first round that meets a tombstone, or a marker that ends nothing any longer, notes in
-    its batch until when it must stay: `delete.retention.ms` from then. So readers have time to
-    learn of it (KIP-534).
+    The first round that finds a tombstone or an obsolete marker sets a delete horizon in its
+    batch: now plus `delete.retention.ms`. Until then readers can see it (KIP-534).
     """
 
     keys: OffsetMap
     transactions: CleanedTransactions
-    last_written: Mapping[int, LastWritten]  # by producer
-    end_offset: int  # of what is cleaned: its last batch stays, so that offsets have no holes there
+    last_written: Mapping[int, LastWritten]  # by producer id
+    end_offset: int  # end of the cleaned part; its last batch is kept, so that the end stays known
     now_ms: int
     delete_retention_ms: int
     records_read: int = 0
     records_kept: int = 0
     keyless_count: int = 0
 
-    def left_of(self, batch: RecordBatch) -> bytes | memoryview | None:
-        """The batch's bytes from now on, or None."""
+    def filter(self, batch: RecordBatch) -> bytes | memoryview | None:
+        """Returns the bytes that replace the batch, or None to remove it."""
         if batch.is_control:
-            left = self._left_of_marker(batch)
+            kept = self._filter_marker(batch)
         elif self.transactions.is_aborted(batch):
-            left = None
+            kept = None
         else:
-            left = self._left_of_records(batch)
-        if left is None and self._must_stay(batch):
-            return _header_alone(batch)
-        return left
+            kept = self._filter_records(batch)
+        if kept is None and self._must_stay(batch):
+            return _header_only(batch)
+        return kept
 
     def _must_stay(self, batch: RecordBatch) -> bool:
-        """Producers' sequences, and where the log has been cleaned to, follow from headers."""
+        """Returns whether the header stays, for producer sequences or the cleaned end offset."""
         if batch.next_offset == self.end_offset:
             return True
         written = self.last_written.get(batch.producer_id) if batch.is_idempotent else None
@@ -68,7 +67,7 @@ class BatchFilter:
             return batch.last_offset == written.last_offset
         return batch.is_control and batch.producer_epoch == written.producer_epoch
 
-    def _left_of_marker(self, batch: RecordBatch) -> bytes | memoryview | None:
+    def _filter_marker(self, batch: RecordBatch) -> bytes | memoryview | None:
         if not self.transactions.is_marker_obsolete(batch):
             return batch.view
         if not batch.record_count or self._is_horizon_past(batch):
@@ -79,11 +78,11 @@ class BatchFilter:
         kept = list(record_spans(payload, batch.record_count))
         return self._rewritten(batch, payload, kept, begins_horizon=True)
 
-    def _left_of_records(self, batch: RecordBatch) -> bytes | memoryview | None:
+    def _filter_records(self, batch: RecordBatch) -> bytes | memoryview | None:
         self.records_read += batch.record_count
         if batch.base_offset > self.keys.latest_offset:
             self.records_kept += batch.record_count
-            return batch.view  # not yet known: a later round looks at it
+            return batch.view  # above the offset map: the next round filters it
         payload = batch.payload()
         kept = self._kept(batch, payload)
         if not kept:
@@ -95,7 +94,7 @@ class BatchFilter:
         return self._rewritten(batch, payload, kept, begins_horizon=begins_horizon)
 
     def _kept(self, batch: RecordBatch, payload: bytes) -> list[RecordSpan]:
-        """Those of whose key no later record is known."""
+        """Returns the records whose key has no later record."""
         kept = []
         base_offset, is_horizon_past = batch.base_offset, self._is_horizon_past(batch)
         latest_offset, last_offset_of = self.keys.latest_offset, self.keys.get
@@ -122,9 +121,9 @@ class BatchFilter:
         *,
         begins_horizon: bool,
     ) -> bytes:
-        """The batch with these records only, and perhaps with a delete horizon from now on.
+        """Encodes the batch with only these records, and a delete horizon if requested.
 
-        The horizon takes the place of the base timestamp, from which all timestamps count.
+        The horizon is stored as base timestamp, to which all record timestamps are relative.
         """
         attributes, base_timestamp = batch.attributes, batch.base_timestamp
         if begins_horizon:
@@ -149,8 +148,8 @@ class BatchFilter:
         )
 
 
-def _header_alone(batch: RecordBatch) -> bytes | memoryview:
-    """The batch without records; offsets and sequences are those it had."""
+def _header_only(batch: RecordBatch) -> bytes | memoryview:
+    """Encodes the batch without records; offsets and sequences are unchanged."""
     if not batch.record_count:
         return batch.view
     return _encoded(
@@ -172,7 +171,7 @@ def _encoded(
     max_timestamp: int,
     record_count: int,
 ) -> bytes:
-    """The batch with other records in it; where and by whom it was written stays."""
+    """Encodes the batch with other records; offsets, epochs and sequences are unchanged."""
     return encode_batch(
         records,
         attributes=attributes,

@@ -1,4 +1,4 @@
-"""Which part of a log compaction may work on, and whether that is worth its while."""
+"""Finds the part of a log that compaction may clean, and whether cleaning is worthwhile."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -7,8 +7,8 @@ from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_storage.configuration import LogConfiguration
 
 
-class Sealed(Protocol):
-    """A segment that is not written to any longer. Its times may have to be read from disk."""
+class SealedSegment(Protocol):
+    """A sealed segment. Reading its timestamps may read the disk."""
 
     @property
     def base_offset(self) -> int: ...
@@ -24,13 +24,13 @@ class Sealed(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanable:
-    """Before `first_dirty_offset` each key stands once; from `end_offset` on nothing is touched."""
+    """Keys are unique below `first_dirty_offset`; segments from `end_offset` on are not touched."""
 
     first_dirty_offset: int
     end_offset: int
     clean_bytes: int
     dirty_bytes: int
-    is_overdue: bool  # something dirty is older than `max.compaction.lag.ms`
+    is_overdue: bool  # a dirty record is older than `max.compaction.lag.ms`
 
     @property
     def dirty_ratio(self) -> float:
@@ -42,7 +42,7 @@ class Cleanable:
 
 
 def find_cleanable(
-    sealed: Sequence[Sealed],
+    sealed: Sequence[SealedSegment],
     configuration: LogConfiguration,
     *,
     first_dirty_offset: int,
@@ -51,7 +51,7 @@ def find_cleanable(
     last_stable_offset: int,
     now_ms: int,
 ) -> Cleanable:
-    """`sealed` are all segments but the active one; only whole ones are ever cleaned."""
+    """Returns the cleanable part; `sealed` are all segments except the active one."""
     if not log_start_offset <= first_dirty_offset <= log_end_offset:
         first_dirty_offset = log_start_offset
     dirty = [segment for segment in sealed if segment.next_offset > first_dirty_offset]
@@ -69,7 +69,7 @@ def find_cleanable(
 
 
 def _end_of_cleanable(
-    dirty: Sequence[Sealed],
+    dirty: Sequence[SealedSegment],
     last_stable_offset: int,
     young_since_ms: int,
     configuration: LogConfiguration,
@@ -84,10 +84,10 @@ def _end_of_cleanable(
     return end_offset
 
 
-def _is_overdue(dirty: Sequence[Sealed], old_before_ms: int) -> bool:
-    """A time that is not positive says nothing; without a limit none is looked up."""
+def _is_overdue(dirty: Sequence[SealedSegment], old_before_ms: int) -> bool:
+    """Returns whether a segment is too old; timestamps <= 0 and a disabled limit are ignored."""
     return old_before_ms > 0 and any(0 < it.first_timestamp_ms < old_before_ms for it in dirty)
 
 
-def _size_of(segments: Iterable[Sealed]) -> int:
+def _size_of(segments: Iterable[SealedSegment]) -> int:
     return sum(segment.size_bytes for segment in segments)

@@ -1,4 +1,4 @@
-"""Writes the segment that will take the place of others, under names that tell it is unfinished."""
+"""Writes a compacted segment to `.cleaned` files."""
 
 from collections.abc import Iterable
 
@@ -19,12 +19,12 @@ from pykbroker_storage.transaction_index import (
 )
 
 BUFFER_BYTES = 256 * 1024
-# Little by little, so that the disk does not have to take a whole segment at once.
+# Flushes in parts, so that the disk does not receive a whole segment at once.
 FLUSH_BYTES = 16 * 1024 * 1024
 
 
 class CleanedSegment:
-    """Takes batches in order of their offsets, then `finish` makes all of it durable."""
+    """Accepts batches in offset order; `finish` flushes all files."""
 
     def __init__(
         self, filesystem: FileSystem, directory: str, base_offset: int, *, index_interval_bytes: int
@@ -44,19 +44,19 @@ class CleanedSegment:
         self._descriptor = filesystem.open_existing(self._path(LOG_SUFFIX))
 
     @property
-    def left(self) -> CompactedBytes:
+    def result(self) -> CompactedBytes:
         return CompactedBytes(self.size_bytes, self.max_timestamp_ms, self.max_timestamp_offset)
 
     def append(self, batch_bytes: bytes | memoryview) -> None:
         batch = RecordBatch.parse(batch_bytes)
-        self._account(batch)
+        self._index_batch(batch)
         self._buffer += batch_bytes
         self.size_bytes += batch.size_bytes
         if len(self._buffer) >= BUFFER_BYTES:
             self._write()
 
     def has_index_room(self, entries: int, segment_index_bytes: int) -> bool:
-        """Whether each index could take so many more; one time entry is kept for the end."""
+        """Returns whether each index has space; one time entry is reserved for the end."""
         indexes = self._indexes
         return (
             len(indexes.offsets) + entries <= segment_index_bytes // OFFSET_ENTRY_BYTES
@@ -64,7 +64,7 @@ class CleanedSegment:
         )
 
     def finish(self, aborted: Iterable[AbortedTransaction], modified_ms: int) -> None:
-        """Puts everything on disk, flushed, with the age of the records it was made of."""
+        """Writes and flushes all files, with the modification time of the source segment."""
         self._write()
         self._filesystem.fdatasync(self._descriptor)
         self._close()
@@ -77,17 +77,17 @@ class CleanedSegment:
         self._filesystem.set_modified(self._path(LOG_SUFFIX), modified_ms)
 
     def discard(self) -> None:
-        """It is not wanted; what is on disk goes."""
+        """Removes the files after a failure."""
         self._close()
         remove_cleaned(self._filesystem, stem_of(self._directory, self.base_offset))
 
-    def _account(self, batch: RecordBatch) -> None:
+    def _index_batch(self, batch: RecordBatch) -> None:
         if batch.max_timestamp > self.max_timestamp_ms:
             self.max_timestamp_ms = batch.max_timestamp
             self.max_timestamp_offset = batch.last_offset
         indexes = self._indexes
         if indexes.unindexed_bytes > self._index_interval_bytes:
-            indexes.note(
+            indexes.add(
                 batch.last_offset - self.base_offset,
                 self.size_bytes,
                 self.max_timestamp_ms,

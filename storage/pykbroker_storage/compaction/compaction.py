@@ -1,12 +1,12 @@
-"""One round of compaction over one log, as its owner sees it.
+"""One compaction round over one log, seen from the log's owner.
 
-    round = Compaction.begin(log, cleanable, ...)     what is to be done is `round.job`
-    ... elsewhere, see `SegmentRewriter`: read, write beside
-    round.swap_in(rewritten)                          quick, a few renames; for each new segment
-    directory.note_first_dirty_offset(...)            when all is done
+    round = Compaction.begin(log, cleanable, ...)     `round.job` describes the work
+    ... in another process, see `SegmentRewriter`: read segments, write `.cleaned` files
+    round.swap_in(rewritten)                          a few renames, for each new segment
+    directory.set_first_dirty_offset(...)            at the end of the round
 
-The owner goes on appending and deleting meanwhile. What the round reads is sealed; should it be
-gone when its successor is ready, the round is over and nothing has changed.
+The owner appends and deletes meanwhile. The round reads only sealed segments. If one of them is
+gone when its replacement is ready, the round ends without a change.
 """
 
 from collections.abc import Sequence
@@ -22,24 +22,24 @@ from pykbroker_storage.segment_swap import CLEANED_SUFFIX
 
 
 class SourcesChanged(Exception):
-    """Segments that the round worked on have been deleted or cut, or are to stay as they are."""
+    """Source segments were deleted or truncated, or the topic is no longer compacted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionLimits:
-    """How much of memory and disk one round may take."""
+    """Memory and bandwidth limits of one round."""
 
     map_bytes_max: int
     bytes_per_second: float
 
 
 class Compaction:
-    """The part of the round that only the log's owner may do."""
+    """The part of a round that only the log's owner may run."""
 
     def __init__(self, log: Log, job: Job, segments: Sequence[Segment]) -> None:
         self.job = job
         self._log = log
-        self._left = list(zip(segments, job.sources, strict=True))  # not replaced yet
+        self._remaining = list(zip(segments, job.sources, strict=True))  # not replaced yet
 
     @classmethod
     def begin(
@@ -58,7 +58,7 @@ class Compaction:
             last_written=[
                 LastWritten(*it)
                 for it in log.producers.last_written()
-                if it[1] < cleanable.end_offset  # others have nothing to lose here
+                if it[1] < cleanable.end_offset  # other producers lose no batch in this round
             ],
             now_ms=now_ms,
             delete_retention_ms=configuration.delete_retention_ms,
@@ -72,32 +72,36 @@ class Compaction:
         return cls(log, job, segments)
 
     def swap_in(self, rewritten: Rewritten) -> None:
-        """Readers see the new segment from now on; raises `SourcesChanged`."""
-        replaced = self._left[: rewritten.source_count]
-        if not self._log.configuration.is_compacted or not self._are_there(replaced):
+        """Replaces source segments; raises `SourcesChanged`."""
+        replaced = self._remaining[: rewritten.source_count]
+        if not self._log.configuration.is_compacted or not self._are_unchanged(replaced):
             raise SourcesChanged
-        self._log.replace([segment for segment, _ in replaced], rewritten.left, self.job.now_ms)
-        del self._left[: rewritten.source_count]
+        self._log.replace(
+            [segment for segment, _ in replaced], rewritten.compacted, self.job.now_ms
+        )
+        del self._remaining[: rewritten.source_count]
 
-    def bytes_before(self, noted: OffsetMapBuilt) -> int:
-        """The size of what the round rewrites, as it was."""
-        return sum(it.size_bytes for it in self.job.sources if it.base_offset < noted.end_offset)
+    def bytes_before(self, map_built: OffsetMapBuilt) -> int:
+        """Returns the original size of the segments that the round rewrites."""
+        return sum(
+            it.size_bytes for it in self.job.sources if it.base_offset < map_built.end_offset
+        )
 
     def sources_changed(self) -> bool:
-        """Whether a failure to read is no wonder: the segments are not there any longer."""
-        return not self._are_there(self._left)
+        """Returns whether segments were removed, which explains a failed read."""
+        return not self._are_unchanged(self._remaining)
 
     def abandon(self) -> None:
-        """Removes what nobody will swap in, once nobody writes to it any longer."""
+        """Removes `.cleaned` files of a stopped round."""
         if self._log.is_closed:
-            return  # its directory is on its way out, and another may have the name
+            return  # its directory is being deleted, and a new log may have the same name
         filesystem, directory = self._log.filesystem, self.job.directory
-        with suppress(FileNotFoundError):  # the log may be gone
+        with suppress(FileNotFoundError):  # the log may be deleted
             for name in filesystem.list_directory(directory):
                 if name.endswith(CLEANED_SUFFIX):
                     filesystem.unlink(f"{directory}/{name}")
 
-    def _are_there(self, some: Sequence[tuple[Segment, Source]]) -> bool:
+    def _are_unchanged(self, some: Sequence[tuple[Segment, Source]]) -> bool:
         return self._log.holds([segment for segment, _ in some]) and all(
             segment.is_sealed and segment.size_bytes == source.size_bytes
             for segment, source in some

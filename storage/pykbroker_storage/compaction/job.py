@@ -1,4 +1,4 @@
-"""What one round of compaction is to do, in values that another process can be told."""
+"""Messages between the broker and the compaction process."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from pykbroker_storage.transaction_index import AbortedTransaction
 
 
 class Source(NamedTuple):
-    """A sealed segment's `.log` as it was when the round began."""
+    """The `.log` of a sealed segment at the start of the round."""
 
     path: str
     base_offset: int
@@ -20,7 +20,7 @@ class Source(NamedTuple):
 
 
 class LastWritten(NamedTuple):
-    """The last a producer wrote: the end of its last batch of records (-1: none), its epoch."""
+    """Last offset of a producer's last batch (-1: none) and its epoch."""
 
     producer_id: int
     last_offset: int
@@ -29,13 +29,13 @@ class LastWritten(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One log, its segments up to `end_offset`, and by which rules they are rewritten."""
+    """The segments of one log up to `end_offset`, and the rules to rewrite them."""
 
     directory: str
     sources: Sequence[Source]
     first_dirty_offset: int
     end_offset: int
-    aborted: Sequence[AbortedTransaction]  # with records before `end_offset`
+    aborted: Sequence[AbortedTransaction]  # with records below `end_offset`
     last_written: Sequence[LastWritten]
     now_ms: int
     delete_retention_ms: int
@@ -47,7 +47,7 @@ class Job:
     is_durable: bool
 
     def encode(self) -> str:
-        """One line."""
+        """Encodes the job as one line of JSON."""
         return json.dumps({it.name: getattr(self, it.name) for it in fields(self)})
 
     @classmethod
@@ -60,7 +60,7 @@ class Job:
 
 
 class OffsetMapBuilt(NamedTuple):
-    """The round comes as far as this offset; how much of its table the keys take."""
+    """The offset map is built: the round cleans up to `end_offset`; how full the map is."""
 
     end_offset: int
     key_count: int
@@ -68,15 +68,15 @@ class OffsetMapBuilt(NamedTuple):
 
 
 class Rewritten(NamedTuple):
-    """The next so many sources may give way to what is left of them."""
+    """The next `source_count` segments can be replaced by a `.cleaned` one."""
 
     base_offset: int
     source_count: int
-    left: CompactedBytes
+    compacted: CompactedBytes
 
 
 class CompactionStats(NamedTuple):
-    """What a round has done."""
+    """Totals of a round."""
 
     bytes_read: int
     bytes_written: int

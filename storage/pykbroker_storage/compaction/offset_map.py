@@ -1,7 +1,7 @@
-"""Remembers of each key the last offset, in a table of a fixed size whatever the keys are.
+"""Maps each key to its last offset, in a hash table of fixed size for keys of any length.
 
-A key is known by 128 bits of hashes: that two of a log's keys share them will not happen. They
-are salted, so that nobody can choose keys that crowd into one place.
+A key is identified by 128 bits of hashes, so collisions are practically impossible. The hashes
+are salted, so that clients cannot choose colliding keys.
 """
 
 import os
@@ -9,13 +9,13 @@ import os
 HASHES_BYTES = 16
 ENTRY_BYTES = HASHES_BYTES + 8
 SALT_BYTES = 16
-# Fuller than this, looking for a place takes too many steps.
+# Above this load, probing takes too many steps.
 LOAD_MAX = 0.75
 SIZE_BYTES_MIN = 16 * ENTRY_BYTES
 
 
 class OffsetMap:
-    """`latest_offset` is that of the last record noted, with a key or without."""
+    """The hash table. `latest_offset` is that of the last record read, with or without a key."""
 
     __slots__ = (
         "_offsets",
@@ -32,7 +32,7 @@ class OffsetMap:
         self._slots = _prime_at_most(size_bytes // ENTRY_BYTES)
         self._one = memoryview(bytearray(8 * self._slots)).cast("q")
         self._other = memoryview(bytearray(8 * self._slots)).cast("q")
-        # One more than the offset; 0 is an empty place.
+        # Offset plus one; 0 marks an empty slot.
         self._offsets = memoryview(bytearray(8 * self._slots)).cast("q")
         self._salt = os.urandom(SALT_BYTES)
         self.count = 0
@@ -44,9 +44,9 @@ class OffsetMap:
         return self.count / self.count_max
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Notes the offset as the key's last; False if the key is new and the table full."""
-        # Python hashes bytes by SipHash under a secret of this process: quick, and no one foresees
-        # it. One of them has 64 bits, which is too few for millions of keys.
+        """Stores the offset of a key; returns False if the key is new and the table is full."""
+        # Python's SipHash of bytes is fast and salted per process. It has 64 bits, which is too
+        # few for millions of keys, so a second salted hash is added.
         one, other = hash(key), hash(self._salt + key)
         slots, offsets, ones = self._slots, self._offsets, self._one
         slot, step = one % slots, 0
@@ -65,7 +65,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The key's last offset; -1 if it was not noted."""
+        """Returns the last offset of a key; -1 if the key is unknown."""
         one, other = hash(key), hash(self._salt + key)
         slots, offsets, ones = self._slots, self._offsets, self._one
         slot, step = one % slots, 0
@@ -78,14 +78,14 @@ class OffsetMap:
 
 
 def size_for(keys: int, size_bytes_max: int) -> int:
-    """The bytes of a table for so many keys, or as many as are allowed."""
+    """Returns the table size in bytes for this number of keys, at most `size_bytes_max`."""
     roomy = int(keys / LOAD_MAX) + 16
     return min(roomy * ENTRY_BYTES, max(size_bytes_max, SIZE_BYTES_MIN))
 
 
 def _prime_at_most(limit: int) -> int:
-    """With a prime number of places every step visits all of them."""
-    assert limit >= 3, f"a table of {limit} places is too small to be of use"
+    """Returns a prime number of slots, so that every step size visits all slots."""
+    assert limit >= 3, f"a table of {limit} slots is too small"
     candidate = limit if limit % 2 else limit - 1
     while any(candidate % divisor == 0 for divisor in range(3, int(candidate**0.5) + 1, 2)):
         candidate -= 2

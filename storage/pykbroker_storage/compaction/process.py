@@ -1,7 +1,7 @@
-"""The broker's end of the process that rewrites segments, so that requests never wait for it.
+"""Starts and controls the process that rewrites segments in the background.
 
-A thread would take turns with the one that answers requests, milliseconds each; a process has a
-core of its own, and the kernel knows that it is less urgent.
+A thread would compete with the event loop for the interpreter lock, for milliseconds at a time. A
+process runs on its own core with a lower priority.
 """
 
 import json
@@ -20,13 +20,13 @@ WORKER = "pykbroker_storage.compaction.worker"
 
 
 class ProcessEnded(Exception):
-    """It is gone, by its own fault or because it was told to; its job is to be done anew."""
+    """The process crashed or was stopped; its job must be repeated."""
 
 
 class CompactionProcess:
-    """One job at a time; started when it is needed first.
+    """Runs one job at a time; starts the process for the first one.
 
-    The methods block, but `stop` may be called from any thread and lets the others return.
+    The methods block. `stop` may be called from any thread and makes the others return.
     """
 
     def __init__(self) -> None:
@@ -38,38 +38,38 @@ class CompactionProcess:
         return None if self._process is None else self._process.pid
 
     def begin(self, job: Job) -> OffsetMapBuilt:
-        """Gives it a job and waits until all keys are noted."""
+        """Sends a job and waits until the offset map is built."""
         if self._process is None:
             try:
                 self._process = _spawn()
-            except OSError as problem:  # which says nothing about the log
-                raise ProcessEnded(f"it cannot be started: {problem}") from problem
-        if self._is_stopped:  # before there was anything to kill
+            except OSError as problem:  # not an error of the log
+                raise ProcessEnded(f"compaction process cannot be started ({problem})") from problem
+        if self._is_stopped:  # `stop` was called before the process existed
             self._process.kill()
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(job.encode() + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise ProcessEnded("it took no job") from None
-        noted = self._answer()
-        assert isinstance(noted, OffsetMapBuilt)
-        return noted
+            raise ProcessEnded("compaction process ended before it accepted a job") from None
+        built = self._receive()
+        assert isinstance(built, OffsetMapBuilt)
+        return built
 
     def next(self) -> Rewritten | CompactionStats:
-        """The next segment that is ready; what was done in all when the job is done."""
-        answer = self._answer()
-        assert isinstance(answer, Rewritten | CompactionStats)
-        return answer
+        """Waits for the next rewritten segment, or for the statistics at the end of the job."""
+        message = self._receive()
+        assert isinstance(message, Rewritten | CompactionStats)
+        return message
 
     def stop(self) -> None:
-        """At once, whatever it does; a segment that it was writing is left over."""
+        """Kills the process immediately; its unfinished `.cleaned` files remain."""
         self._is_stopped = True
         if self._process is not None:
             self._process.kill()
 
     def end(self) -> None:
-        """It is not needed for now; nobody else may be in another method."""
+        """Ends the process; no other method may run at the same time."""
         process, self._process = self._process, None
         self._is_stopped = False
         if process is not None:
@@ -80,36 +80,36 @@ class CompactionProcess:
                     pipe.close()
             process.wait()
 
-    def _answer(self) -> OffsetMapBuilt | Rewritten | CompactionStats:
+    def _receive(self) -> OffsetMapBuilt | Rewritten | CompactionStats:
         """Raises `CorruptBatch`, `DiskFull`, another `OSError` or `ProcessEnded`."""
-        assert self._process is not None, "no job has begun"
+        assert self._process is not None, "no job is running"
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
             raise ProcessEnded(f"exit code {self._process.wait()}")
-        return _understood(json.loads(line))
+        return _decoded(json.loads(line))
 
 
-def _understood(answer: list[Any]) -> OffsetMapBuilt | Rewritten | CompactionStats:
-    match answer:
-        case ["noted", noted]:
-            return OffsetMapBuilt(*noted)
-        case ["rewritten", [base_offset, source_count, left]]:
-            return Rewritten(base_offset, source_count, CompactedBytes(*left))
-        case ["done", tally]:
-            return CompactionStats(*tally)
-        case ["corrupt", message]:
-            raise CorruptBatch(message)
-        case ["full", message]:
-            raise DiskFull(message)
-        case ["failed", number, message]:
-            raise OSError(number, message)
-    raise AssertionError(answer)
+def _decoded(message: list[Any]) -> OffsetMapBuilt | Rewritten | CompactionStats:
+    match message:
+        case ["mapped", built]:
+            return OffsetMapBuilt(*built)
+        case ["rewritten", [base_offset, source_count, compacted]]:
+            return Rewritten(base_offset, source_count, CompactedBytes(*compacted))
+        case ["done", stats]:
+            return CompactionStats(*stats)
+        case ["corrupt", reason]:
+            raise CorruptBatch(reason)
+        case ["full", reason]:
+            raise DiskFull(reason)
+        case ["failed", number, reason, path]:
+            raise OSError(number, reason, path)
+    raise AssertionError(message)
 
 
 def _spawn() -> subprocess.Popen[str]:
-    """It finds the modules where this process finds them, and nowhere else."""
-    return subprocess.Popen(  # noqa: S603 (nothing in it comes from anybody else)
+    """Starts the worker with the module path of this process."""
+    return subprocess.Popen(  # noqa: S603 (no argument comes from outside)
         [sys.executable, "-P", "-m", WORKER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

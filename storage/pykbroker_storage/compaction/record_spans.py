@@ -1,6 +1,6 @@
-"""Walks over the records of a batch without building them: where each lies, its key.
+"""Finds the positions and keys of the records in a batch without decoding the records.
 
-A record, all integers but the attributes being zig-zag varints:
+Layout of a record; all integers except the attributes are zig-zag varints:
 
     length | attributes i8 | timestamp delta | offset delta | key length | key | value length | ...
 """
@@ -11,22 +11,22 @@ from typing import TypeAlias
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_protocol.records.varint import int64, read_varint, read_varlong, write_varint
 
-# Where a record starts and ends, and its timestamp delta stands; its offset delta; its key;
-# whether it has no value. A plain tuple: there is one for every record of the log.
+# Start, end, position of the timestamp delta, offset delta, key, whether the value is null.
+# A plain tuple, because one is created for every record of the log.
 RecordSpan: TypeAlias = tuple[int, int, int, int, bytes | None, bool]
 
 _MINUS_ONE = 1  # as a zig-zag varint
-# A varint of one byte or two: its first byte is less than the former, its second than the latter.
+# A first byte below the former is a varint of one byte; a second byte below the latter ends it.
 _ONE_BYTE, _TWO_BYTES = 0x80, 0x80
 
 
 def record_spans(  # noqa: C901, PLR0912 (one loop over all records of a log: calls cost most)
     payload: bytes, count: int
 ) -> Iterator[RecordSpan]:
-    """The records of an uncompressed payload, in order.
+    """Yields the records of an uncompressed payload in order.
 
-    Nearly all integers in them have one byte or two; calling a function for those would be most
-    of the work.
+    Nearly all integers have one or two bytes. They are decoded inline, because function calls would
+    dominate the cost.
     """
     end = 0
     size = len(payload)
@@ -62,12 +62,12 @@ def record_spans(  # noqa: C901, PLR0912 (one loop over all records of a log: ca
                 key = payload[position : position + key_size]
                 position += key_size
             if not start < position < end <= size or offset_delta < 0:
-                raise CorruptBatch(f"the record at {start} is not as long as it says")
+                raise CorruptBatch(f"the record at byte {start} has a wrong length")
             yield start, end, timestamp_at, offset_delta, key, payload[position] == _MINUS_ONE
     except IndexError:
-        raise CorruptBatch(f"the record at {end} runs past the end") from None
+        raise CorruptBatch(f"the record at byte {end} exceeds the batch") from None
     if end != size:
-        raise CorruptBatch(f"{size - end} bytes follow the last record")
+        raise CorruptBatch(f"{size - end} extra bytes follow the last record")
 
 
 def timestamp_delta(payload: bytes, span: RecordSpan) -> int:
@@ -75,10 +75,10 @@ def timestamp_delta(payload: bytes, span: RecordSpan) -> int:
 
 
 def shifted(payload: bytes, span: RecordSpan, earlier_by_ms: int) -> bytes:
-    """The record's bytes for a batch whose base timestamp is later by so much."""
+    """Encodes the record for a base timestamp that is later by `earlier_by_ms`."""
     _, end, timestamp_at, *_ = span
     delta, after_timestamp = read_varlong(payload, timestamp_at)
-    body = bytearray(b"\0")  # attributes: none is defined
+    body = bytearray(b"\0")  # attributes; none is defined
     write_varint(body, int64(delta - earlier_by_ms))
     body += payload[after_timestamp:end]
     record = bytearray()

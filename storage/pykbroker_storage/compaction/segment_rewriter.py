@@ -1,7 +1,7 @@
-"""The long part of a round of compaction: reads segments, writes what is left of them beside.
+"""Reads source segments and writes compacted ones: the long part of a compaction round.
 
-It shares nothing with the log's owner but files that are not written to any longer, so it may run
-on another thread or in another process; see `Compaction` for the owner's part.
+It shares only sealed files with the log's owner, so it may run on another thread or in another
+process. `Compaction` is the owner's part.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,18 +19,18 @@ from pykbroker_storage.compaction.transactions import CleanedTransactions
 from pykbroker_storage.filesystem import FileSystem
 from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 
-# So many segments at most become one at a time: the owner renames their files in one go, which
-# takes it some 70 us each.
+# Maximum number of source segments per new segment: the owner renames all their files in one step,
+# at about 70 us each.
 SOURCES_MAX = 16
 
 
 class SegmentRewriter:
-    """First `note_keys`, then `write_next` until all is done."""
+    """Runs a job: `build_offset_map` once, then `write_next` until it returns None."""
 
-    def __init__(self, job: Job, filesystem: FileSystem, pace: Throttler) -> None:
+    def __init__(self, job: Job, filesystem: FileSystem, throttler: Throttler) -> None:
         self._job = job
         self._filesystem = filesystem
-        self._pace = pace
+        self._throttler = throttler
         self._keys = OffsetMap(size_for(job.end_offset - job.first_dirty_offset, job.map_bytes_max))
         self._filter = BatchFilter(
             keys=self._keys,
@@ -40,21 +40,21 @@ class SegmentRewriter:
             now_ms=job.now_ms,
             delete_retention_ms=job.delete_retention_ms,
         )
-        self._left: list[Source] = []  # to be cleaned
+        self._remaining: list[Source] = []  # not rewritten yet
         self._bytes_read = self._bytes_written = 0
 
-    def note_keys(self) -> OffsetMapBuilt:
-        """Reads the dirty part and notes of each key the last offset, as far as memory goes."""
-        self._fill(self._keys)
+    def build_offset_map(self) -> OffsetMapBuilt:
+        """Reads the dirty part and maps each key to its last offset, until the map is full."""
+        self._fill_map(self._keys)
         end_offset = max(self._job.first_dirty_offset, self._keys.latest_offset + 1)
-        self._left = [it for it in self._job.sources if it.base_offset < end_offset]
+        self._remaining = [it for it in self._job.sources if it.base_offset < end_offset]
         return OffsetMapBuilt(end_offset, self._keys.count, self._keys.share_used)
 
     def write_next(self) -> Rewritten | None:
-        """Writes the next segment with what is left of several; None when all is done."""
-        if not self._left:
+        """Writes the next compacted segment; returns None when all sources are done."""
+        if not self._remaining:
             return None
-        base_offset = self._left[0].base_offset
+        base_offset = self._remaining[0].base_offset
         cleaned = CleanedSegment(
             self._filesystem,
             self._job.directory,
@@ -67,11 +67,11 @@ class SegmentRewriter:
             cleaned.discard()
             raise
         self._bytes_written += cleaned.size_bytes
-        del self._left[:source_count]
-        return Rewritten(base_offset, source_count, cleaned.left)
+        del self._remaining[:source_count]
+        return Rewritten(base_offset, source_count, cleaned.result)
 
     @property
-    def tally(self) -> CompactionStats:
+    def stats(self) -> CompactionStats:
         return CompactionStats(
             self._bytes_read,
             self._bytes_written,
@@ -80,9 +80,9 @@ class SegmentRewriter:
             self._filter.keyless_count,
         )
 
-    # --- how
+    # --- implementation
 
-    def _fill(self, keys: OffsetMap) -> None:
+    def _fill_map(self, keys: OffsetMap) -> None:
         first_offset = self._job.first_dirty_offset
         transactions = CleanedTransactions(
             [it for it in self._job.aborted if it.last_offset >= first_offset]
@@ -91,23 +91,23 @@ class SegmentRewriter:
             if source.next_offset <= first_offset:
                 continue
             for batch in self._batches(source):
-                if _follow(transactions, batch) and not _note(batch, keys, first_offset):
+                if _is_committed(transactions, batch) and not _add_keys(batch, keys, first_offset):
                     return
                 keys.latest_offset = batch.last_offset
             keys.latest_offset = source.next_offset - 1
 
     def _clean_into(self, cleaned: CleanedSegment) -> int:
-        """Takes as many of what is left as fit into one segment, at least one; how many."""
+        """Rewrites as many sources as fit into one segment, at least one; returns their number."""
         rules = self._filter
         sources: list[Source] = []
-        for source in self._left:
+        for source in self._remaining:
             if sources and not self._fits(source, cleaned, sources):
                 break
             for batch in self._batches(source):
-                left = rules.left_of(batch)
-                if left is not None:
-                    cleaned.append(left)
-                    self._pace.moved(len(left))
+                kept = rules.filter(batch)
+                if kept is not None:
+                    cleaned.append(kept)
+                    self._throttler.count(len(kept))
             sources.append(source)
         cleaned.finish(rules.transactions.take_aborted_kept(), sources[-1].created_ms)
         return len(sources)
@@ -123,35 +123,33 @@ class SegmentRewriter:
         )
 
     def _batches(self, source: Source) -> Iterator[RecordBatch]:
-        """Every batch of a segment; raises `CorruptBatch` rather than copy damage."""
+        """Yields every batch of a segment; raises `CorruptBatch` for corrupt data."""
         next_offset = source.base_offset
         for batch in read_batches(self._filesystem, source.path, source.size_bytes):
             if batch.base_offset < next_offset or batch.next_offset > source.next_offset:
                 raise CorruptBatch(
-                    f"{source.path}: a batch of offset {batch.base_offset} follows "
-                    f"offset {next_offset - 1}"
+                    f"{source.path}: offset {batch.base_offset} follows offset {next_offset - 1}"
                 )
             if not batch.is_crc_valid():
                 raise CorruptBatch(
-                    f"{source.path}: the checksum of the batch at offset {batch.base_offset} "
-                    "is wrong"
+                    f"{source.path}: batch at offset {batch.base_offset} has a wrong checksum"
                 )
             next_offset = batch.next_offset
             self._bytes_read += batch.size_bytes
-            self._pace.moved(batch.size_bytes)
+            self._throttler.count(batch.size_bytes)
             yield batch
 
 
-def _follow(transactions: CleanedTransactions, batch: RecordBatch) -> bool:
-    """Whether the batch holds records that count."""
+def _is_committed(transactions: CleanedTransactions, batch: RecordBatch) -> bool:
+    """Updates the transactions; returns whether the batch has committed records."""
     if batch.is_control:
         transactions.is_marker_obsolete(batch)
         return False
     return not transactions.is_aborted(batch)
 
 
-def _note(batch: RecordBatch, keys: OffsetMap, first_offset: int) -> bool:
-    """Whether all its keys found room."""
+def _add_keys(batch: RecordBatch, keys: OffsetMap, first_offset: int) -> bool:
+    """Adds the keys of a batch; returns False if the map is full."""
     base_offset = batch.base_offset
     for _, _, _, offset_delta, key, _ in record_spans(batch.payload(), batch.record_count):
         offset = base_offset + offset_delta

@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions, and which markers have nothing left to end."""
+"""Tracks aborted transactions and obsolete markers during compaction."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -9,18 +9,18 @@ from pykbroker_storage.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """Asked about each batch in order; `aborted_kept` gathers those whose data was still there."""
+    """Receives batches in log order; `aborted_kept` collects aborted transactions that had data."""
 
-    __slots__ = ("_aborted", "_aborted_open", "_coming", "_with_data", "aborted_kept")
+    __slots__ = ("_aborted", "_aborted_open", "_upcoming", "_with_data", "aborted_kept")
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
-        self._coming = deque(sorted(aborted, key=lambda it: it.first_offset))
-        self._aborted_open: dict[int, AbortedTransaction] = {}  # by producer
-        self._with_data: set[int] = set()  # producers with data in the transaction that is open
+        self._upcoming = deque(sorted(aborted, key=lambda it: it.first_offset))
+        self._aborted_open: dict[int, AbortedTransaction] = {}  # by producer id
+        self._with_data: set[int] = set()  # producers whose open transaction has data
         self.aborted_kept: list[AbortedTransaction] = []
 
     def is_aborted(self, batch: RecordBatch) -> bool:
-        """Whether a batch of records belongs to a transaction that ends by being aborted."""
+        """Returns whether a batch of records belongs to an aborted transaction."""
         self._begin_until(batch.last_offset)
         if not batch.is_transactional:
             return False
@@ -28,7 +28,7 @@ class CleanedTransactions:
         return batch.producer_id in self._aborted_open
 
     def is_marker_obsolete(self, batch: RecordBatch) -> bool:
-        """Whether none of the data that this control batch speaks about is there any longer."""
+        """Returns whether all data batches of the marker's transaction were removed before."""
         self._begin_until(batch.last_offset)
         if not batch.record_count:
             return True
@@ -48,13 +48,13 @@ class CleanedTransactions:
         return kept
 
     def _begin_until(self, offset: int) -> None:
-        while self._coming and self._coming[0].first_offset <= offset:
-            transaction = self._coming.popleft()
+        while self._upcoming and self._upcoming[0].first_offset <= offset:
+            transaction = self._upcoming.popleft()
             self._aborted_open[transaction.producer_id] = transaction
 
 
 def marker_of(batch: RecordBatch) -> EndTransactionMarker | None:
-    """What a control batch says of a transaction; None if that was compacted away, or is else."""
+    """Returns the marker in a control batch; None if it was removed or is of another type."""
     markers: Iterable[EndTransactionMarker | None] = (
         decode_marker(record.key, record.value) for record in batch.records()
     )

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run demo install test quick portable check bench soak mutants compat docs clean
+.PHONY: run demo install test quick portable check bench soak mutants compat docs dist clean
 
 run: install
 	$(BIN)/pykbroker serve --listen 127.0.0.1:9092
@@ -57,5 +57,8 @@ docs: install
 	$(BIN)/python -m pykbroker.apis.document > docs/supported-apis.md
 	$(BIN)/python -m pykbroker.pipeline.declaration.document docs/pipelines.md
 
+dist: # sdist and wheel in dist/, each tested in a fresh environment
+	PYTHON=$(PYTHON) .ci/dist
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -27,7 +27,7 @@ def test_nearly_all_that_a_start_loads_is_asked_for_and_little_else() -> None:
 def test_a_module_is_compiled_in_a_folder_beside_it() -> None:
     found = [Path(it) for it in paths_of(["asyncio.", "asyncio.runners", "pykbroker.broker"])]
     standard = Path(asyncio.__path__[0], "__pycache__")
-    ours = Path(pykbroker.broker.__file__).parent / "__pycache__"
+    ours = Path(pykbroker.broker.__file__).resolve().parent / "__pycache__"
     assert [it.parent.resolve() for it in found] == [standard, standard, ours]
     names = [it.name.partition(".")[0] for it in found]
     assert names == ["__init__", "runners", "broker"]

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pykbroker.cli.command_line import read_command_line
-from pykbroker.cli.failure import CommandFailed, ExitCode, RefusedEach
+from pykbroker.cli.failure import CannotBegin, CommandFailed, ExitCode, RefusedEach
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -52,6 +52,8 @@ def run_and_report(options: Namespace) -> int:
 
 def run(options: Namespace) -> int:
     """Imports the module of the command and calls its function."""
+    if options.requires:
+        check_packages(options.requires)
     module, _, function = options.run.partition(":")
     gc.disable()  # imported objects stay; collections would take a tenth of the start time
     try:
@@ -60,6 +62,17 @@ def run(options: Namespace) -> int:
         gc.enable()
     exit_code: int | None = getattr(imported, function)(options)
     return exit_code or 0
+
+
+def check_packages(names: Sequence[str]) -> None:
+    """Raises CannotBegin if packages of the extra `spark` are not installed."""
+    from importlib.util import find_spec  # noqa: PLC0415  # most commands do not need it
+
+    from pykbroker.extras import how_to_install  # noqa: PLC0415  # likewise
+
+    missing = [name for name in names if find_spec(name.replace("-", "_")) is None]
+    if missing:
+        raise CannotBegin(f"not installed: {', '.join(missing)}; {how_to_install('spark')}")
 
 
 def escape_unencodable_output() -> None:

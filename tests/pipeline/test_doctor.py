@@ -134,6 +134,6 @@ def test_the_jars_of_a_named_directory_are_printed_for_spark_submit(
 def test_without_pyspark_the_commands_say_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pykbroker.cli.pipeline.needing_spark.find_spec", lambda _name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert main(["pipeline", "jars"]) == 2
     assert "pip install '.[spark]'" in capsys.readouterr().err

@@ -83,7 +83,7 @@ def test_a_checkpoint_far_away_is_refused_in_plain_words(
     file = tmp_path / "fleet.toml"
     file.write_text(DECLARATION.replace('"checkpoint"', '"s3a://fleet/checkpoint"'))
     assert main(["pipeline", "status", str(file)]) == 2
-    assert "s3a://fleet/checkpoint is not on this machine" in capsys.readouterr().err
+    assert "s3a://fleet/checkpoint is not a local directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "status", "explain"])
@@ -104,6 +104,6 @@ def test_a_drawing_is_written_where_it_is_wanted(
 ) -> None:
     page = file.with_suffix(".html")
     assert main(["pipeline", "explain", str(file), "--output", str(page)]) == 0
-    assert capsys.readouterr().out == f"drawn: {page}\n"
+    assert capsys.readouterr().out == f"written to {page}\n"
     assert main(["pipeline", "explain", str(file)]) == 0
     assert capsys.readouterr().out == page.read_text()

@@ -10,6 +10,8 @@ from pykbroker.cli.command_line.values import assignment, timestamp_ms
 if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import CommandParser, Commands
 
+PACKAGES = ("pyarrow", "confluent-kafka")
+
 VERIFY_ABOUT = """\
 Verify that an archive has no gaps and no duplicate records.
 
@@ -35,6 +37,7 @@ def declare_verify(pipeline: Commands) -> None:
         brief="Verify that an archive has no gaps and no duplicate records",
         about=VERIFY_ABOUT,
         subject=("path",),
+        requires=PACKAGES,
         examples=(
             "pykbroker pipeline verify archive --bootstrap 127.0.0.1:9092",
             "pykbroker pipeline verify fleet.toml --complete",
@@ -75,6 +78,7 @@ def declare_replay(pipeline: Commands) -> None:
         brief="Write archived records to a topic, exactly once",
         about=REPLAY_ABOUT,
         subject=("archive",),
+        requires=PACKAGES,
         examples=(
             "pykbroker pipeline replay archive trucks --to trucks-again",
             "pykbroker pipeline replay archive trucks --to test --since 2026-11-18T12:00",

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def declare_run(pipeline: Commands) -> None:
     run = pipeline.add(
         "run",
-        run="pipeline.run:run",
+        run="pipeline.spark:run",
+        requires=("pyspark",),
         brief="Run a pipeline, resuming at its checkpoints",
         about="Run a pipeline, resuming at its checkpoints.\n\n"
         "SIGTERM or Ctrl-C finishes the running batches and exits;\n"
@@ -58,7 +59,7 @@ def declare_status(pipeline: Commands) -> None:
 def declare_explain(pipeline: Commands) -> None:
     explain = pipeline.add(
         "explain",
-        run="pipeline.explain:explain",
+        run="pipeline.pipeline_file:explain",
         brief="Draw a pipeline as an HTML page",
         subject=("file",),
         examples=("pykbroker pipeline explain fleet.toml --output fleet.html",),

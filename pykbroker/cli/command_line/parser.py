@@ -155,15 +155,17 @@ class Commands:
         brief: str,
         about: str = "",
         subject: Sequence[str] = (),
+        requires: Sequence[str] = (),
         examples: Sequence[str],
     ) -> CommandParser:
         """Adds a command; `run` is `module:function` below `pykbroker.cli`.
 
-        `subject` names the arguments that error messages repeat, such as the topic.
+        `subject` names the arguments that error messages repeat, such as the topic. `requires`
+        names packages of the extra `spark`; without them, the command fails before its import.
         """
         command = self._add_parser(name, brief, about or brief, epilog_of(examples))
         words = command.prog.removeprefix("pykbroker ")
-        command.set_defaults(run=run, words=words, subject=subject)
+        command.set_defaults(run=run, words=words, subject=subject, requires=requires)
         return command
 
     def add_group(self, name: str, *, brief: str) -> Commands:

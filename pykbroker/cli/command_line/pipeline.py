@@ -32,7 +32,7 @@ def declare(commands: Commands) -> None:
 def declare_doctor(pipeline: Commands) -> None:
     doctor = pipeline.add(
         "doctor",
-        run="pipeline.doctor:doctor",
+        run="pipeline.spark:doctor",
         brief="Check whether Spark can run on this machine",
         examples=("pykbroker pipeline doctor", "pykbroker pipeline doctor --with delta --json"),
     )
@@ -43,7 +43,8 @@ def declare_doctor(pipeline: Commands) -> None:
 def declare_jars(pipeline: Commands) -> None:
     jars = pipeline.add(
         "jars",
-        run="pipeline.jars:jars",
+        run="pipeline.spark:jars",
+        requires=("pyspark",),
         brief="Download the jars of Spark's Kafka connector and print their paths",
         about="Download the jars of Spark's Kafka connector and print their paths.\n\n"
         "Sources, in this order: the directory $PYKBROKER_SPARK_JARS, the cache in the\n"

@@ -1,1 +1,1 @@
-"""The commands of `pykbroker pipeline`: here Spark is imported, and only when one of them runs."""
+"""The commands of `pykbroker pipeline`."""

@@ -1,4 +1,4 @@
-"""The command that says how far a pipeline is, from its checkpoints and the broker."""
+"""The command `pipeline status`: progress and lag from checkpoints and end offsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykbroker.cli.client import Client
 from pykbroker.cli.failure import CannotBegin, CommandFailed, Refused
 from pykbroker.cli.log_offsets import LATEST, log_offsets
 from pykbroker.cli.output import print_json, table
-from pykbroker.cli.pipeline.declared import base_directory, declared_pipeline
+from pykbroker.cli.pipeline.pipeline_file import base_directory, pipeline_of
 from pykbroker.cli.topic_lookup import find_topic
 from pykbroker.pipeline.checkpoint import kept_progress, position_of
 from pykbroker.pipeline.places import Places
@@ -33,19 +33,19 @@ HEADINGS = ("QUERY", "BATCH", "LAG", "ROWS/S", "STATE", "WATERMARK", "LAST BATCH
 class QueryStatus:
     query: str
     position: Position | None
-    """None: it has never run."""
+    """None if the query has never run."""
     progress: Progress | None
     lag: Mapping[str, int] | None
-    """By topic, the records that no committed batch has; None: the broker was not reached."""
+    """Records after the last committed batch, by topic. None if no broker was reached."""
 
 
 def status(options: Namespace) -> int:
-    pipeline = declared_pipeline(options)
+    pipeline = pipeline_of(options)
     files = Places(directory=base_directory(options)).local_files(pipeline.checkpoint)
     if files is None:
         raise CannotBegin(
-            f"{pipeline.checkpoint} is not on this machine; "
-            "what `pipeline run` prints is all that is known without Spark"
+            f"{pipeline.checkpoint} is not a local directory; "
+            "see the output of `pipeline run` for the progress"
         )
     statuses = asyncio.run(statuses_of(pipeline, files, options.timeout_s))
     if options.json:
@@ -73,12 +73,12 @@ async def statuses_of(pipeline: Pipeline, files: Files, timeout_s: float) -> lis
 def lag_of(position: Position | None, ends: Offsets | None) -> dict[str, int] | None:
     if position is None or position.committed is None or ends is None:
         return None
-    read = {topic: ends[topic] for topic in position.offsets if topic in ends}
-    return records_between(position.offsets, read)
+    known = {topic: ends[topic] for topic in position.offsets if topic in ends}
+    return records_between(position.offsets, known)
 
 
 async def ends_of(bootstrap: str, topics: Iterable[str], timeout_s: float) -> Offsets | None:
-    """Where each partition ends; None if no broker answers: a status is worth having without."""
+    """Returns the end offsets of partitions, or None if no broker responds."""
     try:
         client = await Client.connect(bootstrap_addresses(bootstrap), timeout_s)
     except CommandFailed:
@@ -90,7 +90,7 @@ async def ends_of(bootstrap: str, topics: Iterable[str], timeout_s: float) -> Of
 
 
 async def ends_of_topic(client: Client, name: str) -> dict[str, int]:
-    """Nothing for a topic that is no longer there."""
+    """Returns an empty dict for a topic that no longer exists."""
     try:
         offsets = await log_offsets(client, await find_topic(client, name), LATEST)
     except Refused:
@@ -105,13 +105,13 @@ def row(it: QueryStatus) -> tuple[object, ...]:
         "never ran" if position is None else position.committed,
         None if it.lag is None else ", ".join(f"{name} {lag:,}" for name, lag in it.lag.items()),
         None if progress is None else f"{progress.rows_per_s:,.0f}",
-        state_words(progress),
+        state_text(progress),
         position.watermark if position else None,
         None if progress is None else progress.at,
     )
 
 
-def state_words(progress: Progress | None) -> str | None:
+def state_text(progress: Progress | None) -> str | None:
     if progress is None or not progress.state_bytes:
         return None
     return f"{progress.state_rows:,} rows {bytes_words(progress.state_bytes)}"

@@ -102,7 +102,7 @@ def test_the_command_says_how_many_and_then_that_there_is_nothing(
     write_offsets(tmp_path, (0, range(5)))
     command = ["pipeline", "replay", str(tmp_path), "trucks", "--to", "again"]
     command += ["--bootstrap", broker.bootstrap]
-    for words in ("5 records replayed into again", "nothing to replay: trucks is in again already"):
+    for words in ("5 records replayed to again", "nothing to replay: trucks is complete"):
         assert main(command) == 0
         assert words in capsys.readouterr().out
     assert main([*command[:3], "ships", *command[4:]]) == 1

@@ -19,7 +19,7 @@ from pykbroker.apis.node import Node
 from pykbroker.apis.producer_ids import ProducerIds
 from pykbroker.controller.controller import CannotCommit, Controller
 from pykbroker.controller.metadata_log import METADATA_PARTITION, CannotLoadMetadata
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.coordinators.group_coordinator import GroupCoordinator
 from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
 from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator

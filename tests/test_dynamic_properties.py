@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.broker import Broker
-from pykbroker.controller.configurations import ConfigurationChange
+from pykbroker.controller_access import ConfigurationChange
 from pykbroker.environment import Environment
 from pykbroker.settings import BROKER, AlterOperation, UpdateMode, describe_broker, load_settings
 from pykbroker.settings.load import NAMES_WITH_EFFECT

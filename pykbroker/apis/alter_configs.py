@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.slices import each
-from pykbroker.controller.configurations import ConfigurationReplacement
+from pykbroker.controller_access import ConfigurationReplacement
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,

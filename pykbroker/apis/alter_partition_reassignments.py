@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.moves import Move
+from pykbroker.controller_access import PartitionReassignment
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def handle(
     request: AlterPartitionReassignmentsRequest, call: Call
 ) -> AlterPartitionReassignmentsResponse:
-    outcomes = iter(await call.node.controller.move_partitions(moves(request)))
+    outcomes = iter(await call.node.controller.reassign_partitions(reassignments(request)))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=ErrorCode.NONE,
@@ -40,13 +40,13 @@ async def handle(
     )
 
 
-def moves(request: AlterPartitionReassignmentsRequest) -> list[Move]:
+def reassignments(request: AlterPartitionReassignmentsRequest) -> list[PartitionReassignment]:
     return [
-        Move(
+        PartitionReassignment(
             topic=topic.name,
             index=partition.partition_index,
             replicas=partition.replicas,
-            may_change_count=request.allow_replication_factor_change,
+            may_change_replication_factor=request.allow_replication_factor_change,
         )
         for topic in request.topics
         for partition in topic.partitions

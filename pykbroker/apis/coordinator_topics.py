@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 if TYPE_CHECKING:

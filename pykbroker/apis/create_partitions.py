@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.slices import each
-from pykbroker.controller.new_partitions import NewPartitions
+from pykbroker.controller_access import NewPartitions
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.create_partitions import (
     CreatePartitionsResponse,

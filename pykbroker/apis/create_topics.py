@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.slices import each
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.settings import describe_topic
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.create_topics import (

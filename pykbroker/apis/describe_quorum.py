@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.metadata.topic_names import CLUSTER_METADATA_TOPIC
-from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.describe_quorum import (
     DescribeQuorumPartitionData,
     DescribeQuorumResponse,
@@ -16,6 +16,7 @@ from pykbroker_protocol.messages.describe_quorum import (
 
 if TYPE_CHECKING:
     from pykbroker.apis.node import Call
+    from pykbroker.controller_access import QuorumStatus
     from pykbroker_protocol.messages.describe_quorum import DescribeQuorumRequest
 
 METADATA_PARTITION = 0
@@ -23,19 +24,24 @@ LISTENERS_SINCE_VERSION = 2
 """Where voters listen; their directories are told only where the set of voters may change."""
 
 
-def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
+async def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
     if not asks_for_the_metadata_log(request):
         return nothing_known_of(request)
-    node_id = call.node.node_id
+    quorum = await call.node.controller.describe_quorum()
+    if isinstance(quorum, Refusal):
+        return DescribeQuorumResponse(
+            error_code=quorum.code, error_message=quorum.message, topics=()
+        )
     return DescribeQuorumResponse(
         error_code=ErrorCode.NONE,
         topics=[
             DescribeQuorumTopicData(
-                topic_name=CLUSTER_METADATA_TOPIC, partitions=[metadata_log(call)]
+                topic_name=CLUSTER_METADATA_TOPIC,
+                partitions=[metadata_log(quorum, call.node.clock.now_ms())],
             )
         ],
-        # Controllers listen nowhere here: a quorum of one has nobody to talk to.
-        nodes=[Node(node_id=node_id, listeners=())]
+        # The only voter has no controller listener.
+        nodes=[Node(node_id=quorum.leader_id, listeners=())]
         if call.version >= LISTENERS_SINCE_VERSION
         else (),
     )
@@ -50,21 +56,20 @@ def asks_for_the_metadata_log(request: DescribeQuorumRequest) -> bool:
     return len(request.topics) == 1 and named == [(CLUSTER_METADATA_TOPIC, METADATA_PARTITION)]
 
 
-def metadata_log(call: Call) -> DescribeQuorumPartitionData:
-    """What is appended but not yet known to be on disk lies behind the high watermark."""
-    controller, now_ms = call.node.controller, call.node.clock.now_ms()
+def metadata_log(quorum: QuorumStatus, now_ms: int) -> DescribeQuorumPartitionData:
+    """The leader is the only voter."""
     leader = ReplicaState(
-        replica_id=call.node.node_id,
-        log_end_offset=controller.log.end_offset,
+        replica_id=quorum.leader_id,
+        log_end_offset=quorum.log_end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
     return DescribeQuorumPartitionData(
         partition_index=METADATA_PARTITION,
         error_code=ErrorCode.NONE,
-        leader_id=call.node.node_id,
-        leader_epoch=controller.log.epoch,
-        high_watermark=controller.image.offset + 1,
+        leader_id=quorum.leader_id,
+        leader_epoch=quorum.leader_epoch,
+        high_watermark=quorum.high_watermark,
         current_voters=[leader],
         observers=(),
     )

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.slices import SLICE_ELEMENTS, next_turn
-from pykbroker.controller.elections import Candidacy, Election, every_partition
+from pykbroker.controller_access import ElectionType, TopicPartition
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.elect_leaders import (
     ElectLeadersResponse,
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pykbroker.apis.node import Call
+    from pykbroker.metadata.image import ClusterImage
     from pykbroker_protocol.messages.elect_leaders import ElectLeadersRequest
 
 
 async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
-    if request.election_type not in set(Election):
+    if request.election_type not in set(ElectionType):
         return refused(request)
     image = call.node.image
-    election = Election(request.election_type)
+    election = ElectionType(request.election_type)
     if request.topic_partitions is None:
-        asked = list(every_partition(image))
+        asked = every_partition(image)
         outcomes: list[Refusal | None] = []
         for first in range(0, len(asked), SLICE_ELEMENTS):
             some = asked[first : first + SLICE_ELEMENTS]
@@ -48,16 +49,24 @@ async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespon
     )
 
 
-def named(request: ElectLeadersRequest) -> list[Candidacy]:
+def every_partition(image: ClusterImage) -> list[TopicPartition]:
     return [
-        Candidacy(topic.topic, index)
+        TopicPartition(topic.name, partition.index)
+        for topic in image.topics.values()
+        for partition in topic.partitions
+    ]
+
+
+def named(request: ElectLeadersRequest) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.topic, index)
         for topic in request.topic_partitions or ()
         for index in topic.partitions
     ]
 
 
 def of_all_partitions(
-    asked: Sequence[Candidacy], outcomes: Sequence[Refusal | None]
+    asked: Sequence[TopicPartition], outcomes: Sequence[Refusal | None]
 ) -> list[ReplicaElectionResult]:
     """Every topic, and those of its partitions for which there was something to do."""
     pairs = zip(asked, outcomes, strict=True)
@@ -67,7 +76,7 @@ def of_all_partitions(
     ]
 
 
-def where_needed(pairs: Iterable[tuple[Candidacy, Refusal | None]]) -> list[PartitionResult]:
+def where_needed(pairs: Iterable[tuple[TopicPartition, Refusal | None]]) -> list[PartitionResult]:
     return [
         result(place.partition, outcome)
         for place, outcome in pairs

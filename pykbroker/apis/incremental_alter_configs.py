@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE, alter_loggers
 from pykbroker.apis.slices import each
-from pykbroker.controller.configurations import ConfigurationChange, ConfigurationOperation
+from pykbroker.controller_access import ConfigurationChange, ConfigurationOperation
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.with_producer_id import decided_with_producer_id
-from pykbroker.controller.controller import CannotCommit
-from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -71,10 +70,10 @@ def take_over(request: InitProducerIdRequest, call: Call) -> Message | Awaitable
 
 
 async def given_from_next_block(call: Call) -> InitProducerIdResponse:
-    try:
-        return given(await call.node.producer_ids.take_from_next_block())
-    except CannotCommit:
-        return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    producer_id = await call.node.producer_ids.take_from_next_block()
+    if isinstance(producer_id, Refusal):
+        return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # clients retry
+    return given(producer_id)
 
 
 def given(producer_id: int) -> InitProducerIdResponse:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.operations import ALL_ON_A_CLUSTER, ALL_ON_A_TOPIC, NOT_ASKED
 from pykbroker.apis.slices import Slice, all_of, each, in_slices, sliced
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.internal_topics import is_internal
 from pykbroker.metadata.topic_names import refuse_name
 from pykbroker_protocol.errors import ErrorCode, Refusal

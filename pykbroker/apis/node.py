@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pykbroker.apis.peer import Peer
     from pykbroker.apis.producer_ids import ProducerIds
     from pykbroker.clock import Chance, Clock
-    from pykbroker.controller.controller import Controller
+    from pykbroker.controller_access import ControllerAccess
     from pykbroker.coordinators.group_coordinator import GroupCoordinator
     from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
     from pykbroker.metadata.image import ClusterImage
@@ -41,7 +41,7 @@ class Node:
     node_id: int
     settings: Settings
     clock: Clock
-    controller: Controller
+    controller: ControllerAccess
     image: ClusterImage
     """Committed metadata."""
     partitions: Partitions

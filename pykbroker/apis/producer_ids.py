@@ -1,32 +1,37 @@
-"""The block of producer ids that this node hands out from."""
+"""The block of producer ids of this node."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
+from pykbroker_protocol.errors import Refusal
+
 if TYPE_CHECKING:
-    from pykbroker.controller.controller import Controller
+    from pykbroker.controller_access import ControllerAccess
 
 
 class ProducerIds:
-    """Takes the next block from the controller when the one in hand is used up."""
+    """Allocates producer ids; requests the next block from the controller when one is used up."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: ControllerAccess) -> None:
         self._controller = controller
         self._block = range(0)
         self._allocating = asyncio.Lock()
 
     def take(self) -> int | None:
-        """The next id of the block in hand, if there is one."""
+        """Returns the next id of the current block, or None if the block is used up."""
         if not self._block:
             return None
         producer_id = self._block[0]
         self._block = self._block[1:]
         return producer_id
 
-    async def take_from_next_block(self) -> int:
+    async def take_from_next_block(self) -> int | Refusal:
         async with self._allocating:
             while (producer_id := self.take()) is None:
-                self._block = await self._controller.allocate_producer_ids()
+                block = await self._controller.allocate_producer_ids()
+                if isinstance(block, Refusal):
+                    return block
+                self._block = block
         return producer_id

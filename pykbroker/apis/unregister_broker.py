@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.controller import CannotCommit
-from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.unregister_broker import UnregisterBrokerResponse
 
 if TYPE_CHECKING:
@@ -14,10 +13,7 @@ if TYPE_CHECKING:
 
 
 async def handle(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
-    try:
-        refusal = await call.node.controller.unregister_broker(request.broker_id)
-    except CannotCommit as failure:
-        refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))
+    refusal = await call.node.controller.unregister_broker(request.broker_id)
     if refusal is not None:
         return UnregisterBrokerResponse(error_code=refusal.code, error_message=refusal.message)
     return UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=None)

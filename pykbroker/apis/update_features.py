@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.controller import CannotCommit
-from pykbroker.controller.feature_updates import Direction, FeatureUpdate
-from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker.controller_access import FeatureUpdate, UpgradeType
+from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -30,12 +29,9 @@ async def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesRe
             error_message=f"At most {UPDATES_MAX} features are updated at once.",
         )
     updates = [update_of(it, call.version) for it in request.feature_updates]
-    try:
-        refusal = await call.node.controller.update_features(
-            updates, validate_only=request.validate_only
-        )
-    except CannotCommit as failure:
-        refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))
+    refusal = await call.node.controller.update_features(
+        updates, validate_only=request.validate_only
+    )
     if refusal is not None:
         return UpdateFeaturesResponse(error_code=refusal.code, error_message=refusal.message)
     if call.version >= RESULTS_BELOW_VERSION:
@@ -52,12 +48,12 @@ def update_of(asked: FeatureUpdateKey, version: int) -> FeatureUpdate:
     return FeatureUpdate(
         name=asked.feature,
         level=asked.max_version_level,
-        direction=direction_of(asked, version),
+        upgrade_type=upgrade_type_of(asked, version),
     )
 
 
-def direction_of(asked: FeatureUpdateKey, version: int) -> Direction:
+def upgrade_type_of(asked: FeatureUpdateKey, version: int) -> UpgradeType:
     if version < DIRECTION_SINCE_VERSION:
-        return Direction.UNSAFE_DOWNGRADE if asked.allow_downgrade else Direction.UPGRADE
-    known = asked.upgrade_type in set(Direction)
-    return Direction(asked.upgrade_type) if known else Direction.UNKNOWN
+        return UpgradeType.UNSAFE_DOWNGRADE if asked.allow_downgrade else UpgradeType.UPGRADE
+    known = asked.upgrade_type in set(UpgradeType)
+    return UpgradeType(asked.upgrade_type) if known else UpgradeType.UNKNOWN

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.controller import CannotCommit
-from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,9 +31,8 @@ def decided_with_producer_id(
 
 
 async def decided_with_next_block(node: Node, decide: Decide, refused: Refused) -> Message:
-    try:
-        producer_id = await node.producer_ids.take_from_next_block()
-    except CannotCommit:
+    producer_id = await node.producer_ids.take_from_next_block()
+    if isinstance(producer_id, Refusal):
         return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     answer = decide(producer_id)
     return await answer if isinstance(answer, asyncio.Future) else answer

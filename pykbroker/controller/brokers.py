@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import Decision
-from pykbroker.metadata.features import SUPPORTED_FEATURES
 from pykbroker.metadata.image import NO_LEADER
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_protocol.metadata.cluster import (
     BrokerEndpoint,
     BrokerFeature,
@@ -19,26 +17,13 @@ from pykbroker_protocol.metadata.cluster import (
 from pykbroker_protocol.metadata.topics import PartitionChangeRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
+    from pykbroker.controller_access import BrokerRegistration
     from pykbroker.metadata.image import ClusterImage, PartitionImage
 
 PLAINTEXT = 0
 UNFENCE = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistration:
-    """How a broker introduces itself; the incarnation is new at each start of its process."""
-
-    broker_id: int
-    incarnation_id: bytes
-    listeners: Mapping[str, tuple[str, int]]
-    security_protocols: Mapping[str, int] = field(default_factory=dict)
-    """Where a listener is not plaintext."""
-    rack: str | None
-    directories: Sequence[bytes]
-    features: Mapping[str, tuple[int, int]] = field(default_factory=SUPPORTED_FEATURES.copy)
 
 
 def register_broker(registration: BrokerRegistration, *, next_offset: int) -> Decision[int]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import Decision, bounded
+from pykbroker.controller_access import (
+    ConfigurationChange,
+    ConfigurationOperation,
+    ConfigurationReplacement,
+)
 from pykbroker.metadata.effective_settings import CLUSTER_WIDE
 from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.metadata.topic_names import refuse_name
@@ -24,7 +29,6 @@ from pykbroker.settings import (
 )
 from pykbroker.settings.property import shown
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.metadata.topics import ConfigRecord
 
 if TYPE_CHECKING:
@@ -37,32 +41,6 @@ if TYPE_CHECKING:
 
 RESOURCES_PER_SLICE = 32
 """All properties of a resource are checked, which takes a while."""
-
-
-class ConfigurationOperation(NamedTuple):
-    """One value and what to do with it; the numbers are those of AlterOperation."""
-
-    name: str
-    operation: int
-    value: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigurationChange:
-    """Operations on some values of a resource; the others stay."""
-
-    resource_type: int
-    name: str
-    operations: Sequence[ConfigurationOperation | tuple[str, int, str | None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigurationReplacement:
-    """All values of a resource; what is not named goes."""
-
-    resource_type: int
-    name: str
-    values: Sequence[tuple[str, str | None]]
 
 
 AnyChange = ConfigurationChange | ConfigurationReplacement

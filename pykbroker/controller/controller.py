@@ -1,8 +1,8 @@
-"""The controller at work: one command after the other is decided, logged, replayed, told.
+"""The active controller: decides commands, commits their records and delivers the committed deltas.
 
-A command is decided against the image. Its records go into the metadata log as one batch, which
-must survive a power cut before anybody hears of it. Then they are replayed into the image, the
-observers follow, and the sender gets the outcome. What was decided but not logged never happened.
+A command is decided against the image of the controller. Its records are appended to the metadata
+log as one batch and flushed. Then they are replayed into the image and delivered to subscribers,
+and the command returns. A command whose records are not in the log has no effect.
 """
 
 from __future__ import annotations
@@ -15,26 +15,34 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pykbroker.controller.brokers import (
-    BrokerRegistration,
     lead_again,
     register_broker,
     unfence_broker,
     unregister_broker,
 )
-from pykbroker.controller.configurations import (
+from pykbroker.controller.configurations import alter_configurations, replace_configurations
+from pykbroker.controller.decision import Decision
+from pykbroker.controller.elections import elect_leaders
+from pykbroker.controller.feature_updates import update_features
+from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
+from pykbroker.controller.new_partitions import create_partitions
+from pykbroker.controller.producer_ids import allocate_producer_ids
+from pykbroker.controller.reassignments import reassign_partitions
+from pykbroker.controller.topics import TopicRules, create_topics, delete_topics
+from pykbroker.controller_access import (
+    BrokerRegistration,
     ConfigurationChange,
     ConfigurationReplacement,
-    alter_configurations,
-    replace_configurations,
+    ControllerFailure,
+    ElectionType,
+    FeatureUpdate,
+    NewPartitions,
+    NewTopic,
+    PartitionReassignment,
+    QuorumStatus,
+    TopicPartition,
+    refusal_of,
 )
-from pykbroker.controller.decision import Decision
-from pykbroker.controller.elections import Candidacy, Election, elect_leaders
-from pykbroker.controller.feature_updates import FeatureUpdate, update_features
-from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
-from pykbroker.controller.moves import Move, move_partitions
-from pykbroker.controller.new_partitions import NewPartitions, create_partitions
-from pykbroker.controller.producer_ids import allocate_producer_ids
-from pykbroker.controller.topics import NewTopic, TopicRules, create_topics, delete_topics
 from pykbroker.metadata.effective_settings import effective_settings
 from pykbroker.metadata.features import FEATURES_OF_A_NEW_CLUSTER, refuse_features
 from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
@@ -64,21 +72,23 @@ Decide: TypeAlias = "Decision[Outcome] | Slices[Decision[Outcome]]"
 Deliver: TypeAlias = "Callable[[ImageDelta], Awaitable[None] | None]"
 
 SNAPSHOT_AFTER_BYTES = 2 * 1024 * 1024
-"""Bounds what a start has to replay: some 40,000 records, less than half a second."""
+"""Bounds the records that a start replays: about 40,000 records, less than half a second."""
 
 FLUSH_RETRY_SECONDS = 0.5
-"""How long a flush waits for a file descriptor when the broker has none to release."""
+"""Pause before the next attempt of a flush that gets no file descriptor."""
 
 RECORDS_PER_BATCH_MAX = 1_000
-"""Of what has no need to happen at once."""
+"""For records that need not be committed together."""
 
 
-class CannotCommit(Exception):
+class CannotCommit(ControllerFailure):
     """The metadata log could not be written, so the command has no outcome."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class Controller:
-    """Lives on one event loop; every command is safe to cancel: it happens whole or not at all."""
+    """Runs on one event loop. A cancelled command is either executed completely or not at all."""
 
     @classmethod
     async def open(
@@ -91,9 +101,9 @@ class Controller:
         durable: bool = True,
         snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES,
     ) -> Controller:
-        """Replay what the log directory holds and begin a new epoch.
+        """Replays the metadata log and begins a new leader epoch.
 
-        Raises CannotLoadMetadata if that is not for this node, or the disk does not take an epoch.
+        Raises CannotLoadMetadata if the log is not valid here or the epoch cannot be written.
         """
         try:
             log = MetadataLog.open(
@@ -147,33 +157,37 @@ class Controller:
         self._snapshot_after_bytes = snapshot_after_bytes
         self._snapshot_due_at_bytes = snapshot_after_bytes
 
-    # --- commands
+    # --- commands (controller_access.ControllerAccess)
 
     async def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicImage | Refusal]:
-        return await self._answer_each(
-            lambda: create_topics(self.image, wanted, self._topic_rules()),
-            len(wanted),
+        return await self._outcomes(
+            lambda: create_topics(self.image, topics, self._topic_rules()),
+            len(topics),
             validate_only=validate_only,
         )
 
-    async def delete_topics(self, named: Sequence[str | bytes]) -> list[TopicImage | Refusal]:
-        return await self._answer_each(lambda: delete_topics(self.image, named), len(named))
+    async def delete_topics(
+        self, names_or_ids: Sequence[str | bytes]
+    ) -> list[TopicImage | Refusal]:
+        return await self._outcomes(
+            lambda: delete_topics(self.image, names_or_ids), len(names_or_ids)
+        )
 
     async def create_partitions(
-        self, wanted: Sequence[NewPartitions], *, validate_only: bool = False
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        return await self._answer_each(
-            lambda: create_partitions(self.image, wanted, self.chance.below),
-            len(wanted),
+        return await self._outcomes(
+            lambda: create_partitions(self.image, topics, self.chance.below),
+            len(topics),
             validate_only=validate_only,
         )
 
     async def alter_configurations(
         self, changes: Sequence[ConfigurationChange], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        return await self._answer_each(
+        return await self._outcomes(
             lambda: alter_configurations(self.image, changes, self.settings_in_force()),
             len(changes),
             validate_only=validate_only,
@@ -182,67 +196,77 @@ class Controller:
     async def replace_configurations(
         self, replacements: Sequence[ConfigurationReplacement], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        return await self._answer_each(
+        return await self._outcomes(
             lambda: replace_configurations(self.image, replacements, self.settings_in_force()),
             len(replacements),
             validate_only=validate_only,
         )
 
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition], election_type: ElectionType
+    ) -> list[Refusal | None]:
+        return await self._outcomes(
+            lambda: elect_leaders(self.image, partitions, election_type), len(partitions)
+        )
+
+    async def reassign_partitions(
+        self, reassignments: Sequence[PartitionReassignment]
+    ) -> list[Refusal | None]:
+        return await self._outcomes(
+            lambda: reassign_partitions(self.image, reassignments), len(reassignments)
+        )
+
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
     ) -> Refusal | None:
-        """Raises CannotCommit if the log takes no record."""
-        return await self._execute(
+        return await self._outcome(
             lambda: update_features(self.image.features, updates), validate_only=validate_only
         )
 
-    async def elect_leaders(
-        self, asked: Sequence[Candidacy], election: Election
-    ) -> list[Refusal | None]:
-        return await self._answer_each(
-            lambda: elect_leaders(self.image, asked, election), len(asked)
-        )
-
-    async def move_partitions(self, moves: Sequence[Move]) -> list[Refusal | None]:
-        return await self._answer_each(lambda: move_partitions(self.image, moves), len(moves))
-
-    async def allocate_producer_ids(self) -> range:
-        """The next block for this node."""
-        return await self._execute(
+    async def allocate_producer_ids(self) -> range | Refusal:
+        return await self._outcome(
             lambda: allocate_producer_ids(self.image, self.image.brokers[self.settings.node_id])
         )
 
-    async def register_broker(self, registration: BrokerRegistration) -> int:
-        """The broker's epoch; it is fenced until it asks to be let in."""
-        return await self._execute(
+    async def register_broker(self, registration: BrokerRegistration) -> int | Refusal:
+        return await self._outcome(
             lambda: register_broker(registration, next_offset=self.log.end_offset)
         )
 
-    async def unfence_broker(self, broker_id: int) -> None:
-        await self._execute(lambda: unfence_broker(self.image, broker_id))
-
     async def unregister_broker(self, broker_id: int) -> Refusal | None:
-        """Raises CannotCommit if the log takes no record."""
-        return await self._execute(lambda: unregister_broker(self.image, broker_id))
+        return await self._outcome(lambda: unregister_broker(self.image, broker_id))
+
+    async def describe_quorum(self) -> QuorumStatus:
+        """Records that are appended and not yet flushed are above the high watermark."""
+        return QuorumStatus(
+            leader_id=self.settings.node_id,
+            leader_epoch=self.log.epoch,
+            high_watermark=self.image.offset + 1,
+            log_end_offset=self.log.end_offset,
+        )
 
     async def join(self, *, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> int:
-        """Bring this node into its own cluster: registered, leading what it led, let in."""
+        """Registers this node, makes it leader of its partitions again and unfences it.
+
+        Returns the broker epoch. Raises CannotCommit.
+        """
         node_id = self.settings.node_id
-        broker_epoch = await self.register_broker(
-            BrokerRegistration(
-                broker_id=node_id,
-                incarnation_id=self.chance.uuid_bytes(),
-                listeners=listeners,
-                rack=rack,
-                directories=(self.directory.directory_id,),
-            )
+        registration = BrokerRegistration(
+            broker_id=node_id,
+            incarnation_id=self.chance.uuid_bytes(),
+            listeners=listeners,
+            rack=rack,
+            directories=(self.directory.directory_id,),
+        )
+        broker_epoch = await self._execute(
+            lambda: register_broker(registration, next_offset=self.log.end_offset)
         )
         was_clean = self.directory.was_clean
         changes = list(lead_again(self.image, node_id, was_clean=was_clean))
         for first in range(0, len(changes), RECORDS_PER_BATCH_MAX):
             batch = changes[first : first + RECORDS_PER_BATCH_MAX]
             await self._execute(partial(Decision, batch, None))
-        await self.unfence_broker(node_id)
+        await self._execute(lambda: unfence_broker(self.image, node_id))
         return broker_epoch
 
     def subscribe(self, deliver: Deliver) -> ClusterImage:
@@ -256,32 +280,38 @@ class Controller:
         return self.image.copy()
 
     async def close(self) -> None:
-        """Let the commands under way come to their end; the log belongs to its directory."""
+        """Waits for running commands. The log directory closes the log."""
         self._is_closing = True
         while self._working:
             await asyncio.gather(*self._working, return_exceptions=True)
 
-    # --- how a command is carried out
+    # --- executing a command
 
-    async def _answer_each(
+    async def _outcomes(
         self,
         decide: Callable[[], Decide[list[Answer | Refusal]]],
         count: int,
         *,
         validate_only: bool = False,
     ) -> list[Answer | Refusal]:
-        """Clients are told of a log that cannot be written as of any other refusal."""
+        """Returns the outcome of each object of the command."""
+        outcomes = await self._outcome(decide, validate_only=validate_only)
+        return [outcomes] * count if isinstance(outcomes, Refusal) else outcomes
+
+    async def _outcome(
+        self, decide: Callable[[], Decide[Outcome]], *, validate_only: bool = False
+    ) -> Outcome | Refusal:
         try:
             return await self._execute(decide, validate_only=validate_only)
         except CannotCommit as failure:
-            return [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))] * count
+            return refusal_of(failure)
 
     async def _execute(
         self, decide: Callable[[], Decide[Outcome]], *, validate_only: bool = False
     ) -> Outcome:
-        """Shielded: once records are in the log, the image must take them, come what may."""
+        """Shielded from cancellation: records in the log must be replayed into the image."""
         return await asyncio.shield(
-            self._begin(self._carry_out(decide, validate_only=validate_only))
+            self._begin(self._execute_in_turn(decide, validate_only=validate_only))
         )
 
     def _begin(self, work: Coroutine[None, None, Outcome]) -> asyncio.Task[Outcome]:
@@ -290,7 +320,7 @@ class Controller:
         task.add_done_callback(self._working.discard)
         return task
 
-    async def _carry_out(
+    async def _execute_in_turn(
         self, decide: Callable[[], Decide[Outcome]], *, validate_only: bool
     ) -> Outcome:
         async with self._turn:
@@ -307,17 +337,24 @@ class Controller:
         try:
             appending = self.log.append(records, self.clock.now_ms())
             last_offset = await in_slices(appending, begins_at_once=True)
-        except OSError as failure:  # the log is as it was
-            logger.warning("the metadata log takes no records (%s); nothing was changed", failure)
+        except OSError as failure:  # the log is unchanged
+            logger.warning(
+                "metadata log: append failed (%s); the request is rejected, metadata is unchanged",
+                failure,
+            )
             raise CannotCommit(str(failure)) from failure
         try:
             await self._flush_with_descriptor()
         except OSError as failure:
-            # The records may or may not be on disk: only a start that reads it can tell.
+            # The records may or may not be on disk; the next start reads the log.
             self._failure = failure
-            logger.critical("the metadata log cannot be flushed (%s); no more changes", failure)
+            logger.critical(
+                "metadata log: flush failed (%s); all metadata changes are rejected with "
+                "KAFKA_STORAGE_ERROR until the broker restarts",
+                failure,
+            )
             raise CannotCommit(str(failure)) from failure
-        await self._forget_deleted_logs(records)
+        await self._remove_deleted_offsets(records)
         replaying = replay(self.image, records, last_offset=last_offset)
         delta = await in_slices(replaying, begins_at_once=True)
         self.image.apply(delta)
@@ -327,13 +364,13 @@ class Controller:
             self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
             self._begin(self._take_snapshot())
 
-    async def _forget_deleted_logs(self, records: Sequence[Message]) -> None:
+    async def _remove_deleted_offsets(self, records: Sequence[Message]) -> None:
         """Removes deleted logs from the checkpoints before new logs reuse their names."""
         directory = self.directory
         if directory.has_offsets_of_deleted_logs and any(
             isinstance(it, PartitionRecord) for it in records
         ):
-            with suppress(OSError):  # then the new log waits until the disk takes them
+            with suppress(OSError):  # then creating the new log fails and is retried
                 await asyncio.to_thread(directory.save_offsets, directory.offset_snapshot({}))
 
     async def _flush(self) -> None:
@@ -350,8 +387,8 @@ class Controller:
                     raise
                 if not retries:
                     logger.warning(
-                        "metadata log: no file descriptor for a flush (%s); changes of metadata "
-                        "wait, next attempt every %g s",
+                        "metadata log: no file descriptor for a flush (%s); metadata changes "
+                        "wait; retrying every %g s",
                         problem,
                         FLUSH_RETRY_SECONDS,
                     )
@@ -374,22 +411,27 @@ class Controller:
             )
 
     async def _take_snapshot(self) -> None:
-        """In turn with commands, so that the image stays as it is while it is written."""
+        """Holds the turn of the commands, so the image does not change while it is written."""
         async with self._turn:
             now_ms = self.clock.now_ms()
             try:
                 name = self.log.begin_snapshot(now_ms)
                 await asyncio.to_thread(self.log.write_snapshot, name, self.image, now_ms)
-                self.log.forget_before(name, now_ms)
-            except OSError as failure:  # nothing is lost: the log still has it all
-                logger.warning("no snapshot of the metadata could be written: %s", failure)
+                self.log.delete_before(name, now_ms)
+            except OSError as failure:
+                logger.warning(
+                    "metadata log: snapshot failed (%s); the log keeps all records; next attempt "
+                    "after %d more bytes",
+                    failure,
+                    self._snapshot_after_bytes,
+                )
                 return
             self._snapshot_due_at_bytes = self._snapshot_after_bytes
 
     # --- starting
 
     def load(self) -> None:
-        """Bring the image to where the log ends."""
+        """Replays the log into the image."""
         self.log.load(self.image)
         refusal = refuse_features(self.image.features)
         if refusal is not None:
@@ -417,12 +459,12 @@ class Controller:
 
 
 def first_records() -> Iterator[Message]:
-    """What a new cluster begins with."""
+    """Records of a new cluster."""
     for name, level in FEATURES_OF_A_NEW_CLUSTER.items():
         yield FeatureLevelRecord(name=name, feature_level=level)
 
 
 def cluster_id_of(directory: LogDirectory) -> str:
-    """The cluster that the directory was claimed for when it was opened."""
+    """Returns the cluster id in `meta.properties`."""
     path = f"{directory.path}/{META_PROPERTIES_FILE}"
     return MetaProperties.decode(read_file(LOCAL_DISK, path)).cluster_id

@@ -1,65 +1,44 @@
-"""Leaders chosen on request: the preferred replica again, or any that is left."""
+"""Decides ElectLeaders: elects the preferred replica, or any live replica if there is no leader."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import bounded
+from pykbroker.controller_access import ElectionType
 from pykbroker.metadata.image import NO_LEADER
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.topics import PartitionChangeRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pykbroker.controller.decision import Decision
+    from pykbroker.controller_access import TopicPartition
     from pykbroker.metadata.image import ClusterImage, PartitionImage
 
 
-class Election(IntEnum):
-    """What makes a replica a leader."""
-
-    PREFERRED = 0
-    """It is the first of the partition's replicas, and in sync."""
-    UNCLEAN = 1
-    """Nobody leads and it is alive, whatever it may have missed."""
-
-
-class Candidacy(NamedTuple):
-    """A partition that shall have another leader."""
-
-    topic: str
-    partition: int
-
-
 def elect_leaders(
-    image: ClusterImage, asked: Sequence[Candidacy], election: Election
+    image: ClusterImage, partitions: Sequence[TopicPartition], election_type: ElectionType
 ) -> Decision[list[Refusal | None]]:
-    """Who is asked for twice is told twice of one election."""
-    results = {place: _elect(image, place, election) for place in asked}
+    """A partition that is named twice is elected once and gets the same outcome twice."""
+    results = {it: _elect(image, it, election_type) for it in partitions}
     records = [it for it in results.values() if isinstance(it, PartitionChangeRecord)]
-    refusals = {place: it for place, it in results.items() if isinstance(it, Refusal)}
-    return bounded(records, [refusals.get(place) for place in asked])
-
-
-def every_partition(image: ClusterImage) -> Iterator[Candidacy]:
-    for topic in image.topics.values():
-        for partition in topic.partitions:
-            yield Candidacy(topic.name, partition.index)
+    refusals = {it: result for it, result in results.items() if isinstance(result, Refusal)}
+    return bounded(records, [refusals.get(it) for it in partitions])
 
 
 def _elect(
-    image: ClusterImage, place: Candidacy, election: Election
+    image: ClusterImage, named: TopicPartition, election_type: ElectionType
 ) -> PartitionChangeRecord | Refusal:
-    topic = image.topics.get(place.topic)
-    if topic is None or not 0 <= place.partition < len(topic.partitions):
+    topic = image.topics.get(named.topic)
+    if topic is None or not 0 <= named.partition < len(topic.partitions):
         return Refusal(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"No such partition {place.topic}-{place.partition}",
+            f"No such partition {named.topic}-{named.partition}",
         )
-    partition = topic.partitions[place.partition]
-    if election is Election.PREFERRED:
+    partition = topic.partitions[named.partition]
+    if election_type is ElectionType.PREFERRED:
         return _preferred(image, topic.id, partition)
     return _unclean(image, topic.id, partition)
 
@@ -87,7 +66,7 @@ def _unclean(
     leader = (complete or alive)[0]
     if leader in partition.in_sync:
         return PartitionChangeRecord(partition_id=partition.index, topic_id=topic_id, leader=leader)
-    # What it never had is lost from here on: nobody else may come back with it.
+    # Records that this leader lacks are lost: the other replicas must truncate to its log.
     return PartitionChangeRecord(
         partition_id=partition.index,
         topic_id=topic_id,

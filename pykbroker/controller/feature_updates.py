@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import Decision
+from pykbroker.controller_access import UpgradeType
 from pykbroker.metadata.features import SUPPORTED_FEATURES
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
-class Direction(IntEnum):
-    """Which way a level may go, as the request for it says."""
-
-    UNKNOWN = 0
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureUpdate:
-    """A level that a feature is to have from now on."""
-
-    name: str
-    level: int
-    direction: Direction
+    from pykbroker.controller_access import FeatureUpdate
 
 
 def update_features(
     finalized: Mapping[str, int], updates: Sequence[FeatureUpdate]
 ) -> Decision[Refusal | None]:
-    """All of the levels, or none."""
+    """Updates all levels or none."""
     for update in updates:
         reason = refusal_of_update(update, finalized.get(update.name, 0))
         if reason is not None:
@@ -51,14 +34,14 @@ def update_features(
 
 def refusal_of_update(update: FeatureUpdate, current: int) -> str | None:
     if update.name not in SUPPORTED_FEATURES:
-        return f"{update.name!r} is no feature of this cluster."
+        return f"Feature {update.name!r} is not supported."
     lowest, highest = SUPPORTED_FEATURES[update.name]
     if not lowest <= update.level <= highest:
-        return f"{update.name} can be at level {lowest} to {highest} here, not at {update.level}."
-    if update.direction is Direction.UNKNOWN:
-        return "The request says neither upgrade nor downgrade."
-    if update.level < current and update.direction is Direction.UPGRADE:
-        return f"{update.name} is at level {current}; to lower it takes a downgrade."
-    if update.level > current and update.direction is not Direction.UPGRADE:
-        return f"{update.name} is at level {current}; to raise it takes an upgrade."
+        return f"{update.name}: level {update.level} is not in the range {lowest} to {highest}."
+    if update.upgrade_type is UpgradeType.UNKNOWN:
+        return "The request names neither an upgrade nor a downgrade."
+    if update.level < current and update.upgrade_type is UpgradeType.UPGRADE:
+        return f"{update.name}: level {update.level} is below {current}; request a downgrade."
+    if update.level > current and update.upgrade_type is not UpgradeType.UPGRADE:
+        return f"{update.name}: level {update.level} is above {current}; request an upgrade."
     return None

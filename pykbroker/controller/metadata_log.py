@@ -232,7 +232,7 @@ class MetadataLog:
         """Durable when it returns; may run on another thread while nothing changes the image."""
         write_snapshot(self._filesystem, self.log.directory, name, image, timestamp_ms=now_ms)
 
-    def forget_before(self, name: SnapshotName, now_ms: int) -> None:
+    def delete_before(self, name: SnapshotName, now_ms: int) -> None:
         """Let go of the segments that a snapshot stands for."""
         self.log.advance_log_start(name.end_offset, now_ms)
 

@@ -9,7 +9,6 @@ from pykbroker.controller.decision import RECORDS_PER_COMMAND_MAX, TOO_MANY_RECO
 from pykbroker.controller.placement import Candidate, place
 from pykbroker.slices import SLICE_ELEMENTS
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.metadata.topics import PartitionRecord
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pykbroker.controller.placement import Draw
+    from pykbroker.controller_access import NewPartitions
     from pykbroker.metadata.image import ClusterImage, TopicImage
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 PLACED_PER_SLICE = 128
 UNASSIGNED_DIRECTORY = ZERO_UUID
 """A broker of several directories chooses itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPartitions:
-    """How many partitions a topic shall have in all; `assignments` are of the new ones alone."""
-
-    name: str
-    count: int
-    assignments: Sequence[Sequence[int]] | None = None
 
 
 def create_partitions(

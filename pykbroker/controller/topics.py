@@ -10,6 +10,7 @@ from pykbroker.controller.new_partitions import (
     assigned_partitions,
     placed_partitions,
 )
+from pykbroker.controller_access import UNSET
 from pykbroker.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from pykbroker.metadata.replay import replay
 from pykbroker.metadata.topic_names import (
@@ -19,13 +20,14 @@ from pykbroker.metadata.topic_names import (
 )
 from pykbroker.slices import SLICE_ELEMENTS, at_once
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.late_dataclass import dataclass, field
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.metadata.topics import ConfigRecord, RemoveTopicRecord, TopicRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pykbroker.controller.placement import Draw
+    from pykbroker.controller_access import NewTopic
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
 
@@ -33,24 +35,6 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 TOO_MANY_PARTITIONS = Refusal(
     ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
 )
-UNSET = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
-    """What is asked for; -1 leaves a number to the cluster's defaults, or to `assignments`."""
-
-    name: str
-    partitions: int = UNSET
-    replication_factor: int = UNSET
-    assignments: Sequence[tuple[int, Sequence[int]]] | Mapping[int, Sequence[int]] | None = None
-    """Partition index and its replicas, in place of the numbers."""
-    configuration: Mapping[str, str | None] = field(default_factory=dict)
-
-    def assigned(self) -> Sequence[tuple[int, Sequence[int]]]:
-        """The assignments in the order they were written."""
-        given = self.assignments or ()
-        return given if not hasattr(given, "items") else tuple(given.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from pykbroker.controller.topics import NewTopic
+    from pykbroker.controller_access import NewTopic
     from pykbroker.settings import Settings
     from pykbroker.testing.broker_options import Config
     from pykbroker.testing.replaying.player import Replay

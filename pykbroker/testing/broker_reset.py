@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.controller.configurations import ConfigurationReplacement
+from pykbroker.controller_access import ConfigurationReplacement
 from pykbroker.internal_topics import is_internal
 from pykbroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pykbroker.broker import Broker
-    from pykbroker.controller.topics import NewTopic
+    from pykbroker.controller_access import NewTopic
     from pykbroker.metadata.image import TopicImage
 
 

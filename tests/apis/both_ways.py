@@ -11,7 +11,7 @@ from pykbroker.apis.dispatch import Dispatcher
 from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
 from pykbroker.clock import SystemClock
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_storage.filesystem import VolatileDisk

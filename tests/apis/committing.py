@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pytest
 
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker.internal_topics import CONSUMER_OFFSETS
 from pykbroker_protocol.compiler import decode

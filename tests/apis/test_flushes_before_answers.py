@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pykbroker.apis.answers import ProtocolViolation
-from pykbroker.controller.configurations import ConfigurationChange
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import ConfigurationChange, NewTopic
 from pykbroker.internal_topics import CONSUMER_OFFSETS
 from pykbroker.partitions.board import TOPIC
 from pykbroker.partitions.upkeep import Upkeep

@@ -12,8 +12,7 @@ import pytest
 from pykbroker import Broker
 from pykbroker.apis import APIS
 from pykbroker.broker import Broker as Node
-from pykbroker.controller.new_partitions import NewPartitions
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewPartitions, NewTopic
 from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode, Refusal

@@ -7,8 +7,7 @@ import threading
 import traceback
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.new_partitions import NewPartitions
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewPartitions, NewTopic
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker_protocol.errors import ErrorCode

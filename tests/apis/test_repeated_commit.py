@@ -15,7 +15,7 @@ from pykbroker.apis.repeated_commit import (
     KNOWN_MAX,
     Repeats,
 )
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker.coordinators.repeated_commit import NUMBER, TIME_MARK, mark
 from pykbroker_protocol.errors import ErrorCode

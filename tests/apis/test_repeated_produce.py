@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pykbroker.apis.repeated_produce import KEY_BYTES_MAX, KNOWN_MAX, is_plain
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.partitions.admission import PACKED_AT_ONCE_BYTES_MAX
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.message import ZERO_UUID

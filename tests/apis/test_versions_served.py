@@ -15,7 +15,7 @@ from pykbroker.apis import APIS, delete_topics, list_config_resources
 from pykbroker.apis.node import Call
 from pykbroker.apis.peer import Peer
 from pykbroker.broker import Broker
-from pykbroker.controller.configurations import ConfigurationChange
+from pykbroker.controller_access import ConfigurationChange
 from pykbroker.environment import Environment
 from pykbroker.settings import AlterOperation, load_settings
 from pykbroker.testing.profiles.releases import release_named

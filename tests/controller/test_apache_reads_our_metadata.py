@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 import pytest
 
 from compat.apache import ApacheKafka, ApacheTools
-from pykbroker.controller.configurations import ConfigurationChange
 from pykbroker.controller.controller import Controller
 from pykbroker.controller.snapshot_files import newest_snapshot
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import ConfigurationChange, NewTopic
 from pykbroker.metadata.image import TopicImage
 from pykbroker_storage.filesystem import LOCAL_DISK
 

@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 
 from compat.apache import ApacheKafka
-from pykbroker.controller.configurations import (
-    ConfigurationChange,
-    ConfigurationReplacement,
-)
+from pykbroker.controller_access import ConfigurationChange, ConfigurationReplacement
 from pykbroker.metadata.image import ClusterImage
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode, Refusal

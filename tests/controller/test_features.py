@@ -4,21 +4,22 @@ from typing import Any
 
 import pytest
 
-from pykbroker.controller.feature_updates import Direction, FeatureUpdate, update_features
+from pykbroker.controller.feature_updates import update_features
+from pykbroker.controller_access import FeatureUpdate, UpgradeType
 from pykbroker.metadata.features import FEATURES_OF_A_NEW_CLUSTER
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 
-UP, DOWN, RISKY_DOWN = Direction.UPGRADE, Direction.SAFE_DOWNGRADE, Direction.UNSAFE_DOWNGRADE
+UP, DOWN, RISKY_DOWN = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE
 NAME = "transaction.version"
 
 
-def update(level: int, direction: Direction, name: str = NAME) -> FeatureUpdate:
-    return FeatureUpdate(name=name, level=level, direction=direction)
+def update(level: int, upgrade_type: UpgradeType, name: str = NAME) -> FeatureUpdate:
+    return FeatureUpdate(name=name, level=level, upgrade_type=upgrade_type)
 
 
 @pytest.mark.parametrize(
-    ("current", "level", "direction", "is_taken"),
+    ("current", "level", "upgrade_type", "is_taken"),
     [
         (2, 1, DOWN, True),
         (2, 0, RISKY_DOWN, True),
@@ -29,13 +30,13 @@ def update(level: int, direction: Direction, name: str = NAME) -> FeatureUpdate:
         (1, 2, DOWN, False),
         (2, 3, UP, False),
         (2, -1, DOWN, False),
-        (2, 1, Direction.UNKNOWN, False),
+        (2, 1, UpgradeType.UNKNOWN, False),
     ],
 )
 def test_a_level_goes_where_it_was_asked_to(
-    current: int, level: int, direction: Direction, *, is_taken: bool
+    current: int, level: int, upgrade_type: UpgradeType, *, is_taken: bool
 ) -> None:
-    records, refusal = update_features({NAME: current}, [update(level, direction)])
+    records, refusal = update_features({NAME: current}, [update(level, upgrade_type)])
     assert (refusal is None) is is_taken
     changes = is_taken and level != current
     assert list(records) == (

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pykbroker.controller.brokers import BrokerRegistration, register_broker, unfence_broker
-from pykbroker.controller.new_partitions import NewPartitions
-from pykbroker.controller.topics import NewTopic, TopicRules
+from pykbroker.controller.brokers import register_broker, unfence_broker
+from pykbroker.controller.topics import TopicRules
+from pykbroker.controller_access import BrokerRegistration, NewPartitions, NewTopic
 from pykbroker.metadata.image import ClusterImage, TopicImage
 from pykbroker.settings import load_settings, refuse_topic_overrides
 from pykbroker_protocol.errors import ErrorCode, Refusal

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykbroker.broker import Broker, CannotStart
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.settings import load_settings
 from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, append, records_from

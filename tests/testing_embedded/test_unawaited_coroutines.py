@@ -11,7 +11,7 @@ import pytest
 
 from pykbroker import AsyncBroker
 from pykbroker.broker import Broker as Node
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.environment import Environment
 from pykbroker.settings import load_settings
 from pykbroker_protocol.frame import write_request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller_access import NewTopic
 from pykbroker.settings import load_settings
 from pykbroker.testing.async_broker import AsyncBroker, NotRunning
 from pykbroker.testing.broker_options import with_port

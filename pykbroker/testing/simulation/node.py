@@ -17,7 +17,7 @@ from pykbroker_protocol.errors import ErrorCode, Refusal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pykbroker.controller.topics import NewTopic
+    from pykbroker.controller_access import NewTopic
     from pykbroker.environment import Environment
     from pykbroker.testing.broker_options import Config
     from pykbroker.testing.simulation.disk import CrashingDisk

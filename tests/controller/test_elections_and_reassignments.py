@@ -6,17 +6,23 @@ from typing import Any
 
 import pytest
 
-from pykbroker.controller.brokers import BrokerRegistration, unregister_broker
-from pykbroker.controller.elections import Candidacy, Election, elect_leaders
-from pykbroker.controller.moves import Move, move_partitions
-from pykbroker.controller.topics import NewTopic
+from pykbroker.controller.brokers import unregister_broker
+from pykbroker.controller.elections import elect_leaders
+from pykbroker.controller.reassignments import reassign_partitions
+from pykbroker.controller_access import (
+    BrokerRegistration,
+    ElectionType,
+    NewTopic,
+    PartitionReassignment,
+    TopicPartition,
+)
 from pykbroker.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from pykbroker_protocol.errors import ErrorCode
 from tests.controller.decided import replay
 
 HERE, GONE, STRANGER = 1, 2, 9
 NOBODY = -1
-PLACE = Candidacy("trucks", 0)
+PLACE = TopicPartition("trucks", 0)
 
 
 def directory_of(broker_id: int) -> bytes:
@@ -59,7 +65,7 @@ def cluster(
     return image
 
 
-def after_election(image: ClusterImage, election: Election) -> PartitionImage | ErrorCode:
+def after_election(image: ClusterImage, election: ElectionType) -> PartitionImage | ErrorCode:
     decision = elect_leaders(image, [PLACE], election)
     (refusal,) = decision.outcome
     replay(image, decision.records)
@@ -69,35 +75,37 @@ def after_election(image: ClusterImage, election: Election) -> PartitionImage | 
 @pytest.mark.parametrize(
     ("image", "election", "answer"),
     [
-        (cluster((HERE, GONE)), Election.PREFERRED, ErrorCode.ELECTION_NOT_NEEDED),
-        (cluster((GONE, HERE)), Election.PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (cluster((HERE, GONE)), ElectionType.PREFERRED, ErrorCode.ELECTION_NOT_NEEDED),
+        (cluster((GONE, HERE)), ElectionType.PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
         (
             cluster((GONE, HERE), in_sync=(GONE, HERE)),
-            Election.PREFERRED,
+            ElectionType.PREFERRED,
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
         ),
-        (cluster((HERE,)), Election.UNCLEAN, ErrorCode.ELECTION_NOT_NEEDED),
+        (cluster((HERE,)), ElectionType.UNCLEAN, ErrorCode.ELECTION_NOT_NEEDED),
         (
             cluster((GONE,), leader=NOBODY, in_sync=(GONE,)),
-            Election.UNCLEAN,
+            ElectionType.UNCLEAN,
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
         ),
     ],
 )
-def test_no_leader_is_elected(image: ClusterImage, election: Election, answer: ErrorCode) -> None:
+def test_no_leader_is_elected(
+    image: ClusterImage, election: ElectionType, answer: ErrorCode
+) -> None:
     assert after_election(image, election) == answer
 
 
 def test_the_preferred_replica_leads_again() -> None:
     image = cluster((HERE, GONE), leader=GONE, in_sync=(GONE, HERE))
-    elected = after_election(image, Election.PREFERRED)
+    elected = after_election(image, ElectionType.PREFERRED)
     assert isinstance(elected, PartitionImage)
     assert (elected.leader, elected.leader_epoch, elected.in_sync) == (HERE, 4, (GONE, HERE))
 
 
 def test_an_unclean_leader_is_the_only_one_in_sync() -> None:
     image = cluster((GONE, HERE), leader=NOBODY, in_sync=(GONE,), last_known=(GONE,))
-    elected = after_election(image, Election.UNCLEAN)
+    elected = after_election(image, ElectionType.UNCLEAN)
     assert isinstance(elected, PartitionImage)
     assert (elected.leader, elected.leader_epoch, elected.in_sync) == (HERE, 4, (HERE,))
     assert elected.last_known == ()
@@ -105,7 +113,7 @@ def test_an_unclean_leader_is_the_only_one_in_sync() -> None:
 
 def test_who_is_asked_for_twice_is_elected_once() -> None:
     image = cluster((HERE, GONE), leader=GONE, in_sync=(GONE, HERE))
-    decision = elect_leaders(image, [PLACE, PLACE], Election.PREFERRED)
+    decision = elect_leaders(image, [PLACE, PLACE], ElectionType.PREFERRED)
     assert decision.outcome == [None, None]
     assert len(decision.records) == 1
 
@@ -113,8 +121,8 @@ def test_who_is_asked_for_twice_is_elected_once() -> None:
 def after_move(
     image: ClusterImage, replicas: tuple[int, ...] | None, **more: Any
 ) -> PartitionImage | ErrorCode:
-    move = Move(topic="trucks", index=0, replicas=replicas, **more)
-    decision = move_partitions(image, [move])
+    move = PartitionReassignment(topic="trucks", index=0, replicas=replicas, **more)
+    decision = reassign_partitions(image, [move])
     (refusal,) = decision.outcome
     replay(image, decision.records)
     return refusal.code if refusal else image.topics["trucks"].partitions[0]
@@ -157,7 +165,7 @@ def test_a_replica_that_is_gone_is_given_up() -> None:
 
 def test_a_number_of_replicas_that_shall_stay_stays() -> None:
     image = cluster((HERE, GONE))
-    refused = after_move(image, (HERE,), may_change_count=False)
+    refused = after_move(image, (HERE,), may_change_replication_factor=False)
     assert refused == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
@@ -203,9 +211,9 @@ async def test_what_was_given_up_is_not_there_after_a_restart(node: Any) -> None
     await controller.create_topics([NewTopic(name="trucks", assignments={0: (HERE, GONE)})])
     (partition,) = controller.image.topics["trucks"].partitions
     assert partition.replicas == (HERE, GONE)
-    assert await controller.move_partitions([Move(topic="trucks", index=0, replicas=(HERE,))]) == [
-        None
-    ]
+    assert await controller.reassign_partitions(
+        [PartitionReassignment(topic="trucks", index=0, replicas=(HERE,))]
+    ) == [None]
     assert await controller.unregister_broker(GONE) is None
     await node.stop(controller)
     again = await node.start()

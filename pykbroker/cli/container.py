@@ -124,10 +124,10 @@ def known_properties(properties: dict[str, str]) -> dict[str, str]:
 
     Raises CannotBegin for unsupported properties that protect data or access.
     """
-    from pykbroker.settings.guards import refuse_guards  # noqa: PLC0415  # only for serve
+    from pykbroker.settings.known_names import is_known_to_kafka  # noqa: PLC0415  # likewise
     from pykbroker.settings.load import unknown_property  # noqa: PLC0415  # likewise
     from pykbroker.settings.table import ALIASES, BROKER  # noqa: PLC0415  # likewise
-    from pykbroker.settings.without_effect import is_known_to_kafka  # noqa: PLC0415  # likewise
+    from pykbroker.settings.unsupported import refuse_unsupported  # noqa: PLC0415  # only for serve
 
     known, unknown = {}, {}
     for name, value in properties.items():
@@ -135,7 +135,7 @@ def known_properties(properties: dict[str, str]) -> dict[str, str]:
             known[ALIASES.get(name, name)] = value
         else:
             unknown[name] = value
-    refusal = refuse_guards(unknown)
+    refusal = refuse_unsupported(unknown)
     if refusal:
         raise CannotBegin(refusal)
     for name in unknown:

@@ -1,4 +1,4 @@
-"""Kafka's property names, types and defaults in one table, and the settings made from it."""
+"""Kafka's properties: a table of names, types, defaults and checks, and the settings in effect."""
 
 from pykbroker.settings.addresses import Listener, connections_by_host, parse_listener
 from pykbroker.settings.alter import (

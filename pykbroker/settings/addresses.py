@@ -1,4 +1,4 @@
-"""Addresses inside property values: listeners, and hosts with a number of connections."""
+"""Parses listeners and connection limits in property values."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from pykbroker.settings.property import Value, invalid_value
 
 
 class Listener(NamedTuple):
-    """Where connections are taken; an empty host stands for every interface."""
+    """A listener address; an empty host means all interfaces."""
 
     name: str
     host: str
@@ -14,7 +14,7 @@ class Listener(NamedTuple):
 
 
 def parse_listener(text: str) -> Listener:
-    """`NAME://host:port`, an IPv6 address in brackets; a ValueError says what it should be."""
+    """Parses `NAME://host:port`, with IPv6 addresses in brackets; raises ValueError."""
     name, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     in_brackets = host.startswith("[") and host.endswith("]")
@@ -25,7 +25,7 @@ def parse_listener(text: str) -> Listener:
 
 
 def connections_by_host(text: str) -> dict[str, int]:
-    """`host:connections` pairs between commas; a ValueError says what they should be."""
+    """Parses `host:connections` pairs between commas; raises ValueError."""
     pairs = (entry.strip().rpartition(":") for entry in text.split(",") if entry.strip())
     connections = {}
     for host, _, count in pairs:
@@ -36,13 +36,13 @@ def connections_by_host(text: str) -> dict[str, int]:
 
 
 def security_protocols(text: str) -> dict[str, str]:
-    """What `NAME:PROTOCOL` pairs between commas say, by the listener's name."""
+    """Parses `NAME:PROTOCOL` pairs between commas; returns protocols by listener name."""
     pairs = (it.strip().upper().partition(":") for it in text.split(","))
     return {name: protocol for name, _, protocol in pairs}
 
 
 def check_listeners(name: str, value: Value) -> str | None:
-    """Each element is a listener, and no two have one name."""
+    """Validates listeners with distinct names."""
     assert isinstance(value, tuple)
     try:
         names = [parse_listener(each).name for each in value]
@@ -54,7 +54,7 @@ def check_listeners(name: str, value: Value) -> str | None:
 
 
 def check_own_listeners(name: str, value: Value) -> str | None:
-    """Likewise, and there is at least one: nobody could speak to such a broker."""
+    """Validates at least one listener with distinct names."""
     if not value:
         return f"requirement failed: At least one listener must be defined via {name}."
     return check_listeners(name, value)

@@ -1,20 +1,20 @@
-"""Whether a change of properties is taken, and what it is refused with."""
+"""Validates changes of dynamic properties; returns error messages for clients."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 
 from pykbroker.settings.addresses import parse_listener
-from pykbroker.settings.guards import refuse_guards
 from pykbroker.settings.kinds import ConfigType, UpdateMode
+from pykbroker.settings.known_names import is_known_to_kafka
 from pykbroker.settings.load import resolve_topic, unknown_property, with_dynamic
 from pykbroker.settings.property import InvalidSetting, Property, split_list
 from pykbroker.settings.table import BROKER, TOPIC
+from pykbroker.settings.unsupported import refuse_unsupported
 from pykbroker.settings.values import Settings
-from pykbroker.settings.without_effect import is_known_to_kafka
 
 
 class AlterOperation(IntEnum):
-    """What an incremental change does, numbered as IncrementalAlterConfigs names it."""
+    """The operation of an incremental change, with the numbers of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -23,7 +23,7 @@ class AlterOperation(IntEnum):
 
 
 def validate_topic_override(name: str, value: str | None) -> str | None:
-    """What a client is told about this override of a topic; nothing when it is good."""
+    """Returns the error message for an override of a topic, or None if it is valid."""
     row = TOPIC.get(name)
     if row is None:
         return f"Unknown topic config name: {name}"
@@ -37,12 +37,12 @@ def validate_topic_override(name: str, value: str | None) -> str | None:
 
 
 def refuse_topic_overrides(settings: Settings, overrides: Mapping[str, str | None]) -> str | None:
-    """What a client is told about all overrides of a topic together."""
+    """Returns the error message for all overrides of a topic, or None if they are valid."""
     given = {name: value for name, value in overrides.items() if value is not None}
     if len(given) < len(overrides):
         missing = ",".join(name for name, value in overrides.items() if value is None)
         return f"Null value not supported for topic configs: {missing}"
-    # A name nobody knows is worth more to the client than a bad value.
+    # Unknown names are reported before invalid values.
     in_order = sorted(given, key=lambda name: name in TOPIC)
     refusals = (validate_topic_override(name, given[name]) for name in in_order)
     return next(filter(None, refusals), None) or _refused_together(settings, given)
@@ -51,11 +51,13 @@ def refuse_topic_overrides(settings: Settings, overrides: Mapping[str, str | Non
 def refuse_broker_properties(
     settings: Settings, properties: Mapping[str, str], *, cluster_wide: bool
 ) -> str | None:
-    """What a client is told that wants these to be all dynamic properties of a broker.
+    """Returns the error message for the new dynamic properties of a broker, or None.
 
-    `cluster_wide` where they are meant for all brokers, not for this one.
+    `cluster_wide` is true for the cluster default and false for this broker.
     """
-    refusal = refuse_guards(properties) or _refused_names(properties, cluster_wide=cluster_wide)
+    refusal = refuse_unsupported(properties) or _refused_names(
+        properties, cluster_wide=cluster_wide
+    )
     if refusal:
         return refusal
     try:
@@ -76,7 +78,7 @@ def refuse_broker_properties(
 
 
 def refuse_topic_operation(operation: AlterOperation, name: str) -> str | None:
-    """What a client is told that adds to or takes from a topic property which is no list."""
+    """Returns the error message for APPEND or SUBTRACT on a topic property that is not a list."""
     row = TOPIC.get(name)
     if not _is_for_lists(operation) or (row and row.type is ConfigType.LIST):
         return None
@@ -84,14 +86,14 @@ def refuse_topic_operation(operation: AlterOperation, name: str) -> str | None:
 
 
 def refuse_group_operation(operation: AlterOperation, name: str) -> str | None:
-    """What a client is told that adds to or takes from a property of a group: none is a list."""
+    """Returns the error message for APPEND or SUBTRACT; no group property is a list."""
     if not _is_for_lists(operation):
         return None
     return f"Can't {operation.name} to key {name} because its type is not LIST."
 
 
 def refuse_broker_operation(operation: AlterOperation, name: str) -> str | None:
-    """What a client is told that adds to or takes from a broker property which is no list."""
+    """Returns the error message for APPEND or SUBTRACT on a broker property that is not a list."""
     if not _is_for_lists(operation):
         return None
     row = dynamic_row(name)
@@ -103,9 +105,9 @@ def refuse_broker_operation(operation: AlterOperation, name: str) -> str | None:
 
 
 def altered_list(operation: AlterOperation, current: str | None, value: str) -> str:
-    """A list property's text after elements were appended to or subtracted from it.
+    """Returns the text of a list property after APPEND or SUBTRACT.
 
-    Elements are compared as they were written, blanks included, which is Kafka's way.
+    Like in Apache Kafka, elements are compared with their whitespace.
     """
     elements = current.split(",") if current else []
     for element in value.split(","):
@@ -137,17 +139,17 @@ def _refused_together(settings: Settings, given: Mapping[str, str]) -> str | Non
 
 
 def dynamic_row(name: str) -> Property | None:
-    """The row of a broker property, also of one without effect that is kept and shown."""
+    """Returns the row of a broker property, also if it is stored and described without effect."""
     if name in BROKER:
         return BROKER[name]
-    from pykbroker.settings.idle_table import idle_row  # noqa: PLC0415  # rarely needed
+    from pykbroker.settings.no_effect_table import no_effect_row  # noqa: PLC0415  # rarely needed
 
-    return idle_row(name)
+    return no_effect_row(name)
 
 
 def _refused_names(names: Mapping[str, str], *, cluster_wide: bool) -> str | None:
     unknown = next((it for it in names if it not in BROKER and not is_known_to_kafka(it)), None)
-    if unknown is not None:  # Apache Kafka keeps any name, in case a plugin reads it
+    if unknown is not None:  # Apache Kafka stores any name, because plugins can define properties
         return unknown_property(unknown)
     fixed = _names_of_mode(names, UpdateMode.READ_ONLY)
     if fixed:
@@ -171,12 +173,12 @@ def _update_mode(name: str) -> UpdateMode:
 
 
 def _refuse_other_listeners(settings: Settings, properties: Mapping[str, str]) -> None:
-    """Sockets are bound at start; naming those that are bound asks for nothing."""
+    """Rejects other `listeners`, which are bound at start; the same listeners are accepted."""
     text = properties.get("listeners")
     if text is None:
         return
     if {*map(parse_listener, split_list(text))} != {*map(parse_listener, settings.listeners)}:
         raise InvalidSetting(
-            "listeners: cannot be changed while the broker runs; change the property that the "
-            "broker is started with"
+            "listeners: cannot be changed while the broker runs; change the properties file or "
+            "option and restart"
         )

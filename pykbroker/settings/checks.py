@@ -1,4 +1,4 @@
-"""Which values a property takes, each check answering in the words Apache Kafka's clients know."""
+"""Validators for property values; they return the error messages of Apache Kafka."""
 
 from pykbroker.settings.property import Check, Value, invalid_value, shown
 
@@ -48,7 +48,7 @@ def one_of_any_case(*names: str) -> Check:
 
 
 def each_one_of(*names: str) -> Check:
-    """For lists: every element is one of these names, and none is empty."""
+    """Validates lists: every element is one of these names, none is empty."""
     single = one_of(*names)
 
     def check(name: str, value: Value) -> str | None:
@@ -61,7 +61,7 @@ def each_one_of(*names: str) -> Check:
 
 
 def throttled_replicas(name: str, value: Value) -> str | None:
-    """A list of `partition:broker` pairs, or a star for all of them."""
+    """Validates a list of `partition:broker` pairs, or `*` for all replicas."""
     assert isinstance(value, tuple)
     if value == ("*",) or all(_is_replica(pair) for pair in value if pair):
         return None
@@ -85,7 +85,7 @@ def unlimited_or_positive(name: str, value: Value) -> str | None:
 
 
 def required_at_least(low: int) -> Check:
-    """A lower bound that the broker states as a requirement, not as a range."""
+    """Like `at_least`, with the "requirement failed" message of Apache Kafka."""
 
     def check(name: str, value: Value) -> str | None:
         assert isinstance(value, int)

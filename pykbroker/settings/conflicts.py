@@ -1,4 +1,4 @@
-"""Properties that are each good and do not go together, in Kafka's words where it has any."""
+"""Validates combinations of properties, with Apache Kafka's messages where it has any."""
 
 from collections.abc import Iterable
 
@@ -9,12 +9,13 @@ from pykbroker.settings.topic_table import SEGMENT_BYTES_MIN
 from pykbroker.settings.values import Settings
 
 ASSIGNORS = ("uniform", "range")
-"""The ways in which partitions are assigned that this broker has."""
+"""The server-side assignors of this broker."""
 
 PLAIN = "PLAINTEXT"
 SECURED = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
-# Each value and what it must not be below; checked in Apache's order, for the first is told.
+# Pairs of properties: the first must not be less than the second. In the order of Apache Kafka,
+# because only the first violation is reported.
 _BOUNDS = tuple(
     (f"group.consumer.{above}{name}", f"group.consumer.{below}{name}")
     for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
@@ -49,14 +50,14 @@ def value(settings: Settings, name: str) -> int:
 
 
 def out_of_order(above: str, below: str) -> str:
-    """Of a bound and what it bounds, the sentence begins with what it bounds."""
+    """Returns the error message, which starts with the bounded property, not with the bound."""
     if ".max." in above and ".min." not in below:
         return f"{below} must be less than or equal to {above}"
     return f"{above} must be greater than or equal to {below}"
 
 
 def refuse_small_segments(settings: Settings) -> None:
-    """With such a segment size the topic could not be created, and no coordinator would serve."""
+    """The internal topic could not be created with this size, so its coordinator would not work."""
     for name in ("offsets.topic.segment.bytes", "transaction.state.log.segment.bytes"):
         refusal = at_least(SEGMENT_BYTES_MIN)(name, value(settings, name))
         if refusal:
@@ -72,11 +73,11 @@ def refuse_assignors(assignors: tuple[str, ...]) -> None:
     for name in assignors:
         if name not in ASSIGNORS:
             known = ", ".join(ASSIGNORS)
-            raise InvalidSetting(f"group.consumer.assignors: {name} is none of {known}")
+            raise InvalidSetting(f"group.consumer.assignors: unknown assignor {name}, use {known}")
 
 
 def refuse_secured(settings: Settings) -> None:
-    """Nothing is served in the clear that was meant to be encrypted."""
+    """Rejects TLS and SASL listeners, which would otherwise accept plaintext connections."""
     protocols = security_protocols(settings.listener_security_protocol_map)
     for name in _listener_names(settings):
         protocol = protocols.get(name, name if name in SECURED else PLAIN)
@@ -94,23 +95,25 @@ def _listener_names(settings: Settings) -> Iterable[str]:
 
 
 def refuse_a_larger_cluster(settings: Settings) -> None:
-    """A node that was meant to join others must not start a cluster of its own.
+    """Rejects settings of a node in a larger cluster.
 
-    Each of them would acknowledge records that the others do not have.
+    Otherwise each node would start its own cluster and acknowledge records that the others lack.
     """
     if set(settings.process_roles) != {"broker", "controller"}:
         raise InvalidSetting(
-            f"process.roles={','.join(settings.process_roles)}: a node is always broker and "
-            "controller here; clusters of several nodes are not supported"
+            f"process.roles={','.join(settings.process_roles)}: clusters of several nodes are not "
+            "supported, use broker,controller"
         )
     refuse_other_voters(settings)
     refuse_other_controllers(settings)
     if not broker_listeners(settings):
-        raise InvalidSetting("listeners: every listener is a controller listener, clients need one")
+        raise InvalidSetting(
+            "listeners: all listeners are in controller.listener.names, add one for clients"
+        )
     directory = settings.metadata_log_dir
     if directory and directory.rstrip("/") != settings.log_dirs[0].rstrip("/"):
         raise InvalidSetting(
-            "metadata.log.dir: a directory of its own is not supported, metadata is in log.dirs"
+            "metadata.log.dir: a separate directory is not supported, use the one of log.dirs"
         )
 
 
@@ -124,7 +127,7 @@ def refuse_other_voters(settings: Settings) -> None:
 
 
 def refuse_other_controllers(settings: Settings) -> None:
-    """Whether the one host that is left is this one, only the network can tell (`wiring`)."""
+    """Rejects other ports and several servers; `wiring` checks the host with a name lookup."""
     servers = settings.controller_quorum_bootstrap_servers
     if not servers:
         return
@@ -145,7 +148,7 @@ def other_controllers(settings: Settings) -> str:
 
 
 def broker_listeners(settings: Settings) -> tuple[Listener, ...]:
-    """Where clients are served. The controller has no listener: a quorum of one needs none."""
+    """Returns the listeners for clients. A quorum of one needs no controller listener."""
     of_controllers = {name.upper() for name in settings.controller_listener_names}
     listeners = map(parse_listener, settings.listeners)
     return tuple(it for it in listeners if it.name not in of_controllers)

@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells: each property's value, where it comes from, and what it outranks."""
+"""Properties as DescribeConfigs returns them: value, source and synonyms."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from pykbroker.settings.values import Layers, Settings
 
 
 class Synonym(NamedTuple):
-    """One of the places that give a property a value, the one in force standing first."""
+    """A value of a property from one source; the first synonym is the one in effect."""
 
     name: str
     value: str | None
@@ -20,7 +20,7 @@ class Synonym(NamedTuple):
 
 
 class DescribedProperty(NamedTuple):
-    """What is known of one property and its value here."""
+    """A property with its value in effect."""
 
     name: str
     value: str | None
@@ -35,7 +35,7 @@ class DescribedProperty(NamedTuple):
 def describe_topic(
     settings: Settings, topic_overrides: Mapping[str, str]
 ) -> tuple[DescribedProperty, ...]:
-    """Every property of a topic."""
+    """Returns all properties of a topic."""
     return tuple(
         _overridden(row, settings.layers, topic_overrides.get(row.name), ConfigSource.DYNAMIC_TOPIC)
         for row in TOPIC.values()
@@ -46,7 +46,7 @@ def describe_topic(
 def describe_group(
     settings: Settings, group_overrides: Mapping[str, str]
 ) -> tuple[DescribedProperty, ...]:
-    """Every property of a group."""
+    """Returns all properties of a group."""
     return tuple(
         _overridden(row, settings.layers, group_overrides.get(row.name), ConfigSource.DYNAMIC_GROUP)
         for row in GROUP.values()
@@ -54,10 +54,10 @@ def describe_group(
 
 
 def describe_broker(settings: Settings) -> tuple[DescribedProperty, ...]:
-    """Every property of the broker that it acts on, and others where somebody set them."""
+    """Returns the broker properties of the table, and other ones that are set dynamically."""
     layers = settings.layers
-    set_at_run_time = {**layers.dynamic_default, **layers.dynamic_broker}
-    others = (row for name in set_at_run_time if name not in BROKER and (row := dynamic_row(name)))
+    dynamic = {**layers.dynamic_default, **layers.dynamic_broker}
+    others = (row for name in dynamic if name not in BROKER and (row := dynamic_row(name)))
     return tuple(
         describe_property(row, layers)
         for row in (*BROKER.values(), *others)
@@ -66,12 +66,12 @@ def describe_broker(settings: Settings) -> tuple[DescribedProperty, ...]:
 
 
 def describe_property(row: Property, layers: Layers) -> DescribedProperty:
-    """One property of the broker."""
+    """Returns one property of the broker."""
     return _described(row, shown(own_value(row, layers)), _broker_synonyms(row, layers))
 
 
 def describe_cluster_default(settings: Settings) -> tuple[DescribedProperty, ...]:
-    """The properties set for all brokers at once, and only those."""
+    """Returns the properties that are set as cluster default."""
     return tuple(
         _described(
             row, shown(row.read(text)), (_synonym(row, text, ConfigSource.DYNAMIC_DEFAULT_BROKER),)
@@ -92,10 +92,10 @@ def _overridden(
 
 
 def _synonyms_on_broker(row: Property, layers: Layers) -> tuple[Synonym, ...]:
-    """What the broker's property of this meaning is given by.
+    """Returns the synonyms of the broker property that provides the default.
 
-    Kafka looks at the first such property alone: where `log.retention.ms` has no value,
-    `retention.ms` names neither `log.retention.minutes` nor its source, though it follows it.
+    Like Apache Kafka, it uses only the first fallback: if `log.retention.ms` has no value, the
+    synonyms of `retention.ms` do not include `log.retention.minutes`, which provides its value.
     """
     if not row.fallbacks:
         return ()

@@ -1,4 +1,4 @@
-"""What a group sets for itself: which values are taken, and what it goes by in the end."""
+"""Validates and resolves dynamic properties of a group."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from pykbroker.settings.values import Settings
 HEARTBEAT = "consumer.heartbeat.interval.ms"
 SESSION = "consumer.session.timeout.ms"
 ASSIGNMENT = "consumer.assignment.interval.ms"
-OF_OTHER_PROTOCOLS = ("share.", "streams.")
+UNSUPPORTED_PREFIXES = ("share.", "streams.")
 
 
 class GroupIntervals(NamedTuple):
@@ -22,7 +22,7 @@ class GroupIntervals(NamedTuple):
 
 
 def refuse_group_overrides(settings: Settings, overrides: Mapping[str, str]) -> str | None:
-    """What a client is told about all overrides of a group together."""
+    """Returns the error message for all overrides of a group, or None if they are valid."""
     unknown = next((name for name in overrides if name not in GROUP), None)
     if unknown is not None:
         return refuse_group_name(unknown)
@@ -35,7 +35,7 @@ def refuse_group_overrides(settings: Settings, overrides: Mapping[str, str]) -> 
 
 
 def refuse_group_name(name: str) -> str:
-    if name.startswith(OF_OTHER_PROTOCOLS):
+    if name.startswith(UNSUPPORTED_PREFIXES):
         return f"Configuration {name} has no effect on this broker"
     return f"Unknown group config name: {name}"
 
@@ -56,7 +56,7 @@ def refuse_out_of_bounds(settings: Settings, name: str, number: int) -> str | No
 
 
 def bounds_of(name: str) -> tuple[str, str]:
-    """The broker's properties between which this one lies."""
+    """Returns the names of the broker properties that bound a group property."""
     kind, _, rest = name.partition(".")
     return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
 
@@ -69,7 +69,7 @@ def refuse_together(settings: Settings, overrides: Mapping[str, str]) -> str | N
 
 
 def resolve_group(settings: Settings, overrides: Mapping[str, str]) -> GroupIntervals:
-    """What holds for a group; the nearest that is allowed where bounds have changed since."""
+    """Returns the intervals of a group; overrides outside the present bounds are clamped."""
     return GroupIntervals(
         session_timeout_ms=resolved(settings, overrides, SESSION),
         heartbeat_interval_ms=resolved(settings, overrides, HEARTBEAT),

@@ -1,4 +1,4 @@
-"""The properties a group can override, each with the broker property it otherwise follows."""
+"""The properties that a group can override, each with the broker property of its default."""
 
 from pykbroker.settings.checks import at_least
 from pykbroker.settings.kinds import ConfigType, Importance, UpdateMode
@@ -20,9 +20,9 @@ def _row(name: str, default: int, low: int, documentation: str) -> Property:
 
 GROUP_PROPERTIES = (
     _row("consumer.assignment.interval.ms", 1000, 0,
-        "Shortest time between two computations of this group's assignment."),
+        "Minimum time between two computations of the group assignment."),
     _row("consumer.heartbeat.interval.ms", 5000, 1,
-        "How often members of this group are told to send heartbeats."),
+        "Heartbeat interval that the coordinator sends to members."),
     _row("consumer.session.timeout.ms", 45_000, 1,
-        "How long this group waits for a member's heartbeat before it counts as gone."),
+        "Time without a heartbeat after which a member is removed from the group."),
 )  # fmt: skip

@@ -1,10 +1,10 @@
-"""What a property can be: its type, its weight, who may change it and where a value came from."""
+"""Enumerations for properties: type, value source, importance and update mode."""
 
 from enum import Enum, IntEnum
 
 
 class ConfigType(IntEnum):
-    """The type of a property, numbered as DescribeConfigs names it."""
+    """The type of a property, with the numbers of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -18,7 +18,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where the value in force comes from, numbered as DescribeConfigs names it."""
+    """The source of the value in effect, with the numbers of DescribeConfigs."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -35,7 +35,7 @@ class Importance(Enum):
 
 
 class UpdateMode(Enum):
-    """How far a value may be changed while the broker runs."""
+    """The scope in which a property can be changed while the broker runs."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"

@@ -1,4 +1,4 @@
-"""From what was given to the settings in force: unknown names and bad values are refused."""
+"""Builds the settings in effect from properties; rejects unknown names and invalid values."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -6,17 +6,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pykbroker.settings.conflicts import refuse_conflicts
-from pykbroker.settings.guards import refuse_guards
+from pykbroker.settings.known_names import KNOWN_NAMES, is_known_to_kafka
 from pykbroker.settings.property import InvalidSetting, Property, Value
 from pykbroker.settings.table import ALIASES, BROKER, TOPIC
+from pykbroker.settings.unsupported import refuse_unsupported
 from pykbroker.settings.values import Layers, Settings, TopicSettings
-from pykbroker.settings.without_effect import KNOWN_NAMES, is_known_to_kafka
 
 WITHOUT_EFFECT: Final = "these properties have no effect on this broker: %s"
 
 _logger = logging.getLogger(__name__)
-_ONLY_AT_START = frozenset({"listeners"})
-"""Dynamic in Apache Kafka; here a stored value would be shown and not be what is bound."""
+_STATIC_ONLY = frozenset({"listeners"})
+"""Dynamic in Apache Kafka. Here a stored value is ignored, because listeners are bound at start."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _BROKER_ATTRIBUTES = Settings.names()
 _TOPIC_ATTRIBUTES = TopicSettings.names()
@@ -25,7 +25,7 @@ _TOPIC_ATTRIBUTES = TopicSettings.names()
 def load_settings(
     file_properties: Mapping[str, str] = _NOTHING, overrides: Mapping[str, str] = _NOTHING
 ) -> Settings:
-    """The settings of a properties file, each property overridden where `overrides` names it."""
+    """Returns the settings of a properties file with `overrides`; warns of names without effect."""
     given = _without_aliases({**file_properties, **overrides})
     for name, text in given.items():
         refusal = _refused_name(name)
@@ -33,10 +33,10 @@ def load_settings(
             raise InvalidSetting(refusal)
         if name in BROKER:
             BROKER[name].read(text)
-    _refuse_guards(given)
-    idle = names_without_effect(given)
-    if idle:
-        _logger.warning(WITHOUT_EFFECT, ", ".join(idle))
+    _refuse_unsupported(given)
+    without_effect = names_without_effect(given)
+    if without_effect:
+        _logger.warning(WITHOUT_EFFECT, ", ".join(without_effect))
     return _settings(Layers(given))
 
 
@@ -46,14 +46,14 @@ def with_dynamic(
     cluster_default: Mapping[str, str] = _NOTHING,
     this_broker: Mapping[str, str] = _NOTHING,
 ) -> Settings:
-    """The settings once the properties stored in the cluster's metadata are laid over them."""
-    _refuse_guards({**cluster_default, **this_broker}, "in the cluster metadata: ")
-    own = {name: text for name, text in this_broker.items() if name not in _ONLY_AT_START}
+    """Returns the settings with the dynamic properties of the cluster metadata applied."""
+    _refuse_unsupported({**cluster_default, **this_broker}, "in the cluster metadata: ")
+    own = {name: text for name, text in this_broker.items() if name not in _STATIC_ONLY}
     return _settings(Layers(settings.layers.static, cluster_default, own))
 
 
 def resolve_topic(settings: Settings, topic_overrides: Mapping[str, str]) -> TopicSettings:
-    """A topic's settings; stored overrides that no longer have a meaning are passed over."""
+    """Returns the settings of a topic; overrides without effect are ignored."""
     values: dict[str, Any] = {}
     for name, text in topic_overrides.items():
         row = TOPIC.get(name)
@@ -66,23 +66,23 @@ def resolve_topic(settings: Settings, topic_overrides: Mapping[str, str]) -> Top
 
 
 def names_without_effect(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of a broker's property names that change nothing here."""
+    """Returns the broker properties that have no effect on this broker."""
     return tuple(sorted(name for name in names if name not in NAMES_WITH_EFFECT))
 
 
 def topic_names_without_effect(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of a topic's property names that change nothing here."""
+    """Returns the topic properties that have no effect on this broker."""
     return tuple(sorted(name for name in names if name not in TOPIC_NAMES_WITH_EFFECT))
 
 
 def own_value(row: Property, layers: Layers) -> Value | None:
-    """What this very name stands at: given, or the default."""
+    """Returns the value of a property without fallbacks: the configured one or its default."""
     text = layers.text(row.name)
     return row.default if text is None else row.read(text)
 
 
 def resolved_value(row: Property, layers: Layers) -> Value | None:
-    """What a name stands at, or those it falls back on, in this name's unit."""
+    """Returns the value of a property or of its first fallback, converted to its unit."""
     value = own_value(row, layers)
     if value is not None:
         return value
@@ -94,7 +94,7 @@ def resolved_value(row: Property, layers: Layers) -> Value | None:
 
 
 def topic_default(row: Property, layers: Layers) -> Value | None:
-    """What a topic property stands at where the topic sets nothing."""
+    """Returns the value of a topic property for topics that do not override it."""
     if not row.fallbacks:
         return row.default
     (name, _), *_ = row.fallbacks
@@ -102,22 +102,22 @@ def topic_default(row: Property, layers: Layers) -> Value | None:
 
 
 def unknown_property(name: str) -> str:
-    """The sentence about a name that nobody knows, with the name that was probably meant."""
+    """Returns the error message for an unknown property, with the most similar known name."""
     topic = TOPIC.get(name)
     if topic and topic.fallbacks:
-        return f"{name} is a property of topics; the broker's default is {topic.fallbacks[0][0]}"
-    # Costly to import, and needed only by somebody who mistyped.
+        return f"{name} is a topic property; use {topic.fallbacks[0][0]} for the broker default"
+    # Slow to import, and needed only for this error.
     from difflib import get_close_matches  # noqa: PLC0415
 
-    meant = get_close_matches(name, sorted({*BROKER, *ALIASES, *KNOWN_NAMES}), n=1)
-    question = f"; did you mean {meant[0]}?" if meant else ""
+    similar = get_close_matches(name, sorted({*BROKER, *ALIASES, *KNOWN_NAMES}), n=1)
+    question = f"; did you mean {similar[0]}?" if similar else ""
     return f"unknown property {name}{question}"
 
 
-def _refuse_guards(given: Mapping[str, str], place: str = "") -> None:
-    refusal = refuse_guards(given)
+def _refuse_unsupported(properties: Mapping[str, str], prefix: str = "") -> None:
+    refusal = refuse_unsupported(properties)
     if refusal:
-        raise InvalidSetting(f"{place}{refusal}")
+        raise InvalidSetting(f"{prefix}{refusal}")
 
 
 def _without_aliases(given: dict[str, str]) -> dict[str, str]:

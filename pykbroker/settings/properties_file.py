@@ -1,4 +1,4 @@
-"""Java's .properties syntax: comments, continued lines, escapes, and three separators."""
+"""Parses Java .properties files: comments, continued lines, escapes and three separators."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,12 @@ _BLANKS = " \t\f"
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The names and values of a .properties text; of a name given twice the last one counts."""
+    """Returns the values of a .properties text by name; the last value of a repeated name wins."""
     return dict(_name_and_value(line) for line in _logical_lines(text))
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments, with continued ones joined."""
+    """Yields lines without comments; continued lines are joined."""
     pending: str | None = None
     for physical in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         line = physical.lstrip(_BLANKS)
@@ -71,7 +71,7 @@ def _unescaped(text: str) -> str:
 
 
 def _escape(text: str, position: int) -> tuple[str, int]:
-    """The character an escape stands for, and where the text goes on."""
+    """Returns the character of an escape and the position after it."""
     escape = text[position : position + 1]
     if escape != "u":
         return _ESCAPES.get(escape, escape), position + 1
@@ -81,12 +81,12 @@ def _escape(text: str, position: int) -> tuple[str, int]:
             return chr(int(digits, 16)), position + 5
     except ValueError:
         pass
-    raise InvalidSetting(f"Malformed \\u escape in a properties file: \\u{digits}")
+    raise InvalidSetting(f"properties file: invalid escape \\u{digits}")
 
 
 def _joined_surrogates(text: str) -> str:
-    """Java writes a character beyond 16 bits as two escapes."""
+    """Joins surrogate pairs: Java writes a character beyond 16 bits as two escapes."""
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise InvalidSetting("A properties file holds half of a surrogate pair") from None
+        raise InvalidSetting("properties file: \\u escape is half of a surrogate pair") from None

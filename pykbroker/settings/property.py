@@ -1,4 +1,4 @@
-"""One property: how its text becomes a value, which values it takes and how a value is shown."""
+"""One property: parsing of its text, validation, and formatting of its value."""
 
 import math
 from collections.abc import Callable
@@ -7,23 +7,23 @@ from typing import NamedTuple
 from pykbroker.settings.kinds import ConfigType, Importance, UpdateMode
 
 Value = bool | int | float | str | tuple[str, ...]
-"""What a property's text turns into."""
+"""The parsed value of a property."""
 
 Check = Callable[[str, Value], str | None]
-"""Takes a property's name and value; answers what a client is told when the value is refused."""
+"""Validates the value of a property by name; returns the error message, or None if it is valid."""
 
-_JAVA_WHITESPACE = "".join(map(chr, range(33)))  # what Java's trim() takes away
+_JAVA_WHITESPACE = "".join(map(chr, range(33)))  # the characters that Java's trim() removes
 _WHOLE_NUMBER_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 
 
 class InvalidSetting(Exception):
-    """A property has a value it cannot have; the message is one sentence for an operator."""
+    """A property name or value is invalid; the message is for operators and clients."""
 
 
 class Property(NamedTuple):
-    """A row of the table: everything known of one property name.
+    """A row of the table: one property.
 
-    A tuple, because a dataclass costs a start two milliseconds to make.
+    A tuple, because creating these rows as dataclasses would take two milliseconds of each start.
     """
 
     name: str
@@ -33,9 +33,9 @@ class Property(NamedTuple):
     importance: Importance
     update_mode: UpdateMode
     documentation: str
-    # Names asked in turn when this one has no value, each with what its unit is worth in ours.
+    # Properties that provide the value if this one has none, each with the factor for its unit.
     fallbacks: tuple[tuple[str, int], ...] = ()
-    # Understood but not shown until somebody sets it.
+    # Not described unless it is set.
     internal: bool = False
 
     @property
@@ -47,7 +47,7 @@ class Property(NamedTuple):
         return self.name.replace(".", "_")
 
     def read(self, text: str) -> Value:
-        """The value of this text, or InvalidSetting with the sentence Apache Kafka would say."""
+        """Parses and validates a text; raises InvalidSetting with Apache Kafka's message."""
         value = self._converted(text)
         refusal = self.check(self.name, value) if self.check else None
         if refusal:
@@ -66,7 +66,7 @@ def invalid_value(name: str, shown: object, reason: str) -> str:
 
 
 def converted(kind: ConfigType, text: str) -> Value:
-    """Text as a value of this type, by Java's rules; a ValueError says why not."""
+    """Parses a text by the rules of Java; raises ValueError with the reason."""
     if kind is ConfigType.PASSWORD:
         return text
     text = text.strip(_JAVA_WHITESPACE)
@@ -82,7 +82,7 @@ def converted(kind: ConfigType, text: str) -> Value:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """The elements between commas, trimmed, each once; an empty text has none."""
+    """Splits a text at commas, trims the elements and removes duplicates; "" has no elements."""
     if not text:
         return ()
     return tuple(dict.fromkeys(part.strip(_JAVA_WHITESPACE) for part in text.split(",")))
@@ -108,7 +108,7 @@ def _whole_number(kind: ConfigType, text: str) -> int:
 
 
 def _double(text: str) -> float:
-    # Java takes a type suffix that Python does not, and no digit separators or other infinities.
+    # Unlike Python, Java accepts a type suffix, and rejects digit separators and "inf".
     named = text.lstrip("+-") in {"Infinity", "NaN"}
     number = text if named or text[-1:] not in {"f", "F", "d", "D"} else text[:-1]
     try:
@@ -120,7 +120,7 @@ def _double(text: str) -> float:
 
 
 def shown(value: Value | None) -> str | None:
-    """A value as text, in the notation of Java's tools."""
+    """Formats a value like Apache Kafka's tools."""
     match value:
         case None:
             return None
@@ -134,7 +134,7 @@ def shown(value: Value | None) -> str | None:
 
 
 def java_double(number: float) -> str:
-    """A float as Java prints it: `0.5`, `1.0E-4`, `1.2345678E7`."""
+    """Formats a float like Java: `0.5`, `1.0E-4`, `1.2345678E7`."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):

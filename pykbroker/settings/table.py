@@ -1,4 +1,4 @@
-"""The one table of property names: every row, by name, for brokers, topics and groups."""
+"""The properties of brokers, topics and groups by name."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,8 @@ from pykbroker.settings.property import Property
 from pykbroker.settings.topic_table import TOPIC_PROPERTIES
 
 
-def _by_name(*rooms: Iterable[Property]) -> dict[str, Property]:
-    return {row.name: row for room in rooms for row in room}
+def _by_name(*tables: Iterable[Property]) -> dict[str, Property]:
+    return {row.name: row for table in tables for row in table}
 
 
 TOPIC = _by_name(TOPIC_PROPERTIES)
@@ -31,5 +31,5 @@ BROKER = _by_name(
     coordinator_table.QUOTAS,
 )
 
-# An older or shorter name for a property, used where the property itself is not given.
+# Other names of a property, used if the property itself is not set.
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}

@@ -1,4 +1,4 @@
-"""The settings in force, typed: an attribute here is a property that this broker acts on."""
+"""The settings in effect: each attribute is a property that has an effect on this broker."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,24 +6,24 @@ from typing import Any, NamedTuple, NoReturn, Self
 
 
 class Layers(NamedTuple):
-    """What was given for the broker's properties, as text, by where it was given."""
+    """The texts of the broker's properties by source."""
 
     static: Mapping[str, str]
     dynamic_default: Mapping[str, str] = MappingProxyType({})
     dynamic_broker: Mapping[str, str] = MappingProxyType({})
 
     def text(self, name: str) -> str | None:
-        """The text in force: a broker's own before the cluster's, both before the file's."""
+        """Returns the text of the first source: this broker, the cluster default, the file."""
         for layer in (self.dynamic_broker, self.dynamic_default, self.static):
             if name in layer:
                 return layer[name]
         return None
 
 
-class Given:
-    """Attributes as given, all that are declared, once and for all.
+class FrozenValues:
+    """Base of immutable values whose attributes are all required.
 
-    `dataclasses` would write and compile a constructor of a hundred lines at each start.
+    A dataclass would generate and compile a constructor of a hundred lines at each start.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -42,11 +42,11 @@ class Given:
         return f"{type(self).__name__}({vars(self)})"
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{name} is as it was given")
+        raise AttributeError(f"{type(self).__name__}.{name} is read-only")
 
 
-class TopicSettings(Given):
-    """A topic's properties: its own overrides, else the broker's defaults."""
+class TopicSettings(FrozenValues):
+    """The properties of a topic: its overrides, otherwise the broker's defaults."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicSettings) and vars(other) == vars(self)
@@ -77,7 +77,7 @@ class TopicSettings(Given):
     min_cleanable_dirty_ratio: float
 
 
-class Settings(Given):
+class Settings(FrozenValues):
     """The broker's properties."""
 
     layers: Layers

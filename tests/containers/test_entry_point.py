@@ -223,8 +223,8 @@ def test_a_node_id_that_is_no_number_claims_no_directory(tmp_path: Path) -> None
         (
             {"KAFKA_PROCESS_ROLES": "broker"},
             (
-                "serve: process.roles=broker: a node is always broker and controller here; "
-                "clusters of several nodes are not supported\n"
+                "serve: process.roles=broker: clusters of several nodes are not supported, "
+                "use broker,controller\n"
             ),
         ),
         (

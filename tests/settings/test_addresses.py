@@ -11,7 +11,7 @@ LISTENERS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), LISTENERS)
-def test_a_listener_is_a_name_a_host_and_a_port(text: str, expected: Listener) -> None:
+def test_a_listener_is_parsed_to_name_host_and_port(text: str, expected: Listener) -> None:
     assert parse_listener(text) == expected
 
 
@@ -20,7 +20,7 @@ def test_a_listener_is_a_name_a_host_and_a_port(text: str, expected: Listener) -
     ["", "PLAINTEXT", "localhost:9092", "://h:1", "A://h", "A://h:", "A://h:x", "A://h:-1",
      "A://h:65536", "A://::1:9092", "A://h:٣"],
 )  # fmt: skip
-def test_what_is_no_listener_is_refused(text: str) -> None:
+def test_an_invalid_listener_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="NAME://host:port"):
         parse_listener(text)
 
@@ -33,11 +33,11 @@ def test_what_is_no_listener_is_refused(text: str) -> None:
         ("::1:7", {"::1": 7}),
     ],
 )
-def test_hosts_have_connections(text: str, expected: dict[str, int]) -> None:
+def test_connection_limits_are_parsed_by_host(text: str, expected: dict[str, int]) -> None:
     assert connections_by_host(text) == expected
 
 
 @pytest.mark.parametrize("text", ["h", "h:", ":5", "h:x", "h:-1"])
-def test_a_host_without_a_number_is_refused(text: str) -> None:
+def test_a_host_without_a_number_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="host:connections"):
         connections_by_host(text)

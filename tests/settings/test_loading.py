@@ -46,12 +46,12 @@ def test_an_attribute_has_the_type_of_its_row(
     assert declared in {kind, kind | None}, attribute
 
 
-def test_an_override_wins_over_the_file() -> None:
+def test_an_override_takes_precedence_over_the_file() -> None:
     settings = load_settings({"num.partitions": "3", "broker.rack": "a"}, {"num.partitions": "5"})
     assert (settings.num_partitions, settings.broker_rack) == (5, "a")
 
 
-def test_a_lists_elements_are_trimmed() -> None:
+def test_elements_of_a_list_are_trimmed() -> None:
     settings = load_settings({"listeners": "PLAINTEXT://:9092, CONTROLLER://:9093"})
     assert settings.listeners == ("PLAINTEXT://:9092", "CONTROLLER://:9093")
 
@@ -61,7 +61,7 @@ REFUSED = [
      "unknown property socket.reqest.max.bytes; did you mean socket.request.max.bytes?"),
     ({"qqqqqqqqq": "1"}, "unknown property qqqqqqqqq"),
     ({"retention.ms": "1"},
-     "retention.ms is a property of topics; the broker's default is log.retention.ms"),
+     "retention.ms is a topic property; use log.retention.ms for the broker default"),
     ({"num.partitions": "many"},
      "Invalid value many for configuration num.partitions: Not a number of type INT"),
     ({"num.partitions": "0"},
@@ -84,7 +84,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("properties", "sentence"), REFUSED)
-def test_a_bad_property_is_refused_in_one_sentence(
+def test_an_invalid_property_is_rejected_with_a_message(
     properties: dict[str, str], sentence: str
 ) -> None:
     with pytest.raises(InvalidSetting) as refusal:
@@ -104,11 +104,13 @@ RETENTIONS = [
 
 
 @pytest.mark.parametrize(("properties", "expected"), RETENTIONS)
-def test_the_finest_unit_that_is_set_wins(properties: dict[str, str], expected: int) -> None:
+def test_the_smallest_unit_that_is_set_takes_precedence(
+    properties: dict[str, str], expected: int
+) -> None:
     assert load_settings(properties).topic_defaults.retention_ms == expected
 
 
-def test_the_flush_interval_follows_the_scheduler() -> None:
+def test_log_flush_interval_ms_defaults_to_the_scheduler_interval() -> None:
     settings = load_settings({"log.flush.scheduler.interval.ms": "500"})
     assert settings.topic_defaults.flush_ms == 500
 
@@ -120,14 +122,14 @@ def test_the_flush_interval_follows_the_scheduler() -> None:
         ({"broker.id": "7", "node.id": "8", "log.dir": "a", "log.dirs": "b,c"}, 8, ("b", "c")),
     ],
 )
-def test_older_names_count_where_the_newer_are_not_given(
+def test_an_alias_is_used_if_the_property_is_not_set(
     properties: dict[str, str], node_id: int, log_dirs: tuple[str, ...]
 ) -> None:
     settings = load_settings(properties)
     assert (settings.node_id, settings.log_dirs) == (node_id, log_dirs)
 
 
-def test_properties_without_effect_are_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_warning_names_all_properties_without_effect(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         load_settings(
             {"ssl.keystore.type": "JKS", "num.partitions": "1", "num.network.threads": "4"}
@@ -137,7 +139,7 @@ def test_properties_without_effect_are_named_in_the_log(caplog: pytest.LogCaptur
     ]
 
 
-def test_what_has_an_attribute_or_feeds_one_has_an_effect() -> None:
+def test_a_property_has_an_effect_if_it_or_its_dependents_have_a_field() -> None:
     assert names_without_effect(["log.retention.hours", "message.max.bytes", "node.id"]) == ()
     assert names_without_effect(["quota.window.num"]) == ("quota.window.num",)
     assert topic_names_without_effect(["retention.ms", "local.retention.ms"]) == (
@@ -145,7 +147,7 @@ def test_what_has_an_attribute_or_feeds_one_has_an_effect() -> None:
     )
 
 
-def test_a_topic_overrides_the_brokers_defaults() -> None:
+def test_a_topic_override_replaces_the_broker_default() -> None:
     settings = load_settings({"log.segment.bytes": "2000000", "min.insync.replicas": "2"})
     topic = resolve_topic(settings, {"retention.ms": " 5 ", "cleanup.policy": "compact,delete"})
     assert topic.retention_ms == 5
@@ -153,23 +155,23 @@ def test_a_topic_overrides_the_brokers_defaults() -> None:
     assert (topic.segment_bytes, topic.min_insync_replicas) == (2_000_000, 2)
 
 
-def test_a_topic_without_overrides_shares_the_brokers_defaults() -> None:
+def test_topics_without_overrides_share_one_settings_object() -> None:
     settings = load_settings()
     assert resolve_topic(settings, {}) is settings.topic_defaults
 
 
-def test_a_test_may_ask_for_segments_below_the_bound() -> None:
+def test_internal_segment_bytes_has_no_lower_bound() -> None:
     topic = resolve_topic(load_settings(), {"internal.segment.bytes": "1000"})
     assert topic.segment_bytes == 1000
 
 
-def test_a_stored_override_that_lost_its_meaning_is_passed_over() -> None:
+def test_an_unknown_stored_override_is_ignored() -> None:
     settings = load_settings()
     overrides = {"message.format.version": "3.0", "remote.storage.enable": "false"}
     assert resolve_topic(settings, overrides) == settings.topic_defaults
 
 
-def test_a_brokers_own_value_wins_over_the_clusters_and_both_over_the_file() -> None:
+def test_precedence_is_this_broker_then_cluster_default_then_file() -> None:
     static = load_settings({"message.max.bytes": "1", "fetch.max.bytes": "2000"})
     cluster = with_dynamic(static, cluster_default={"message.max.bytes": "2"})
     own = with_dynamic(
@@ -197,5 +199,5 @@ def test_a_brokers_own_value_wins_over_the_clusters_and_both_over_the_file() -> 
         (float("-inf"), "-Infinity"),
     ],
 )
-def test_a_number_is_written_as_java_writes_it(number: float, text: str) -> None:
+def test_a_number_is_formatted_like_in_java(number: float, text: str) -> None:
     assert java_double(number) == text

@@ -27,11 +27,11 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
-def test_a_text_means_what_java_reads_in_it(text: str, expected: dict[str, str]) -> None:
+def test_a_text_is_parsed_like_in_java(text: str, expected: dict[str, str]) -> None:
     assert parse_properties(text) == expected
 
 
 @pytest.mark.parametrize("text", [r"a=\u12", r"a=\u12g4", r"a=\u+123", r"a=\ud83d"])
-def test_a_broken_escape_is_refused(text: str) -> None:
+def test_an_invalid_escape_is_rejected(text: str) -> None:
     with pytest.raises(InvalidSetting):
         parse_properties(text)

@@ -4,8 +4,8 @@ import sys
 HEAVY = {"asyncio", "difflib", "json", "random", "inspect", "ssl", "socket"}
 
 
-def test_the_settings_import_nothing_that_a_start_would_wait_for() -> None:
-    # What the interpreter and the two modules every start needs bring along is not counted.
+def test_settings_do_not_import_slow_modules() -> None:
+    # Modules that the interpreter and these two modules import are not counted.
     script = (
         "import sys, dataclasses, logging; before = set(sys.modules); "
         "import pykbroker.settings, pykbroker.clock, pykbroker.telemetry; "

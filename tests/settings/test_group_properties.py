@@ -1,4 +1,4 @@
-"""The intervals that one group goes by: its own where it has them, within the broker's bounds."""
+"""Intervals of a group: its own properties within the bounds of the broker."""
 
 from pykbroker.metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.settings import (
@@ -17,20 +17,20 @@ STOCK = GroupIntervals(
 )
 
 
-def test_a_group_goes_by_the_brokers_intervals_unless_it_has_its_own() -> None:
+def test_a_group_without_properties_uses_the_intervals_of_the_broker() -> None:
     settings = load_settings({f"group.{ASSIGNMENT}": "50"})
     assert resolve_group(settings, {}) == STOCK._replace(assignment_interval_ms=50)
     own = resolve_group(settings, {HEARTBEAT: "7000", ASSIGNMENT: "9"})
     assert own == STOCK._replace(heartbeat_interval_ms=7_000, assignment_interval_ms=9)
 
 
-def test_what_was_allowed_once_is_brought_within_the_bounds_of_now() -> None:
+def test_stored_values_are_clamped_to_the_present_bounds() -> None:
     settings = load_settings({"group.consumer.max.heartbeat.interval.ms": "6000"})
     assert resolve_group(settings, {HEARTBEAT: "9000"}).heartbeat_interval_ms == 6_000
     assert resolve_group(settings, {HEARTBEAT: "1"}).heartbeat_interval_ms == 5_000
 
 
-def test_a_heartbeat_is_due_before_the_session_ends() -> None:
+def test_the_heartbeat_interval_must_be_below_the_session_timeout() -> None:
     wide = {
         "group.consumer.min.session.timeout.ms": "1",
         "group.consumer.min.heartbeat.interval.ms": "1",
@@ -40,7 +40,7 @@ def test_a_heartbeat_is_due_before_the_session_ends() -> None:
     assert refuse_group_overrides(load_settings(wide), {SESSION: "5001"}) is None
 
 
-def test_properties_of_other_protocols_are_told_from_typos() -> None:
+def test_share_and_streams_properties_are_rejected_without_effect() -> None:
     settings = load_settings()
     assert refuse_group_overrides(settings, {"share.session.timeout.ms": "1"}) == (
         "Configuration share.session.timeout.ms has no effect on this broker"
@@ -50,7 +50,7 @@ def test_properties_of_other_protocols_are_told_from_typos() -> None:
     )
 
 
-def test_every_property_of_a_group_is_described() -> None:
+def test_each_property_of_a_group_is_described() -> None:
     described = describe_group(load_settings(), {SESSION: "50000"})
     assert {it.name: it.value for it in described} == {
         ASSIGNMENT: "1000",
@@ -59,7 +59,7 @@ def test_every_property_of_a_group_is_described() -> None:
     }
 
 
-def test_only_the_group_that_is_named_is_concerned() -> None:
+def test_properties_apply_only_to_their_group() -> None:
     configurations = {
         (GROUP_RESOURCE, "fleet"): {SESSION: "50000"},
         (TOPIC_RESOURCE, "fleet"): {"retention.ms": "1"},

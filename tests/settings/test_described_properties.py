@@ -1,4 +1,4 @@
-"""What DescribeConfigs of a stock Apache Kafka 4.3.1 answered for the same settings."""
+"""DescribeConfigs returns the values and synonyms of Apache Kafka 4.3.1 for the same settings."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def _row(described: DescribedProperty) -> Row:
 
 
 @pytest.mark.parametrize("expected", TOPIC_ROWS, ids=lambda row: row[0])
-def test_a_topic_without_overrides_shows_the_brokers_defaults(expected: list[str]) -> None:
+def test_a_topic_without_overrides_has_the_broker_defaults(expected: list[str]) -> None:
     name, kind, default, _, synonyms = expected
     (described,) = [row for row in describe_topic(load_settings(), {}) if row.name == name]
     names = [] if synonyms == "-" else synonyms.split(",")
@@ -49,7 +49,7 @@ def test_a_topic_without_overrides_shows_the_brokers_defaults(expected: list[str
     )
 
 
-def test_a_topic_shows_every_property_and_only_those() -> None:
+def test_a_described_topic_has_the_properties_of_kafka() -> None:
     names = [row.name for row in describe_topic(load_settings(), {})]
     assert sorted(names) == [row[0] for row in TOPIC_ROWS]
 
@@ -72,7 +72,7 @@ TOPIC_CASES: list[tuple[str, dict[str, str], dict[str, str], dict[str, str], Row
        ("log.cleaner.min.cleanable.ratio", "0.5", DEFAULT)])),
     ("retention.ms", {"retention.ms": "1000000"}, STATIC_MINUTES, {},
      ("1000000", TOPIC, [("retention.ms", "1000000", TOPIC)])),
-    # Kafka follows log.retention.minutes here without naming it.
+    # Kafka uses log.retention.minutes here, but does not list it as a synonym.
     ("retention.ms", {}, STATIC_MINUTES, {}, ("1200000000", DEFAULT, [])),
     ("retention.ms", {}, STATIC_MINUTES, BOTH[1],
      ("8000000", CLUSTER,
@@ -91,7 +91,7 @@ TOPIC_CASES: list[tuple[str, dict[str, str], dict[str, str], dict[str, str], Row
 
 
 @pytest.mark.parametrize(("name", "overrides", "static", "cluster", "expected"), TOPIC_CASES)
-def test_a_topic_property_shows_what_it_outranks(
+def test_synonyms_of_a_topic_property_are_in_order_of_precedence(
     name: str,
     overrides: dict[str, str],
     static: dict[str, str],
@@ -117,7 +117,7 @@ BROKER_CASES: list[tuple[str, Row]] = [
     ("broker.rack", (None, DEFAULT, [])),
     ("num.partitions",
      ("3", STATIC, [("num.partitions", "3", STATIC), ("num.partitions", "1", DEFAULT)])),
-    # A text is shown as it was written among the synonyms, and in Java's notation as the value.
+    # Synonyms contain the text as configured, the value is formatted like in Java.
     ("log.cleaner.io.max.bytes.per.second",
      ("1.23456785E7", BROKER_OWN,
       [("log.cleaner.io.max.bytes.per.second", "12345678.5", BROKER_OWN),
@@ -126,7 +126,7 @@ BROKER_CASES: list[tuple[str, Row]] = [
 
 
 @pytest.mark.parametrize(("name", "expected"), BROKER_CASES)
-def test_a_broker_property_shows_what_it_outranks(name: str, expected: Row) -> None:
+def test_synonyms_of_a_broker_property_are_in_order_of_precedence(name: str, expected: Row) -> None:
     settings = with_dynamic(
         load_settings({**STATIC_MINUTES, "num.partitions": "3"}),
         cluster_default=BOTH[1],
@@ -136,27 +136,27 @@ def test_a_broker_property_shows_what_it_outranks(name: str, expected: Row) -> N
     assert _row(described) == expected
 
 
-def test_only_properties_that_can_change_at_run_time_are_not_read_only() -> None:
+def test_static_properties_are_read_only() -> None:
     read_only = {row.name: row.is_read_only for row in describe_broker(load_settings())}
     assert read_only["num.partitions"]
     assert not read_only["log.retention.ms"]
     assert not read_only["listeners"]
 
 
-def test_internal_properties_are_not_shown_until_they_are_set() -> None:
+def test_internal_properties_are_described_only_if_they_are_set() -> None:
     name = "log.initial.task.delay.ms"
     assert name not in {row.name for row in describe_broker(load_settings())}
     assert name in {row.name for row in describe_broker(load_settings({name: "5"}))}
 
 
-def test_the_cluster_default_shows_what_is_set_and_known() -> None:
+def test_the_cluster_default_has_only_known_properties_that_are_set() -> None:
     settings = with_dynamic(load_settings(STATIC_MINUTES), cluster_default={**BOTH[1], "foo": "1"})
     (described,) = describe_cluster_default(settings)
     assert described.name == "log.retention.ms"
     assert _row(described) == ("8000000", CLUSTER, [("log.retention.ms", "8000000", CLUSTER)])
 
 
-def test_a_password_is_never_shown() -> None:
+def test_a_password_is_not_described() -> None:
     password = BROKER["broker.rack"]._replace(type=ConfigType.PASSWORD)
     layers = Layers(static={"broker.rack": "secret"})
     described = describe_property(password, layers)

@@ -1,20 +1,20 @@
-"""Broker properties that can be changed at run time and have no effect here: accepted, kept, shown.
+"""Dynamic broker properties without effect: they are accepted, stored and described.
 
-Tools set several properties in one request, which must not fail for one of these.
+Tools set several properties in one request, which must not fail because of one of these.
 """
 
 from functools import cache
 
 from pykbroker.settings.checks import at_least, one_of
-from pykbroker.settings.guards import LISTENER_PREFIX, base_name
 from pykbroker.settings.kinds import ConfigType, Importance, UpdateMode
+from pykbroker.settings.known_names import is_known_to_kafka
 from pykbroker.settings.property import Property, converted
 from pykbroker.settings.table import BROKER
-from pykbroker.settings.without_effect import is_known_to_kafka
+from pykbroker.settings.unsupported import LISTENER_PREFIX, base_name
 
 DOCUMENTATION = "Has no effect on this broker."
 
-# Name, type, update mode, default (- for none), lowest value (- for any).
+# Name, type, update mode, default (- for none), minimum (- for none).
 _ROWS = """
 background.threads INT cluster-wide 10 1
 config.providers LIST cluster-wide '' -
@@ -75,13 +75,13 @@ ssl.truststore.type STRING per-broker JKS -
 """
 
 
-def idle_row(name: str) -> Property | None:
-    """None for a name that cannot be changed at run time, or that Apache Kafka does not know."""
-    row = idle_table().get(name)
+def no_effect_row(name: str) -> Property | None:
+    """Returns None for properties that are read-only or unknown to Apache Kafka."""
+    row = no_effect_table().get(name)
     if row is not None or not is_known_to_kafka(name):
         return row
     if name.startswith(LISTENER_PREFIX):
-        base = BROKER.get(base_name(name)) or idle_table().get(base_name(name))
+        base = BROKER.get(base_name(name)) or no_effect_table().get(base_name(name))
         return base._replace(name=name, documentation=DOCUMENTATION) if base else _plugin_row(name)
     return _plugin_row(name) if name.startswith(PLUGIN_PREFIXES) else None
 
@@ -90,22 +90,22 @@ PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
 
 
 @cache
-def idle_table() -> dict[str, Property]:
+def no_effect_table() -> dict[str, Property]:
     return {row.name: row for row in map(_parsed, _ROWS.strip().splitlines())}
 
 
 def _parsed(line: str) -> Property:
-    name, kind, mode, default, lowest = line.split()
+    name, kind, mode, default, minimum = line.split()
     row = _plugin_row(name)._replace(type=ConfigType[kind], update_mode=UpdateMode(mode))
-    if lowest != "-":
-        row = row._replace(check=at_least(int(lowest)))
+    if minimum != "-":
+        row = row._replace(check=at_least(int(minimum)))
     if name == "ssl.client.auth":
         row = row._replace(check=one_of("required", "requested", "none"))
     return row if default == "-" else row._replace(default=converted(row.type, default.strip("'")))
 
 
 def _plugin_row(name: str) -> Property:
-    """A property that only a plugin reads. It may hold a secret, so it is never shown."""
+    """Returns a row for a plugin property. Its value is never described: it can be a secret."""
     return Property(
         name,
         ConfigType.PASSWORD,

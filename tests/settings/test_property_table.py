@@ -1,17 +1,17 @@
-"""The table against what a stock Apache Kafka 4.3.1 said of itself."""
+"""The table of properties agrees with Apache Kafka 4.3.1."""
 
 from pathlib import Path
 
 import pytest
 
 from pykbroker.settings import BROKER, TOPIC, Property, UpdateMode
+from pykbroker.settings.known_names import KNOWN_NAMES
 from pykbroker.settings.property import shown
 from pykbroker.settings.table import ALIASES
-from pykbroker.settings.without_effect import KNOWN_NAMES
 
 HERE = Path(__file__).parent
 
-# Ours because one node with nothing given must start: Apache demands the first three to be given.
+# Other defaults, because a node must start without properties; Kafka requires the first three.
 OURS = {
     "node.id": "1",
     "process.roles": "broker,controller",
@@ -25,8 +25,8 @@ OUR_OWN = {
     "group.member.max.bytes",
     "socket.request.max.elements",
 }
-"""Bounds that Apache does not have."""
-# Only ever set while a broker runs, so Apache's static table leaves them out.
+"""Properties that Apache Kafka does not have."""
+# Dynamic only, so the static table of Apache Kafka does not contain them.
 DYNAMIC_ONLY = {
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
@@ -58,7 +58,7 @@ BROKER_ROWS = _rows("apache_4_3_broker_properties.tsv")
 
 
 @pytest.mark.parametrize("expected", TOPIC_ROWS, ids=lambda row: row[0])
-def test_a_topic_property_has_apaches_type_default_and_bounds(expected: list[str]) -> None:
+def test_a_topic_property_has_the_definition_of_kafka(expected: list[str]) -> None:
     name, kind, default, allowed, _ = expected
     row = TOPIC[name]
     assert (row.type.name, shown(row.default)) == (kind, default)
@@ -68,7 +68,9 @@ def test_a_topic_property_has_apaches_type_default_and_bounds(expected: list[str
 @pytest.mark.parametrize(
     "expected", [row for row in BROKER_ROWS if row[0] in BROKER], ids=lambda row: row[0]
 )
-def test_a_broker_property_has_apaches_type_default_and_weight(expected: list[str]) -> None:
+def test_a_broker_property_has_the_definition_of_kafka(
+    expected: list[str],
+) -> None:
     name, kind, default, allowed, importance, mode, internal = expected
     row = BROKER[name]
     assert row.type.name == kind
@@ -79,7 +81,7 @@ def test_a_broker_property_has_apaches_type_default_and_weight(expected: list[st
     assert row.internal == (internal == "internal")
 
 
-def test_every_name_apache_knows_is_known() -> None:
+def test_each_property_of_kafka_is_known() -> None:
     apache = {row[0] for row in BROKER_ROWS}
     assert apache <= BROKER.keys() | KNOWN_NAMES | ALIASES.keys()
     assert (BROKER.keys() | KNOWN_NAMES | ALIASES.keys()) - apache == DYNAMIC_ONLY | OUR_OWN
@@ -89,13 +91,13 @@ def test_no_name_is_both_in_the_table_and_without_effect() -> None:
     assert not KNOWN_NAMES & BROKER.keys()
 
 
-def test_the_topic_table_has_apaches_names_and_no_other() -> None:
+def test_the_topic_table_has_exactly_the_names_of_kafka() -> None:
     shown_names = {name for name, row in TOPIC.items() if not row.internal}
     assert shown_names == {row[0] for row in TOPIC_ROWS}
 
 
 @pytest.mark.parametrize("row", [*BROKER.values(), *TOPIC.values()], ids=lambda row: row.name)
-def test_a_row_is_consistent_in_itself(row: Property) -> None:
+def test_a_row_is_consistent(row: Property) -> None:
     assert row.documentation.endswith(".")
     assert all(name in BROKER for name, _ in row.fallbacks)
     text = shown(row.default)
@@ -104,7 +106,7 @@ def test_a_row_is_consistent_in_itself(row: Property) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in TOPIC.values() if row.fallbacks])
-def test_the_broker_default_of_a_topic_property_can_change_at_run_time(row: Property) -> None:
+def test_the_broker_default_of_a_topic_property_is_dynamic(row: Property) -> None:
     broker_row = BROKER[row.fallbacks[0][0]]
     assert broker_row.type is row.type
     assert broker_row.update_mode is UpdateMode.CLUSTER_WIDE

@@ -1,4 +1,4 @@
-"""Sentences that a stock Apache Kafka 4.3.1 sent to clients with bad values."""
+"""Error messages for invalid property values are those of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -107,18 +107,18 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("name", "value", "reason"), [*BAD_TYPES, *OUT_OF_BOUNDS])
-def test_a_bad_value_is_named_with_the_reason(name: str, value: str, reason: str) -> None:
+def test_the_message_contains_value_name_and_reason(name: str, value: str, reason: str) -> None:
     expected = f"Invalid value {value} for configuration {name}: {reason}"
     assert validate_topic_override(name, value) == expected
 
 
 @pytest.mark.parametrize(("name", "value", "sentence"), SENTENCES)
-def test_a_refusal_with_a_form_of_its_own(name: str, value: str | None, sentence: str) -> None:
+def test_some_errors_have_their_own_format(name: str, value: str | None, sentence: str) -> None:
     assert validate_topic_override(name, value) == sentence
 
 
 @pytest.mark.parametrize(("name", "value"), GOOD)
-def test_what_apache_takes_is_taken(name: str, value: str) -> None:
+def test_values_that_apache_kafka_accepts_are_accepted(name: str, value: str) -> None:
     assert validate_topic_override(name, value) is None
 
 
@@ -138,7 +138,7 @@ TOGETHER = [
 
 
 @pytest.mark.parametrize(("overrides", "sentence"), TOGETHER)
-def test_overrides_are_judged_together(
+def test_overrides_of_a_topic_are_validated_together(
     overrides: dict[str, str | None], sentence: str | None
 ) -> None:
     assert refuse_topic_overrides(load_settings(), overrides) == sentence
@@ -167,7 +167,7 @@ BROKER_CHANGES = [
     ({"listeners": "PLAINTEXT://:1"}, "cluster",
      ("Cannot update these configs at default cluster level, broker id must be specified: "
      "[listeners]")),
-    # Apache Kafka takes any name; a misspelt one is refused here.
+    # Unlike Apache Kafka, PyKBroker rejects unknown names.
     ({"background.threads": "12", "log.retention.ms": "5000"}, "cluster", None),
     ({"background.threads": "x"}, "cluster",
      "Invalid value x for configuration background.threads: Not a number of type INT"),
@@ -183,15 +183,15 @@ BROKER_CHANGES = [
     ({"ssl.client.auth": "none"}, "broker", None),
     ({"listeners": "PLAINTEXT://:9092"}, "broker", None),
     ({"listeners": "PLAINTEXT://:9093"}, "broker",
-     ("listeners: cannot be changed while the broker runs; change the property that the broker "
-      "is started with")),
+     ("listeners: cannot be changed while the broker runs; change the properties file or option "
+      "and restart")),
     ({"log.retention.m": "1"}, "broker",
      "unknown property log.retention.m; did you mean log.retention.ms?"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "level", "sentence"), BROKER_CHANGES)
-def test_a_change_of_the_brokers_properties_is_judged(
+def test_a_change_of_broker_properties_is_validated(
     changes: dict[str, str], level: str, sentence: str | None
 ) -> None:
     cluster_wide = level == "cluster"
@@ -199,7 +199,7 @@ def test_a_change_of_the_brokers_properties_is_judged(
     assert refusal == sentence
 
 
-def test_only_lists_are_appended_to_and_subtracted_from() -> None:
+def test_append_and_subtract_require_a_list() -> None:
     append, subtract = AlterOperation.APPEND, AlterOperation.SUBTRACT
     assert refuse_topic_operation(append, "cleanup.policy") is None
     assert refuse_topic_operation(AlterOperation.SET, "retention.ms") is None
@@ -233,7 +233,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("operation", "current", "value", "after"), LISTS)
-def test_a_list_after_an_operation(
+def test_append_and_subtract_change_the_elements_of_a_list(
     operation: AlterOperation, current: str | None, value: str, after: str
 ) -> None:
     assert altered_list(operation, current, value) == after

@@ -1,7 +1,7 @@
-"""Properties that protect data or access and are not supported: a broker refuses to run with them.
+"""Unsupported security and plugin properties: the broker does not start if one is set.
 
-Ignoring one would be worse than not starting: clients would be let in without authentication, or
-records would have fewer copies than the operator asked for. A value that asks for nothing is fine.
+Ignoring them would be dangerous: for example, clients could connect without authentication. Default
+and empty values are accepted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from pykbroker.settings.property import split_list
 
 AUTHORIZATION, SASL, TLS = "authorization", "SASL authentication", "TLS"
 
-_GUARDED = (  # the first beginning that fits
+_UNSUPPORTED = (  # the first matching prefix applies
     ("authorizer.", AUTHORIZATION),
     ("sasl.", SASL),
     ("connections.max.reauth.ms", SASL),
@@ -22,7 +22,7 @@ _GUARDED = (  # the first beginning that fits
     ("alter.config.policy.class.name", "configuration policies"),
     ("create.topic.policy.class.name", "topic policies"),
     ("client.quota.callback.class", "client quotas"),
-    ("config.providers", "configuration providers"),  # without them, ${...} is taken literally
+    ("config.providers", "configuration providers"),  # without them, ${...} would be literal text
     ("remote.log.storage.system.enable", "tiered storage"),
 )
 
@@ -60,7 +60,7 @@ _HARMLESS = {
     "ssl.trustmanager.algorithm": "PKIX",
     "ssl.truststore.type": "JKS",
 }
-"""Apache Kafka's defaults: they ask for nothing. So does an empty value."""
+"""Apache Kafka's defaults, which are accepted, like empty values."""
 
 _TUNING = frozenset({
     "sasl.kerberos.min.time.before.relogin",
@@ -82,21 +82,21 @@ _TUNING = frozenset({
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
     "sasl.server.max.receive.size",
 })  # fmt: skip
-"""Intervals and sizes of a protection: they ask for none by themselves."""
+"""Intervals and sizes, which do not enable anything."""
 
 LISTENER_PREFIX = "listener.name."
 
 
-def refuse_guards(given: Mapping[str, str]) -> str | None:
-    """The sentence for all properties that ask for a protection, or None if none does."""
-    asked = {
-        name: kind
-        for name, text in given.items()
-        if (kind := guarded_by(name)) and not _is_harmless(name, text)
+def refuse_unsupported(properties: Mapping[str, str]) -> str | None:
+    """Returns one error message for all unsupported properties, or None if there is none."""
+    found = {
+        name: feature
+        for name, text in properties.items()
+        if (feature := unsupported_feature(name)) and not _is_harmless(name, text)
     }
-    if not asked:
+    if not found:
         return None
-    names, kinds = sorted(asked), list(dict.fromkeys(asked[name] for name in sorted(asked)))
+    names, kinds = sorted(found), list(dict.fromkeys(found[name] for name in sorted(found)))
     verb, pronoun = "is" if len(kinds) == 1 else "are", "it" if len(names) == 1 else "them"
     return (
         f"{', '.join(names)}: {' and '.join(kinds)} {verb} not supported; "
@@ -104,30 +104,30 @@ def refuse_guards(given: Mapping[str, str]) -> str | None:
     )
 
 
-def guarded_by(name: str) -> str | None:
-    """The protection that a property belongs to, also if it is set for one listener only."""
-    return next(filter(None, map(_kind, _base_names(name))), None)
+def unsupported_feature(name: str) -> str | None:
+    """Returns the unsupported feature of a property, which can have a listener prefix."""
+    return next(filter(None, map(_feature, _base_names(name))), None)
 
 
 def base_name(name: str) -> str:
-    """The property that is meant by `listener.name.NAME.property`; others are themselves."""
+    """Returns the property in `listener.name.NAME.property`; other names are returned unchanged."""
     if not name.startswith(LISTENER_PREFIX):
         return name
     return name.removeprefix(LISTENER_PREFIX).partition(".")[2]
 
 
 def _base_names(name: str) -> Iterable[str]:
-    """SASL properties of a listener may also name the mechanism before the property."""
+    """Yields the property, with and without the mechanism that precedes it in SASL properties."""
     base = base_name(name)
     yield base
     if base != name:
         yield base.partition(".")[2]
 
 
-def _kind(name: str) -> str | None:
+def _feature(name: str) -> str | None:
     if name in _TUNING:
         return None
-    return next((kind for beginning, kind in _GUARDED if name.startswith(beginning)), None)
+    return next((feature for prefix, feature in _UNSUPPORTED if name.startswith(prefix)), None)
 
 
 def _is_harmless(name: str, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The names that Kafka knows and this broker does not act on, so that they are told from typos."""
+"""Broker properties of Apache Kafka that are not in the table, to distinguish them from typos."""
 
 _NAMES = """
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
@@ -103,5 +103,5 @@ KNOWN_NAMES = frozenset(_NAMES.split())
 
 
 def is_known_to_kafka(name: str) -> bool:
-    """Whether Kafka would take this name, though it has no row in our table."""
+    """Returns whether Apache Kafka has this property, although the table does not."""
     return name in KNOWN_NAMES or name.startswith(_PREFIXES)

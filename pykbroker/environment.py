@@ -35,7 +35,7 @@ class Network(Protocol):
         ...
 
     async def connect(
-        self, new_protocol: Callable[[], asyncio.Protocol], host: str, port: int
+        self, new_protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> asyncio.BaseTransport:
         """Connects to another node. Raises OSError."""
         ...
@@ -50,7 +50,7 @@ class SystemNetwork:
         return await bind(name, host, port, limits)
 
     async def connect(
-        self, new_protocol: Callable[[], asyncio.Protocol], host: str, port: int
+        self, new_protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> asyncio.BaseTransport:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(new_protocol, host, port)

@@ -13,11 +13,10 @@ from benchmarks.clients.membership import (
     Peer,
     RefusedError,
 )
-from pykbroker_protocol.compiler import decode, encode
 from pykbroker_protocol.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolAssignmentTopicPartition,
-    ConsumerProtocolSubscription,
+    encode_assignment,
+    encode_topics,
+    read_assignment,
 )
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -46,8 +45,7 @@ _AGAIN = frozenset((ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATIO
 class ClassicMember(Member):
     def __init__(self, group: Group, peer: Peer) -> None:
         super().__init__(group, peer)
-        subscription = ConsumerProtocolSubscription(topics=[group.topic])
-        self._metadata = _versioned(encode(subscription, _CONSUMER_PROTOCOL_VERSION))
+        self._metadata = encode_topics([group.topic], _CONSUMER_PROTOCOL_VERSION)
 
     async def live(self) -> None:
         self.joined_at = time.perf_counter()
@@ -92,10 +90,7 @@ class ClassicMember(Member):
             return None
         if answer.error_code != ErrorCode.NONE:
             raise RefusedError(f"SyncGroup: error {answer.error_code}")
-        assignment = decode(
-            ConsumerProtocolAssignment, _CONSUMER_PROTOCOL_VERSION, answer.assignment, 2
-        )
-        return sum(len(topic.partitions) for topic in assignment.assigned_partitions)
+        return sum(map(len, read_assignment(answer.assignment).values()))
 
     def _share_out(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         """Ranges of one topic: the first members take one more where it does not come out even."""
@@ -103,11 +98,8 @@ class ClassicMember(Member):
         shared, first = [], 0
         for number, member in enumerate(sorted(joined.members, key=lambda it: it.member_id)):
             after = first + least + (number < more)
-            topic = ConsumerProtocolAssignmentTopicPartition(
-                topic=self.group.topic, partitions=range(first, after)
-            )
-            assignment = ConsumerProtocolAssignment(assigned_partitions=[topic])
-            encoded = _versioned(encode(assignment, _CONSUMER_PROTOCOL_VERSION))
+            partitions = {self.group.topic: range(first, after)}
+            encoded = encode_assignment(partitions, _CONSUMER_PROTOCOL_VERSION)
             shared.append(
                 SyncGroupRequestAssignment(member_id=member.member_id, assignment=encoded)
             )
@@ -134,7 +126,3 @@ class ClassicMember(Member):
             members=[MemberIdentity(member_id=it.member_id) for it in members],
         )
         await members[0].peer.ask(request, LEAVE_VERSION, LeaveGroupResponse)
-
-
-def _versioned(encoded: bytes) -> bytes:
-    return _CONSUMER_PROTOCOL_VERSION.to_bytes(2, "big") + encoded

@@ -6,8 +6,9 @@ groups and to convert groups between the classic and the consumer protocol (KIP-
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pykbroker_protocol.compiler import MalformedMessage, decode, encode
 from pykbroker_protocol.message import (
     INT32,
     STRING,
@@ -19,7 +20,9 @@ from pykbroker_protocol.message import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from pykbroker_protocol.compiler import Buffer
 
 
 class TopicPartition(Message):
@@ -47,3 +50,55 @@ class ConsumerProtocolAssignment(Message, versions="0-3"):
         ConsumerProtocolAssignmentTopicPartition, "0+"
     )
     user_data: bytes | None = octets("0+", nullable="0+", default=None)
+
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+"""`protocol_type` of the groups whose members use these messages."""
+
+VERSION_BYTES: Final = 2
+
+PartitionsByTopic: TypeAlias = dict[str, list[int]]
+
+
+def encode_versioned(
+    message: ConsumerProtocolSubscription | ConsumerProtocolAssignment, version: int
+) -> bytes:
+    return version.to_bytes(VERSION_BYTES, "big") + encode(message, version)
+
+
+def encode_topics(topics: Sequence[str], version: int) -> bytes:
+    """Encodes a subscription to topics, without owned partitions."""
+    return encode_versioned(ConsumerProtocolSubscription(topics=topics), version)
+
+
+def encode_assignment(partitions: Mapping[str, Sequence[int]], version: int) -> bytes:
+    assigned = [
+        ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=partitions[topic])
+        for topic in partitions
+    ]
+    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=assigned), version)
+
+
+def read_subscription(data: Buffer) -> ConsumerProtocolSubscription:
+    """Raises MalformedMessage; versions after the newest known are read as that one."""
+    version = read_version(data, ConsumerProtocolSubscription)
+    return decode(ConsumerProtocolSubscription, version, data, VERSION_BYTES)
+
+
+def read_assignment(data: Buffer) -> PartitionsByTopic:
+    """Returns sorted partitions; none for empty data, which a member without assignment gets."""
+    if not data:
+        return {}
+    version = read_version(data, ConsumerProtocolAssignment)
+    assignment = decode(ConsumerProtocolAssignment, version, data, VERSION_BYTES)
+    return {it.topic: sorted(it.partitions) for it in assignment.assigned_partitions}
+
+
+def read_version(data: Buffer, message: type[Message]) -> int:
+    """Returns the version to decode with: newer versions only add fields at the end."""
+    if len(data) < VERSION_BYTES:
+        raise MalformedMessage("data ends before the version")
+    version = int.from_bytes(data[:VERSION_BYTES], "big", signed=True)
+    if version < 0:
+        raise MalformedMessage(f"version {version} is negative")
+    return min(version, message.versions.last)

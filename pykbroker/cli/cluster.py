@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.output import bytes_text, counted, print_json, table
-from pykbroker.cli.refusals import raise_if_refused
+from pykbroker.client.errors import raise_if_error
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.api_versions import ApiVersionsResponse
     from pykbroker_protocol.messages.describe_cluster import DescribeClusterBroker
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 BROKER_HEADINGS = ("BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "REPLICAS", "DISK")
 
 
-@asks_the_cluster
-async def describe(options: Namespace, client: Client) -> None:
+@cluster_command
+async def describe(options: Namespace, client: ClusterClient) -> None:
     metadata = await client.metadata(None)
-    cluster = await client.ask(
+    cluster = await client.request(
         DescribeClusterRequest(include_cluster_authorized_operations=False), DescribeClusterResponse
     )
-    raise_if_refused(cluster.error_code, cluster.error_message)
+    raise_if_error(cluster.error_code, cluster.error_message)
     document = {
         "cluster_id": cluster.cluster_id,
         "controller": cluster.controller_id,
         "topics": len(metadata.topics),
         "partitions": sum(len(topic.partitions) for topic in metadata.topics),
-        "features": features_of(client.bootstrap.offers),
+        "features": features_of((await client.broker()).offered),
         "brokers": [
             await broker_document(client, broker, metadata.topics)
             for broker in sorted(cluster.brokers, key=lambda it: it.broker_id)
@@ -58,7 +58,7 @@ def features_of(offers: ApiVersionsResponse) -> dict[str, int]:
 
 
 async def broker_document(
-    client: Client, broker: DescribeClusterBroker, topics: Iterable[MetadataResponseTopic]
+    client: ClusterClient, broker: DescribeClusterBroker, topics: Iterable[MetadataResponseTopic]
 ) -> dict[str, Any]:
     partitions = [partition for topic in topics for partition in topic.partitions]
     return {
@@ -73,14 +73,14 @@ async def broker_document(
     }
 
 
-async def log_dirs(client: Client, node_id: int) -> list[dict[str, Any]]:
+async def log_dirs(client: ClusterClient, node_id: int) -> list[dict[str, Any]]:
     """The directories of a broker with the bytes of its partitions in them."""
-    if not client.bootstrap.offers_api(ApiKey.DESCRIBE_LOG_DIRS):
+    if not (await client.broker()).offers(ApiKey.DESCRIBE_LOG_DIRS):
         return []
-    response = await client.ask(
+    response = await client.request(
         DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, node_id=node_id
     )
-    raise_if_refused(response.error_code)
+    raise_if_error(response.error_code)
     return [
         {
             "path": directory.log_dir,
@@ -119,9 +119,9 @@ def broker_row(broker: dict[str, Any]) -> tuple[object, ...]:
     )
 
 
-@asks_the_cluster
-async def api_versions(options: Namespace, client: Client) -> None:
-    offers = client.bootstrap.offers
+@cluster_command
+async def api_versions(options: Namespace, client: ClusterClient) -> None:
+    offered = (await client.broker()).offered
     documents = [
         {
             "key": api.api_key,
@@ -129,14 +129,14 @@ async def api_versions(options: Namespace, client: Client) -> None:
             "min_version": api.min_version,
             "max_version": api.max_version,
         }
-        for api in sorted(offers.api_keys, key=lambda api: api.api_key)
+        for api in sorted(offered.api_keys, key=lambda api: api.api_key)
     ]
     if options.json:
-        print_json({"apis": documents, "features": feature_documents(offers)})
+        print_json({"apis": documents, "features": feature_documents(offered)})
         return
     rows = [(it["key"], it["name"], it["min_version"], it["max_version"]) for it in documents]
     print(table(("KEY", "API", "FROM", "TO"), rows))
-    features = [tuple(it.values()) for it in feature_documents(offers)]
+    features = [tuple(it.values()) for it in feature_documents(offered)]
     if features:
         print("\n" + table(("FEATURE", "FROM", "TO", "IN USE"), features))
 

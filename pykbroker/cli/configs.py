@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.cluster_command import cluster_command, error_line
 from pykbroker.cli.command_line.values import INT32_MAX, is_between
 from pykbroker.cli.failure import CannotBegin, RefusedEach
 from pykbroker.cli.output import print_json, table
-from pykbroker.cli.refusals import raise_if_refused, refusal
+from pykbroker.client.errors import raise_if_error
 from pykbroker_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.describe_configs import DescribeConfigsResourceResult
 
 HIDDEN = "(hidden)"
@@ -99,8 +99,8 @@ def resource_of(options: Namespace) -> Resource:
     return Resource(ResourceType.BROKER, options.name)
 
 
-@asks_the_cluster
-async def describe(options: Namespace, client: Client) -> None:
+@cluster_command
+async def describe(options: Namespace, client: ClusterClient) -> None:
     resource = resource_of(options)
     found = await describe_configs(client, resource, options.keys, is_explained=options.explain)
     if not options.all and not options.keys:
@@ -115,7 +115,11 @@ async def describe(options: Namespace, client: Client) -> None:
 
 
 async def describe_configs(
-    client: Client, resource: Resource, keys: Sequence[str] = (), *, is_explained: bool = False
+    client: ClusterClient,
+    resource: Resource,
+    keys: Sequence[str] = (),
+    *,
+    is_explained: bool = False,
 ) -> Sequence[DescribeConfigsResourceResult]:
     wanted = DescribeConfigsResource(
         resource_type=resource.type,
@@ -123,12 +127,12 @@ async def describe_configs(
         configuration_keys=list(keys) or None,
     )
     request = DescribeConfigsRequest(resources=[wanted], include_documentation=is_explained)
-    response = await client.ask(request, DescribeConfigsResponse, node_id=resource.node_id)
-    raise_if_refused(response.results[0].error_code, response.results[0].error_message)
+    response = await client.request(request, DescribeConfigsResponse, node_id=resource.node_id)
+    raise_if_error(response.results[0].error_code, response.results[0].error_message)
     return response.results[0].configs
 
 
-async def changed_configs(client: Client, resource: Resource) -> dict[str, str | None]:
+async def changed_configs(client: ClusterClient, resource: Resource) -> dict[str, str | None]:
     """The properties that somebody gave this very topic or broker."""
     own = Source.TOPIC if resource.type is ResourceType.TOPIC else Source.BROKER
     found = await describe_configs(client, resource)
@@ -168,8 +172,8 @@ def configs_text(documents: list[dict[str, Any]], *, is_explained: bool) -> str:
     return table((*headings, "MEANING"), explained)
 
 
-@asks_the_cluster
-async def alter(options: Namespace, client: Client) -> None:
+@cluster_command
+async def alter(options: Namespace, client: ClusterClient) -> None:
     resource = resource_of(options)
     changes = changes_of(options)
     if not changes:
@@ -202,7 +206,11 @@ def change_document(change: Change) -> dict[str, Any]:
 
 
 async def alter_configs(
-    client: Client, resources: Sequence[Resource], changes: Sequence[Change], *, is_dry_run: bool
+    client: ClusterClient,
+    resources: Sequence[Resource],
+    changes: Sequence[Change],
+    *,
+    is_dry_run: bool,
 ) -> list[str]:
     """Make the same changes to each resource; the refusals come back."""
     configs = [
@@ -213,13 +221,13 @@ async def alter_configs(
         AlterConfigsResource(resource_type=it.type, resource_name=it.name, configs=configs)
         for it in resources
     ]
-    response = await client.ask(
+    response = await client.request(
         IncrementalAlterConfigsRequest(resources=wanted, validate_only=is_dry_run),
         IncrementalAlterConfigsResponse,
         node_id=resources[0].node_id,
     )
     return [
-        refusal(it.resource_name or ALL_BROKERS, it.error_code, it.error_message)
+        error_line(it.resource_name or ALL_BROKERS, it.error_code, it.error_message)
         for it in response.responses
         if it.error_code
     ]

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.cli.asking import asks_the_cluster
-from pykbroker.cli.consumer import READ_COMMITTED, READ_UNCOMMITTED, Consumer, Position
+from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.failure import CannotBegin
 from pykbroker.cli.groups.reading import GroupReading
-from pykbroker.cli.log_offsets import EARLIEST, LATEST, log_offsets
-from pykbroker.cli.places import begin_offsets, chosen_partitions
+from pykbroker.cli.offset_specs import begin_offsets, chosen_partitions
 from pykbroker.cli.record_printer import RecordPrinter
-from pykbroker.cli.topic_lookup import find_topic
+from pykbroker.client.consumer import READ_COMMITTED, READ_UNCOMMITTED, Consumer, Position
+from pykbroker.client.log_offsets import EARLIEST, LATEST, log_offsets
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
 
 ISOLATION_LEVELS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
 
-@asks_the_cluster
-async def consume(options: Namespace, client: Client) -> None:
+@cluster_command
+async def consume(options: Namespace, client: ClusterClient) -> None:
     printer = RecordPrinter(options)
     isolation_level = ISOLATION_LEVELS[options.isolation]
     if options.group is None:
@@ -36,9 +35,9 @@ async def consume(options: Namespace, client: Client) -> None:
 
 
 async def consume_alone(
-    options: Namespace, client: Client, printer: RecordPrinter, isolation_level: int
+    options: Namespace, client: ClusterClient, printer: RecordPrinter, isolation_level: int
 ) -> None:
-    topic = await find_topic(client, options.topic)
+    topic = await client.topic(options.topic)
     positions = await first_positions(options, client, topic, isolation_level)
     async for partition, records in Consumer(client, topic, positions, isolation_level).records():
         printer.print(partition, records)
@@ -47,7 +46,7 @@ async def consume_alone(
 
 
 async def first_positions(
-    options: Namespace, client: Client, topic: MetadataResponseTopic, isolation_level: int
+    options: Namespace, client: ClusterClient, topic: MetadataResponseTopic, isolation_level: int
 ) -> list[Position]:
     """Where each partition is read from and, without --follow, where its present end is."""
     partitions = chosen_partitions(options.partitions, topic)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pykbroker_protocol.errors import ErrorCode
 
 
 class ExitCode(IntEnum):
@@ -33,14 +29,6 @@ class CannotBegin(CommandFailed):
     """The command is invalid or something it needs is missing. Nothing was changed."""
 
     exit_code = ExitCode.NOT_STARTED
-
-
-class Refused(CommandFailed):
-    """A response has an error code."""
-
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        self.code = code
-        super().__init__(f"{code.name}: {message or code.sentence}")
 
 
 class RefusedEach(CommandFailed):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pykbroker.address import Address
 from pykbroker.cli.command_line.values import address
-from pykbroker.cli.failure import CannotBegin, CommandFailed, Refused
-from pykbroker.cli.refusals import error_of
+from pykbroker.cli.failure import CannotBegin, CommandFailed
+from pykbroker.client.errors import ApiError, error_of
 from pykbroker_protocol.compiler import MalformedMessage, UnsupportedField, decode
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.frame import read_response_header, write_request
@@ -68,7 +68,7 @@ def metadata_of(connection: socket.socket) -> MetadataResponse:
 
 def raise_if_error(code: int) -> None:
     if code:
-        raise Refused(error_of(code))
+        raise CommandFailed(str(ApiError(error_of(code))))
 
 
 def call(

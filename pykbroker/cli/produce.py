@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.failure import CannotBegin
 from pykbroker.cli.output import Progress, counted, print_json
-from pykbroker.cli.producer import ACKS_ALL, ACKS_NONE, NOT_WRITTEN, Delivery, Producer
 from pykbroker.cli.record_lines import BadLine, line_reader, typed_bytes
 from pykbroker.cli.standard_input import line_groups
+from pykbroker.client.producer import ACKS_ALL, ACKS_NONE, UNKNOWN_OFFSET, Delivery, Producer
 from pykbroker_protocol.records.compression import Compression
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from pykbroker.cli.client import Client
-    from pykbroker.cli.producer import Written
-    from pykbroker.cli.record_lines import NewRecord
+    from pykbroker.client.cluster_client import ClusterClient
+    from pykbroker.client.producer import NewRecord, Written
 
 ACKS = {"0": ACKS_NONE, "1": 1, "all": ACKS_ALL}
 
 
-@asks_the_cluster
-async def produce(options: Namespace, client: Client) -> None:
+@cluster_command
+async def produce(options: Namespace, client: ClusterClient) -> None:
     if options.values and options.json_lines:
         raise CannotBegin("--json-lines reads standard input, not values")
     read = line_reader(options)
@@ -39,7 +38,7 @@ async def produce(options: Namespace, client: Client) -> None:
             if bad_line is not None:
                 raise BadLine(f"line {count + 1}: {bad_line}")
             progress.show(count)
-        await producer.finish()
+        await producer.flush()
     finally:
         progress.clear()
     report(options, producer.written)
@@ -95,7 +94,7 @@ def report(options: Namespace, written: dict[int, Written]) -> None:
 
 def partition_document(partition: int, written: Written) -> dict[str, Any]:
     def known(offset: int) -> int | None:
-        return None if offset == NOT_WRITTEN else offset
+        return None if offset == UNKNOWN_OFFSET else offset
 
     return {
         "partition": partition,
@@ -106,7 +105,7 @@ def partition_document(partition: int, written: Written) -> dict[str, Any]:
 
 
 def partition_text(partition: int, written: Written) -> str:
-    if written.first_offset == NOT_WRITTEN:
+    if written.first_offset == UNKNOWN_OFFSET:
         return f"partition {partition}"
     if written.first_offset == written.last_offset:
         return f"partition {partition} at {written.first_offset}"

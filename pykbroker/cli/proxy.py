@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pykbroker.cli.asking import bootstrap_addresses
+from pykbroker.cli.cluster_command import bootstrap_addresses
 from pykbroker.cli.failure import CannotBegin
 from pykbroker.cli.process import StopSignals, exit_on_sigterm
 from pykbroker.event_loop import new_event_loop

@@ -5,18 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.cli.command_line.values import INT32_MAX, INT64_MAX, shown
 from pykbroker.cli.failure import CannotBegin, CommandFailed
+from pykbroker.client.producer import NewRecord
 from pykbroker_protocol.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-Headers = tuple[tuple[str, bytes | None], ...]
+    from pykbroker.client.producer import Headers
 
 FIELDS: Final = frozenset(
     [
@@ -37,17 +37,6 @@ HEADER_FIELDS: Final = frozenset(("name", "value", "value_base64"))
 PARTITIONS: Final = range(INT32_MAX + 1)
 TIMESTAMPS: Final = range(NO_TIMESTAMP, INT64_MAX)
 """A batch has the distances between them, which must fit 64 bits with their sign, too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRecord:
-    """A record as it is asked for; what is None is left to the producer."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
-    partition: int | None = None
-    timestamp: int | None = None
 
 
 class BadLine(CommandFailed):

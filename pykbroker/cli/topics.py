@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.cluster_command import cluster_command, error_line
 from pykbroker.cli.configs import Change, Operation, alter_configs, changed_configs, topic_resource
 from pykbroker.cli.failure import CannotBegin, RefusedEach
-from pykbroker.cli.log_offsets import EARLIEST, LATEST, log_offsets
 from pykbroker.cli.output import counted, print_json, table, uuid_text
-from pykbroker.cli.refusals import refusal
+from pykbroker.client.log_offsets import EARLIEST, LATEST, log_offsets
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -31,7 +30,7 @@ from pykbroker_protocol.messages.delete_topics import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.create_topics import CreatableTopicResult
     from pykbroker_protocol.messages.metadata import (
         MetadataResponsePartition,
@@ -41,9 +40,9 @@ if TYPE_CHECKING:
 PARTITION_HEADINGS = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END")
 
 
-@asks_the_cluster
-async def create(options: Namespace, client: Client) -> None:
-    response = await client.ask(
+@cluster_command
+async def create(options: Namespace, client: ClusterClient) -> None:
+    response = await client.request(
         CreateTopicsRequest(
             topics=[wished(name, options) for name in options.names],
             timeout_ms=client.timeout_ms,
@@ -57,7 +56,7 @@ async def create(options: Namespace, client: Client) -> None:
     created = [topic for topic in response.topics if topic.error_code == ErrorCode.NONE]
     report_created(created, options)
     raise_if_any(
-        refusal(topic.name, topic.error_code, topic.error_message)
+        error_line(topic.name, topic.error_code, topic.error_message)
         for topic in response.topics
         if topic.error_code not in fine
     )
@@ -92,8 +91,8 @@ def created_document(topic: CreatableTopicResult) -> dict[str, Any]:
     }
 
 
-@asks_the_cluster
-async def list_all(options: Namespace, client: Client) -> None:
+@cluster_command
+async def list_all(options: Namespace, client: ClusterClient) -> None:
     metadata = await client.metadata(None)
     topics = [topic for topic in metadata.topics if options.internal or not topic.is_internal]
     topics.sort(key=lambda topic: topic.name or "")
@@ -117,8 +116,8 @@ def summary(topic: MetadataResponseTopic) -> dict[str, Any]:
     }
 
 
-@asks_the_cluster
-async def describe(options: Namespace, client: Client) -> None:
+@cluster_command
+async def describe(options: Namespace, client: ClusterClient) -> None:
     metadata = await client.metadata(options.names)
     documents = [
         await described(client, topic) for topic in metadata.topics if not topic.error_code
@@ -128,11 +127,13 @@ async def describe(options: Namespace, client: Client) -> None:
     else:
         print("\n\n".join(map(described_text, documents)), end="\n" if documents else "")
     raise_if_any(
-        refusal(topic.name or "", topic.error_code) for topic in metadata.topics if topic.error_code
+        error_line(topic.name or "", topic.error_code)
+        for topic in metadata.topics
+        if topic.error_code
     )
 
 
-async def described(client: Client, topic: MetadataResponseTopic) -> dict[str, Any]:
+async def described(client: ClusterClient, topic: MetadataResponseTopic) -> dict[str, Any]:
     starts = await log_offsets(client, topic, EARLIEST)
     ends = await log_offsets(client, topic, LATEST)
     configs = await changed_configs(client, topic_resource(topic.name or ""))
@@ -168,8 +169,8 @@ def described_text(topic: dict[str, Any]) -> str:
     return "\n".join((*head, table(PARTITION_HEADINGS, rows)))
 
 
-@asks_the_cluster
-async def alter(options: Namespace, client: Client) -> None:
+@cluster_command
+async def alter(options: Namespace, client: ClusterClient) -> None:
     changes = [Change(Operation.SET, key, value) for key, value in options.settings]
     changes += [Change(Operation.UNSET, key) for key in options.unset]
     if options.partitions is None and not changes:
@@ -184,9 +185,9 @@ async def alter(options: Namespace, client: Client) -> None:
     report_done(options, "could be altered" if options.dry_run else "altered")
 
 
-async def grow(options: Namespace, client: Client) -> list[str]:
+async def grow(options: Namespace, client: ClusterClient) -> list[str]:
     """Ask for more partitions; the refusals come back."""
-    response = await client.ask(
+    response = await client.request(
         CreatePartitionsRequest(
             topics=[
                 CreatePartitionsTopic(name=name, count=options.partitions, assignments=None)
@@ -198,15 +199,15 @@ async def grow(options: Namespace, client: Client) -> list[str]:
         CreatePartitionsResponse,
     )
     return [
-        refusal(topic.name, topic.error_code, topic.error_message)
+        error_line(topic.name, topic.error_code, topic.error_message)
         for topic in response.results
         if topic.error_code
     ]
 
 
-@asks_the_cluster
-async def delete(options: Namespace, client: Client) -> None:
-    response = await client.ask(
+@cluster_command
+async def delete(options: Namespace, client: ClusterClient) -> None:
+    response = await client.request(
         DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in options.names],
             topic_names=options.names,
@@ -220,7 +221,7 @@ async def delete(options: Namespace, client: Client) -> None:
     deleted = [it.name for it in response.responses if it.error_code == ErrorCode.NONE]
     report_names(options, deleted, "deleted")
     raise_if_any(
-        refusal(it.name or "", it.error_code, it.error_message)
+        error_line(it.name or "", it.error_code, it.error_message)
         for it in response.responses
         if it.error_code not in fine
     )

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pykbroker.cli.groups.member_protocol import write_assignment, write_subscription
 from pykbroker.cli.main import main
 from pykbroker.coordination.outcome import Write
 from pykbroker.coordinators.records import encode_write
+from pykbroker_protocol.consumer_protocol import encode_assignment, encode_topics
 from pykbroker_protocol.internal_topics.classic_groups import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -122,8 +122,8 @@ MEMBER = MemberMetadata(
     client_id="c",
     client_host="/h",
     session_timeout=10,
-    subscription=write_subscription(["trucks"]),
-    assignment=write_assignment({"trucks": [2]}),
+    subscription=encode_topics(["trucks"], 0),
+    assignment=encode_assignment({"trucks": [2]}, 0),
 )
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pykbroker.cli.command_line import read_command_line
 from pykbroker.cli.failure import CannotBegin
 from pykbroker.cli.record_format import record_format
-from pykbroker.cli.record_lines import BadLine, NewRecord, line_reader
+from pykbroker.cli.record_lines import BadLine, line_reader
+from pykbroker.client.producer import NewRecord
 from pykbroker_protocol.records.record import Record
 
 

@@ -10,8 +10,7 @@ from pykbroker.coordination.groups.classic_group import ClassicGroup
 from pykbroker.coordination.groups.classic_member import Member, member_id_for
 from pykbroker.coordination.groups.classic_state import GroupState
 from pykbroker.coordination.groups.settings import GroupSettings
-from pykbroker_protocol.compiler import encode
-from pykbroker_protocol.consumer_protocol import ConsumerProtocolSubscription
+from pykbroker_protocol.consumer_protocol import encode_topics
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.classic_groups import (
     GroupMetadataKey,
@@ -182,7 +181,7 @@ def test_a_sync_of_today_names_its_protocol(version: int, code: ErrorCode) -> No
 
 
 def subscription(*topics: str) -> bytes:
-    return b"\0\0" + encode(ConsumerProtocolSubscription(topics=topics), 0)
+    return encode_topics(topics, 0)
 
 
 def replay_group(

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pykbroker.address import Address
-from pykbroker.cli.client import Broker
-from pykbroker.cli.failure import CommandFailed
+from pykbroker.client.broker_connection import BrokerConnection
+from pykbroker.client.connection_options import ConnectionOptions
+from pykbroker.client.errors import ClientError
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Place = tuple[bytes, int]
 
 COORDINATOR = FindCoordinatorRequest(coordinator_keys=["next"])
+OPTIONS = ConnectionOptions(timeout_seconds=2.0)
 HEARTBEAT_SECONDS = 0.5
 SESSION_SECONDS = 5.0
 JOINING = 0
@@ -77,10 +79,10 @@ class Member:
         host, _, port = kafka.bootstrap.partition(":")
         try:
             while True:
-                with suppress(CommandFailed):
-                    broker = await Broker.connect(Address(host, int(port)), 2.0)
+                with suppress(ClientError):
+                    broker = await BrokerConnection.open(Address(host, int(port)), OPTIONS)
                     # The first who asks for it has the group's topic made.
-                    await broker.ask(COORDINATOR, FindCoordinatorResponse)
+                    await broker.request(COORDINATOR, FindCoordinatorResponse)
                     while True:
                         await self._heartbeat(broker)
                         await asyncio.sleep(HEARTBEAT_SECONDS)
@@ -88,11 +90,11 @@ class Member:
         finally:
             self._is_dead = True
 
-    async def _heartbeat(self, broker: Broker) -> None:
+    async def _heartbeat(self, broker: BrokerConnection) -> None:
         if not self.believes_to_live:
             self._begin_anew()
         asked_at = self._ownership.now()
-        answer = await broker.ask(self._request(), ConsumerGroupHeartbeatResponse)
+        answer = await broker.request(self._request(), ConsumerGroupHeartbeatResponse)
         match ErrorCode(answer.error_code):  # type: ignore[call-arg]  # looks a member up
             case ErrorCode.NONE:
                 self._answered_at = asked_at

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.asking import asks_the_cluster
-from pykbroker.cli.failure import Refused, RefusedEach
+from pykbroker.cli.cluster_command import cluster_command
+from pykbroker.cli.failure import RefusedEach
 from pykbroker.cli.groups.description import describe_group
 from pykbroker.cli.output import print_json, table
+from pykbroker.client.errors import ApiError
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from pykbroker.cli.client import Client
     from pykbroker.cli.groups.description import GroupDescription, GroupMember
-    from pykbroker.cli.groups.member_protocol import Shares
+    from pykbroker.client.cluster_client import ClusterClient
+    from pykbroker_protocol.consumer_protocol import PartitionsByTopic
 
 MEMBER_HEADINGS = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "ASSIGNMENT")
 
 
-@asks_the_cluster
-async def describe(options: Namespace, client: Client) -> None:
+@cluster_command
+async def describe(options: Namespace, client: ClusterClient) -> None:
     found, refusals = [], []
     for group_id in options.names:
         try:
             found.append(group_document(await describe_group(client, group_id)))
-        except Refused as refused:
+        except ApiError as refused:
             refusals.append(f"{group_id}: {refused}")
     if options.json:
         print_json(found)
@@ -66,7 +67,7 @@ def member_document(member: GroupMember) -> dict[str, Any]:
     }
 
 
-def shares_document(shares: Shares | None) -> list[dict[str, Any]] | None:
+def shares_document(shares: PartitionsByTopic | None) -> list[dict[str, Any]] | None:
     if shares is None:
         return None
     return [{"topic": topic, "partitions": shares[topic]} for topic in sorted(shares)]

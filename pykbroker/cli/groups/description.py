@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.cli.coordinator import Coordinator
-from pykbroker.cli.failure import Refused
-from pykbroker.cli.groups.member_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
-from pykbroker.cli.refusals import raise_if_refused
+from pykbroker.client.coordinator import Coordinator
+from pykbroker.client.errors import ApiError, raise_if_error
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    read_assignment,
+    read_subscription,
+)
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -22,8 +25,8 @@ from pykbroker_protocol.messages.describe_groups import (
 )
 
 if TYPE_CHECKING:
-    from pykbroker.cli.client import Client
-    from pykbroker.cli.groups.member_protocol import Shares
+    from pykbroker.client.cluster_client import ClusterClient
+    from pykbroker_protocol.consumer_protocol import PartitionsByTopic
     from pykbroker_protocol.messages import consumer_group_describe, describe_groups
 
 DEAD: Final = "Dead"
@@ -41,8 +44,8 @@ class GroupMember:
     epoch: int | None
     topics: list[str] | None
     topic_regex: str | None
-    assignment: Shares | None
-    target: Shares | None
+    assignment: PartitionsByTopic | None
+    target: PartitionsByTopic | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +64,10 @@ class GroupDescription:
         return self.state not in WITHOUT_MEMBERS
 
 
-async def describe_group(client: Client, group_id: str) -> GroupDescription:
+async def describe_group(client: ClusterClient, group_id: str) -> GroupDescription:
     """A group of the next generation or, if there is none of this name, a classic one."""
     coordinator = Coordinator(client, group_id)
-    if client.bootstrap.offers_api(ApiKey.CONSUMER_GROUP_DESCRIBE):
+    if (await client.broker()).offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
         found = await described_consumer_group(coordinator, group_id)
         if found is not None:
             return found
@@ -74,20 +77,20 @@ async def describe_group(client: Client, group_id: str) -> GroupDescription:
 async def described_consumer_group(
     coordinator: Coordinator, group_id: str
 ) -> GroupDescription | None:
-    response = await coordinator.ask(
+    response = await coordinator.request(
         ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False),
         ConsumerGroupDescribeResponse,
-        lambda answer: answer.groups[0].error_code,
+        lambda response: response.groups[0].error_code,
     )
     group = response.groups[0]
     if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
         return None
-    raise_if_refused(group.error_code, group.error_message)
+    raise_if_error(group.error_code, group.error_message)
     return GroupDescription(
         group_id=group_id,
         type="consumer",
         state=group.group_state,
-        protocol=PROTOCOL_TYPE,
+        protocol=CONSUMER_PROTOCOL_TYPE,
         assignor=group.assignor_name,
         epoch=group.group_epoch,
         coordinator=await coordinator.node_id(),
@@ -109,20 +112,20 @@ def consumer_member(member: consumer_group_describe.Member) -> GroupMember:
     )
 
 
-def shares_of(assignment: consumer_group_describe.Assignment) -> Shares:
+def shares_of(assignment: consumer_group_describe.Assignment) -> PartitionsByTopic:
     return {it.topic_name: sorted(it.partitions) for it in assignment.topic_partitions}
 
 
 async def described_classic_group(coordinator: Coordinator, group_id: str) -> GroupDescription:
-    response = await coordinator.ask(
+    response = await coordinator.request(
         DescribeGroupsRequest(groups=[group_id]),
         DescribeGroupsResponse,
-        lambda answer: answer.groups[0].error_code,
+        lambda response: response.groups[0].error_code,
     )
     group = response.groups[0]
-    raise_if_refused(group.error_code, group.error_message)
+    raise_if_error(group.error_code, group.error_message)
     if group.group_state == DEAD:  # so say brokers that are older than the error for it
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     return GroupDescription(
         group_id=group_id,
         type="classic",
@@ -136,11 +139,13 @@ async def described_classic_group(coordinator: Coordinator, group_id: str) -> Gr
 
 
 def classic_member(member: describe_groups.DescribedGroupMember, protocol_type: str) -> GroupMember:
-    topics, assignment = None, None
-    if protocol_type == PROTOCOL_TYPE:
+    topics: list[str] | None = None
+    assignment: PartitionsByTopic | None = None
+    if protocol_type == CONSUMER_PROTOCOL_TYPE:
         try:
             assignment = read_assignment(member.member_assignment)
-            topics = read_subscription(member.member_metadata) if member.member_metadata else []
+            metadata = member.member_metadata
+            topics = list(read_subscription(metadata).topics) if metadata else []
         except MalformedMessage:
             topics, assignment = None, None  # members may mean anything by these bytes
     return GroupMember(

@@ -6,24 +6,24 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from pykbroker.cli.asking import asks_the_cluster
-from pykbroker.cli.failure import Refused, RefusedEach
-from pykbroker.cli.groups.committed import Place, by_topic, committed_offsets
+from pykbroker.cli.cluster_command import cluster_command
+from pykbroker.cli.failure import RefusedEach
 from pykbroker.cli.groups.describing import host_text
 from pykbroker.cli.groups.description import describe_group
 from pykbroker.cli.groups.listing import listed_groups
-from pykbroker.cli.log_offsets import LATEST, log_offsets
 from pykbroker.cli.output import print_json, table
-from pykbroker.cli.topic_lookup import find_topic
+from pykbroker.client.committed_offsets import TopicPartition, by_topic, committed_offsets
+from pykbroker.client.errors import ApiError
+from pykbroker.client.log_offsets import LATEST, log_offsets
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from pykbroker.cli.client import Client
-    from pykbroker.cli.groups.committed import Committed
     from pykbroker.cli.groups.description import GroupDescription, GroupMember
+    from pykbroker.client.cluster_client import ClusterClient
+    from pykbroker.client.committed_offsets import Committed
 
 # Groups that commit offsets; those of other types keep theirs elsewhere.
 TYPES_WITH_OFFSETS: Final = ("classic", "consumer")
@@ -55,8 +55,8 @@ COLUMNS: Final = {
 }
 
 
-@asks_the_cluster
-async def lag(options: Namespace, client: Client) -> None:
+@cluster_command
+async def lag(options: Namespace, client: ClusterClient) -> None:
     while True:
         await show_lag(options, client)
         sys.stdout.flush()
@@ -67,12 +67,12 @@ async def lag(options: Namespace, client: Client) -> None:
             print()
 
 
-async def show_lag(options: Namespace, client: Client) -> None:
+async def show_lag(options: Namespace, client: ClusterClient) -> None:
     documents, refusals = [], []
     for group_id in options.names or await groups_with_offsets(client):
         try:
             documents.append(await lag_document(client, group_id))
-        except Refused as refused:
+        except ApiError as refused:
             is_gone = refused.code is ErrorCode.GROUP_ID_NOT_FOUND and not options.names
             if not is_gone:  # a group may end after it was listed
                 refusals.append(f"{group_id}: {refused}")
@@ -84,11 +84,11 @@ async def show_lag(options: Namespace, client: Client) -> None:
         raise RefusedEach(refusals)
 
 
-async def groups_with_offsets(client: Client) -> list[str]:
+async def groups_with_offsets(client: ClusterClient) -> list[str]:
     return [it["group"] for it in await listed_groups(client, types=TYPES_WITH_OFFSETS)]
 
 
-async def lag_document(client: Client, group_id: str) -> dict[str, Any]:
+async def lag_document(client: ClusterClient, group_id: str) -> dict[str, Any]:
     group = await describe_group(client, group_id)
     committed = await committed_offsets(client, group_id)
     owners = owners_of(group)
@@ -105,28 +105,30 @@ async def lag_document(client: Client, group_id: str) -> dict[str, Any]:
     }
 
 
-def owners_of(group: GroupDescription) -> dict[Place, GroupMember]:
+def owners_of(group: GroupDescription) -> dict[TopicPartition, GroupMember]:
     return {
-        Place(topic, partition): member
+        TopicPartition(topic, partition): member
         for member in group.members
         for topic, partitions in (member.assignment or {}).items()
         for partition in partitions
     }
 
 
-async def end_offsets(client: Client, places: Iterable[Place]) -> dict[Place, int | None]:
+async def end_offsets(
+    client: ClusterClient, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | None]:
     """Where the log of each partition ends; None where it has no leader, or is gone."""
-    ends: dict[Place, int | None] = {}
+    ends: dict[TopicPartition, int | None] = {}
     for topic, wanted in by_topic(places).items():
         found = await topic_ends(client, topic, {it.partition for it in wanted})
         ends.update((it, found.get(it.partition)) for it in wanted)
     return ends
 
 
-async def topic_ends(client: Client, topic: str, partitions: set[int]) -> dict[int, int]:
+async def topic_ends(client: ClusterClient, topic: str, partitions: set[int]) -> dict[int, int]:
     try:
-        found = await find_topic(client, topic)
-    except Refused as refused:
+        found = await client.topic(topic)
+    except ApiError as refused:
         if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return {}
         raise
@@ -134,9 +136,9 @@ async def topic_ends(client: Client, topic: str, partitions: set[int]) -> dict[i
 
 
 def partition_document(
-    place: Place,
-    committed: dict[Place, Committed],
-    ends: dict[Place, int | None],
+    place: TopicPartition,
+    committed: dict[TopicPartition, Committed],
+    ends: dict[TopicPartition, int | None],
     owner: GroupMember | None,
 ) -> dict[str, Any]:
     read, end = committed.get(place), ends[place]

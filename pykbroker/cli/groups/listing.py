@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.asking import asks_the_cluster
-from pykbroker.cli.coordinator import ask_when_loaded
+from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.output import print_json, table
+from pykbroker.client.coordinator import request_when_loaded
 from pykbroker_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
 
 HEADINGS = ("GROUP", "STATE", "TYPE", "PROTOCOL", "COORDINATOR")
 
 
-@asks_the_cluster
-async def list_all(options: Namespace, client: Client) -> None:
+@cluster_command
+async def list_all(options: Namespace, client: ClusterClient) -> None:
     groups = await listed_groups(client, states=options.states, types=options.types)
     if options.names:
         for group in groups:
@@ -31,7 +31,7 @@ async def list_all(options: Namespace, client: Client) -> None:
 
 
 async def listed_groups(
-    client: Client, *, states: Sequence[str] = (), types: Sequence[str] = ()
+    client: ClusterClient, *, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """Every group of the cluster in the order of names, or those of some states and types."""
     request = ListGroupsRequest(states_filter=states, types_filter=types)
@@ -51,8 +51,8 @@ async def listed_groups(
 
 
 async def asked_groups(
-    client: Client, request: ListGroupsRequest, node_id: int
+    client: ClusterClient, request: ListGroupsRequest, node_id: int
 ) -> ListGroupsResponse:
-    return await ask_when_loaded(
+    return await request_when_loaded(
         client, request, ListGroupsResponse, lambda it: it.error_code, node_id
     )

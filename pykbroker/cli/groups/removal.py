@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.asking import asks_the_cluster
-from pykbroker.cli.coordinator import Coordinator
-from pykbroker.cli.failure import CannotBegin, Refused, RefusedEach
-from pykbroker.cli.groups.committed import committed_offsets
-from pykbroker.cli.groups.committed import delete_offsets as ask_to_delete_offsets
+from pykbroker.cli.cluster_command import cluster_command, error_line
+from pykbroker.cli.failure import CannotBegin, RefusedEach
 from pykbroker.cli.groups.description import describe_group
 from pykbroker.cli.groups.selection import places_to_forget
 from pykbroker.cli.output import print_json
-from pykbroker.cli.refusals import error_of, raise_if_refused, refusal
+from pykbroker.client.committed_offsets import committed_offsets
+from pykbroker.client.committed_offsets import delete_offsets as ask_to_delete_offsets
+from pykbroker.client.coordinator import Coordinator
+from pykbroker.client.errors import ApiError, error_of, raise_if_error
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from pykbroker_protocol.messages.leave_group import (
@@ -24,12 +24,12 @@ from pykbroker_protocol.messages.leave_group import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.leave_group import MemberResponse
 
 
-@asks_the_cluster
-async def delete_offsets(options: Namespace, client: Client) -> None:
+@cluster_command
+async def delete_offsets(options: Namespace, client: ClusterClient) -> None:
     committed = await committed_offsets(client, options.group)
     places = places_to_forget(options, committed)
     codes = await ask_to_delete_offsets(client, options.group, places)
@@ -39,11 +39,11 @@ async def delete_offsets(options: Namespace, client: Client) -> None:
     else:
         for place in done:
             print(f"{options.group}: {place} forgotten")
-    raise_refused([f"{it}: {Refused(code)}" for it, code in codes.items() if code])
+    raise_refused([f"{it}: {ApiError(code)}" for it, code in codes.items() if code])
 
 
-@asks_the_cluster
-async def delete(options: Namespace, client: Client) -> None:
+@cluster_command
+async def delete(options: Namespace, client: ClusterClient) -> None:
     codes = {group_id: await deleted(client, group_id) for group_id in options.names}
     done = [group_id for group_id, code in codes.items() if code is ErrorCode.NONE]
     if options.json:
@@ -54,37 +54,39 @@ async def delete(options: Namespace, client: Client) -> None:
     fine = {ErrorCode.NONE}
     if options.if_exists:
         fine.add(ErrorCode.GROUP_ID_NOT_FOUND)
-    raise_refused([f"{it}: {Refused(code)}" for it, code in codes.items() if code not in fine])
+    raise_refused([f"{it}: {ApiError(code)}" for it, code in codes.items() if code not in fine])
 
 
-async def deleted(client: Client, group_id: str) -> ErrorCode:
-    response = await Coordinator(client, group_id).ask(
+async def deleted(client: ClusterClient, group_id: str) -> ErrorCode:
+    response = await Coordinator(client, group_id).request(
         DeleteGroupsRequest(groups_names=[group_id]),
         DeleteGroupsResponse,
-        lambda answer: answer.results[0].error_code,
+        lambda response: response.results[0].error_code,
     )
     return error_of(response.results[0].error_code)
 
 
-@asks_the_cluster
-async def remove_member(options: Namespace, client: Client) -> None:
+@cluster_command
+async def remove_member(options: Namespace, client: ClusterClient) -> None:
     members = await members_to_remove(options, client)
-    response = await Coordinator(client, options.group).ask(
+    response = await Coordinator(client, options.group).request(
         LeaveGroupRequest(group_id=options.group, members=members),
         LeaveGroupResponse,
-        lambda answer: answer.error_code,
+        lambda response: response.error_code,
     )
-    raise_if_refused(response.error_code)
+    raise_if_error(response.error_code)
     done = [member for member in response.members if not member.error_code]
     if options.json:
         print_json([removed_document(member) for member in done])
     else:
         for member in done:
             print(f"{options.group}: {name_of(member)} removed")
-    raise_refused([refusal(name_of(it), it.error_code) for it in response.members if it.error_code])
+    raise_refused(
+        [error_line(name_of(it), it.error_code) for it in response.members if it.error_code]
+    )
 
 
-async def members_to_remove(options: Namespace, client: Client) -> list[MemberIdentity]:
+async def members_to_remove(options: Namespace, client: ClusterClient) -> list[MemberIdentity]:
     """Those named, by the id of the member or of the instance, or all that there are."""
     reason = options.reason
     if options.all:

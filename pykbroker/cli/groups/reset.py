@@ -7,25 +7,30 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.command_line.values import Anchor
 from pykbroker.cli.command_line.values import OffsetSpec as Target
-from pykbroker.cli.coordinator import Coordinator
-from pykbroker.cli.failure import Refused, RefusedEach
-from pykbroker.cli.groups.committed import Place, by_topic, commit_offsets, committed_offsets
+from pykbroker.cli.failure import RefusedEach
 from pykbroker.cli.groups.description import describe_group
 from pykbroker.cli.groups.selection import places_to_move
-from pykbroker.cli.log_offsets import EARLIEST, LATEST, log_offsets
+from pykbroker.cli.offset_specs import begin_offsets
 from pykbroker.cli.output import counted, print_json, table
-from pykbroker.cli.places import begin_offsets
-from pykbroker.cli.topic_lookup import find_topic
+from pykbroker.client.committed_offsets import (
+    TopicPartition,
+    by_topic,
+    commit_offsets,
+    committed_offsets,
+)
+from pykbroker.client.coordinator import Coordinator
+from pykbroker.client.errors import ApiError
+from pykbroker.client.log_offsets import EARLIEST, LATEST, log_offsets
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from pykbroker.cli.client import Client
-    from pykbroker.cli.groups.committed import Committed
+    from pykbroker.client.cluster_client import ClusterClient
+    from pykbroker.client.committed_offsets import Committed
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
 
 HEADINGS: Final = ("TOPIC", "PARTITION", "COMMITTED", "NEW", "LAG", "NOTE")
@@ -59,15 +64,15 @@ class Standing(NamedTuple):
 class Move:
     """One partition's committed offset, before and after."""
 
-    place: Place
+    place: TopicPartition
     before: int | None
     after: int
     end: int
     limited_by: Limit | None
 
 
-@asks_the_cluster
-async def reset(options: Namespace, client: Client) -> None:
+@cluster_command
+async def reset(options: Namespace, client: ClusterClient) -> None:
     await refuse_if_read(client, options.group)
     committed = await committed_offsets(client, options.group)
     places = await places_to_move(options, client, committed)
@@ -80,29 +85,32 @@ async def reset(options: Namespace, client: Client) -> None:
         print(moves_text(options.group, moves, is_dry_run=options.dry_run))
 
 
-async def refuse_if_read(client: Client, group_id: str) -> None:
+async def refuse_if_read(client: ClusterClient, group_id: str) -> None:
     """Members would go on from where they are, and commit over what we write."""
     try:
         group = await describe_group(client, group_id)
-    except Refused as refused:
+    except ApiError as refused:
         if refused.code is ErrorCode.GROUP_ID_NOT_FOUND:
             return  # to be made by its first offset
         raise
     if group.has_members:
         members = counted(len(group.members), "member")
         text = f"The group is {group.state} with {members}; stop them first."
-        raise Refused(ErrorCode.NON_EMPTY_GROUP, text)
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, text)
 
 
 async def planned_moves(
-    options: Namespace, client: Client, places: list[Place], committed: dict[Place, Committed]
+    options: Namespace,
+    client: ClusterClient,
+    places: list[TopicPartition],
+    committed: dict[TopicPartition, Committed],
 ) -> list[Move]:
     wish = wish_of(options, now_ms=round(time.time() * 1000))
     if isinstance(wish, Shift):
         refuse_never_committed(places, committed)
     moves = []
     for topic, wanted in by_topic(places).items():
-        found = await find_topic(client, topic)
+        found = await client.topic(topic)
         partitions = {it.partition for it in wanted}
         starts = await log_offsets(client, found, EARLIEST, partitions=partitions)
         ends = await log_offsets(client, found, LATEST, partitions=partitions)
@@ -125,7 +133,7 @@ def wish_of(options: Namespace, *, now_ms: int) -> Wish:
 
 async def aims_of(
     wish: Wish,
-    client: Client,
+    client: ClusterClient,
     topic: MetadataResponseTopic,
     standing: Standing,
 ) -> dict[int, int]:
@@ -138,7 +146,7 @@ async def aims_of(
     return await begin_offsets(wish, client, topic, starts, standing.ends)
 
 
-def move_within(place: Place, aim: int, standing: Standing) -> Move:
+def move_within(place: TopicPartition, aim: int, standing: Standing) -> Move:
     """As near to the aim as the log reaches."""
     start, end = standing.starts[place.partition], standing.ends[place.partition]
     before = standing.committed.get(place.partition)
@@ -147,16 +155,18 @@ def move_within(place: Place, aim: int, standing: Standing) -> Move:
     return Move(place=place, before=before, after=after, end=end, limited_by=limited_by)
 
 
-def refuse_never_committed(places: list[Place], committed: dict[Place, Committed]) -> None:
+def refuse_never_committed(
+    places: list[TopicPartition], committed: dict[TopicPartition, Committed]
+) -> None:
     refuse_each(
         [f"{it}: there is no committed offset to shift" for it in places if it not in committed]
     )
 
 
-def refuse_without_leader(places: list[Place], ends: dict[int, int]) -> None:
+def refuse_without_leader(places: list[TopicPartition], ends: dict[int, int]) -> None:
     refuse_each(
         [
-            f"{it}: {Refused(ErrorCode.LEADER_NOT_AVAILABLE)}"
+            f"{it}: {ApiError(ErrorCode.LEADER_NOT_AVAILABLE)}"
             for it in places
             if it.partition not in ends
         ]
@@ -168,12 +178,16 @@ def refuse_each(refusals: list[str]) -> None:
         raise RefusedEach(refusals)
 
 
-async def carry_out(client: Client, group_id: str, moves: list[Move]) -> None:
+async def carry_out(client: ClusterClient, group_id: str, moves: list[Move]) -> None:
     """Commit the new offsets; where one is refused, the others are moved nevertheless."""
     coordinator = Coordinator(client, group_id)
     codes = await commit_offsets(coordinator, group_id, {it.place: it.after for it in moves})
     refuse_each(
-        [f"{place}: {Refused(code)}" for place, code in codes.items() if code is not ErrorCode.NONE]
+        [
+            f"{place}: {ApiError(code)}"
+            for place, code in codes.items()
+            if code is not ErrorCode.NONE
+        ]
     )
 
 

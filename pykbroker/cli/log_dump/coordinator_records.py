@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pykbroker.cli.groups.member_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
 from pykbroker.cli.log_dump.metadata_records import fields_text, message_document
 from pykbroker.cli.record_format import field
 from pykbroker.coordinators.group_log import GROUP_RECORDS
 from pykbroker.coordinators.records import KEY_VERSION, UnknownRecord, decode_record
 from pykbroker.coordinators.transaction_log import TRANSACTION_RECORDS
 from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    read_assignment,
+    read_subscription,
+)
 from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataValue
 
 if TYPE_CHECKING:
@@ -48,7 +52,7 @@ def version_of(record: Record) -> int:
 
 def value_document(value: Message, version: int) -> dict[str, Any]:
     document = message_document(value, version)
-    if isinstance(value, GroupMetadataValue) and value.protocol_type == PROTOCOL_TYPE:
+    if isinstance(value, GroupMetadataValue) and value.protocol_type == CONSUMER_PROTOCOL_TYPE:
         for member in document["members"]:
             decode_member(member)
     return document
@@ -57,7 +61,7 @@ def value_document(value: Message, version: int) -> dict[str, Any]:
 def decode_member(member: dict[str, Any]) -> None:
     """Replaces the subscription and assignment bytes by their contents, if they can be decoded."""
     try:
-        topics = read_subscription(bytes.fromhex(member["subscription"]))
+        topics = list(read_subscription(bytes.fromhex(member["subscription"])).topics)
         assignment = read_assignment(bytes.fromhex(member["assignment"]))
     except MalformedMessage:
         return

@@ -6,13 +6,13 @@ import asyncio
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from pykbroker.cli.asking import bootstrap_addresses
-from pykbroker.cli.client import Client
-from pykbroker.cli.failure import CannotBegin, CommandFailed, Refused
-from pykbroker.cli.log_offsets import LATEST, log_offsets
+from pykbroker.cli.cluster_command import bootstrap_addresses, client_options
+from pykbroker.cli.failure import CannotBegin, CommandFailed
 from pykbroker.cli.output import print_json, table
 from pykbroker.cli.pipeline.pipeline_file import base_directory, pipeline_of
-from pykbroker.cli.topic_lookup import find_topic
+from pykbroker.client.cluster_client import ClusterClient
+from pykbroker.client.errors import ApiError, ClientError
+from pykbroker.client.log_offsets import LATEST, log_offsets
 from pykbroker.pipeline.checkpoint import kept_progress, position_of
 from pykbroker.pipeline.places import Places
 from pykbroker.pipeline.plan import queries_of
@@ -80,20 +80,22 @@ def lag_of(position: Position | None, ends: Offsets | None) -> dict[str, int] | 
 async def ends_of(bootstrap: str, topics: Iterable[str], timeout_s: float) -> Offsets | None:
     """Returns the end offsets of partitions, or None if no broker responds."""
     try:
-        client = await Client.connect(bootstrap_addresses(bootstrap), timeout_s)
-    except CommandFailed:
+        client = await ClusterClient.connect(
+            bootstrap_addresses(bootstrap), client_options(timeout_s)
+        )
+        try:
+            return {topic: await ends_of_topic(client, topic) for topic in topics}
+        finally:
+            await client.close()
+    except (ClientError, CommandFailed):
         return None
-    try:
-        return {topic: await ends_of_topic(client, topic) for topic in topics}
-    finally:
-        await client.close()
 
 
-async def ends_of_topic(client: Client, name: str) -> dict[str, int]:
+async def ends_of_topic(client: ClusterClient, name: str) -> dict[str, int]:
     """Returns an empty dict for a topic that no longer exists."""
     try:
-        offsets = await log_offsets(client, await find_topic(client, name), LATEST)
-    except Refused:
+        offsets = await log_offsets(client, await client.topic(name), LATEST)
+    except ApiError:
         return {}
     return {str(partition): offset for partition, offset in offsets.items()}
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.failure import CommandFailed
 from pykbroker.cli.output import print_json
-from pykbroker.cli.refusals import raise_if_refused
-from pykbroker.cli.topic_lookup import find_topic
 from pykbroker.cli.transactions.producers import active_producers
+from pykbroker.client.errors import raise_if_error
 from pykbroker_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -20,21 +19,21 @@ from pykbroker_protocol.messages.write_txn_markers import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
 
 
-@asks_the_cluster
-async def abort(options: Namespace, client: Client) -> None:
+@cluster_command
+async def abort(options: Namespace, client: ClusterClient) -> None:
     (partition,) = options.place.partitions
     producer = await producer_at(client, options)
-    topic = await find_topic(client, options.place.name)
+    topic = await client.topic(options.place.name)
     (leader,) = (it.leader_id for it in topic.partitions if it.partition_index == partition)
-    response = await client.ask(
+    response = await client.request(
         WriteTxnMarkersRequest(markers=[abort_marker(producer)]),
         WriteTxnMarkersResponse,
         node_id=leader,
     )
-    raise_if_refused(response.markers[0].topics[0].partitions[0].error_code)
+    raise_if_error(response.markers[0].topics[0].partitions[0].error_code)
     if options.json:
         print_json(producer)
         return
@@ -44,7 +43,7 @@ async def abort(options: Namespace, client: Client) -> None:
     )
 
 
-async def producer_at(client: Client, options: Namespace) -> dict[str, Any]:
+async def producer_at(client: ClusterClient, options: Namespace) -> dict[str, Any]:
     """Whose transaction begins there."""
     for producer in await active_producers(client, [options.place]):
         if producer["start_offset"] == options.start_offset:

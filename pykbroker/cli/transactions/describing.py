@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.asking import asks_the_cluster
-from pykbroker.cli.coordinator import Coordinated, Coordinator
-from pykbroker.cli.failure import Refused, RefusedEach
+from pykbroker.cli.cluster_command import cluster_command
+from pykbroker.cli.failure import RefusedEach
 from pykbroker.cli.groups.describing import shares_text
 from pykbroker.cli.output import print_json
 from pykbroker.cli.record_format import time_text
-from pykbroker.cli.refusals import raise_if_refused
+from pykbroker.client.coordinator import Coordinator, CoordinatorType
+from pykbroker.client.errors import ApiError, raise_if_error
 from pykbroker_protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -20,16 +20,16 @@ from pykbroker_protocol.messages.describe_transactions import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
 
 
-@asks_the_cluster
-async def describe(options: Namespace, client: Client) -> None:
+@cluster_command
+async def describe(options: Namespace, client: ClusterClient) -> None:
     found, refusals = [], []
     for transactional_id in options.names:
         try:
             found.append(await described(client, transactional_id))
-        except Refused as refused:
+        except ApiError as refused:
             refusals.append(f"{transactional_id}: {refused}")
     if options.json:
         print_json(found)
@@ -39,15 +39,15 @@ async def describe(options: Namespace, client: Client) -> None:
         raise RefusedEach(refusals)
 
 
-async def described(client: Client, transactional_id: str) -> dict[str, Any]:
-    coordinator = Coordinator(client, transactional_id, Coordinated.TRANSACTION)
-    response = await coordinator.ask(
+async def described(client: ClusterClient, transactional_id: str) -> dict[str, Any]:
+    coordinator = Coordinator(client, transactional_id, CoordinatorType.TRANSACTION)
+    response = await coordinator.request(
         DescribeTransactionsRequest(transactional_ids=[transactional_id]),
         DescribeTransactionsResponse,
-        lambda answer: answer.transaction_states[0].error_code,
+        lambda response: response.transaction_states[0].error_code,
     )
     (found,) = response.transaction_states
-    raise_if_refused(found.error_code)
+    raise_if_error(found.error_code)
     started_ms = found.transaction_start_time_ms
     return {
         "transactional_id": found.transactional_id,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.cli.asking import asks_the_cluster
+from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.command_line.values import TopicChoice
-from pykbroker.cli.failure import Refused, RefusedEach
+from pykbroker.cli.failure import RefusedEach
 from pykbroker.cli.transactions.describing import described
 from pykbroker.cli.transactions.listing import listed_transactions
 from pykbroker.cli.transactions.producers import (
@@ -16,20 +16,21 @@ from pykbroker.cli.transactions.producers import (
     partitions_by_leader,
     print_producers,
 )
+from pykbroker.client.errors import ApiError
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
 
     Document = dict[str, Any]
     Touched = dict[int, set[tuple[str, int]]]
 
 
-@asks_the_cluster
-async def find_hanging(options: Namespace, client: Client) -> None:
+@cluster_command
+async def find_hanging(options: Namespace, client: ClusterClient) -> None:
     producers, refusals = await reachable_producers(client, options.topics)
     latest_ms = time.time() * 1000 - options.duration_ms
     old = [
@@ -45,7 +46,7 @@ async def find_hanging(options: Namespace, client: Client) -> None:
 
 
 async def reachable_producers(
-    client: Client, choices: list[TopicChoice]
+    client: ClusterClient, choices: list[TopicChoice]
 ) -> tuple[list[Document], list[str]]:
     """What is known of producers, and why it is not of those of some partitions.
 
@@ -56,13 +57,13 @@ async def reachable_producers(
     for choice in choices or await all_topics(client):
         try:
             by_leader = await partitions_by_leader(client, choice)
-        except Refused as refused:
+        except ApiError as refused:
             refusals.append(f"{choice.name}: {refused}")
             continue
         for leader, indexes in by_leader.items():
             try:
                 found += await asked_producers(client, choice.name, indexes, leader)
-            except Refused as refused:
+            except ApiError as refused:
                 places = ",".join(map(str, indexes))
                 refusals.append(f"{choice.name}:{places}: {refused}")
     return in_order(found), refusals
@@ -72,12 +73,12 @@ def place(producer: Document) -> tuple[str, int]:
     return producer["topic"], producer["partition"]
 
 
-async def all_topics(client: Client) -> list[TopicChoice]:
+async def all_topics(client: ClusterClient) -> list[TopicChoice]:
     metadata = await client.metadata(None)
     return [TopicChoice(it.name) for it in metadata.topics if it.name and it.partitions]
 
 
-async def partitions_by_producer(client: Client, producer_ids: set[int]) -> Touched:
+async def partitions_by_producer(client: ClusterClient, producer_ids: set[int]) -> Touched:
     """What transactions of these producers have touched, as far as coordinators know."""
     if not producer_ids:
         return {}
@@ -90,10 +91,10 @@ async def partitions_by_producer(client: Client, producer_ids: set[int]) -> Touc
     return touched
 
 
-async def touched_by(client: Client, transactional_id: str) -> set[tuple[str, int]]:
+async def touched_by(client: ClusterClient, transactional_id: str) -> set[tuple[str, int]]:
     try:
         transaction = await described(client, transactional_id)
-    except Refused as refused:
+    except ApiError as refused:
         if refused.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # gone since it was listed
             return set()
         raise

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pykbroker.cli.asking import asks_the_cluster
-from pykbroker.cli.coordinator import ask_when_loaded
+from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.output import print_json, table
+from pykbroker.client.coordinator import request_when_loaded
 from pykbroker_protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -15,14 +15,14 @@ from pykbroker_protocol.messages.list_transactions import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
 
 HEADINGS: Final = ("TRANSACTIONAL ID", "STATE", "PRODUCER ID", "COORDINATOR")
 ANY_DURATION: Final = -1
 
 
-@asks_the_cluster
-async def list_all(options: Namespace, client: Client) -> None:
+@cluster_command
+async def list_all(options: Namespace, client: ClusterClient) -> None:
     request = ListTransactionsRequest(
         state_filters=options.states,
         producer_id_filters=options.producer_ids,
@@ -40,7 +40,7 @@ async def list_all(options: Namespace, client: Client) -> None:
 
 
 async def listed_transactions(
-    client: Client, request: ListTransactionsRequest
+    client: ClusterClient, request: ListTransactionsRequest
 ) -> list[dict[str, Any]]:
     """Those of the whole cluster in the order of their names."""
     metadata = await client.metadata()
@@ -58,8 +58,8 @@ async def listed_transactions(
 
 
 async def asked_transactions(
-    client: Client, request: ListTransactionsRequest, node_id: int
+    client: ClusterClient, request: ListTransactionsRequest, node_id: int
 ) -> ListTransactionsResponse:
-    return await ask_when_loaded(
+    return await request_when_loaded(
         client, request, ListTransactionsResponse, lambda it: it.error_code, node_id
     )

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from pykbroker.cli.asking import asks_the_cluster
-from pykbroker.cli.failure import Refused
+from pykbroker.cli.cluster_command import cluster_command
+from pykbroker.cli.offset_specs import chosen_partitions
 from pykbroker.cli.output import print_json, table
-from pykbroker.cli.places import chosen_partitions
 from pykbroker.cli.record_format import time_text
-from pykbroker.cli.refusals import error_of
-from pykbroker.cli.topic_lookup import find_topic
+from pykbroker.client.errors import ApiError, error_of
 from pykbroker_protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -23,8 +21,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from pykbroker.cli.client import Client
     from pykbroker.cli.command_line.values import TopicChoice
+    from pykbroker.client.cluster_client import ClusterClient
 
     Document = dict[str, Any]
 
@@ -40,8 +38,8 @@ HEADINGS: Final = (
 )
 
 
-@asks_the_cluster
-async def describe_producers(options: Namespace, client: Client) -> None:
+@cluster_command
+async def describe_producers(options: Namespace, client: ClusterClient) -> None:
     found = await active_producers(client, options.topics)
     print_producers(found, as_json=options.json)
 
@@ -58,7 +56,7 @@ def moment(timestamp_ms: int | None) -> str | None:
     return None if timestamp_ms is None else time_text(timestamp_ms)
 
 
-async def active_producers(client: Client, choices: Iterable[TopicChoice]) -> list[Document]:
+async def active_producers(client: ClusterClient, choices: Iterable[TopicChoice]) -> list[Document]:
     """What the leaders of these partitions remember, partition by partition."""
     found: list[Document] = []
     for choice in choices:
@@ -71,8 +69,8 @@ def in_order(producers: Iterable[Document]) -> list[Document]:
     return sorted(producers, key=lambda it: (it["topic"], it["partition"], it["producer_id"]))
 
 
-async def partitions_by_leader(client: Client, choice: TopicChoice) -> dict[int, list[int]]:
-    topic = await find_topic(client, choice.name)
+async def partitions_by_leader(client: ClusterClient, choice: TopicChoice) -> dict[int, list[int]]:
+    topic = await client.topic(choice.name)
     wanted = chosen_partitions(choice.partitions, topic)
     by_leader = defaultdict(list)
     for partition in topic.partitions:
@@ -82,17 +80,17 @@ async def partitions_by_leader(client: Client, choice: TopicChoice) -> dict[int,
 
 
 async def asked_producers(
-    client: Client, topic: str, partitions: list[int], leader: int
+    client: ClusterClient, topic: str, partitions: list[int], leader: int
 ) -> list[Document]:
     request = DescribeProducersRequest(
         topics=[TopicRequest(name=topic, partition_indexes=partitions)]
     )
-    response = await client.ask(request, DescribeProducersResponse, node_id=leader)
+    response = await client.request(request, DescribeProducersResponse, node_id=leader)
     found = []
     for partition in response.topics[0].partitions:
         if partition.error_code:
             text = f"{topic}-{partition.partition_index}: {partition.error_message or ''}"
-            raise Refused(error_of(partition.error_code), text.rstrip(": "))
+            raise ApiError(error_of(partition.error_code), text.rstrip(": "))
         found += [
             producer_document(topic, partition.partition_index, it)
             for it in partition.active_producers

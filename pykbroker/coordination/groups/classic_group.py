@@ -9,14 +9,15 @@ from pykbroker.coordination.groups.classic_member import member_of_record
 from pykbroker.coordination.groups.classic_state import ANSWERS, LEGAL_TRANSITIONS, GroupState
 from pykbroker.coordination.groups.group import GroupKind
 from pykbroker.coordination.groups.member_bytes import MEMBER_OVERHEAD_BYTES, length
-from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from pykbroker.coordination.outcome import Write
+from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_subscription
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataKey, GroupMetadataValue
 from pykbroker_protocol.late_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pykbroker.coordination.groups.classic_member import Member
 
@@ -329,3 +330,14 @@ class ClassicGroup:
             for member in self.members.values()
         )
         return votes.most_common(1)[0][0]
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """Returns the topics of all subscriptions; None if one of them cannot be decoded."""
+    topics: set[str] = set()
+    try:
+        for subscription in subscriptions:
+            topics.update(read_subscription(subscription).topics)
+    except MalformedMessage:
+        return None
+    return frozenset(topics)

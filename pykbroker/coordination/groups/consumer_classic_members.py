@@ -13,7 +13,6 @@ from pykbroker.coordination.groups import consumer_classic_protocol as classic
 from pykbroker.coordination.groups.classic_answers import refused_join, refused_sync
 from pykbroker.coordination.groups.consumer_admission import admit
 from pykbroker.coordination.groups.consumer_checks import full, identified
-from pykbroker.coordination.groups.consumer_classic_protocol import UnreadableBytes
 from pykbroker.coordination.groups.consumer_decision import REJOIN, SESSION, SYNC
 from pykbroker.coordination.groups.consumer_departure import remove
 from pykbroker.coordination.groups.consumer_heartbeat import bring_on
@@ -25,7 +24,13 @@ from pykbroker.coordination.groups.consumer_migration import (
     protocols_of,
 )
 from pykbroker.coordination.groups.consumer_subscription import grow
-from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE
+from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    read_subscription,
+    read_version,
+)
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pykbroker_protocol.messages.join_group import JoinGroupResponse
@@ -107,8 +112,8 @@ def take_in(
 ) -> ConsumerMember | Refusal:
     request = joining.request
     try:
-        subscription = classic.read_subscription(request.protocols[0].metadata)
-    except UnreadableBytes:
+        subscription = read_subscription(request.protocols[0].metadata)
+    except MalformedMessage:
         return Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     replaced = predecessor_of(decision.state, request.group_instance_id, member_id)
     before = admit(decision, member_id, request.group_instance_id, by_force=True)
@@ -179,7 +184,7 @@ def has_to_rejoin_before_it_syncs(state: ConsumerGroupState, member: ConsumerMem
 
 
 def assignment_of(member: ConsumerMember, topics: TopicsView) -> bytes:
-    version = classic.version_of(protocols_of(member)[0].metadata)
+    version = read_version(protocols_of(member)[0].metadata, ConsumerProtocolAssignment)
     return classic.write_assignment(numbers(member.assigned), topics, version)
 
 

@@ -36,8 +36,8 @@ from pykbroker.coordination.groups.consumer_subscription import take_match
 from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.groups.group import GroupKind
 from pykbroker.coordination.groups.member_bytes import bytes_of_consumer_member
-from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE
 from pykbroker.coordination.outcome import Outcome, Reply
+from pykbroker_protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:

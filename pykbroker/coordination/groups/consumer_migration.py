@@ -12,7 +12,6 @@ from pykbroker.coordination.groups import consumer_classic_protocol as classic
 from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.classic_answers import refused_join, refused_sync
 from pykbroker.coordination.groups.classic_rebalance import JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
-from pykbroker.coordination.groups.consumer_classic_protocol import UnreadableBytes
 from pykbroker.coordination.groups.consumer_decision import (
     DOWNGRADED,
     MEMBER_TIMERS,
@@ -21,8 +20,14 @@ from pykbroker.coordination.groups.consumer_decision import (
 )
 from pykbroker.coordination.groups.consumer_member import ConsumerMember, numbers
 from pykbroker.coordination.groups.consumer_topics import fingerprint
-from pykbroker.coordination.groups.subscriptions import CONSUMER_PROTOCOL_TYPE
 from pykbroker.coordination.outcome import Write
+from pykbroker_protocol.compiler import MalformedMessage
+from pykbroker_protocol.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    read_subscription,
+    read_version,
+)
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.internal_topics.classic_groups import (
     GroupMetadataKey,
@@ -80,7 +85,7 @@ def upgrade(decision: Decision, group: ClassicGroup) -> Refusal | None:
         return refusal
     try:
         members = [carried_over(it, group, decision.topics) for it in group.members.values()]
-    except UnreadableBytes as error:
+    except MalformedMessage as error:
         return cannot_upgrade(group, f"a member's bytes cannot be read: {error}")
     let_go(group, decision)
     if members:
@@ -127,7 +132,7 @@ def carried_over(member: Member, group: ClassicGroup, topics: TopicsView) -> Con
     """What the last assignment gave to a member is its target, and it has reached it."""
     first_protocol = next(iter(member.protocols.values()))
     chosen = member.protocols.get(group.protocol or "", first_protocol)
-    subscription = classic.read_subscription(chosen)
+    subscription = read_subscription(chosen)
     generation = group.generation
     assigned = classic.read_assignment(member.assignment, topics)
     return ConsumerMember(
@@ -237,6 +242,8 @@ def as_classic_member(
         session_timeout=member.classic.session_timeout_ms,
         subscription=subscription,
         assignment=classic.write_assignment(
-            state.target_of(member.member_id), topics, classic.version_of(subscription)
+            state.target_of(member.member_id),
+            topics,
+            read_version(subscription, ConsumerProtocolAssignment),
         ),
     )

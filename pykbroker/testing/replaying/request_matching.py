@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage, decode
 from pykbroker_protocol.consumer_protocol import (
+    VERSION_BYTES,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
@@ -29,7 +29,6 @@ CHOSEN: Final[Mapping[int, frozenset[str]]] = {
 
 SUBSCRIPTION: Final = "metadata"
 ASSIGNMENT: Final = "assignment"
-_VERSION: Final = struct.Struct(">h")
 
 
 def likeness(message: Message, version: int) -> Any:
@@ -61,9 +60,9 @@ def told_by_members(content: bytes, name: str) -> Any:
     else:
         return content
     try:
-        (version,) = _VERSION.unpack_from(content)
+        version = int.from_bytes(content[:VERSION_BYTES], "big", signed=True)
         if version not in kind.versions:
             return content
-        return plain(decode(kind, version, content, _VERSION.size), version, frozenset())
-    except (struct.error, MalformedMessage):
+        return plain(decode(kind, version, content, VERSION_BYTES), version, frozenset())
+    except MalformedMessage:
         return content  # of a protocol of their own

@@ -52,7 +52,7 @@ class SimulatedNetwork:
         return VirtualListener(name, door, partial(self._network.close_door, door))
 
     async def connect(
-        self, new_protocol: Callable[[], asyncio.Protocol], host: str, port: int
+        self, new_protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> asyncio.BaseTransport:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(new_protocol, host, port)

@@ -9,8 +9,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from pykbroker_protocol.compiler import encode
-from pykbroker_protocol.consumer_protocol import ConsumerProtocolSubscription
+from pykbroker_protocol.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
 from pykbroker_protocol.messages.consumer_group_describe import DescribedGroup
 from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from pykbroker_protocol.messages.describe_groups import DescribeGroupsRequest
@@ -43,7 +42,7 @@ SAME_WORDS = (ConsumerGroupHeartbeatResponse, DescribedGroup)
 def subscription(*topics: str, user_data: bytes = b"") -> bytes:
     """What a consumer tells its leader; Apache stumbles over anything else."""
     told = ConsumerProtocolSubscription(topics=topics, user_data=user_data)
-    return bytes(2) + encode(told, 0)
+    return encode_versioned(told, 0)
 
 
 DATA = subscription("topic")

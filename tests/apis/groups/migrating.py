@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker_protocol.compiler import encode
-from pykbroker_protocol.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolAssignmentTopicPartition,
-)
+from pykbroker_protocol.consumer_protocol import encode_assignment
 from tests.apis.groups.administering import list_ours
 from tests.apis.groups.consuming import Consumer, describe, settle
 from tests.apis.groups.interview import conversation, gather, subscription
@@ -23,14 +19,9 @@ if TYPE_CHECKING:
 
 def enter_alone(member: Member, topic: Topic, partitions: Sequence[int]) -> None:
     """A classic group of one, with an assignment that can be read."""
-    share = ConsumerProtocolAssignment(
-        assigned_partitions=[
-            ConsumerProtocolAssignmentTopicPartition(topic=topic.name, partitions=partitions)
-        ]
-    )
     member.enter(protocols={"range": subscription(topic.name)})
     member.hear()
-    member.sync(shares={member: bytes(2) + encode(share, 0)})
+    member.sync(shares={member: encode_assignment({topic.name: partitions}, 0)})
 
 
 @conversation

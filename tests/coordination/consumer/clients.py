@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from pykbroker.coordination.groups.consumer_classic_protocol import read_assignment
-from pykbroker_protocol.compiler import encode
 from pykbroker_protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
     TopicPartition,
+    encode_versioned,
 )
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.consumer_group_heartbeat import (
@@ -228,7 +228,9 @@ class ClassicConsumer:
             member_id=self.member_id,
             group_instance_id=self.instance_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=versioned(subscription))],
+            protocols=[
+                JoinGroupRequestProtocol(name="range", metadata=encode_versioned(subscription, 3))
+            ],
         )
 
     def sync(self, members: list[str]) -> ErrorCode:
@@ -251,7 +253,7 @@ class ClassicConsumer:
                 protocol_type="consumer",
                 protocol_name="range",
                 assignments=[
-                    SyncGroupRequestAssignment(member_id=it, assignment=versioned(share))
+                    SyncGroupRequestAssignment(member_id=it, assignment=encode_versioned(share, 3))
                     for it, share in zip(members, assignments, strict=False)
                 ],
             )
@@ -272,7 +274,3 @@ class ClassicConsumer:
         answer = self.world.leave(identity)
         self.generation, self.owned, self.must_join = -1, frozenset(), True
         return CODES[answer.members[0].error_code]
-
-
-def versioned(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment) -> bytes:
-    return (3).to_bytes(2, "big") + encode(message, 3)

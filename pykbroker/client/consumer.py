@@ -1,17 +1,21 @@
-"""Reads one topic from chosen places on: one fetch under way per leader, records as they come."""
+"""Reads partitions of one topic from given offsets, with one Fetch in flight per leader."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.cli.client import Disconnected
-from pykbroker.cli.failure import CommandFailed, Refused
-from pykbroker.cli.refusals import error_of
-from pykbroker.cli.topic_lookup import BACKOFF_S, find_topic
+from pykbroker.client.errors import (
+    ApiError,
+    ClientError,
+    ConnectionFailed,
+    InvalidResponse,
+    error_of,
+)
+from pykbroker.client.retries import BACKOFF_SECONDS, Recovery, recovery_from
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.fetch import (
     FetchPartition,
@@ -26,7 +30,7 @@ from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.fetch import PartitionData
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
     from pykbroker_protocol.records.batch import RecordBatch
@@ -42,26 +46,26 @@ PARTITION_BYTES_MAX: Final = 1 << 20
 
 @dataclass(slots=True, kw_only=True)
 class Position:
-    """Where the reading of a partition stands; it is over at `end`, unless that is None."""
+    """The next offset to read in a partition; reading ends at `end`, or never if that is None."""
 
     partition: int
     offset: int
     end: int | None
 
     @property
-    def is_over(self) -> bool:
+    def is_at_end(self) -> bool:
         return self.end is not None and self.offset >= self.end
 
     @property
-    def reached(self) -> int:
-        """How far was read; a batch may go on behind the end."""
+    def committable(self) -> int:
+        """The next offset, not beyond `end`: the last batch may extend past it."""
         return self.offset if self.end is None else min(self.offset, self.end)
 
 
 class Consumer:
     def __init__(
         self,
-        client: Client,
+        client: ClusterClient,
         topic: MetadataResponseTopic,
         positions: list[Position],
         isolation_level: int,
@@ -72,12 +76,12 @@ class Consumer:
         self._positions = {position.partition: position for position in positions}
 
     async def records(self) -> AsyncIterator[tuple[int, list[Record]]]:
-        """Partition and records, until every position is over."""
+        """Yields a partition and its next records until all positions are at their end."""
         fetches: dict[asyncio.Task[FetchResponse], int] = {}
         try:
-            while self._open_positions():
-                for leader, partitions in self._by_leader(busy=set(fetches.values())).items():
-                    fetches[asyncio.create_task(self._fetch(leader, partitions))] = leader
+            while self._unfinished_positions():
+                for leader, positions in self._by_leader(busy=set(fetches.values())).items():
+                    fetches[asyncio.create_task(self._fetch(leader, positions))] = leader
                 done, _ = await asyncio.wait(fetches, return_when=asyncio.FIRST_COMPLETED)
                 for fetch in done:
                     del fetches[fetch]
@@ -88,28 +92,29 @@ class Consumer:
                 fetch.cancel()
             await asyncio.gather(*fetches, return_exceptions=True)
 
-    def _open_positions(self) -> list[Position]:
-        return [position for position in self._positions.values() if not position.is_over]
+    def _unfinished_positions(self) -> list[Position]:
+        return [position for position in self._positions.values() if not position.is_at_end]
 
     def _by_leader(self, busy: set[int]) -> dict[int, list[Position]]:
         leaders = {it.partition_index: it.leader_id for it in self._topic.partitions}
         groups: dict[int, list[Position]] = defaultdict(list)
-        for position in self._open_positions():
-            leader = leaders[position.partition]
+        for position in self._unfinished_positions():
+            # A recreated topic can have fewer partitions.
+            leader = leaders.get(position.partition, -1)
             if leader not in busy:
                 groups[leader].append(position)
         return groups
 
     async def _fetch(self, leader: int, positions: list[Position]) -> FetchResponse:
         if leader < 0:
-            raise Refused(ErrorCode.LEADER_NOT_AVAILABLE)
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
         version_max = LAST_VERSION_BY_NAME if self._topic.topic_id == ZERO_UUID else None
-        return await self._client.ask(
+        return await self._client.request(
             self._request(positions), FetchResponse, node_id=leader, version_max=version_max
         )
 
     def _request(self, positions: list[Position]) -> FetchRequest:
-        wanted = [
+        partitions = [
             FetchPartition(
                 partition=position.partition,
                 fetch_offset=position.offset,
@@ -118,7 +123,7 @@ class Consumer:
             for position in positions
         ]
         topic = FetchTopic(
-            topic=self._topic.name or "", topic_id=self._topic.topic_id, partitions=wanted
+            topic=self._topic.name or "", topic_id=self._topic.topic_id, partitions=partitions
         )
         return FetchRequest(
             max_wait_ms=MAX_WAIT_MS,
@@ -129,45 +134,50 @@ class Consumer:
         )
 
     async def _received(self, fetch: asyncio.Task[FetchResponse]) -> list[tuple[int, list[Record]]]:
-        """The records of one answer; a leader that is gone is looked for anew."""
+        """Returns the records of one response; refreshes metadata if the leader moved."""
         try:
             response = fetch.result()
-            judged(response.error_code)
+            raise_if_failed(response.error_code)
             data = [part for topic in response.responses for part in topic.partitions]
             for part in data:
-                self._judge(part)
-        except (Disconnected, Retriable):
-            await asyncio.sleep(BACKOFF_S)
-            self._topic = await find_topic(self._client, self._topic.name or "")
+                self._check(part)
+        except ClientError as failure:
+            if not is_retriable(failure):
+                raise
+            await self._client.options.clock.sleep(BACKOFF_SECONDS)
+            self._topic = await self._client.topic(self._topic.name or "")
             return []
         groups = [(part.partition_index, list(self._read(part))) for part in data if part.records]
         self._rotate([part.partition_index for part in data if part.records])
         return groups
 
-    def _judge(self, data: PartitionData) -> None:
-        error = error_of(data.error_code)
-        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            position = self._positions[data.partition_index]
-            text = f"partition {position.partition} does not hold offset {position.offset}"
-            raise Refused(error, text)
-        judged(data.error_code)
+    def _check(self, data: PartitionData) -> None:
+        position = self._positions.get(data.partition_index)
+        if position is None:
+            text = f"response to Fetch has partition {data.partition_index}, not requested"
+            raise InvalidResponse(text)
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            text = f"partition {position.partition} does not contain offset {position.offset}"
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+        raise_if_failed(data.error_code)
 
     def _read(self, data: PartitionData) -> Iterator[Record]:
-        """The records from our position on, without control records and aborted ones."""
+        """Yields records from the position on, without control records and aborted records."""
         position = self._positions[data.partition_index]
-        assert data.records is not None
+        if data.records is None:
+            return
         aborted = AbortedProducers(data)
         try:
             for batch in iterate_batches(data.records):
                 check_crc(batch)
-                if not aborted.covers(batch) and not batch.is_control:
+                if not aborted.contain(batch) and not batch.is_control:
                     yield from self._new_records(batch, position)
                 position.offset = max(position.offset, batch.next_offset)
         except TruncatedBatch:
-            return  # a broker may cut the last batch; it comes whole with the next fetch
+            return  # a broker may truncate the last batch; the next fetch returns it complete
         except CorruptBatch as reason:
             text = f"partition {position.partition}, offset {position.offset}: {reason}"
-            raise Refused(ErrorCode.CORRUPT_MESSAGE, text) from reason
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, text) from reason
 
     @staticmethod
     def _new_records(batch: RecordBatch, position: Position) -> Iterator[Record]:
@@ -178,42 +188,45 @@ class Consumer:
                 yield record
 
     def _rotate(self, partitions: list[int]) -> None:
-        """Who was served stands last in the next request, so that all get their turn."""
+        """Moves partitions that returned records to the end of the next request, for fairness."""
         for partition in partitions:
             self._positions[partition] = self._positions.pop(partition)
 
 
-class Retriable(CommandFailed):
-    """An error that goes away when the topic is looked up again."""
-
-
 def check_crc(batch: RecordBatch) -> None:
     if not batch.is_crc_valid():
-        raise CorruptBatch("its checksum is wrong")
+        raise CorruptBatch("CRC mismatch")
 
 
-def judged(error_code: int) -> None:
+def raise_if_failed(error_code: int) -> None:
     error = error_of(error_code)
-    if error is ErrorCode.NONE:
-        return
-    if error.retriable and error is not ErrorCode.CORRUPT_MESSAGE:
-        raise Retriable(str(Refused(error)))
-    raise Refused(error)
+    if error is not ErrorCode.NONE:
+        raise ApiError(error)
+
+
+def is_retriable(failure: ClientError) -> bool:
+    if isinstance(failure, ApiError):
+        return recovery_from(failure.code) is not Recovery.NONE
+    return isinstance(failure, ConnectionFailed)
 
 
 class AbortedProducers:
-    """Follows the aborted transactions of one answer; there are none unless committed is read."""
+    """Tracks which producers are in an aborted transaction, batch by batch of one response.
+
+    With read_uncommitted the response lists no aborted transactions.
+    """
 
     def __init__(self, data: PartitionData) -> None:
-        self._to_come = sorted(
+        self._upcoming = sorted(
             ((it.first_offset, it.producer_id) for it in data.aborted_transactions or ()),
             reverse=True,
         )
         self._aborted: set[int] = set()
 
-    def covers(self, batch: RecordBatch) -> bool:
-        while self._to_come and self._to_come[-1][0] <= batch.last_offset:
-            self._aborted.add(self._to_come.pop()[1])
+    def contain(self, batch: RecordBatch) -> bool:
+        """True if the batch belongs to an aborted transaction; call it for each batch in order."""
+        while self._upcoming and self._upcoming[-1][0] <= batch.last_offset:
+            self._aborted.add(self._upcoming.pop()[1])
         if batch.is_control and batch.producer_id in self._aborted:
             record = next(iter(batch.records()))
             if control_record_type(record.key) is ControlRecordType.ABORT:

@@ -1,20 +1,24 @@
-"""Writes records to one topic: batches by partition, requests by leader, again if need be."""
+"""Writes records to one topic: one batch in flight per partition, with retries."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections import defaultdict, deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pykbroker.cli.client import Disconnected
-from pykbroker.cli.failure import CommandFailed, Refused
-from pykbroker.cli.refusals import error_of
-from pykbroker.cli.topic_lookup import BACKOFF_S, find_topic, no_partition
+from pykbroker.client.cluster_client import no_such_partition
+from pykbroker.client.errors import (
+    ApiError,
+    ClientError,
+    ConnectionFailed,
+    InvalidResponse,
+    error_of,
+    only,
+)
+from pykbroker.client.retries import Recovery, recovery_from
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -33,8 +37,7 @@ from pykbroker_protocol.records.builder import BatchBuilder
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pykbroker.cli.client import Client
-    from pykbroker.cli.record_lines import NewRecord
+    from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
     from pykbroker_protocol.messages.produce import PartitionProduceResponse
     from pykbroker_protocol.records.compression import Compression
@@ -44,16 +47,29 @@ ACKS_ALL: Final = -1
 LAST_VERSION_BY_NAME: Final = 12
 SEQUENCES: Final = 2**31
 RECORD_OVERHEAD_BYTES: Final = 32
-NOT_WRITTEN: Final = -1
+UNKNOWN_OFFSET: Final = -1
+
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """A record to write. If partition or timestamp is None, the producer chooses it."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Written:
-    """What became of the records of one partition; offsets are -1 where nobody told them."""
+    """Records written to one partition; offsets are -1 with acks=0, and for duplicate batches."""
 
     records: int = 0
-    first_offset: int = NOT_WRITTEN
-    last_offset: int = NOT_WRITTEN
+    first_offset: int = UNKNOWN_OFFSET
+    last_offset: int = UNKNOWN_OFFSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +80,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
+    """Batching and acknowledgement of a producer."""
+
     acks: int
     compression: Compression
     batch_bytes: int
@@ -71,9 +89,11 @@ class Delivery:
 
 
 class Producer:
-    """Sends one batch per partition at a time, so that records keep their order."""
+    """Keeps the order of records in a partition: the next batch is sent after the response."""
 
-    def __init__(self, client: Client, topic: MetadataResponseTopic, delivery: Delivery) -> None:
+    def __init__(
+        self, client: ClusterClient, topic: MetadataResponseTopic, delivery: Delivery
+    ) -> None:
         self.written: dict[int, Written] = defaultdict(Written)
         self._client = client
         self._delivery = delivery
@@ -82,40 +102,41 @@ class Producer:
         self._producer_epoch = NO_PRODUCER_EPOCH
         self._next_sequence: dict[int, int] = defaultdict(int)
         self._waiting: dict[int, deque[Batch]] = defaultdict(deque)
-        self._unkeyed = random.randrange(len(topic.partitions))  # noqa: S311  # load, not secrets
+        self._unkeyed_partition = client.options.randomness.below(max(1, len(topic.partitions)))
 
     @classmethod
-    async def open(cls, client: Client, topic_name: str, delivery: Delivery) -> Producer:
-        topic = await find_topic(client, topic_name, may_create=True)
+    async def open(cls, client: ClusterClient, topic_name: str, delivery: Delivery) -> Producer:
+        """Looks the topic up, which may create it, and gets a producer id if needed."""
+        topic = await client.topic(topic_name, may_create=True)
         producer = cls(client, topic, delivery)
-        if delivery.is_idempotent and client.bootstrap.offers_api(ApiKey.INIT_PRODUCER_ID):
-            await producer._get_producer_id()
+        broker = await client.broker()
+        if delivery.is_idempotent and broker.offers(ApiKey.INIT_PRODUCER_ID):
+            await producer._init_producer_id()
         return producer
 
     async def write(self, records: Iterable[NewRecord]) -> None:
-        """Return when every record is where `acks` wants it."""
-        now_ms = time.time_ns() // 1_000_000
+        """Returns when all records are acknowledged as `acks` requires."""
+        now_ms = self._client.options.clock.now_ms()
         for partition, group in self._by_partition(records).items():
             self._waiting[partition].extend(self._batches(partition, group, now_ms))
         await self._deliver()
 
-    async def finish(self) -> None:
-        """Return when nothing is on its way that nobody would answer."""
+    async def flush(self) -> None:
+        """With acks=0, returns when the brokers have read all requests."""
         if self._delivery.acks == ACKS_NONE:
-            await self._client.settle()
+            await self._client.flush()
 
-    async def _get_producer_id(self) -> None:
+    async def _init_producer_id(self) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        deadline = time.monotonic() + self._client.timeout_ms / 1000
+        attempts = self._client.attempts(self._client.options.timeout_seconds)
         while True:
-            answer = await self._client.ask(request, InitProducerIdResponse)
-            error = error_of(answer.error_code)
+            response = await self._client.request(request, InitProducerIdResponse)
+            error = error_of(response.error_code)
             if error is ErrorCode.NONE:
                 break
-            if not error.retriable or time.monotonic() > deadline:
-                raise Refused(error)
-            await asyncio.sleep(BACKOFF_S)
-        self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
+            if recovery_from(error) is Recovery.NONE or not await attempts.pause():
+                raise ApiError(error)
+        self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
 
     def _by_partition(self, records: Iterable[NewRecord]) -> dict[int, list[NewRecord]]:
         count = len(self._topic.partitions)
@@ -123,13 +144,13 @@ class Producer:
         for record in records:
             if record.partition is not None:
                 if not 0 <= record.partition < count:
-                    raise no_partition(record.partition, count)
+                    raise no_such_partition(record.partition, count)
                 groups[record.partition].append(record)
             elif record.key is not None:
                 groups[partition_of_key(record.key, count)].append(record)
             else:
-                groups[self._unkeyed].append(record)
-        self._unkeyed = (self._unkeyed + 1) % count
+                groups[self._unkeyed_partition].append(record)
+        self._unkeyed_partition = (self._unkeyed_partition + 1) % count
         return groups
 
     def _batches(self, partition: int, records: list[NewRecord], now_ms: int) -> Iterable[Batch]:
@@ -158,48 +179,51 @@ class Producer:
         return Batch(data=builder.build(), record_count=builder.record_count)
 
     async def _deliver(self) -> None:
-        deadline = time.monotonic() + self._client.timeout_ms / 1000
+        """Sends all batches; the deadline starts again after each round without a failure."""
+        attempts = self._client.attempts(self._client.options.timeout_seconds)
         while any(self._waiting.values()):
-            trouble = await self._deliver_round()
-            if trouble is None:
-                deadline = time.monotonic() + self._client.timeout_ms / 1000
-                continue
-            if time.monotonic() > deadline:
-                raise trouble
-            await asyncio.sleep(BACKOFF_S)
-            self._topic = await find_topic(self._client, self._topic.name or "")
+            failure = await self._deliver_round()
+            if failure is None:
+                attempts.restart()
+            elif await attempts.pause():
+                self._topic = await self._client.topic(self._topic.name or "")
+            else:
+                raise failure
 
-    async def _deliver_round(self) -> CommandFailed | None:
-        """Send the next batch of every partition; what can be tried again comes back."""
+    async def _deliver_round(self) -> ClientError | None:
+        """Sends the next batch of each partition; returns a failure that can be retried."""
         leaders = {it.partition_index: it.leader_id for it in self._topic.partitions}
         by_leader = defaultdict(list)
         for partition in sorted(it for it, batches in self._waiting.items() if batches):
-            if partition not in leaders:  # somebody made the topic anew, with fewer of them
-                raise no_partition(partition, len(leaders))
+            if partition not in leaders:  # the topic was recreated with fewer partitions
+                raise no_such_partition(partition, len(leaders))
             by_leader[leaders[partition]].append(partition)
-        troubles = await asyncio.gather(
+        failures = await asyncio.gather(
             *(self._send(leader, partitions) for leader, partitions in by_leader.items())
         )
-        return next((trouble for trouble in troubles if trouble is not None), None)
+        return next((failure for failure in failures if failure is not None), None)
 
-    async def _send(self, leader: int, partitions: list[int]) -> CommandFailed | None:
+    async def _send(self, leader: int, partitions: list[int]) -> ClientError | None:
         if leader < 0:
-            return Refused(ErrorCode.LEADER_NOT_AVAILABLE)
+            return ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
         request = self._request(partitions)
         version_max = LAST_VERSION_BY_NAME if self._topic.topic_id == ZERO_UUID else None
         try:
             if self._delivery.acks == ACKS_NONE:
-                await self._client.tell(request, node_id=leader, version_max=version_max)
+                await self._client.send(request, node_id=leader, version_max=version_max)
                 for partition in partitions:
-                    self._settle(partition, NOT_WRITTEN)
+                    self._complete(partition, UNKNOWN_OFFSET)
                 return None
-            response = await self._client.ask(
+            response = await self._client.request(
                 request, ProduceResponse, node_id=leader, version_max=version_max
             )
-        except Disconnected as failure:
+        except ConnectionFailed as failure:
             return failure
-        answers = [self._judge(it) for it in response.responses[0].partition_responses]
-        return next((trouble for trouble in answers if trouble is not None), None)
+        answered = only(response.responses, "topics").partition_responses
+        if sorted(it.index for it in answered) != partitions:
+            raise InvalidResponse("response to Produce has other partitions than the request")
+        failures = [self._check(it) for it in answered]
+        return next((failure for failure in failures if failure is not None), None)
 
     def _request(self, partitions: list[int]) -> ProduceRequest:
         data = [
@@ -212,21 +236,22 @@ class Producer:
             acks=self._delivery.acks, timeout_ms=self._client.timeout_ms, topic_data=[topic]
         )
 
-    def _judge(self, answer: PartitionProduceResponse) -> Refused | None:
-        error = error_of(answer.error_code)
+    def _check(self, response: PartitionProduceResponse) -> ApiError | None:
+        """Completes the batch, returns an error that can be retried or raises one that cannot."""
+        error = error_of(response.error_code)
         if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._settle(answer.index, answer.base_offset)
+            self._complete(response.index, response.base_offset)
             return None
-        refused = Refused(error, answer.error_message)
-        if not error.retriable or error is ErrorCode.CORRUPT_MESSAGE:
-            raise refused
-        return refused
+        failure = ApiError(error, response.error_message)
+        if recovery_from(error) is Recovery.NONE:
+            raise failure
+        return failure
 
-    def _settle(self, partition: int, base_offset: int) -> None:
+    def _complete(self, partition: int, base_offset: int) -> None:
         batch = self._waiting[partition].popleft()
         written = self.written[partition]
         if base_offset >= 0:
-            if written.first_offset == NOT_WRITTEN:
+            if written.first_offset == UNKNOWN_OFFSET:
                 written.first_offset = base_offset
             written.last_offset = base_offset + batch.record_count - 1
         written.records += batch.record_count

@@ -1,4 +1,4 @@
-"""Shares the partitions of topics out among the members of a classic group, by runs."""
+"""Range assignment for the leader of a classic group, with the assignor of the coordinator."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pykbroker.coordination.assignors.range import assign_range
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pykbroker.cli.groups.member_protocol import Shares
+    from pykbroker_protocol.consumer_protocol import PartitionsByTopic
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
 
 
-class Reader(NamedTuple):
-    """A member, and the topics that it reads."""
+class Subscription(NamedTuple):
+    """A member and the topics it subscribes to."""
 
     member_id: str
     instance_id: str | None
     topics: Sequence[str]
 
 
-def share_by_range(
-    readers: Iterable[Reader], topics: Sequence[MetadataResponseTopic]
-) -> dict[str, Shares]:
-    """Everybody's partitions; topics that are not there are left out."""
+def assign_ranges(
+    subscriptions: Iterable[Subscription], topics: Sequence[MetadataResponseTopic]
+) -> dict[str, PartitionsByTopic]:
+    """Returns the partitions of each member; topics that do not exist are ignored."""
     ids = {topic.name: topic.topic_id for topic in topics}
     names = {topic.topic_id: topic.name or "" for topic in topics}
     subscribers = [
@@ -34,7 +34,7 @@ def share_by_range(
             instance_id=it.instance_id,
             topic_ids=frozenset(ids[name] for name in it.topics if name in ids),
         )
-        for it in readers
+        for it in subscriptions
     ]
     sizes = {it.topic_id: TopicToAssign(partition_count=len(it.partitions)) for it in topics}
     return {

@@ -1,12 +1,12 @@
-"""How far a group has read: its committed offsets are fetched, written, forgotten."""
+"""Committed offsets of a group: OffsetFetch, OffsetCommit and OffsetDelete at its coordinator."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pykbroker.cli.coordinator import Coordinator
-from pykbroker.cli.refusals import error_of, raise_if_refused
+from pykbroker.client.coordinator import Coordinator
+from pykbroker.client.errors import error_of, only, raise_if_error
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -29,16 +29,14 @@ from pykbroker_protocol.messages.offset_fetch import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
 
 LAST_VERSION_BY_NAME: Final = 9
 NO_GENERATION: Final = -1
 NO_OFFSET: Final = -1
 
 
-class Place(NamedTuple):
-    """One partition of one topic."""
-
+class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
@@ -53,29 +51,31 @@ class Committed(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """As whom offsets are committed; nobody in particular, where the group has no members."""
+    """Member id and generation of a commit; the defaults are for a group without members."""
 
     member_id: str = ""
     generation: int = NO_GENERATION
 
 
-NOBODY: Final = Membership()
+NO_MEMBER: Final = Membership()
 
 
-async def committed_offsets(client: Client, group_id: str) -> dict[Place, Committed]:
-    """All that a group has committed; of a group that does not exist, nothing."""
-    response = await Coordinator(client, group_id).ask(
+async def committed_offsets(
+    client: ClusterClient, group_id: str
+) -> dict[TopicPartition, Committed]:
+    """Returns all committed offsets of a group; none if the group does not exist."""
+    response = await Coordinator(client, group_id).request(
         OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)]),
         OffsetFetchResponse,
-        lambda answer: answer.groups[0].error_code,
+        lambda response: only(response.groups, "groups").error_code,
         version_max=LAST_VERSION_BY_NAME,
     )
-    group = response.groups[0]
+    group = only(response.groups, "groups")
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return {}
-    raise_if_refused(group.error_code)
+    raise_if_error(group.error_code)
     return {
-        Place(topic.name, it.partition_index): Committed(
+        TopicPartition(topic.name, it.partition_index): Committed(
             it.committed_offset, it.committed_leader_epoch, it.metadata or ""
         )
         for topic in group.topics
@@ -87,20 +87,20 @@ async def committed_offsets(client: Client, group_id: str) -> dict[Place, Commit
 async def commit_offsets(
     coordinator: Coordinator,
     group_id: str,
-    offsets: Mapping[Place, int],
-    membership: Membership = NOBODY,
-) -> dict[Place, ErrorCode]:
-    """Write how far the group has read; what was answered for each partition."""
+    offsets: Mapping[TopicPartition, int],
+    membership: Membership = NO_MEMBER,
+) -> dict[TopicPartition, ErrorCode]:
+    """Commits offsets and returns the error of each partition, NONE included."""
     parts = {
         topic: [
             OffsetCommitRequestPartition(
                 partition_index=it.partition, committed_offset=offsets[it], committed_metadata=""
             )
-            for it in places
+            for it in partitions
         ]
-        for topic, places in by_topic(offsets).items()
+        for topic, partitions in by_topic(offsets).items()
     }
-    response = await coordinator.ask(
+    response = await coordinator.request(
         OffsetCommitRequest(
             group_id=group_id,
             generation_id_or_member_epoch=membership.generation,
@@ -108,46 +108,49 @@ async def commit_offsets(
             topics=[OffsetCommitRequestTopic(name=it, partitions=parts[it]) for it in parts],
         ),
         OffsetCommitResponse,
-        lambda answer: answer.topics[0].partitions[0].error_code,
+        first_error_code,
         version_max=LAST_VERSION_BY_NAME,
     )
     return {
-        Place(topic.name, it.partition_index): error_of(it.error_code)
+        TopicPartition(topic.name, it.partition_index): error_of(it.error_code)
         for topic in response.topics
         for it in topic.partitions
     }
 
 
+def first_error_code(response: OffsetCommitResponse) -> int:
+    """The error of the first partition: errors about the coordinator are in all partitions."""
+    return next((it.error_code for topic in response.topics for it in topic.partitions), 0)
+
+
 async def delete_offsets(
-    client: Client, group_id: str, places: Iterable[Place]
-) -> dict[Place, ErrorCode]:
-    """Forget how far the group has read; what was answered for each partition."""
-    response = await Coordinator(client, group_id).ask(
+    client: ClusterClient, group_id: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Deletes committed offsets and returns the error of each partition, NONE included."""
+    response = await Coordinator(client, group_id).request(
         OffsetDeleteRequest(
             group_id=group_id,
             topics=[
                 OffsetDeleteRequestTopic(
                     name=topic,
-                    partitions=[
-                        OffsetDeleteRequestPartition(partition_index=it) for _, it in wanted
-                    ],
+                    partitions=[OffsetDeleteRequestPartition(partition_index=it) for _, it in own],
                 )
-                for topic, wanted in by_topic(places).items()
+                for topic, own in by_topic(partitions).items()
             ],
         ),
         OffsetDeleteResponse,
-        lambda answer: answer.error_code,
+        lambda response: response.error_code,
     )
-    raise_if_refused(response.error_code)
+    raise_if_error(response.error_code)
     return {
-        Place(topic.name, it.partition_index): error_of(it.error_code)
+        TopicPartition(topic.name, it.partition_index): error_of(it.error_code)
         for topic in response.topics
         for it in topic.partitions
     }
 
 
-def by_topic(places: Iterable[Place]) -> dict[str, list[Place]]:
-    found: dict[str, list[Place]] = defaultdict(list)
-    for place in sorted(places):
-        found[place.topic].append(place)
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = defaultdict(list)
+    for partition in sorted(partitions):
+        found[partition.topic].append(partition)
     return dict(found)

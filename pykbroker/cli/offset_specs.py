@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.cli.command_line.values import Anchor
-from pykbroker.cli.failure import Refused
-from pykbroker.cli.log_offsets import log_offsets
-from pykbroker.cli.topic_lookup import no_partition
+from pykbroker.client.cluster_client import no_such_partition
+from pykbroker.client.errors import ApiError
+from pykbroker.client.log_offsets import log_offsets
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pykbroker.cli.client import Client
     from pykbroker.cli.command_line.values import OffsetSpec
+    from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
 
 NO_SUCH_RECORD: Final = -1
@@ -22,7 +22,7 @@ NO_SUCH_RECORD: Final = -1
 
 async def begin_offsets(
     begin: OffsetSpec,
-    client: Client,
+    client: ClusterClient,
     topic: MetadataResponseTopic,
     starts: dict[int, int],
     ends: dict[int, int],
@@ -44,7 +44,7 @@ def offsets_within(offset: int, starts: dict[int, int], ends: dict[int, int]) ->
     for partition, start in starts.items():
         if not start <= offset <= ends[partition]:
             text = f"partition {partition} holds {start} to {ends[partition]}, not {offset}"
-            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
     return dict.fromkeys(starts, offset)
 
 
@@ -53,5 +53,5 @@ def chosen_partitions(wanted: Sequence[int] | None, topic: MetadataResponseTopic
     there = {partition.partition_index for partition in topic.partitions}
     for partition in wanted or ():
         if partition not in there:
-            raise no_partition(partition, len(there))
+            raise no_such_partition(partition, len(there))
     return set(wanted) if wanted else there

@@ -1,15 +1,12 @@
-"""Asks the leaders of a topic for offsets: the start, the end, the first at a time."""
+"""ListOffsets of a topic: start offsets, end offsets, or offsets by timestamp."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.cli.failure import Refused
-from pykbroker.cli.refusals import raise_if_refused
-from pykbroker.cli.topic_lookup import BACKOFF_S, find_topic
+from pykbroker.client.errors import ApiError, only, raise_if_error
+from pykbroker.client.retries import Recovery, recovery_from
 from pykbroker_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -20,40 +17,39 @@ from pykbroker_protocol.messages.list_offsets import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pykbroker.cli.client import Client
+    from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
 
 LATEST: Final = -1
 EARLIEST: Final = -2
+NO_OFFSET: Final = -1
+"""No record of the partition is as new as the timestamp."""
 NO_LEADER: Final = -1
-PATIENCE_S: Final = 5.0
+TIMEOUT_SECONDS: Final = 5.0
 
 
 async def log_offsets(
-    client: Client,
+    client: ClusterClient,
     topic: MetadataResponseTopic,
     timestamp: int,
     *,
     partitions: Collection[int] | None = None,
     isolation_level: int = 0,
 ) -> dict[int, int]:
-    """The offset of each partition that has a leader; -1 where no record is as young.
-
-    A leader that does not know yet, or no longer, that it leads is looked for anew.
-    """
-    deadline = time.monotonic() + PATIENCE_S
+    """Returns an offset for each partition that has a leader; retries while leaders move."""
+    attempts = client.attempts(TIMEOUT_SECONDS)
     while True:
         try:
-            return await asked_offsets(client, topic, timestamp, partitions, isolation_level)
-        except Refused as refused:
-            if not refused.code.retriable or time.monotonic() > deadline:
+            return await request_offsets(client, topic, timestamp, partitions, isolation_level)
+        except ApiError as refused:
+            is_final = recovery_from(refused.code) is Recovery.NONE
+            if is_final or not await attempts.pause():
                 raise
-        await asyncio.sleep(BACKOFF_S)
-        topic = await find_topic(client, topic.name or "")
+        topic = await client.topic(topic.name or "")
 
 
-async def asked_offsets(
-    client: Client,
+async def request_offsets(
+    client: ClusterClient,
     topic: MetadataResponseTopic,
     timestamp: int,
     partitions: Collection[int] | None,
@@ -68,20 +64,20 @@ async def asked_offsets(
     offsets = {}
     for leader, indexes in by_leader.items():
         request = offsets_request(client, topic.name or "", indexes, timestamp, isolation_level)
-        response = await client.ask(request, ListOffsetsResponse, node_id=leader)
-        for answer in response.topics[0].partitions:
-            raise_if_refused(answer.error_code)
-            offsets[answer.partition_index] = answer.offset
+        response = await client.request(request, ListOffsetsResponse, node_id=leader)
+        for found in only(response.topics, "topics").partitions:
+            raise_if_error(found.error_code)
+            offsets[found.partition_index] = found.offset
     return offsets
 
 
 def offsets_request(
-    client: Client, topic: str, partitions: list[int], timestamp: int, isolation_level: int
+    client: ClusterClient, topic: str, partitions: list[int], timestamp: int, isolation_level: int
 ) -> ListOffsetsRequest:
-    wanted = [ListOffsetsPartition(partition_index=it, timestamp=timestamp) for it in partitions]
+    requested = [ListOffsetsPartition(partition_index=it, timestamp=timestamp) for it in partitions]
     return ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation_level,
-        topics=[ListOffsetsTopic(name=topic, partitions=wanted)],
+        topics=[ListOffsetsTopic(name=topic, partitions=requested)],
         timeout_ms=client.timeout_ms,
     )

@@ -1,4 +1,4 @@
-"""The command line as values: commands, options, and the completions of each argument."""
+"""The command line as values: commands, options, and the kind of each argument."""
 
 from __future__ import annotations
 
@@ -27,59 +27,59 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     names: tuple[str, ...]
-    text: str
+    help: str
     takes_value: bool
     choices: tuple[str, ...] = ()
     kind: Kind = Kind.ANYTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
-    """A command; `words` are its subcommands."""
+class Command:
+    """A command and its subcommands."""
 
     path: tuple[str, ...]
-    text: str
+    help: str
     options: tuple[Option, ...]
     choices: tuple[str, ...]
     kind: Kind
-    words: tuple[Word, ...]
+    subcommands: tuple[Command, ...]
 
-    def walk(self) -> Iterator[Word]:
+    def walk(self) -> Iterator[Command]:
         yield self
-        for word in self.words:
-            yield from word.walk()
+        for subcommand in self.subcommands:
+            yield from subcommand.walk()
 
 
-def command_tree() -> Word:
+def command_tree() -> Command:
     """Returns the root of all commands."""
-    return word_of(build_parser(), (), "")
+    return command_of(build_parser(), (), "")
 
 
-def word_of(parser: argparse.ArgumentParser, path: tuple[str, ...], text: str) -> Word:
+def command_of(parser: argparse.ArgumentParser, path: tuple[str, ...], text: str) -> Command:
     arguments = [action for action in parser._actions if not action.option_strings]  # noqa: SLF001  # argparse has no public access
     positionals = [it for it in arguments if not isinstance(it, argparse._SubParsersAction)]  # noqa: SLF001  # likewise
-    return Word(
+    return Command(
         path=path,
-        text=text,
+        help=text,
         options=tuple(option_of(it) for it in parser._actions if it.option_strings),  # noqa: SLF001  # likewise
         choices=tuple(str(choice) for it in positionals[:1] for choice in it.choices or ()),
         kind=kind_of(positionals[0]) if positionals else Kind.ANYTHING,
-        words=tuple(words_of(parser, path)),
+        subcommands=tuple(subcommands_of(parser, path)),
     )
 
 
-def words_of(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> Iterator[Word]:
+def subcommands_of(parser: argparse.ArgumentParser, path: tuple[str, ...]) -> Iterator[Command]:
     for action in parser._actions:  # noqa: SLF001  # likewise
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # likewise
             texts = {choice.dest: choice.help or "" for choice in action._choices_actions}  # noqa: SLF001  # likewise
             for name, command in action.choices.items():
-                yield word_of(command, (*path, name), texts[name])
+                yield command_of(command, (*path, name), texts[name])
 
 
 def option_of(action: argparse.Action) -> Option:
     return Option(
         names=tuple(action.option_strings),
-        text=(action.help or "").partition(" (default")[0],
+        help=(action.help or "").partition(" (default")[0],
         takes_value=action.nargs != 0,
         choices=tuple(map(str, action.choices or ())),
         kind=kind_of(action),

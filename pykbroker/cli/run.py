@@ -84,7 +84,7 @@ def escape_unencodable_output() -> None:
 
 def print_error(options: Namespace, failure: CommandFailed) -> None:
     """Prints a line such as `topics create trucks: TOPIC_ALREADY_EXISTS: ...` for each error."""
-    command = " ".join((options.words, *(getattr(options, name) for name in options.subject)))
+    command = " ".join((options.command, *(getattr(options, name) for name in options.subject)))
     if isinstance(failure, RefusedEach):
         for refusal in failure.refusals:
             print(f"{command} {refusal}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What can be typed, and what is said about typing errors."""
+"""Parsing of command lines, usage errors, help."""
 
 import argparse
 import importlib
@@ -15,11 +15,11 @@ from pykbroker import __version__
 from pykbroker.address import Address
 from pykbroker.cli.command_line import DECLARED_IN, build_parser, parser, read_command_line, values
 from pykbroker.cli.command_line.values import Anchor, OffsetSpec, TopicChoice, TopicSpec
-from pykbroker.cli.command_tree import Word, command_tree, word_of
+from pykbroker.cli.command_tree import Command, command_of, command_tree
 
 ROOT = Path(__file__).parents[2]
-WORDS = list(command_tree().walk())
-COMMANDS = [word for word in WORDS if word.path and not word.words]
+TREE = list(command_tree().walk())
+COMMANDS = [it for it in TREE if it.path and not it.subcommands]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ COMMANDS = [word for word in WORDS if word.path and not word.words]
         (values.natural, "0", 0),
     ],
 )
-def test_a_value_is_read(read: Callable[[str], Any], text: str, value: object) -> None:
+def test_a_valid_value_is_parsed(read: Callable[[str], Any], text: str, value: object) -> None:
     assert read(text) == value
 
 
@@ -98,23 +98,23 @@ def test_a_value_is_read(read: Callable[[str], Any], text: str, value: object) -
         (values.natural, "-1"),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused(read: Callable[[str], Any], text: str) -> None:
+def test_an_invalid_value_is_rejected(read: Callable[[str], Any], text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         read(text)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--ephemeral"], ["--listen", "127.0.0.1:0"]])
-def test_without_a_command_it_serves(arguments: list[str]) -> None:
-    assert read_command_line(arguments).words == "serve"
+def test_the_default_command_is_serve(arguments: list[str]) -> None:
+    assert read_command_line(arguments).command == "serve"
 
 
-def test_options_may_stand_between_the_arguments() -> None:
+def test_options_can_stand_between_arguments() -> None:
     options = read_command_line(["produce", "trucks", "--key", "a", "one", "--acks", "1", "two"])
     assert (options.topic, options.values, options.acks) == ("trucks", ["one", "two"], "1")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["topics", "create"], "topics create: the following arguments are required: TOPIC"),
         (["topics", "create", "a", "--partitions", "0"], "topics create: argument --partitions"),
@@ -126,66 +126,66 @@ def test_options_may_stand_between_the_arguments() -> None:
         (["nonsense"], "pykbroker: argument COMMAND: invalid choice: 'nonsense'"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(
-    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+def test_a_usage_error_is_one_line_with_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         read_command_line(arguments)
     error = capsys.readouterr().err
     assert ended.value.code == 2
-    assert error.startswith(complaint)
+    assert error.startswith(message)
     assert error.count("\n") == 1
 
 
-def help_of(word: Word, capsys: pytest.CaptureFixture[str]) -> str:
+def help_of(command: Command, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit):
-        build_parser().parse_args([*word.path, "--help"])
+        build_parser().parse_args([*command.path, "--help"])
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("word", COMMANDS, ids=lambda word: " ".join(word.path))
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.path))
 def test_examples_of_each_command_can_be_parsed(
-    word: Word, capsys: pytest.CaptureFixture[str]
+    command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    examples = help_of(word, capsys).partition("\nExample")[2].splitlines()[1:]
+    examples = help_of(command, capsys).partition("\nExample")[2].splitlines()[1:]
     assert examples
     for example in examples:
-        command = re.split(r"pykbroker |\)| [<>] ", example)[1]
-        assert read_command_line(shlex.split(command)).words == " ".join(word.path)
+        arguments = re.split(r"pykbroker |\)| [<>] ", example)[1]
+        assert read_command_line(shlex.split(arguments)).command == " ".join(command.path)
 
 
-@pytest.mark.parametrize("word", WORDS, ids=lambda word: " ".join(word.path))
+@pytest.mark.parametrize("command", TREE, ids=lambda command: " ".join(command.path))
 def test_help_is_at_most_80_columns_wide(
-    word: Word, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parser, "terminal_columns", lambda: 80)
-    assert [line for line in help_of(word, capsys).splitlines() if len(line) > 80] == []
+    assert [line for line in help_of(command, capsys).splitlines() if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("word", COMMANDS, ids=lambda word: " ".join(word.path))
-def test_every_command_has_a_function_that_does_it(word: Word) -> None:
-    module, _, function = defaults_of(word)["run"].partition(":")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.path))
+def test_all_commands_have_a_function(command: Command) -> None:
+    module, _, function = defaults_of(command)["run"].partition(":")
     assert callable(getattr(importlib.import_module(f"pykbroker.cli.{module}"), function))
 
 
-@pytest.mark.parametrize("word", COMMANDS, ids=lambda word: " ".join(word.path))
-def test_every_option_explains_itself(word: Word) -> None:
-    assert [option.names for option in word.options if not option.text] == []
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.path))
+def test_all_options_have_help(command: Command) -> None:
+    assert [option.names for option in command.options if not option.help] == []
 
 
-def defaults_of(word: Word) -> dict[str, Any]:
-    command: argparse.ArgumentParser = build_parser()
-    for name in word.path:
-        (commands,) = (it for it in command._actions if isinstance(it.choices, dict))
+def defaults_of(command: Command) -> dict[str, Any]:
+    found: argparse.ArgumentParser = build_parser()
+    for name in command.path:
+        (commands,) = (it for it in found._actions if isinstance(it.choices, dict))
         assert isinstance(commands.choices, dict)
-        command = commands.choices[name]
-    return command._defaults
+        found = commands.choices[name]
+    return found._defaults
 
 
 @pytest.mark.parametrize("module", sorted(set(DECLARED_IN.values())))
-def test_a_first_word_loads_the_module_that_declares_it(module: str) -> None:
-    declared = {it.path[0] for it in word_of(build_parser((module,)), (), "").walk() if it.path}
-    assert declared == {word for word, home in DECLARED_IN.items() if home == module}
+def test_each_module_declares_its_top_level_commands(module: str) -> None:
+    declared = {it.path[0] for it in command_of(build_parser((module,)), (), "").walk() if it.path}
+    assert declared == {name for name, home in DECLARED_IN.items() if home == module}
 
 
 def test_the_version_option_prints_the_version_of_the_package(

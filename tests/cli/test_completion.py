@@ -1,4 +1,4 @@
-"""The completion scripts, tried in the shells that are here."""
+"""Completion scripts, run in the installed shells."""
 
 import subprocess
 from collections.abc import Callable
@@ -8,11 +8,9 @@ import pytest
 
 from compat.missing_tool import find_program
 from pykbroker.cli.command_tree import command_tree
-from pykbroker.cli.completion_scripts import bash_script, fish_script, zsh_script
+from pykbroker.cli.completion import SCRIPTS, bash_script, fish_script, zsh_script
 
-SCRIPTS = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
-
-ASK_BASH = """
+BASH_HARNESS = """
 source "$1"
 pykbroker() {
     [[ "$*" == "topics list --names"* ]] && echo "trucks depots"
@@ -25,7 +23,7 @@ _pykbroker
 echo "${COMPREPLY[*]}"
 """
 
-ASK_ZSH = """
+ZSH_HARNESS = """
 compdef() { :; }
 _describe() { shift; [[ $1 == option ]] && shift; echo "${(P)@[-1]}"; }
 _files() { echo files "$@"; }
@@ -40,7 +38,7 @@ words=("$@") CURRENT=$# PREFIX="${@[-1]}"
 _pykbroker
 """
 
-ASK_FISH = """
+FISH_HARNESS = """
 function pykbroker
     string match -q "topics list --names*" "$argv"; and echo trucks\\ndepots
     string match -q "groups list --names*" "$argv"; and echo readers\\nwriters
@@ -52,13 +50,13 @@ complete -C (string join " " -- $argv[2..-1])
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)
-def test_a_shell_finds_no_fault_with_its_script(shell: str, tmp_path: Path) -> None:
+def test_the_script_has_no_syntax_errors(shell: str, tmp_path: Path) -> None:
     script = saved(SCRIPTS[shell], tmp_path)
     subprocess.run([find_program(shell), "-n", script], check=True, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"),
+    ("typed", "expected"),
     [
         (("topics", "de"), {"describe", "delete"}),
         (("topics", "describe", ""), {"trucks", "depots"}),
@@ -75,21 +73,19 @@ def test_a_shell_finds_no_fault_with_its_script(shell: str, tmp_path: Path) -> N
         (("",), {"serve", "topics", "produce", "consume", "configs", "cluster", "log"}),
     ],
 )
-def test_bash_offers_what_can_come_next(
-    typed: tuple[str, ...], offered: set[str], tmp_path: Path
-) -> None:
+def test_bash_completes(typed: tuple[str, ...], expected: set[str], tmp_path: Path) -> None:
     script = saved(bash_script, tmp_path)
-    assert offered <= set(asked("bash", ASK_BASH, script, typed).split())
+    assert expected <= set(completions_of("bash", BASH_HARNESS, script, typed).split())
 
 
-def test_bash_offers_files_where_a_file_is_wanted(tmp_path: Path) -> None:
+def test_bash_completes_files(tmp_path: Path) -> None:
     script = saved(bash_script, tmp_path)
-    offered = asked("bash", ASK_BASH, script, ("log", "dump", f"{tmp_path}/com"))
+    offered = completions_of("bash", BASH_HARNESS, script, ("log", "dump", f"{tmp_path}/com"))
     assert offered.split() == [str(tmp_path / "completion")]
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"),
+    ("typed", "expected"),
     [
         (("topics", "de"), {"describe:Show", "delete:Delete"}),
         (("topics", "describe", ""), {"trucks", "depots"}),
@@ -99,15 +95,13 @@ def test_bash_offers_files_where_a_file_is_wanted(tmp_path: Path) -> None:
         (("log", "dump", ""), {"files"}),
     ],
 )
-def test_zsh_offers_what_can_come_next(
-    typed: tuple[str, ...], offered: set[str], tmp_path: Path
-) -> None:
+def test_zsh_completes(typed: tuple[str, ...], expected: set[str], tmp_path: Path) -> None:
     script = saved(zsh_script, tmp_path)
-    assert offered <= set(asked("zsh", ASK_ZSH, script, typed).split())
+    assert expected <= set(completions_of("zsh", ZSH_HARNESS, script, typed).split())
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"),
+    ("typed", "expected"),
     [
         (("topics", "de"), {"describe", "delete"}),
         (("topics", "describe", ""), {"trucks", "depots"}),
@@ -116,21 +110,19 @@ def test_zsh_offers_what_can_come_next(
         (("produce", "trucks", "--compression", "z"), {"zstd"}),
     ],
 )
-def test_fish_offers_what_can_come_next(
-    typed: tuple[str, ...], offered: set[str], tmp_path: Path
-) -> None:
+def test_fish_completes(typed: tuple[str, ...], expected: set[str], tmp_path: Path) -> None:
     script = saved(fish_script, tmp_path)
-    command = [find_program("fish"), "-c", ASK_FISH, str(script), "pykbroker", *typed]
+    command = [find_program("fish"), "-c", FISH_HARNESS, str(script), "pykbroker", *typed]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert offered <= {line.partition("\t")[0] for line in done.stdout.splitlines()}
+    assert expected <= {line.partition("\t")[0] for line in done.stdout.splitlines()}
 
 
-def test_every_option_of_every_command_is_in_every_script() -> None:
+def test_all_options_are_in_all_scripts() -> None:
     tree = command_tree()
     for script in SCRIPTS.values():
         text = script(tree)
-        for word in tree.walk():
-            for option in word.options:
+        for command in tree.walk():
+            for option in command.options:
                 assert option.names[-1].lstrip("-") in text
 
 
@@ -140,7 +132,7 @@ def saved(script: Callable[..., str], directory: Path) -> Path:
     return path
 
 
-def asked(shell: str, harness: str, script: Path, typed: tuple[str, ...]) -> str:
+def completions_of(shell: str, harness: str, script: Path, typed: tuple[str, ...]) -> str:
     command = [find_program(shell), "-c", harness, shell, str(script), "pykbroker", *typed]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert done.stderr == ""

@@ -121,8 +121,11 @@ class CommandParser(argparse.ArgumentParser):
         return options, []
 
     def error(self, message: str) -> NoReturn:
-        words = self.prog.removeprefix("pykbroker ")
-        self.exit(ExitCode.NOT_STARTED, f"{words}: {message} (see {self.prog} --help)\n")
+        self.exit(ExitCode.NOT_STARTED, f"{name_of(self)}: {message} (see {self.prog} --help)\n")
+
+
+def name_of(command: argparse.ArgumentParser) -> str:
+    return command.prog.removeprefix("pykbroker ")
 
 
 class Version(argparse.Action):
@@ -164,8 +167,7 @@ class Commands:
         names packages of the extra `spark`; without them, the command fails before its import.
         """
         command = self._add_parser(name, brief, about or brief, epilog_of(examples))
-        words = command.prog.removeprefix("pykbroker ")
-        command.set_defaults(run=run, words=words, subject=subject, requires=requires)
+        command.set_defaults(run=run, command=name_of(command), subject=subject, requires=requires)
         return command
 
     def add_group(self, name: str, *, brief: str) -> Commands:

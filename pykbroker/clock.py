@@ -1,4 +1,4 @@
-"""Time and chance, which whoever needs them takes as arguments."""
+"""Interfaces for time and randomness, passed as arguments, and the system's implementations."""
 
 import os
 import time
@@ -14,58 +14,58 @@ def never() -> bool:
 
 
 class Alarm(Protocol):
-    """Something that will be done when its time has come, unless it is cancelled."""
+    """A scheduled callback that can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """What time it is, and whoever waits for a time: a clock that is moved moves both."""
+    """The time and the timers that depend on it; tests move both together."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as records carry them; may jump."""
+        """Returns milliseconds since 1970, the unit of record timestamps; can jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment, never running back; for measuring and for timeouts."""
+        """Returns seconds of a clock that never goes back, for durations and timeouts."""
         ...
 
     def call_later(
         self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
     ) -> Alarm:
-        """Calls back on the running event loop when so much time has passed.
+        """Calls `callback` on the running event loop after a delay.
 
-        `may_wait` tells whether it is a round that does as much when it comes late.
+        `may_wait` returns True while the callback is periodic work that can run late.
         """
         ...
 
     def expire_later(self, seconds: float, callback: Callback, *given: object) -> Alarm:
-        """Like `call_later`, for the longest time that a client waits for a response.
+        """Like `call_later`, for the maximum wait of a client request.
 
-        A clock that is moved ahead moves it. It also runs out while the clock stands, because the
-        client has a clock of its own.
+        Advancing a test clock advances it. It also expires while a test clock is stopped, because
+        the client uses its own clock.
         """
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Rest between rounds of work that is done again and again."""
+        """Waits between two rounds of periodic work."""
         ...
 
 
 class Chance(Protocol):
-    """What cannot be foreseen."""
+    """A source of random numbers."""
 
     def uuid_bytes(self) -> bytes:
-        """A new id for a topic, a directory or a cluster: 16 bytes."""
+        """Returns 16 bytes: a new id for a topic, a directory or a cluster."""
         ...
 
     def below(self, bound: int) -> int:
-        """A number from 0 up to, not including, `bound`."""
+        """Returns a number from 0 to `bound` - 1."""
         ...
 
 
 class SystemClock:
-    """The machine's time."""
+    """The clock of the operating system."""
 
     __slots__ = ()
 
@@ -78,8 +78,8 @@ class SystemClock:
     def call_later(
         self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
     ) -> Alarm:
-        del may_wait  # nobody moves the machine's time
-        import asyncio  # noqa: PLC0415 - whoever only asks the time need not load it
+        del may_wait  # used only by test clocks
+        import asyncio  # noqa: PLC0415 - commands that need only the time do not import it
 
         return asyncio.get_running_loop().call_later(seconds, callback, *given)
 
@@ -87,31 +87,31 @@ class SystemClock:
         return self.call_later(seconds, callback, *given)
 
     async def sleep(self, seconds: float) -> None:
-        import asyncio  # noqa: PLC0415 - likewise
+        import asyncio  # noqa: PLC0415 - as above
 
         await asyncio.sleep(seconds)
 
 
 class SystemChance:
-    """The machine's randomness."""
+    """The random number generator of the operating system."""
 
     __slots__ = ()
 
     def uuid_bytes(self) -> bytes:
         while True:
-            drawn = bytearray(os.urandom(16))
-            drawn[6] = drawn[6] & 0x0F | 0x40  # version 4, random
-            drawn[8] = drawn[8] & 0x3F | 0x80  # the variant that has versions
-            if not _begins_with_a_dash(drawn):
-                return bytes(drawn)
+            uuid = bytearray(os.urandom(16))
+            uuid[6] = uuid[6] & 0x0F | 0x40  # version 4, random
+            uuid[8] = uuid[8] & 0x3F | 0x80  # variant of RFC 9562
+            if not _starts_with_dash(uuid):
+                return bytes(uuid)
 
     def below(self, bound: int) -> int:
         assert bound > 0
-        # 64 bits more than the bound needs leave no value noticeably more likely than another.
+        # With 64 extra bits the bias of the modulo is negligible.
         length = (bound.bit_length() + 7) // 8 + 8
         return int.from_bytes(os.urandom(length), "big") % bound
 
 
-def _begins_with_a_dash(uuid: bytearray) -> bool:
-    """In base64, as Kafka's tools write ids; a command line would take it for an option."""
+def _starts_with_dash(uuid: bytearray) -> bool:
+    """Returns whether the base64 form, used by Kafka's tools, would look like an option."""
     return uuid[0] >> 2 == 62

@@ -1,4 +1,4 @@
-"""The event loop that a broker runs on: uvloop where there is one."""
+"""Creates the event loop of a broker: uvloop if it is installed."""
 
 import asyncio
 import sys
@@ -6,9 +6,9 @@ import sys
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     try:
-        import uvloop  # noqa: PLC0415  # a platform without it is served more slowly
+        import uvloop  # noqa: PLC0415  # optional, asyncio is slower
     except ImportError:
-        # Windows' own default waits for completions, and cannot tell that somebody knocks.
+        # The default loop of Windows, the proactor, does not support add_reader for listeners.
         windows = sys.platform == "win32"
         return asyncio.SelectorEventLoop() if windows else asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()

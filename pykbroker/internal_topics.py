@@ -1,4 +1,4 @@
-"""The topics a cluster keeps for itself."""
+"""Internal topics of Kafka, and the mapping of group and transactional ids to partitions."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ def is_internal(topic: str) -> bool:
     return topic in _NAMES
 
 
-NAMES_REMEMBERED = 1024
-"""Of groups and transactional ids: the same ones are asked for again and again."""
-NO_MAGNITUDE = 1 << 31
-"""Of the least number there is no opposite in 32 bits; Kafka takes 0."""
+NAMES_CACHED_MAX = 1024
+ABS_OVERFLOW = 1 << 31
+"""Java cannot negate -2^31 in 32 bits; Kafka uses 0 instead."""
 
 
-@lru_cache(NAMES_REMEMBERED)
+@lru_cache(NAMES_CACHED_MAX)
 def partition_of_name(name: str, partition_count: int) -> int:
-    """Where a group or a transactional id lives: by Java's hash of strings, as Apache has it."""
+    """Returns the partition of a group or transactional id: its Java string hash modulo count."""
     magnitude = abs(java_hash(name))
-    return 0 if magnitude == NO_MAGNITUDE else magnitude % partition_count
+    return 0 if magnitude == ABS_OVERFLOW else magnitude % partition_count
 
 
 def java_hash(text: str) -> int:
-    """A number of 32 bits, with a sign."""
+    """Returns `String.hashCode` of Java: a signed 32-bit integer."""
     hash_code = 0
     for unit in utf16_units(text):
         hash_code = (31 * hash_code + unit) & 0xFFFFFFFF

@@ -1,7 +1,7 @@
-"""Long work in slices: the event loop does other work between two of them.
+"""Runs long work in slices, between which the event loop runs other callbacks.
 
-Such work is a generator that yields after each slice. All of it shares one queue: the loop does one
-slice in each iteration, however much work waits.
+Such work is a generator that yields after each slice. All generators share one queue: the loop runs
+one slice per iteration, independent of the length of the queue.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["SLICE_ELEMENTS", "Slices", "at_once", "in_slices", "next_turn"]
 
 T = TypeVar("T")
 Slices: TypeAlias = "Generator[None, None, T]"
-"""Yields after each slice and returns the result."""
+"""A generator that yields after each slice and returns the result."""
 
 
 async def in_slices(slices: Slices[T], *, begins_at_once: bool = False) -> T:
-    """Runs a generator to its end, one slice at each turn; whatever it holds is closed."""
+    """Runs a generator to its end, one slice per turn, and closes it also on cancellation."""
     try:
         if begins_at_once:
             next(slices)
@@ -39,7 +39,7 @@ async def in_slices(slices: Slices[T], *, begins_at_once: bool = False) -> T:
 
 
 def at_once(slices: Slices[T]) -> T:
-    """Runs a generator to its end without a pause, where nothing else has to be done."""
+    """Runs a generator to its end without yielding to the event loop."""
     while True:
         try:
             next(slices)
@@ -49,7 +49,7 @@ def at_once(slices: Slices[T]) -> T:
 
 
 class Turns:
-    """The queue of those that want to do a slice of work: one at each iteration of the loop."""
+    """The queue of work that waits for its next slice; each loop iteration runs one."""
 
     __slots__ = ("_is_scheduled", "_loop", "_waiting")
 
@@ -83,7 +83,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary(
 
 
 def next_turn() -> asyncio.Future[None]:
-    """Await this between two slices of work."""
+    """Returns a future that completes when the caller can run its next slice."""
     loop = asyncio.get_running_loop()
     turns = _turns.get(loop)
     if turns is None:

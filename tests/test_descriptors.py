@@ -1,4 +1,4 @@
-"""The open file limit is divided so that neither connections nor log files take all of it."""
+"""The open file limit is divided between connections and log files."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Where a group or a transactional id lives among the partitions of its topic."""
+"""Groups and transactional ids are mapped to partitions like in Apache Kafka."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from pykbroker.internal_topics import java_hash, partition_of_name
         ("\N{GRINNING FACE}", 1_772_899),
     ],
 )
-def test_texts_have_javas_hash(text: str, expected: int) -> None:
+def test_java_hash_equals_string_hash_code(text: str, expected: int) -> None:
     assert java_hash(text) == expected
 
 
@@ -24,9 +24,9 @@ def test_texts_have_javas_hash(text: str, expected: int) -> None:
     [
         ("", 0),
         ("abc", 54),
-        ("bytes-1795022217856940775-group", 1),  # its hash is negative: the sign alone is dropped
+        ("bytes-1795022217856940775-group", 1),  # a negative hash
         ("polygenelubricants", 0),
     ],
 )
-def test_a_name_lives_where_apache_looks_for_it(name: str, partition: int) -> None:
+def test_a_name_is_mapped_to_the_partition_of_apache_kafka(name: str, partition: int) -> None:
     assert partition_of_name(name, 100) == partition

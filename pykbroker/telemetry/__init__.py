@@ -1,6 +1,6 @@
-"""What the broker tells its operator."""
+"""Logging: set-up, formats, levels and throttling."""
 
+from pykbroker.telemetry.log_throttle import LogThrottle
 from pykbroker.telemetry.logs import LEVELS, LogFormat, configure_logging
-from pykbroker.telemetry.repetition import Repetition
 
-__all__ = ["LEVELS", "LogFormat", "Repetition", "configure_logging"]
+__all__ = ["LEVELS", "LogFormat", "LogThrottle", "configure_logging"]

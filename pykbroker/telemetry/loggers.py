@@ -1,4 +1,4 @@
-"""How much each part of the broker tells its operator, seen and changed while it runs."""
+"""Reads and changes the levels of the broker's loggers at run time."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _LEVELS = {
     "DEBUG": logging.DEBUG,
     "TRACE": 5,
 }
-"""Under the names that Kafka's tools have for them, the quietest first."""
+"""Kafka's level names, from the least to the most verbose."""
 
 LEVEL_NAMES = tuple(_LEVELS)
 
 
 def logger_levels() -> dict[str, str]:
-    """What each logger lets through, be it told so or by inheritance."""
+    """Returns the effective level of each logger."""
     return {name: _level_name(_logger(name)) for name in logger_names()}
 
 
 def logger_names() -> Iterator[str]:
-    """The root, the packages, and the modules of theirs that have logged or could."""
+    """Yields the root, the packages, and the loggers of imported modules."""
     yield ROOT
     yield from PACKAGES
     prefixes = tuple(f"{package}." for package in PACKAGES)
@@ -47,8 +47,8 @@ def set_level(name: str, level_name: str) -> None:
 
 
 def inherit_level(name: str) -> None:
-    """Back to what the logger above it lets through."""
-    assert name != ROOT, "there is nothing above the root"
+    """Removes the level of a logger, so that it inherits that of its parent."""
+    assert name != ROOT, "the root logger has no parent"
     _logger(name).setLevel(logging.NOTSET)
 
 
@@ -57,6 +57,6 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _level_name(logger: logging.Logger) -> str:
-    """The name of the quietest level that lets all of this through."""
+    """Returns Kafka's name for the effective level of a logger."""
     level = logger.getEffectiveLevel()
     return next((name for name, it in _LEVELS.items() if it <= level), "TRACE")

@@ -1,4 +1,4 @@
-"""The log on stderr: one line for each event, for people or as JSON."""
+"""Sets up logging to stderr: one line per event, as text or JSON."""
 
 import logging
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TextIO
 
-from pykbroker.telemetry.repetition import Repetition
+from pykbroker.telemetry.log_throttle import LogThrottle, suppressed_text
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -30,52 +30,52 @@ def configure_logging(
     stream: TextIO | None = None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Send what the process logs to stderr; called again, it replaces what it set up before."""
+    """Adds a handler for stderr to the root logger; a second call replaces the handler."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(TextFormatter() if log_format is LogFormat.TEXT else JsonFormatter())
-    handler.addFilter(RepetitionFilter(Repetition(monotonic=monotonic)))
+    handler.addFilter(ThrottleFilter(monotonic))
     root = logging.getLogger()
     for former in root.handlers[:]:
-        if any(isinstance(each, RepetitionFilter) for each in former.filters):
+        if any(isinstance(each, ThrottleFilter) for each in former.filters):
             root.removeHandler(former)
     root.addHandler(handler)
     root.setLevel(LEVELS[level])
 
 
-class RepetitionFilter(logging.Filter):
-    """Holds back lines that repeat too often; the next one let through says how many."""
+class ThrottleFilter(logging.Filter):
+    """Suppresses lines that repeat too often; the next admitted line contains their number."""
 
-    def __init__(self, repetition: Repetition) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
         super().__init__()
-        self._repetition = repetition
+        self._throttle = LogThrottle()
+        self._monotonic = monotonic
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # The message before its arguments: a thousand partitions with one trouble are one line.
-        held_back = self._repetition.admit((record.name, record.levelno, record.msg))
-        if held_back is None:
+        # Lines are compared without arguments: the same error of 1,000 partitions is one kind.
+        kind = (record.name, record.levelno, record.msg)
+        suppressed = self._throttle.admit(kind, self._monotonic())
+        if suppressed is None:
             return False
-        record.held_back = held_back
+        record.held_back = suppressed
         return True
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-11-18T14:08:11.123Z WARNING the message`, a traceback on lines of its own."""
+    """`2026-11-18T14:08:11.123Z WARNING the message`; a traceback follows on separate lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = f"{utc(record.created)} {record.levelname} {_single_line(record.getMessage())}"
-        held_back = getattr(record, "held_back", 0)
-        if held_back:
-            line += f" ({held_back} more like it were held back)"
+        line += suppressed_text(getattr(record, "held_back", 0))
         trace = _traceback(self, record)
         return f"{line}\n{trace}" if trace else line
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object on a line."""
+    """One JSON object per line; `held_back` is the number of suppressed lines."""
 
     def __init__(self) -> None:
         super().__init__()
-        # Only this format pays for the import.
+        # Imported here: the text format does not need it.
         from json import dumps  # noqa: PLC0415
 
         self._dumps = dumps
@@ -97,14 +97,14 @@ class JsonFormatter(logging.Formatter):
 
 
 def utc(seconds: float) -> str:
-    """Seconds since 1970 as `2026-11-18T14:08:11.123Z`."""
+    """Formats seconds since 1970 as `2026-11-18T14:08:11.123Z`."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
     moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
     return f"{moment}.{milliseconds:03d}Z"
 
 
 def _single_line(message: str) -> str:
-    """The message without line breaks, so that no client's name can forge a line of its own."""
+    """Escapes line breaks and control characters: client ids must not forge log lines."""
     if message.isprintable():
         return message
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in message)

@@ -1,7 +1,9 @@
-"""Lines for the operator about peers that misbehave, few enough to be read."""
+"""Log lines about misbehaving peers and internal errors, throttled."""
 
 import logging
 from typing import Final
+
+from pykbroker.telemetry.log_throttle import LogThrottle, suppressed_text
 
 LINES_PER_WINDOW_MAX: Final = 10
 WINDOW_MS: Final = 10_000
@@ -9,47 +11,43 @@ BUG_SITES_MAX: Final = 1_000
 
 
 class OperatorLog:
-    """At most ten lines in ten seconds; what was left out is counted and told afterwards.
+    """Logs at most ten lines in ten seconds and then the number of suppressed lines.
 
-    A hostile peer can reconnect thousands of times in a second and must not fill the disk.
+    The throttle of the whole log counts lines by their format string. Here all peers share one
+    limit, because a hostile peer can reconnect thousands of times per second.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._window_start_ms = -float("inf")
-        self._lines = 0
-        self._left_out = 0
+        self._throttle = LogThrottle(
+            lines_max=LINES_PER_WINDOW_MAX, period_seconds=WINDOW_MS / 1000
+        )
         self._bug_sites: set[tuple[str, int]] = set()
 
     def peer_trouble(self, line: str, now_ms: float) -> None:
-        """Something about one peer that does not concern the others."""
-        if self._may_speak(now_ms):
-            self._logger.warning(line)
+        """Logs an error of one peer that does not affect others."""
+        suppressed = self._suppressed_before(now_ms)
+        if suppressed is not None:
+            self._logger.warning("%s%s", line, suppressed)
 
     def bug(self, line: str, error: BaseException, now_ms: float) -> None:
-        """A fault of ours: the first from one place with its traceback, later ones as a line."""
+        """Logs an internal error: the first one of a source line with its traceback."""
         site = _raised_at(error)
         if site not in self._bug_sites and len(self._bug_sites) < BUG_SITES_MAX:
             self._bug_sites.add(site)
             self._logger.error(line, exc_info=error)
-        elif self._may_speak(now_ms):
-            self._logger.error("%s: %r (traceback was logged before)", line, error)
+            return
+        suppressed = self._suppressed_before(now_ms)
+        if suppressed is not None:
+            self._logger.error("%s: %r (traceback was logged before)%s", line, error, suppressed)
 
-    def _may_speak(self, now_ms: float) -> bool:
-        if now_ms - self._window_start_ms >= WINDOW_MS:
-            if self._left_out:
-                self._logger.warning("%d similar lines about peers were left out", self._left_out)
-            self._window_start_ms = now_ms
-            self._lines = self._left_out = 0
-        if self._lines == LINES_PER_WINDOW_MAX:
-            self._left_out += 1
-            return False
-        self._lines += 1
-        return True
+    def _suppressed_before(self, now_ms: float) -> str | None:
+        count = self._throttle.admit("line", now_ms / 1000)
+        return None if count is None else suppressed_text(count)
 
 
 def _raised_at(error: BaseException) -> tuple[str, int]:
-    """The innermost source line of the traceback."""
+    """Returns file and line of the innermost frame of the traceback."""
     traceback = error.__traceback__
     if traceback is None:
         return type(error).__name__, 0

@@ -12,7 +12,7 @@ CREATED = 1_795_010_891.123
 
 
 @pytest.fixture(autouse=True)
-def _root_logger_as_it_was() -> Iterator[None]:
+def _restore_root_logger() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -46,14 +46,14 @@ def test_times_are_utc_with_milliseconds(seconds: float, text: str) -> None:
     assert utc(seconds) == text
 
 
-def test_a_line_for_people_is_time_level_and_message() -> None:
+def test_a_text_line_has_time_level_and_message() -> None:
     line = _line(LogFormat.TEXT, "partition %s-%d went offline", "trucks", 3)
     time, level, message = line.rstrip("\n").split(" ", 2)
     assert time.endswith("Z")
     assert (level, message) == ("WARNING", "partition trucks-3 went offline")
 
 
-def test_a_line_for_programs_is_one_object() -> None:
+def test_a_json_line_is_one_object() -> None:
     line = _line(LogFormat.JSON, "client %s\nleft", "café")
     fields = json.loads(line)
     assert fields.pop("time").endswith("Z")
@@ -66,31 +66,31 @@ def test_a_line_for_programs_is_one_object() -> None:
 
 
 @pytest.mark.parametrize("message", ["a\nb", "a\r\nb", "a\x1b[31mb", "a\u2028b"])
-def test_no_message_can_forge_a_second_line_or_colour_a_terminal(message: str) -> None:
+def test_control_characters_of_a_message_are_escaped(message: str) -> None:
     line = _line(LogFormat.TEXT, message)
     assert line.rstrip("\n").isprintable()
 
 
-def test_a_traceback_follows_its_line() -> None:
+def test_a_traceback_follows_the_text_line() -> None:
     lines = _lines_of_an_error(LogFormat.TEXT).splitlines()
     assert lines[0].endswith("ERROR cannot write")
     assert lines[-1] == "OSError: disk full"
 
 
-def test_a_traceback_lies_inside_its_object() -> None:
+def test_a_traceback_is_a_field_of_the_json_object() -> None:
     line = _lines_of_an_error(LogFormat.JSON)
     assert json.loads(line)["traceback"].endswith("OSError: disk full")
     assert line.count("\n") == 1
 
 
-def test_below_the_level_nothing_is_written() -> None:
+def test_lines_below_the_level_are_not_written() -> None:
     stream = io.StringIO()
     configure_logging("error", stream=stream)
     logging.getLogger("pykbroker.test").warning("unheard")
     assert stream.getvalue() == ""
 
 
-def test_configured_twice_a_line_is_written_once() -> None:
+def test_a_second_configuration_replaces_the_first() -> None:
     first, second = io.StringIO(), io.StringIO()
     configure_logging(stream=first)
     configure_logging(stream=second)
@@ -98,7 +98,7 @@ def test_configured_twice_a_line_is_written_once() -> None:
     assert (first.getvalue(), second.getvalue().count("\n")) == ("", 1)
 
 
-def test_a_flood_is_held_back_and_counted() -> None:
+def test_repeated_lines_are_suppressed_and_counted() -> None:
     now = 0.0
     stream = io.StringIO()
     configure_logging(stream=stream, monotonic=lambda: now)
@@ -109,10 +109,10 @@ def test_a_flood_is_held_back_and_counted() -> None:
     logger.warning("partition %d went offline", 100)
     lines = stream.getvalue().splitlines()
     assert len(lines) == 31
-    assert lines[-1].endswith("partition 100 went offline (70 more like it were held back)")
+    assert lines[-1].endswith("partition 100 went offline (70 similar lines suppressed)")
 
 
-def test_a_program_reads_how_many_lines_were_held_back() -> None:
+def test_json_contains_the_number_of_suppressed_lines() -> None:
     now = 0.0
     stream = io.StringIO()
     configure_logging(log_format=LogFormat.JSON, stream=stream, monotonic=lambda: now)

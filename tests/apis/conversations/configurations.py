@@ -145,7 +145,7 @@ def properties_are_set_and_deleted(broker: Interview) -> None:
 @conversation
 def an_operation_that_nobody_knows(broker: Interview) -> None:
     name = broker.topic().name
-    with broker.known_difference("An operation on a property that nobody knows"):
+    with broker.known_difference("Unknown operation on a property"):
         broker.ask(altered(name, ("retention.ms", 9, "5")), 1)
     overrides(broker, name)
 
@@ -227,7 +227,7 @@ def properties_of_brokers_that_do_nothing_here_are_kept(broker: Interview) -> No
 
 @conversation
 def properties_of_brokers_that_are_refused_here(broker: Interview) -> None:
-    with broker.known_difference("Properties of a broker that are changed at run time"):
+    with broker.known_difference("Dynamic broker properties"):
         for key, value in (("nonsense", "1"), ("ssl.provider", "x"), ("sasl.jaas.config", "x")):
             broker.ask(altered("1", (key, SET, value), kind=BROKER), 1, note=key)
     for key in ("nonsense", "ssl.provider", "sasl.jaas.config"):

@@ -95,7 +95,7 @@ def metadata_with_operations(broker: Interview) -> None:
 def asking_for_a_topic_makes_it(broker: Interview) -> None:
     for version in (3, 4, 9, 13):
         name = f"{broker.prefix}-{version}"
-        with broker.known_difference("A topic made by asking for it is there at once"):
+        with broker.known_difference("Automatic topic creation completes before the response"):
             broker.ask(about(name, allow_auto_topic_creation=True), version, note="not there")
         topic = broker.until_ready(name)
         broker.ask(about(topic.name), max(version, 4), note="there")

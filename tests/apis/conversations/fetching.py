@@ -134,7 +134,7 @@ def limits_and_the_first_batch(broker: Interview) -> None:
     for bytes_max in (1, 702, 1000):
         request = fetched(all_of(topic, 3, bytes_max=bytes_max))
         broker.ask(request, 11, note=f"partition_max_bytes {bytes_max} of three")
-    with broker.known_difference("Limits below zero"):
+    with broker.known_difference("Negative fetch limits"):
         broker.ask(fetched(all_of(topic, 3, bytes_max=-1)), 11, note="partition_max_bytes -1")
         broker.ask(fetched(all_of(topic, 3), max_bytes=-1), 11, note="max_bytes -1")
 

@@ -127,7 +127,7 @@ def ids_epochs_and_sequences_that_do_not_go_together(broker: Interview) -> None:
     producer = Producer(broker, broker.topic(), SOME_ID)
     producer.send(-1)
     producer.send(-2)
-    with broker.known_difference("A producer id without an epoch"):
+    with broker.known_difference("Producer id without an epoch"):
         producer.send(0, epoch=-1)
     nobody = Producer(broker, broker.topic("nobody"), -1)
     nobody.send(0)

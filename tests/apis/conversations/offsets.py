@@ -58,7 +58,7 @@ def special_times_of_a_log_that_was_emptied(broker: Interview) -> None:
     delete_before(broker, half, 3)
     for name in (topic.name, half.name):
         ask_times(broker, name, (-1, -2, -4, -5, -6, 0, broker.now_ms), (1, 7, 11))
-        with broker.known_difference("The latest record is one that was not deleted"):
+        with broker.known_difference("Maximum timestamp after DeleteRecords"):
             ask_times(broker, name, (-3,))
 
 
@@ -86,7 +86,7 @@ def the_greatest_timestamp_is_not_the_last(broker: Interview) -> None:
     timeless = broker.topic("timeless")
     broker.quietly(produced(to_partition(batch(now_ms=-1), topic=timeless.name)), 9)
     ask_times(broker, timeless.name, (0, now))
-    with broker.known_difference("The latest record of a log without times"):
+    with broker.known_difference("Maximum timestamp of a log without timestamps"):
         ask_times(broker, timeless.name, (-3,))
 
 

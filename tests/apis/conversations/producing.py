@@ -93,7 +93,7 @@ def too_few_replicas_for_all(broker: Interview) -> None:
     for version in (3, 9, 13):
         send(broker, topic, batch(now_ms=broker.now_ms), version, "acks=1", acks=1)
     read_back(broker, topic)
-    with broker.known_difference("More in-sync replicas asked for than there are replicas"):
+    with broker.known_difference("min.insync.replicas above the number of replicas"):
         for version in (3, 9, 13):
             send(broker, topic, batch(now_ms=broker.now_ms), version, "acks=all")
         send(broker, topic, batch(now_ms=broker.now_ms)[:30], note="cut as well")
@@ -157,7 +157,7 @@ def a_partition_named_twice(broker: Interview) -> None:
     twice = data.replace(
         partition_data=[PartitionProduceData(index=0, records=records) for _ in range(2)]
     )
-    with broker.known_difference("A partition named twice in one Produce"):
+    with broker.known_difference("Duplicate partition in a Produce request"):
         broker.ask(produced(data, data), 9, note="the topic twice")
         broker.ask(produced(twice), 9, note="the partition twice")
         read_back(broker, topic)
@@ -191,7 +191,7 @@ def headers_that_lie(broker: Interview) -> None:
     }.items():
         send(broker, topic, lie, note=note)
     read_back(broker, topic)
-    with broker.known_difference("A codec that nobody knows"):
+    with broker.known_difference("Unknown compression codec"):
         send(broker, topic, changed(sound, 21, struct.pack(">h", 5)), note="unknown codec")
 
 
@@ -202,7 +202,7 @@ def a_greatest_timestamp_that_is_not_the_greatest(broker: Interview) -> None:
     for greatest_ms in (broker.now_ms + 1000, broker.now_ms - 1000, -1):
         lie = changed(sound, 35, struct.pack(">q", greatest_ms))
         send(broker, topic, lie, note=str(greatest_ms - broker.now_ms))
-    with broker.known_difference("The greatest timestamp of a batch is what its header says"):
+    with broker.known_difference("The maximum timestamp is taken from the batch header"):
         read_back(broker, topic)
         in_ages = changed(sound, 35, struct.pack(">q", 2**62))
         send(broker, topic, in_ages, note="out of bounds")
@@ -215,7 +215,7 @@ def a_compressed_batch_that_lies_about_its_number_of_records(broker: Interview) 
         sound = batch(b"a", b"b", now_ms=broker.now_ms, codec=codec)
         send(broker, topic, counting(sound, 2**31 - 1), note=f"{codec.name} of 2^31 - 1")
     zipped = batch(b"a", b"b", now_ms=broker.now_ms, codec=Compression.GZIP)
-    with broker.known_difference("Compressed batches are not opened"):
+    with broker.known_difference("Compressed batches are not decompressed"):
         for count in (1, 3):
             send(broker, topic, counting(zipped, count), note=f"2 records said to be {count}")
 
@@ -314,7 +314,7 @@ def compressed_rubbish(broker: Interview) -> None:
             sound = batch(b"a" * 300, now_ms=broker.now_ms, codec=codec)
             count = changed(sound, 57, struct.pack(">i", 2))
             both = changed(count, 23, struct.pack(">i", 1))
-            with broker.known_difference("Compressed batches are not opened"):
+            with broker.known_difference("Compressed batches are not decompressed"):
                 rubbish = changed(sound, 61, b"\xff" * 8)
                 send(broker, topic, rubbish, note=f"{codec.name} to {wanted}")
             if wanted != "producer" and codec != Compression.GZIP:

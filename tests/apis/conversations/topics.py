@@ -143,7 +143,7 @@ def configurations_of_new_topics(broker: Interview) -> None:
     }
     for number, (note, configs) in enumerate(cases.items()):
         create(broker, new_topic(f"{broker.prefix}-{number}", configs=configs), 7, note)
-    with broker.known_difference("Values of properties are told as they are understood"):
+    with broker.known_difference("Normalized property values"):
         for number, (key, value) in enumerate(
             (("retention.ms", " 1000 "), ("unclean.leader.election.enable", "TRUE"))
         ):

@@ -163,7 +163,7 @@ def first_members_without_protocols(broker: GroupInterview) -> None:
         newcomer.join(version, protocols=())
         newcomer.join(version, protocol_type="")
         newcomer.join(version, protocol_type="", protocols=())
-        with broker.known_difference("A member that is refused makes no group"):
+        with broker.known_difference("A rejected first member creates no group"):
             newcomer.group.describe(min(version, 6))
 
 

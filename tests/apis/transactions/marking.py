@@ -57,7 +57,7 @@ def markers_are_written(broker: TransactionInterview) -> None:
 def markers_of_nobody(broker: TransactionInterview) -> None:
     topic = broker.topic()
     producer = broker.producer("id")
-    with broker.known_difference("A marker of no producer"):
+    with broker.known_difference("Marker without a producer"):
         for version in (1, 2):
             broker.ask(written(marker(producer, at(topic), producer_id=-1)), version)
     broker.ask(fetched(from_partition(0, topic=topic.name)), 11)

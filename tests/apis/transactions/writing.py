@@ -230,7 +230,7 @@ def a_batch_in_order_after_one_that_was_refused(broker: TransactionInterview) ->
     producer.end()
     send(producer, topic, version=VERSION_1, note="late")
     producer.add(topic)
-    with broker.known_difference("A batch in order after one that was refused"):
+    with broker.known_difference("Batch in sequence after a rejected batch"):
         send(producer, topic, version=VERSION_1, sequence=1, note="the next")
     producer.end()
     producer.add(topic)
@@ -296,7 +296,7 @@ def readers_are_told_of_the_aborted_transactions_of_what_they_get(
         for number, producer in enumerate(producers):
             producer.end(committed=(number + turn) % 3 == 0)
     read(broker, topic, *range(0, 25, 2))
-    with broker.known_difference("Aborted transactions behind what is sent"):
+    with broker.known_difference("Aborted transactions after the returned records"):
         read(broker, topic, 0, 3, 9, 20, bytes_max=1)
         read(broker, topic, 0, 3, 9, 20, bytes_max=400)
     for version in (4, 10, 12, 13, 18):

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments of ConsumerProtocol survive encoding; garbage is malformed."""
+"""Encoding and decoding of ConsumerProtocol."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from pykbroker_protocol.consumer_protocol import (
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_encoded_subscriptions_and_assignments_are_read_back(version: int) -> None:
+def test_subscriptions_and_assignments_are_decoded_to_the_encoded_values(version: int) -> None:
     topics = ["trucks", "depots"]
     assert read_subscription(encode_topics(topics, version)).topics == topics
     assigned = {"trucks": [0, 2], "depots": [1]}
@@ -32,6 +32,6 @@ def test_a_newer_version_is_read_as_the_newest_known() -> None:
 
 @pytest.mark.parametrize("read", [read_subscription, read_assignment])
 @pytest.mark.parametrize("data", [b"\0", b"\xff\xff\0", b"\0\0\0\0\0\x09"])
-def test_other_bytes_are_malformed(read: Callable[[bytes], object], data: bytes) -> None:
+def test_invalid_bytes_are_malformed(read: Callable[[bytes], object], data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         read(data)

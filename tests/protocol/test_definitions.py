@@ -1,4 +1,4 @@
-"""Every declaration is compared with the definition that lies in Apache Kafka's own jars."""
+"""Each declaration equals the message definition in the jars of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STRUCT = "a struct"
 
 
 class Fact(NamedTuple):
-    """What both sides say of one field, in one form."""
+    """The properties of one field in a form that both sides are converted to."""
 
     type: str
     versions: Versions
@@ -36,11 +36,11 @@ class Fact(NamedTuple):
 
 
 Facts = dict[str, Fact]
-"""By path, as `topicdata.partitiondata.records`; the order is the order on the wire."""
+"""By path, for example `topicdata.partitiondata.records`, in the order of the encoding."""
 
 
 def clamp(versions: Versions, outer: Versions) -> Versions:
-    """Versions as far as the message has them: `0+` and `0-4` may mean the same."""
+    """Limits versions to those of the message, so that `0+` equals `0-4`."""
     both = Versions(max(versions.first, outer.first), min(versions.last, outer.last))
     return both if both.first <= both.last else NO_VERSIONS
 
@@ -49,7 +49,7 @@ def without_underscores(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-# --- What is declared here ---
+# --- Our declarations ---
 
 
 def declared_facts(message: type[Message], outer: Versions, path: str = "") -> Facts:
@@ -83,7 +83,7 @@ def declared_default(field: Field) -> Any:
     return field.default
 
 
-# --- What Apache Kafka defines ---
+# --- Definitions of Apache Kafka ---
 
 
 def defined_facts(definition: Json, outer: Versions) -> Facts:
@@ -105,7 +105,7 @@ def defined_fact(field: Json, outer: Versions) -> Fact:
     of = field["type"].removeprefix("[]")
     tagged: str = field.get("taggedVersions", "none")
     return Fact(
-        # The names of structs do not travel; two may clash in a module that holds both directions.
+        # Names of structs can differ: a module contains both directions, whose names can clash.
         type=field["type"].replace(of, STRUCT) if of[0].isupper() else field["type"],
         versions=clamp(parse_versions(field.get("versions", tagged)), outer),
         nullable=clamp(parse_versions(field.get("nullableVersions", "none")), outer),
@@ -154,7 +154,7 @@ def definitions(apache_message_definitions: dict[str, str]) -> dict[str, Json]:
 
 
 @pytest.mark.parametrize("message", DECLARED, ids=lambda it: it.__name__)
-def test_a_declaration_says_what_apache_kafka_defines(
+def test_a_declaration_equals_the_definition_of_apache_kafka(
     message: type[Message], definitions: dict[str, Json]
 ) -> None:
     definition = definitions[message.__name__]

@@ -1,4 +1,4 @@
-"""The description explains real frames, finds the byte that is wrong, and agrees with the codec."""
+"""Explanations of frames, positions of faults, and agreement of tracing parser and codec."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVERYTHING = 1_000_000
 
 
 def same(described: Any, decoded: Any) -> bool:
-    """Whether a description's container holds what the codec's message holds."""
+    """Returns whether a container of the parser equals a message of the codec."""
     if isinstance(decoded, Message) and not isinstance(described, Message):
         fields = set(described) - {"unknown_tags"}
         return (
@@ -53,7 +53,7 @@ def same(described: Any, decoded: Any) -> bool:
     return bool(described == decoded)
 
 
-def assert_description_and_codec_agree(
+def assert_parser_and_codec_agree(
     message: type[Message], version: int, data: bytes, position: int
 ) -> None:
     stream = TracingStream(data, position, fields_max=EVERYTHING)
@@ -63,7 +63,7 @@ def assert_description_and_codec_agree(
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda it: it.name)
-def test_the_description_reads_a_real_frame_as_the_codec_does(golden: Golden) -> None:
+def test_the_tracing_parser_and_the_codec_decode_a_real_frame_equally(golden: Golden) -> None:
     data, message, version = golden.read(), golden.message, golden.version
     if golden.is_request:
         body = frame.body_position(frame.read_request_header(data), data, message)
@@ -71,31 +71,35 @@ def test_the_description_reads_a_real_frame_as_the_codec_does(golden: Golden) ->
     else:
         _, body = frame.read_response_header(data, message, version)
         explained = explain_response(data, message.api, version)
-    assert_description_and_codec_agree(message, version, data, body)
+    assert_parser_and_codec_agree(message, version, data, body)
     assert explained.title == f"{message.__name__} version {version}"
     assert explained.fault is None
     assert positions(explained.lines) == sorted(positions(explained.lines))
 
 
 @pytest.mark.parametrize("message", DECLARED, ids=lambda it: it.__name__)
-def test_the_description_reads_random_messages_as_the_codec_does(message: type[Message]) -> None:
+def test_the_tracing_parser_and_the_codec_decode_random_messages_equally(
+    message: type[Message],
+) -> None:
     for version in versions_of(message):
         data = encode(random_message(message, version, Random(version)), version)
-        assert_description_and_codec_agree(message, version, b"abc" + data, 3)
+        assert_parser_and_codec_agree(message, version, b"abc" + data, 3)
 
 
 @pytest.mark.parametrize("message", DECLARED, ids=lambda it: it.__name__)
-def test_the_description_refuses_what_the_codec_refuses(message: type[Message]) -> None:
-    chance = Random(message.__name__)
+def test_the_tracing_parser_rejects_the_bytes_that_the_codec_rejects(
+    message: type[Message],
+) -> None:
+    random = Random(message.__name__)
     for version in versions_of(message):
-        whole = encode(random_message(message, version, chance), version)
+        whole = encode(random_message(message, version, random), version)
         for _ in range(8):
-            data = bytearray(whole[: chance.randint(0, len(whole))] or b"\xff")
-            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-            assert codec_reads(message, version, data) == description_reads(message, version, data)
+            data = bytearray(whole[: random.randint(0, len(whole))] or b"\xff")
+            data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+            assert codec_accepts(message, version, data) == parser_accepts(message, version, data)
 
 
-def codec_reads(message: type[Message], version: int, data: bytearray) -> bool:
+def codec_accepts(message: type[Message], version: int, data: bytearray) -> bool:
     try:
         decode(message, version, data)
     except MalformedMessage:
@@ -103,7 +107,7 @@ def codec_reads(message: type[Message], version: int, data: bytearray) -> bool:
     return True
 
 
-def description_reads(message: type[Message], version: int, data: bytearray) -> bool:
+def parser_accepts(message: type[Message], version: int, data: bytearray) -> bool:
     try:
         parse_message(message, version, TracingStream(data, fields_max=EVERYTHING))
     except Mismatch:
@@ -122,7 +126,7 @@ def a_request(message: Message, version: int) -> bytes:
 METADATA = a_request(MetadataRequest(topics=[MetadataRequestTopic(name="trucks")]), 12)
 
 
-def test_a_request_is_explained_field_by_field() -> None:
+def test_an_explanation_has_one_line_per_field() -> None:
     assert str(explain_request(METADATA)).splitlines() == [
         "MetadataRequest version 12",
         "@0 request_api_key: 3 (METADATA)",
@@ -137,7 +141,7 @@ def test_a_request_is_explained_field_by_field() -> None:
     ]
 
 
-def test_what_lies_behind_a_message_and_in_unknown_tags_is_shown() -> None:
+def test_unknown_tags_and_bytes_after_the_message_are_shown() -> None:
     tagged = MetadataRequest(topics=None).replace(unknown_tags=((9, b"nine"),))
     lines = explain_request(a_request(tagged, 12) + b"??").lines
     assert lines[-2:] == (
@@ -166,7 +170,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("data", "fault"), FAULTS, ids=[it[1] for it in FAULTS])
-def test_a_fault_is_found_with_its_path_and_its_byte(data: bytes, fault: str) -> None:
+def test_a_fault_has_path_and_position(data: bytes, fault: str) -> None:
     line = first_fault(data)
     assert fault in line
     assert len(line) <= explain.FAULT_TEXT_MAX
@@ -179,7 +183,7 @@ def test_the_bytes_around_a_fault_are_shown() -> None:
     assert fault.excerpt == "00 00 00 00 00 00 00 07 > 74 72"
 
 
-def test_a_tagged_field_of_another_size_is_found() -> None:
+def test_a_tagged_field_with_a_wrong_size_is_reported() -> None:
     data = a_request(FetchRequest(cluster_id="c", max_wait_ms=1, min_bytes=1, topics=()), 12)
     data = data.replace(b"\x01\x00\x02\x02c", b"\x01\x00\x03\x02cc")
     fault = "cluster_id at byte 48: expected a tagged field of 3 bytes, found 2 bytes"
@@ -215,7 +219,7 @@ def test_credentials_are_not_shown() -> None:
     assert "auth_bytes: (not shown)" in str(explain_request(request))
 
 
-def test_an_explanation_ends_where_it_would_become_too_long() -> None:
+def test_an_explanation_ends_at_the_maximum_number_of_fields() -> None:
     topics = [MetadataRequestTopic(name=f"t{index}") for index in range(2_000)]
     data = a_request(MetadataRequest(topics=topics), 12)
     explained = explain_request(data, fields_max=100)
@@ -225,25 +229,25 @@ def test_an_explanation_ends_where_it_would_become_too_long() -> None:
     assert first_fault(data[:-1]).endswith("no fault in the first 5000 fields")
 
 
-def test_a_message_known_to_lie_somewhere_is_explained() -> None:
+def test_a_message_at_a_position_is_explained() -> None:
     explained = explain_message(
         RemoveTopicRecord, 0, b"??" + encode(RemoveTopicRecord(topic_id=bytes(16)), 0), 2
     )
     assert explained.lines[0] == "@2 topic_id: AAAAAAAAAAAAAAAAAAAAAA"
 
 
-def test_random_bytes_are_explained_without_a_failure() -> None:
-    chance = Random(1)
+def test_explaining_random_bytes_does_not_raise() -> None:
+    random = Random(1)
     for _ in range(500):
-        key = chance.choice([*ApiKey, 500, -1])
-        head = key.to_bytes(2, signed=True) + chance.randrange(14).to_bytes(2)
-        data = chance.choice((b"", head)) + chance.randbytes(chance.randrange(80))
+        key = random.choice([*ApiKey, 500, -1])
+        head = key.to_bytes(2, signed=True) + random.randrange(14).to_bytes(2)
+        data = random.choice((b"", head)) + random.randbytes(random.randrange(80))
         assert len(first_fault(data)) <= explain.FAULT_TEXT_MAX
-        explain_response(data, key, chance.randrange(14))
+        explain_response(data, key, random.randrange(14))
         explain_record(data)
 
 
-def test_headers_are_declared_as_they_are_read() -> None:
+def test_declared_headers_equal_those_of_the_frame_reader() -> None:
     for version in (11, 12):
         data = a_request(MetadataRequest(topics=()), version)
         header = frame.read_request_header(data)
@@ -252,7 +256,7 @@ def test_headers_are_declared_as_they_are_read() -> None:
         assert header[:4] == tuple(getattr(declared, name) for name in names)
 
 
-def test_a_broker_that_reads_and_writes_messages_does_not_load_construct() -> None:
+def test_the_codec_does_not_import_construct() -> None:
     script = (
         "import sys\n"
         "from pykbroker_protocol.catalog import request_of\n"

@@ -1,4 +1,4 @@
-"""Headers: two generations, chosen by the version of the message, with two exceptions."""
+"""Request and response headers of flexible and other versions, with the two exceptions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 REQUESTS: list[tuple[Message, int, str | None, bytes]] = [
-    # An old header, a flexible one, a client without a name, one with an empty name.
+    # A header without tags, a flexible one, a null client id, an empty client id.
     (HeartbeatRequest(group_id="", generation_id=1, member_id=""), 0, "me", b"\0\x02me"),
     (HeartbeatRequest(group_id="", generation_id=1, member_id=""), 4, "me", b"\0\x02me\0"),
     (HeartbeatRequest(group_id="", generation_id=1, member_id=""), 4, None, b"\xff\xff\0"),
@@ -49,7 +49,7 @@ RESPONSES: list[tuple[Message, int, bytes]] = [
     (HeartbeatResponse(error_code=27), 0, b"\0\0\0\x07" + b"\0\x1b"),
     (HeartbeatResponse(error_code=27), 4, b"\0\0\0\x07\0" + b"\0\0\0\0\0\x1b\0"),
     (ApiVersionsResponse(error_code=35, api_keys=()), 0, b"\0\0\0\x07" + b"\0\x23\0\0\0\0"),
-    # Flexible, and yet with the old header: the client does not know our versions yet.
+    # Flexible, but with header version 0: the client does not know the versions of the broker yet.
     (ApiVersionsResponse(error_code=35, api_keys=()), 3, b"\0\0\0\x07" + b"\0\x23\x01\0\0\0\0\0"),
 ]
 
@@ -73,12 +73,12 @@ def test_tags_of_a_header_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0\x0c\0\x04\0\0", b"\0\x0c\0\x04\0\0\0\x07\0\x01\xff"])
-def test_a_header_that_is_cut_off_or_no_text_is_malformed(frame: bytes) -> None:
+def test_a_truncated_header_or_invalid_utf8_is_malformed(frame: bytes) -> None:
     with pytest.raises(MalformedMessage, match="request header"):
         read_request_header(frame)
 
 
-def test_declarations_are_found_by_number() -> None:
+def test_declarations_are_found_by_api_key_and_record_type() -> None:
     assert request_of(ApiKey.HEARTBEAT) is HeartbeatRequest
     assert response_of(ApiKey.HEARTBEAT) is HeartbeatResponse
     assert record_of(2) is TopicRecord

@@ -1,4 +1,4 @@
-"""No frame, however hostile, brings anything but a refusal in bounded time and memory."""
+"""Malformed frames are rejected in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 EACH_REQUEST = pytest.mark.parametrize("message", REQUESTS, ids=lambda it: it.__name__)
 
-BYTES_PER_BYTE_MAX = 200
-"""One byte can ask for one empty struct: an object of a few fields."""
-BYTES_OF_OUR_OWN = 100_000
+MEMORY_PER_BYTE_MAX = 200
+"""One byte can encode one empty struct, which is an object with a few fields."""
+BYTES_CONSTANT = 100_000
 HOSTILE_LENGTHS = (b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xfe", b"\xff\xff\xff\xff\x0f")
 
 
@@ -50,41 +50,41 @@ def frame_of(message: Message, version: int) -> bytes:
 
 
 def read_whole(data: bytes) -> None:
-    """What a broker does with a request before it acts."""
+    """Decodes a request like a broker."""
     header = read_request_header(data)
     message = next((it for it in REQUESTS if it.api == header.api_key), None)
     if message is not None and header.api_version in message.versions:
         decode(message, header.api_version, data, body_position(header, data, message))
 
 
-def damaged(whole: bytes, chance: Random) -> Iterator[bytes]:
-    """The ways in which a frame is not what it was."""
+def corruptions(whole: bytes, random: Random) -> Iterator[bytes]:
+    """Yields corrupted copies of a frame."""
     size = len(whole)
-    yield whole[: chance.randrange(size)]
-    at = chance.randrange(size)
-    yield whole[:at] + bytes((whole[at] ^ (1 << chance.randrange(8)),)) + whole[at + 1 :]
-    at = chance.randrange(8, size)
-    yield whole[:at] + chance.choice(HOSTILE_LENGTHS) + whole[at + 4 :]
-    yield whole[:at] + chance.randbytes(chance.randrange(1, 9)) + whole[at:]
-    yield whole[:8] + chance.randbytes(size)
+    yield whole[: random.randrange(size)]
+    at = random.randrange(size)
+    yield whole[:at] + bytes((whole[at] ^ (1 << random.randrange(8)),)) + whole[at + 1 :]
+    at = random.randrange(8, size)
+    yield whole[:at] + random.choice(HOSTILE_LENGTHS) + whole[at + 4 :]
+    yield whole[:at] + random.randbytes(random.randrange(1, 9)) + whole[at:]
+    yield whole[:8] + random.randbytes(size)
     yield whole[:16] + b"\0" * size
     yield whole[:16] + b"\x01" * size
     yield whole[:16] + b"\xff" * size
 
 
 @EACH_REQUEST
-def test_a_damaged_frame_is_read_or_refused_as_malformed(message: type[Message]) -> None:
-    chance = Random(message.__name__)
+def test_a_corrupt_frame_is_decoded_or_malformed(message: type[Message]) -> None:
+    random = Random(message.__name__)
     for version in versions_of(message):
         for _ in range(4):
-            whole = frame_of(random_message(message, version, chance), version)
-            for data in damaged(whole, chance):
+            whole = frame_of(random_message(message, version, random), version)
+            for data in corruptions(whole, random):
                 with suppress(MalformedMessage):
                     read_whole(data)
 
 
 @EACH_REQUEST
-def test_every_frame_that_is_cut_short_is_refused(message: type[Message]) -> None:
+def test_each_truncated_frame_is_malformed(message: type[Message]) -> None:
     for version in versions_of(message):
         whole = frame_of(message(), version)
         read_whole(whole)
@@ -94,33 +94,33 @@ def test_every_frame_that_is_cut_short_is_refused(message: type[Message]) -> Non
 
 
 @pytest.mark.parametrize("message", RESPONSES, ids=lambda it: it.__name__)
-def test_a_damaged_response_is_read_or_refused_as_malformed(message: type[Message]) -> None:
-    chance = Random(message.__name__)
+def test_a_corrupt_response_is_decoded_or_malformed(message: type[Message]) -> None:
+    random = Random(message.__name__)
     for version in versions_of(message):
-        whole = bytes(9) + encode(random_message(message, version, chance), version)
-        for data in damaged(whole, chance):
+        whole = bytes(9) + encode(random_message(message, version, random), version)
+        for data in corruptions(whole, random):
             with suppress(MalformedMessage):
                 _, body = read_response_header(data, message, version)
                 decode(message, version, data, body)
 
 
 @EACH_REQUEST
-def test_a_hostile_frame_takes_memory_in_proportion_to_its_size(message: type[Message]) -> None:
+def test_memory_for_a_frame_is_proportional_to_its_size(message: type[Message]) -> None:
     for version in versions_of(message):
         head = frame_of(message(), version)[:17]
         for fill in (b"\0", b"\x01", b"\x02", b"\x7f", b"\xff", b"\0\0\0\x01", b"\x01\x00"):
             data = head + fill * (20_000 // len(fill))
-            read_refused_or_not(data)  # the reader is compiled, what remains is the frame's doing
-            assert peak_of(read_refused_or_not, data) < most_bytes_for(data)
+            read_ignoring_malformed(data)  # compiles the reader, which is not measured
+            assert peak_of(read_ignoring_malformed, data) < memory_max(data)
 
 
-def read_refused_or_not(data: bytes) -> None:
+def read_ignoring_malformed(data: bytes) -> None:
     with suppress(MalformedMessage):
         read_whole(data)
 
 
-def most_bytes_for(data: bytes) -> int:
-    return BYTES_OF_OUR_OWN + BYTES_PER_BYTE_MAX * len(data)
+def memory_max(data: bytes) -> int:
+    return BYTES_CONSTANT + MEMORY_PER_BYTE_MAX * len(data)
 
 
 def peak_of(read: Callable[[bytes], object], data: bytes) -> int:
@@ -158,16 +158,16 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("what", "data", "reason"), COUNTS, ids=[it[0] for it in COUNTS])
-def test_an_announced_length_is_checked_before_it_is_believed(
+def test_lengths_are_validated_before_memory_is_allocated(
     what: str, data: bytes, reason: str
 ) -> None:
     assert what
     with pytest.raises(MalformedMessage, match=reason):
         read_whole(data + b"\0")
-    assert peak_of(read_refused_or_not, data + b"\0") < BYTES_OF_OUR_OWN
+    assert peak_of(read_ignoring_malformed, data + b"\0") < BYTES_CONSTANT
 
 
-def test_a_string_that_an_older_peer_could_not_be_told_is_refused() -> None:
+def test_a_compact_string_longer_than_32767_bytes_is_malformed() -> None:
     longest = encode(HeartbeatRequest(group_id="x" * 0x7FFF, generation_id=1, member_id=""), 4)
     assert len(decode(HeartbeatRequest, 4, longest).group_id) == 0x7FFF
     longer = encode(HeartbeatRequest(group_id="x" * 0x8000, generation_id=1, member_id=""), 4)
@@ -175,7 +175,7 @@ def test_a_string_that_an_older_peer_could_not_be_told_is_refused() -> None:
         decode(HeartbeatRequest, 4, longer)
 
 
-def test_so_many_tags_are_read_and_no_more() -> None:
+def test_more_tags_than_the_maximum_are_malformed() -> None:
     body = encode(ApiVersionsResponse(error_code=0, api_keys=()), 3)[:-1]
     tags = b"".join(uvarint(1000 + tag) + b"\0" for tag in range(TAGS_MAX))
     read = decode(ApiVersionsResponse, 3, body + uvarint(TAGS_MAX) + tags)
@@ -208,9 +208,8 @@ def test_a_caller_can_lower_the_bound_of_elements() -> None:
         reader_of(Lists, 0)(three, 0, 2)
 
 
-# A frame may have a hundred megabytes; a megabyte that is read in a blink leaves no room for
-# anything that grows with the square of it.
-SLOW_FRAMES = {
+# Frames can have 100 MB. Quadratic work would be noticeable already in these frames of 1 MB.
+EXPENSIVE_FRAMES = {
     "header tags": FLEXIBLE_HEAD[:-1] + uvarint(500_000) + bytes(1_000_000),
     "tags": FLEXIBLE_HEAD + EMPTY_METADATA + uvarint(500_000) + b"\x7f\0" * 500_000,
     "tags of many structs": b"\0\x0b\0\x07\0\0\0\x07\xff\xff\0" + b"\1\0\0\0\0\0\0\0\0\1\1\1"
@@ -219,20 +218,20 @@ SLOW_FRAMES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", SLOW_FRAMES)
-def test_a_frame_made_to_keep_us_busy_is_done_within_seconds(what: str) -> None:
-    data = SLOW_FRAMES[what]
+@pytest.mark.parametrize("what", EXPENSIVE_FRAMES)
+def test_an_expensive_frame_is_processed_within_seconds(what: str) -> None:
+    data = EXPENSIVE_FRAMES[what]
     start = time.process_time()
-    read_refused_or_not(data)
+    read_ignoring_malformed(data)
     first_fault(data)
     assert time.process_time() - start < 3
 
 
-def test_the_slow_frames_get_where_they_are_aimed() -> None:
-    data = SLOW_FRAMES["tags of many structs"]
+def test_the_expensive_frames_reach_the_intended_code() -> None:
+    data = EXPENSIVE_FRAMES["tags of many structs"]
     position = body_position(read_request_header(data), data, JoinGroupRequest)
     read = decode(JoinGroupRequest, 7, data + b"\0", position)
     assert [len(it.unknown_tags) for it in read.protocols] == [5_000] * 100
     assert MetadataRequest.versions == Versions(0, 13)
     with pytest.raises(MalformedMessage, match="header tags: 500000 tagged fields"):
-        skip_tags(SLOW_FRAMES["header tags"], len(FLEXIBLE_HEAD) - 1)
+        skip_tags(EXPENSIVE_FRAMES["header tags"], len(FLEXIBLE_HEAD) - 1)

@@ -12,7 +12,7 @@ LATE = late_dataclass.dataclass
 
 
 def declared(dataclass: Any, field: Any) -> tuple[Any, Any, Any]:
-    """The same three classes, by one decorator or the other."""
+    """Returns the same three classes, declared with the given decorator."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Truck:
@@ -45,7 +45,7 @@ def classes(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
     return declared(request.param.dataclass, request.param.field)
 
 
-def test_values_are_equal_hashed_and_shown_by_their_fields(classes: Any) -> None:
+def test_eq_hash_and_repr_use_all_fields(classes: Any) -> None:
     truck, counter, plain = classes
     assert truck(name="a") == truck(name="a", wheels=6, cargo=[])
     assert truck(name="a") != truck(name="b")
@@ -55,7 +55,7 @@ def test_values_are_equal_hashed_and_shown_by_their_fields(classes: Any) -> None
     assert plain() == plain(3)
 
 
-def test_what_the_constructor_does_not_take_has_its_default(classes: Any) -> None:
+def test_fields_that_are_not_in_the_constructor_have_their_default(classes: Any) -> None:
     _, counter, _ = classes
     made = counter(2, start=5)
     assert (made.step, made.start, made.count, made.next) == (2, 5, 0, 7)
@@ -63,13 +63,13 @@ def test_what_the_constructor_does_not_take_has_its_default(classes: Any) -> Non
         counter(2, 5)
 
 
-def test_no_list_is_shared(classes: Any) -> None:
+def test_default_factories_are_called_for_each_instance(classes: Any) -> None:
     truck, _, _ = classes
     truck(name="a").cargo.append("sand")
     assert truck(name="b").cargo == []
 
 
-def test_a_frozen_value_stays_as_it_is_and_has_no_other_attributes(classes: Any) -> None:
+def test_frozen_and_slots_reject_assignments(classes: Any) -> None:
     truck, counter, _ = classes
     made = truck(name="a")
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -80,27 +80,27 @@ def test_a_frozen_value_stays_as_it_is_and_has_no_other_attributes(classes: Any)
         counter(1).colour = "red"
 
 
-def test_a_changed_copy(classes: Any) -> None:
+def test_dataclasses_replace_and_fields_work(classes: Any) -> None:
     truck, _, _ = classes
     assert dataclasses.replace(truck(name="a"), wheels=4) == truck(name="a", wheels=4)
     assert [it.name for it in dataclasses.fields(truck(name="a"))] == ["name", "wheels", "cargo"]
 
 
-def test_a_missing_or_unknown_field_is_refused(classes: Any) -> None:
+def test_a_missing_or_unknown_field_raises_type_error(classes: Any) -> None:
     truck, _, _ = classes
     for mistake in ({}, {"name": "a", "color": "red"}):
         with pytest.raises(TypeError):
             truck(**mistake)
 
 
-def test_methods_are_written_at_the_first_call() -> None:
+def test_methods_are_generated_at_the_first_instantiation() -> None:
     truck, _, _ = declared(LATE, late_dataclass.field)
     assert "__eq__" not in vars(truck)
     assert truck(name="a") == truck(name="a")
     assert "__eq__" in vars(truck)
 
 
-def test_who_inherits_completes_what_it_inherits_from() -> None:
+def test_instantiating_a_subclass_generates_the_methods_of_its_bases() -> None:
     @LATE(frozen=True, slots=True, kw_only=True)
     class Vehicle:
         name: str

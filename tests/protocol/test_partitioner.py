@@ -1,4 +1,4 @@
-"""Keys go where Java's producer puts them."""
+"""Keys are mapped to the partitions of the Java client."""
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ from pykbroker_protocol.partitioner import murmur2, partition_of_key
         (b"abc", 479470107),
     ],
 )
-def test_the_hash_is_the_one_that_java_computes(key: bytes, hashed: int) -> None:
+def test_murmur2_equals_the_hash_of_the_java_client(key: bytes, hashed: int) -> None:
     assert murmur2(key) == hashed & 0xFFFFFFFF
 
 

@@ -1,4 +1,4 @@
-"""What is written is read back equal, in every version, with all that a version can carry."""
+"""Encoded messages are decoded to equal messages in each version."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ EACH_MESSAGE = pytest.mark.parametrize("message", DECLARED, ids=lambda it: it.__
 
 
 @EACH_MESSAGE
-def test_a_random_message_is_read_back_equal_in_every_version(message: type[Message]) -> None:
+def test_a_random_message_is_decoded_to_an_equal_message_in_each_version(
+    message: type[Message],
+) -> None:
     for version in versions_of(message):
-        chance = Random(f"{message.__name__} {version}")
+        random = Random(f"{message.__name__} {version}")
         for _ in range(6):
-            value = random_message(message, version, chance)
+            value = random_message(message, version, random)
             data = encode(value, version)
             again, end = reader_of(message, version)(memoryview(b"xyz" + data + b"behind"), 3)
             assert again == value
@@ -43,7 +45,7 @@ def test_a_random_message_is_read_back_equal_in_every_version(message: type[Mess
 
 
 @EACH_MESSAGE
-def test_a_message_without_values_is_read_back_equal_in_every_version(
+def test_a_default_message_is_decoded_to_an_equal_message_in_each_version(
     message: type[Message],
 ) -> None:
     for version in versions_of(message):
@@ -51,14 +53,14 @@ def test_a_message_without_values_is_read_back_equal_in_every_version(
 
 
 @EACH_MESSAGE
-def test_a_field_that_an_older_version_cannot_carry_is_refused_unless_it_may_be_lost(
+def test_a_field_that_a_version_lacks_is_rejected_unless_ignorable(
     message: type[Message],
 ) -> None:
     for field in message.fields:
         lacking = [it for it in versions_of(message) if it not in field.versions]
         if not lacking:
             continue
-        value = message(**{field.name: something_else_than_the_default(field)})
+        value = message(**{field.name: value_other_than_default(field)})
         for version in lacking:
             if field.ignorable:
                 assert decode(message, version, encode(value, version)) == message()
@@ -68,7 +70,7 @@ def test_a_field_that_an_older_version_cannot_carry_is_refused_unless_it_may_be_
 
 
 @EACH_MESSAGE
-def test_a_value_of_one_version_is_written_in_another_or_refused(message: type[Message]) -> None:
+def test_a_message_of_one_version_is_encoded_in_another_or_rejected(message: type[Message]) -> None:
     for version in versions_of(message):
         value = random_message(message, version, Random(version))
         for other in versions_of(message):
@@ -76,12 +78,12 @@ def test_a_value_of_one_version_is_written_in_another_or_refused(message: type[M
                 encode(value, other)
 
 
-def test_a_null_is_refused_in_a_version_that_knows_no_null() -> None:
+def test_null_is_rejected_in_a_version_where_the_field_is_not_nullable() -> None:
     with pytest.raises(UnsupportedField, match="null as topics"):
         encode(OffsetFetchRequest(group_id="fleet", topics=None), 1)
 
 
-def test_a_null_struct_among_the_tags_is_told_by_another_byte_than_in_the_row() -> None:
+def test_a_null_struct_is_encoded_as_0_in_a_tag_and_as_minus_1_elsewhere() -> None:
     member = ConsumerGroupMemberMetadataValue(
         instance_id=None,
         rack_id=None,
@@ -98,13 +100,13 @@ def test_a_null_struct_among_the_tags_is_told_by_another_byte_than_in_the_row() 
     assert encode(partitions, 0).endswith(b"\xff\x00")  # -1, then no tags
 
 
-def test_unknown_tags_come_back_in_the_order_of_their_numbers() -> None:
+def test_unknown_tags_are_encoded_in_ascending_order() -> None:
     value = HeartbeatResponse(error_code=0).replace(unknown_tags=((7, b"seven"), (3, b"three")))
     again = decode(HeartbeatResponse, 4, encode(value, 4))
     assert again.unknown_tags == ((3, b"three"), (7, b"seven"))
 
 
-def test_a_message_is_replaced_in_the_fields_that_it_has() -> None:
+def test_replace_changes_only_declared_fields() -> None:
     topic = TopicProduceData(name="trucks", topic_id=b"i" * 16, partition_data=[])
     assert topic.replace(name="cars") == TopicProduceData(
         name="cars", topic_id=b"i" * 16, partition_data=[]
@@ -114,7 +116,7 @@ def test_a_message_is_replaced_in_the_fields_that_it_has() -> None:
         topic.replace(nickname="cars")
 
 
-def test_large_records_travel_as_they_lie_and_small_ones_are_copied() -> None:
+def test_large_records_are_not_copied_into_the_frame() -> None:
     small, large = b"s" * RECORDS_COPIED_MAX, memoryview(b"l" * (RECORDS_COPIED_MAX + 1))
     partitions = [PartitionProduceData(index=it, records=(small, large)[it % 2]) for it in range(4)]
     topic = TopicProduceData(name="trucks", partition_data=partitions)
@@ -133,12 +135,12 @@ def test_large_records_travel_as_they_lie_and_small_ones_are_copied() -> None:
         )
 
 
-def something_else_than_the_default(field: Field) -> object:
+def value_other_than_default(field: Field) -> object:
     if field.is_array:
         return [field.struct() if field.struct else element(field)]
     if field.struct is not None:
         inner = field.struct.fields[0]
-        return field.struct(**{inner.name: something_else_than_the_default(inner)})
+        return field.struct(**{inner.name: value_other_than_default(inner)})
     return element(field)
 
 

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def all_of(slices: Generator[None, None, T]) -> tuple[T, int]:
-    """The result of a generator, and how often it yielded."""
+    """Returns the result of a generator and the number of yields."""
     turns = 0
     while True:
         try:
@@ -48,7 +48,7 @@ def all_of(slices: Generator[None, None, T]) -> tuple[T, int]:
 
 
 @pytest.mark.parametrize("message", DECLARED, ids=lambda it: it.__name__)
-def test_the_sliced_reader_and_writer_do_what_the_others_do(message: type[Message]) -> None:
+def test_sliced_and_plain_readers_and_writers_agree(message: type[Message]) -> None:
     for version in versions_of(message):
         value = random_message(message, version, Random(f"{message.__name__} {version}"))
         parts: list[Buffer] = []
@@ -83,19 +83,19 @@ def answered(topics: int, partitions: int) -> MetadataResponse:
     return MetadataResponse(brokers=(), topics=[topic] * topics)
 
 
-def test_the_sliced_writer_yields_after_each_slice_whatever_array_the_elements_are_in() -> None:
+def test_the_sliced_writer_counts_elements_of_nested_arrays() -> None:
     response = answered(10, SLICE_ELEMENTS)
     parts, turns = all_of(write_response_in_slices(response, 12, 7))
     assert b"".join(parts) == b"".join(write_response(response, 12, 7))
     assert turns == 10
 
 
-def test_the_sliced_writer_begins_a_new_part_in_good_time() -> None:
+def test_the_sliced_writer_bounds_the_size_of_a_part() -> None:
     parts, _ = all_of(write_response_in_slices(answered(100, SLICE_ELEMENTS), 12, 7))
     assert max(map(len, parts)) < 200_000
 
 
-def test_the_sliced_reader_refuses_as_the_other_one_does() -> None:
+def test_the_sliced_reader_raises_the_errors_of_the_plain_reader() -> None:
     data = encode(asked(3), 12)
     with pytest.raises(MalformedMessage, match="MetadataRequest version 12"):
         all_of(sliced_reader_of(MetadataRequest, 12)(data[:-4], 0))
@@ -103,7 +103,7 @@ def test_the_sliced_reader_refuses_as_the_other_one_does() -> None:
         all_of(sliced_reader_of(MetadataRequest, 12)(data, 0, 2))
 
 
-def test_api_versions_keeps_its_old_header_when_it_is_written_in_slices() -> None:
+def test_sliced_api_versions_responses_use_header_version_0() -> None:
     message: Any = next(it for it in DECLARED if it.__name__ == "ApiVersionsResponse")
     assert message.api == ApiKey.API_VERSIONS
     parts, _ = all_of(write_response_in_slices(message(), 4, 7))

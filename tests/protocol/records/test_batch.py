@@ -44,7 +44,7 @@ def a_batch() -> bytearray:
     return batch
 
 
-def test_the_header_is_read_field_by_field() -> None:
+def test_each_field_of_the_header_is_parsed() -> None:
     batch = RecordBatch.parse(ONE_RECORD)
     assert batch.base_offset == 0
     assert batch.size_bytes == len(ONE_RECORD)
@@ -61,7 +61,7 @@ def test_the_header_is_read_field_by_field() -> None:
     assert bytes(batch.view) == ONE_RECORD
 
 
-def test_the_leader_s_stamp_leaves_the_crc_alone() -> None:
+def test_assigning_offsets_does_not_change_the_crc() -> None:
     stored = a_batch() + a_batch()
     RecordBatch.parse(stored).assign_offsets(40, 3)
     RecordBatch.parse(stored, len(ONE_RECORD)).assign_offsets(41, 4)
@@ -70,7 +70,7 @@ def test_the_leader_s_stamp_leaves_the_crc_alone() -> None:
     assert all(batch.is_crc_valid() for batch in batches)
 
 
-def test_log_append_time_renews_the_crc() -> None:
+def test_stamping_log_append_time_updates_the_crc() -> None:
     stored = a_batch() + a_batch()
     stamp_log_append_time(stored, len(ONE_RECORD), 1800000000000)
     first, second = iterate_batches(stored)
@@ -79,7 +79,7 @@ def test_log_append_time_renews_the_crc() -> None:
     assert (first.max_timestamp, second.max_timestamp) == (1700000000000, 1800000000000)
 
 
-def test_a_flipped_bit_breaks_the_crc() -> None:
+def test_a_flipped_bit_invalidates_the_crc() -> None:
     stored = a_batch()
     assert RecordBatch.parse(stored).is_crc_valid()
     stored[70] ^= 1
@@ -89,7 +89,7 @@ def test_a_flipped_bit_breaks_the_crc() -> None:
 @pytest.mark.parametrize(
     ("base", "delta", "last"), [(0, 4, 4), (SEQUENCE_MAX, 0, SEQUENCE_MAX), (SEQUENCE_MAX, 1, 0)]
 )
-def test_sequences_begin_again_after_the_greatest(base: int, delta: int, last: int) -> None:
+def test_sequence_numbers_wrap_to_zero(base: int, delta: int, last: int) -> None:
     batch = RecordBatch.parse(ONE_RECORD)
     batch.base_sequence, batch.last_offset_delta = base, delta
     assert batch.last_sequence == last
@@ -113,7 +113,7 @@ def test_an_impossible_header_is_corrupt(position: int, value: str) -> None:
         RecordBatch.parse(broken)
 
 
-def test_an_unknown_codec_is_corrupt_when_asked_for() -> None:
+def test_an_unknown_compression_type_raises_when_it_is_read() -> None:
     batch = RecordBatch.parse(ONE_RECORD)
     batch.attributes = 5
     with pytest.raises(CorruptBatch):

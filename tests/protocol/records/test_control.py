@@ -33,11 +33,11 @@ def test_a_marker_is_one_control_record(*, is_commit: bool, key: str, value: str
 
 
 @pytest.mark.parametrize("record_type", ControlRecordType)
-def test_every_type_has_its_key(record_type: ControlRecordType) -> None:
+def test_the_type_of_a_control_key_is_decoded(record_type: ControlRecordType) -> None:
     assert control_record_type(control_key(record_type)) is record_type
 
 
-def test_what_is_no_marker_is_left_to_others() -> None:
+def test_decode_marker_returns_none_for_other_types() -> None:
     assert decode_marker(control_key(ControlRecordType.LEADER_CHANGE), b"") is None
     assert control_record_type(bytes.fromhex("00000063")) is None
 

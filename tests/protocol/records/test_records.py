@@ -41,7 +41,7 @@ def at_times(*timestamps: int, compression: Compression = Compression.NONE) -> R
 
 
 @given(records, st.sampled_from(Compression), st.integers(0, 2**62))
-def test_what_was_built_is_read_again(
+def test_built_records_are_decoded_to_equal_records(
     some_records: list[Record], compression: Compression, base_offset: int
 ) -> None:
     batch = built(BatchBuilder(compression=compression, base_offset=base_offset), some_records)
@@ -55,7 +55,7 @@ def test_what_was_built_is_read_again(
         assert read.headers == sent.headers
 
 
-def test_the_builder_s_settings_stand_in_the_header() -> None:
+def test_the_header_has_the_settings_of_the_builder() -> None:
     builder = BatchBuilder(
         producer_id=7,
         producer_epoch=3,
@@ -80,7 +80,7 @@ def test_the_builder_s_settings_stand_in_the_header() -> None:
 
 
 @given(records, st.sampled_from(Compression), st.sampled_from(Compression))
-def test_recompressing_changes_the_packing_alone(
+def test_recompressing_changes_only_the_compression(
     some_records: list[Record], before: Compression, after: Compression
 ) -> None:
     original = built(
@@ -100,18 +100,18 @@ def test_recompressing_changes_the_packing_alone(
     ("timestamp", "found"),
     [(0, (100, 50)), (50, (100, 50)), (51, (101, 70)), (70, (101, 70)), (71, None)],
 )
-def test_a_time_finds_the_first_record_not_older(
+def test_a_timestamp_lookup_returns_the_first_record_that_is_not_older(
     compression: Compression, timestamp: int, found: tuple[int, int] | None
 ) -> None:
     batch = at_times(50, 70, 60, 70, compression=compression)
     assert offset_and_timestamp_at_or_after(batch, timestamp) == found
 
 
-def test_the_newest_record_is_the_first_of_the_newest() -> None:
+def test_the_max_timestamp_record_is_the_first_with_the_greatest_timestamp() -> None:
     assert max_timestamp_record(at_times(50, 70, 60, 70)) == (101, 70)
 
 
-def test_under_log_append_time_the_first_record_stands_for_all() -> None:
+def test_with_log_append_time_lookups_return_the_first_record() -> None:
     builder = BatchBuilder(base_offset=100, log_append_time_ms=NOW)
     builder.append(5, None, b"a")
     builder.append(6, None, b"b")
@@ -139,12 +139,12 @@ def a_batch_with(**changes: int) -> RecordBatch:
         a_batch_with(attributes=Compression.GZIP),
     ],
 )
-def test_contents_that_differ_from_the_header_are_found(batch: RecordBatch) -> None:
+def test_records_that_do_not_match_the_header_are_corrupt(batch: RecordBatch) -> None:
     with pytest.raises(CorruptBatch):
         validate_contents(batch)
 
 
-def test_offset_deltas_must_count_up() -> None:
+def test_offset_deltas_must_be_consecutive() -> None:
     stored = bytearray(at_times(50, 70, 60).view)
     # Each record is 9 bytes: length, attributes, time, offset delta, "k", "v", no headers.
     assert stored[61 + 12] == 2
@@ -187,7 +187,7 @@ def test_a_malformed_record_is_corrupt(record: str) -> None:
         validate_contents(batch)
 
 
-def test_a_header_name_that_is_not_text_is_still_read() -> None:
+def test_an_invalid_utf8_header_name_is_decoded_with_replacements() -> None:
     builder = BatchBuilder()
     builder.append(NOW, None, None, [("ab", b"1")])
     stored = builder.build().replace(b"ab", b"\xff\xfe")
@@ -211,7 +211,7 @@ def read_everything(data: bytes) -> None:
     st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4),
     st.integers(0, 400),
 )
-def test_hostile_batches_are_corrupt_and_nothing_else(
+def test_hostile_batches_raise_only_corrupt_batch(
     some_records: list[Record],
     compression: Compression,
     changes: list[tuple[int, int]],
@@ -224,7 +224,7 @@ def test_hostile_batches_are_corrupt_and_nothing_else(
 
 
 @given(st.binary(max_size=500))
-def test_noise_behind_a_good_header_is_corrupt_and_nothing_else(noise: bytes) -> None:
+def test_random_records_raise_only_corrupt_batch(noise: bytes) -> None:
     good = bytearray(at_times(1, 2, 3).view[:61])
     for codec in Compression:
         good[22] = codec
@@ -246,7 +246,7 @@ def some_records() -> bytes:
     changes=st.lists(st.tuples(st.integers(0, 399), st.integers(0, 255)), max_size=3),
     cut=st.integers(0, 3),
 )
-def test_records_are_validated_as_reading_them_does(
+def test_validation_and_decoding_reject_the_same_records(
     changes: list[tuple[int, int]], cut: int
 ) -> None:
     payload = bytearray(some_records())

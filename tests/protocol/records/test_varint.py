@@ -20,7 +20,7 @@ from pykbroker_protocol.records.varint import read_varint, read_varlong, write_v
         (-(2**31), "ffffffff0f"),
     ],
 )
-def test_small_numbers_of_either_sign_take_few_bytes(value: int, written: str) -> None:
+def test_small_numbers_have_short_encodings(value: int, written: str) -> None:
     output = bytearray()
     write_varint(output, value)
     assert output.hex() == written
@@ -28,14 +28,14 @@ def test_small_numbers_of_either_sign_take_few_bytes(value: int, written: str) -
 
 
 @given(st.integers(min_value=-(2**63), max_value=2**63 - 1))
-def test_every_long_comes_back(value: int) -> None:
+def test_each_64_bit_integer_is_decoded_to_itself(value: int) -> None:
     output = bytearray(b"..")
     write_varint(output, value)
     assert read_varlong(bytes(output), 2) == (value, len(output))
 
 
 @pytest.mark.parametrize("data", ["", "80", "ffffffff", "ffffffff1f", "8080808080", "ff" * 12])
-def test_what_is_too_long_or_cut_is_corrupt(data: str) -> None:
+def test_a_truncated_or_too_long_varint_is_corrupt(data: str) -> None:
     with pytest.raises(CorruptBatch):
         read_varint(bytes.fromhex(data), 0)
 

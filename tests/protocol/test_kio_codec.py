@@ -1,7 +1,7 @@
-"""PyPI's kio, a codec of other authors, reads what we write and writes what we read.
+"""kio, an independent codec on PyPI, decodes our frames, and its frames are decoded.
 
-kio has no records of the metadata log except the control records, keeps no unknown tags, and has
-times and error codes as types of their own: values are chosen so that those types can hold them.
+kio lacks most records of the metadata log, drops unknown tags, and has its own types for times and
+error codes. The values of these tests are limited to what its types can represent.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def kio_class(message: type[Message], version: int) -> Any:
 @pytest.mark.parametrize(
     "message", [*REQUESTS, *RESPONSES, *CONTROL_RECORDS], ids=lambda it: it.__name__
 )
-def test_kio_reads_what_we_write_and_writes_what_we_read(message: type[Message]) -> None:
+def test_kio_and_our_codec_decode_the_frames_of_each_other(message: type[Message]) -> None:
     for version in versions_of(message):
         theirs = kio_class(message, version)
-        chance = Random(f"{message.__name__} {version}")
+        random = Random(f"{message.__name__} {version}")
         for _ in range(ROUNDS):
-            drawn = random_message(message, version, chance, unknown_tags=False)
+            drawn = random_message(message, version, random, unknown_tags=False)
             ours, expected = on_both_sides(drawn, theirs, version)
             data = encode(ours, version)
             assert entity_reader(theirs)(data, 0)[0] == expected
@@ -68,7 +68,7 @@ def written_by_kio(entity: Any) -> bytes:
 
 
 def on_both_sides(drawn: Message, theirs: Any, version: int) -> tuple[Message, Any]:
-    """The same values as a message of ours and as an entity of kio's."""
+    """The same values as our message and as an entity of kio."""
     ours, expected = {}, {}
     declared = [it for it in drawn.fields if version in it.versions]
     for field, other in zip(declared, dataclasses.fields(theirs), strict=True):

@@ -1,4 +1,4 @@
-"""Apache Kafka's own codec reads what we write, and writes the same bytes again."""
+"""The codec of Apache Kafka decodes our messages and encodes them to the same bytes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def apache_class(name: str) -> str:
     return f"{name}Data" if name.endswith(("Request", "Response", "Header")) else name
 
 
-def test_apache_kafka_reads_every_message_and_writes_the_same_bytes(
+def test_apache_kafka_decodes_each_message_and_encodes_it_to_the_same_bytes(
     apache_tools: ApacheTools, tmp_path: Path
 ) -> None:
     asked = [

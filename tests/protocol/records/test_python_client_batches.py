@@ -1,4 +1,4 @@
-"""Python's stock clients read what we build and build what we read, down to the byte."""
+"""aiokafka and kafka-python decode our batches, and their batches are decoded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +39,7 @@ def theirs(builder: Any) -> bytes:
     return bytes(builder.build())
 
 
-def aiokafka_s(compression: Compression) -> bytes:
+def aiokafka_batch(compression: Compression) -> bytes:
     from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
     return theirs(
@@ -55,7 +55,7 @@ def aiokafka_s(compression: Compression) -> bytes:
     )
 
 
-def kafka_python_s(compression: Compression) -> bytes:
+def kafka_python_batch(compression: Compression) -> bytes:
     from kafka.record.default_records import DefaultRecordBatchBuilder
 
     return theirs(DefaultRecordBatchBuilder(2, compression, False, 12, 1, 5, 1_000_000))
@@ -78,35 +78,37 @@ def read_by(records_type: Any, stored: bytes) -> list[Record]:
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_aiokafka_reads_what_we_build(compression: Compression) -> None:
+def test_aiokafka_decodes_our_batches(compression: Compression) -> None:
     from aiokafka.record.memory_records import MemoryRecords
 
     assert read_by(MemoryRecords, ours(compression)) == RECORDS
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_kafka_python_reads_what_we_build(compression: Compression) -> None:
+def test_kafka_python_decodes_our_batches(compression: Compression) -> None:
     from kafka.record.memory_records import MemoryRecords
 
     assert read_by(MemoryRecords, ours(compression)) == RECORDS
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_we_read_what_aiokafka_builds(compression: Compression) -> None:
-    batch = RecordBatch.parse(aiokafka_s(compression))
+def test_batches_of_aiokafka_are_decoded(compression: Compression) -> None:
+    batch = RecordBatch.parse(aiokafka_batch(compression))
     assert batch.is_crc_valid()
     assert list(batch.records()) == RECORDS
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_we_read_what_kafka_python_builds(compression: Compression) -> None:
-    batch = RecordBatch.parse(kafka_python_s(compression))
+def test_batches_of_kafka_python_are_decoded(compression: Compression) -> None:
+    batch = RecordBatch.parse(kafka_python_batch(compression))
     assert batch.is_crc_valid()
     assert list(batch.records()) == RECORDS
 
 
-@pytest.mark.parametrize("build", [aiokafka_s, kafka_python_s])
-def test_uncompressed_they_build_our_bytes(build: Callable[[Compression], bytes]) -> None:
+@pytest.mark.parametrize("build", [aiokafka_batch, kafka_python_batch])
+def test_uncompressed_batches_of_clients_have_our_bytes(
+    build: Callable[[Compression], bytes],
+) -> None:
     stored = bytearray(build(Compression.NONE))
     RecordBatch.parse(stored).assign_offsets(0, -1)  # one of them leaves 0 there
     assert stored == ours(Compression.NONE)

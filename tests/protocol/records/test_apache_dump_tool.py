@@ -1,4 +1,4 @@
-"""Apache Kafka's own dump tool reads what we build."""
+"""The dump tool of Apache Kafka reads our batches."""
 
 from pathlib import Path
 
@@ -13,7 +13,9 @@ NOW = 1_700_000_000_000
 
 
 @pytest.mark.slow
-def test_apache_s_tool_reads_every_kind_of_batch(apache_tools: ApacheTools, tmp_path: Path) -> None:
+def test_the_dump_tool_of_apache_kafka_reads_each_kind_of_batch(
+    apache_tools: ApacheTools, tmp_path: Path
+) -> None:
     stored = b""
     for compression in Compression:
         builder = BatchBuilder(

@@ -1,4 +1,4 @@
-"""Numbers and names of errors and APIs are those of Apache Kafka, asked of its own classes."""
+"""Numbers and names of errors and APIs equal those of Apache Kafka's classes."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def apache_answers(
     return {tuple(line.split()) for line in ran.stdout.splitlines()}
 
 
-def test_every_error_has_apache_kafkas_number_name_and_retriability(
+def test_each_error_has_the_number_name_and_retriability_of_apache_kafka(
     apache_answers: set[tuple[str, ...]],
 ) -> None:
     ours = {("error", str(int(it)), it.name, str(it.retriable).lower()) for it in ErrorCode}
     assert ours == {it for it in apache_answers if it[0] == "error"}
 
 
-def test_every_api_has_apache_kafkas_number_and_name(
+def test_each_api_has_the_number_and_name_of_apache_kafka(
     apache_answers: set[tuple[str, ...]],
 ) -> None:
     ours = {("api", str(int(it)), it.name) for it in ApiKey}
-    retired = {it for it in ours if 4 <= int(it[1]) <= 7}  # brokers spoke them under ZooKeeper
+    retired = {it for it in ours if 4 <= int(it[1]) <= 7}  # used only with ZooKeeper
     assert ours - retired == {it for it in apache_answers if it[0] == "api"} - retired

@@ -1,4 +1,4 @@
-"""Batches as the Java client 4.3.1 builds them: read, and where packing allows, built the same."""
+"""Batches of the Java client 4.3.1 are decoded and, without compression, built identically."""
 
 from base64 import b64decode
 
@@ -17,7 +17,7 @@ RECORDS = [
     Record(offset=2, timestamp=NOW - 5, key=b"", value=None, headers=(("a", b"1"), ("b", None))),
     Record(offset=3, timestamp=NOW, key=b"k" * 200, value=b"", headers=(("\u00fc", b""),)),
 ]
-JAVA_S = {
+JAVA_BATCHES = {
     Compression.GZIP: (
         "AAAAAAAAAAAAAADj/////wLMMyGMAAEAAAADAAABi8/laAAAAAGLz+VoBwAAAAAAAAAMAAEAAAAFAAAA"
         "BB+LCAAAAAAAAP/twbEJwkAUANCfyyGxSWXlDHoQwhUZRy3TiYJjOIVT2En2cARHcAkree+ViOgv5+tp"
@@ -40,15 +40,15 @@ JAVA_S = {
         "YgGmAwAABpADawACBMO8AAIAiYBqY4vIwRMBAAA="
     ),
 }
-JAVA_S_COMMIT = bytes.fromhex(
+JAVA_COMMIT = bytes.fromhex(
     "0000000000000032000000420000000302a1cfdd4a00300000000000000000000003e80000000000"
     "0003e800000000000000090002ffffffff000000012000000008000000010c00000000002a00"
 )
 
 
-@pytest.mark.parametrize("compression", JAVA_S)
-def test_we_read_what_java_builds(compression: Compression) -> None:
-    batch = RecordBatch.parse(b64decode(JAVA_S[compression]))
+@pytest.mark.parametrize("compression", JAVA_BATCHES)
+def test_batches_of_the_java_client_are_decoded(compression: Compression) -> None:
+    batch = RecordBatch.parse(b64decode(JAVA_BATCHES[compression]))
     assert batch.is_crc_valid()
     assert batch.compression is compression
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (12, 1, 5)
@@ -57,7 +57,7 @@ def test_we_read_what_java_builds(compression: Compression) -> None:
     validate_contents(batch)
 
 
-def test_we_build_the_commit_marker_that_java_builds() -> None:
+def test_commit_markers_equal_those_of_java() -> None:
     marker = EndTransactionMarker(is_commit=True, coordinator_epoch=42)
     built = marker_batch(
         marker,
@@ -67,4 +67,4 @@ def test_we_build_the_commit_marker_that_java_builds() -> None:
         base_offset=50,
         partition_leader_epoch=3,
     )
-    assert built == JAVA_S_COMMIT
+    assert built == JAVA_COMMIT

@@ -52,10 +52,13 @@ mutants: install
 compat: install
 	$(BIN)/pykbroker-compat run --report build/compat
 
-docs: install
+docs: install # the generated pages, and the site in build/site with its links checked
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	$(BIN)/python -m compat.command_line page
 	$(BIN)/python -m pykbroker.apis.document > docs/supported-apis.md
 	$(BIN)/python -m pykbroker.pipeline.declaration.document docs/pipelines.md
+	$(BIN)/python -m pykbroker.settings.document > docs/properties.md
+	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
 
 dist: # sdist and wheel in dist/, each tested in a fresh environment
 	PYTHON=$(PYTHON) .ci/dist

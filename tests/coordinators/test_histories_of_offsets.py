@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.coordinators.diary import Diary, diary_in
 from tests.storage.batches import NOW
-from tests.storage.compacting import compact
+from tests.storage.compaction_rounds import compact
 
 PRODUCERS = st.sampled_from((7, 8))
 PARTITIONS = st.integers(0, 1)

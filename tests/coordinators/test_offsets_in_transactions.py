@@ -13,7 +13,7 @@ from pykbroker_protocol.errors import ErrorCode
 from tests.coordinators.diary import diary_in, group_log
 from tests.partitions.transacting import OTHER, PRODUCER, end
 from tests.storage.batches import NOW, batches_from
-from tests.storage.compacting import compact
+from tests.storage.compaction_rounds import compact
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""A real broker in a process of its own, started for a test and ended after it."""
+"""Fixtures that start brokers in their own processes and stop them after the test."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from compat.broker_process import BrokerProcess
 
 
 class StartBroker(Protocol):
-    """Starts a broker; without a data directory it gets one of its own."""
+    """Starts a broker, by default with a new data directory."""
 
     def __call__(
         self,
@@ -24,7 +24,7 @@ class StartBroker(Protocol):
 def start_broker(
     tmp_path: Path, show_on_failure: Callable[[str, Callable[[], str]], None]
 ) -> Iterator[StartBroker]:
-    """As many brokers as a test wants; afterwards each must end cleanly unless it was killed."""
+    """Starts brokers; afterwards each that was not killed must stop with exit code 0."""
     started: list[BrokerProcess] = []
 
     def start(

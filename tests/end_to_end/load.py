@@ -1,4 +1,4 @@
-"""Producers that know what was acknowledged to them, and readers who hold the broker to it."""
+"""Producers that record acknowledged offsets, and readers that check the log against them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FETCH_VERSION = 11
 
 
 def value_of(producer: int, number: int, size: int) -> bytes:
-    """A record that tells who wrote it, and whether it is whole."""
+    """Returns a value with the producer, a record number and a checksum."""
     body = b"%d %d " % (producer, number)
     body += bytes((producer + number + it) % 251 for it in range(size))
     return crc32(body).to_bytes(4) + body
@@ -49,7 +49,7 @@ def read_value(value: bytes) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Sent:
-    """A batch under way: its records and, if its producer is idempotent, its sequence."""
+    """A batch in flight: number of its first record, count, encoded records."""
 
     first: int
     count: int
@@ -58,9 +58,9 @@ class Sent:
 
 @dataclass(slots=True)
 class LoyalProducer:
-    """Writes numbered records to one partition and remembers the offsets it was told.
+    """Produces numbered records to one partition and records the acknowledged offsets.
 
-    An idempotent one sends again what was not answered; another goes on with new numbers.
+    An idempotent producer resends batches without a response; others continue with new numbers.
     """
 
     number: int
@@ -77,7 +77,7 @@ class LoyalProducer:
     failure: BaseException | None = None
 
     def run(self, port: int) -> None:
-        """Until the broker goes away."""
+        """Produces until the connection closes."""
         try:
             with Wire(port) as wire:
                 self.produce(wire)
@@ -135,7 +135,7 @@ class LoyalProducer:
 
 
 class Load:
-    """Several producers at once, for as long as the broker lives."""
+    """Runs several producers until the broker ends."""
 
     def __init__(self, producers: list[LoyalProducer]) -> None:
         self.producers = producers
@@ -158,7 +158,7 @@ class Load:
 
 @dataclass(slots=True)
 class Reader:
-    """Reads a partition on from where it was, and checks all that it sees."""
+    """Reads a partition from its last offset on and checks every record."""
 
     topic: str
     partition: int
@@ -173,7 +173,7 @@ class Reader:
                 self.take(found)
 
     def read_again(self, broker: BrokerProcess) -> None:
-        """All of it from the start."""
+        """Reads all records from offset 0."""
         self.next_offset = 0
         self.offsets.clear()
         self.last_number.clear()
@@ -190,13 +190,13 @@ class Reader:
             yield from iterate_batches(bytes(row.records))
 
     def take(self, found: RecordBatch) -> None:
-        assert found.base_offset == self.next_offset, "an offset is missing, or is there twice"
+        assert found.base_offset == self.next_offset, "an offset is missing or duplicated"
         assert found.is_crc_valid()
         for record in found.records():
             assert record.value is not None
             producer, number = read_value(record.value)
-            assert (producer, number) not in self.offsets, "a record is there twice"
-            assert number > self.last_number.get(producer, -1), "records have changed their order"
+            assert (producer, number) not in self.offsets, "a record is duplicated"
+            assert number > self.last_number.get(producer, -1), "records are out of order"
             self.last_number[producer] = number
             self.offsets[producer, number] = record.offset
         self.next_offset = found.next_offset

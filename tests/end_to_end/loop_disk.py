@@ -1,4 +1,4 @@
-"""A file system in a file, ext4 or xfs on a loop device, whose power can be cut; needs root."""
+"""A file system in a file, ext4 or xfs on a loop device, with simulated power cuts; needs root."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FS_IOC_SHUTDOWN = 0x8004587D
 WITHOUT_FLUSHING_THE_JOURNAL = struct.pack("=I", 2)
-IMAGE_BYTES = 400 * 1024 * 1024  # sparse; mkfs.xfs makes none below 300 MB
+IMAGE_BYTES = 400 * 1024 * 1024  # sparse; mkfs.xfs needs at least 300 MB
 MAKE = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1"),
     "xfs": ("mkfs.xfs", "-q"),
@@ -25,7 +25,7 @@ MAKE = {
 
 
 class LoopDisk:
-    """Mounted at `mount_point`; several may be there at once."""
+    """A file system mounted at `mount_point`; several can exist at once."""
 
     def __init__(self, directory: Path, kind: str, *options: str) -> None:
         self.mount_point = directory / "mounted"
@@ -49,7 +49,7 @@ class LoopDisk:
             self._is_mounted = False
 
     def cut_power(self) -> None:
-        """From now on nothing more gets to the disk: neither pages nor the journal in memory."""
+        """Stops all writes to the disk, including dirty pages and the journal in memory."""
         descriptor = os.open(self.mount_point, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, FS_IOC_SHUTDOWN, WITHOUT_FLUSHING_THE_JOURNAL)
@@ -66,8 +66,8 @@ def loop_disk(directory: Path, kind: str, *options: str) -> Iterator[LoopDisk]:
         disk.unmount()
 
 
-def why_not(kind: str, directory: Path) -> str:
-    """The reason why such a disk cannot be had here; empty if it can."""
+def missing_requirement(kind: str, directory: Path) -> str:
+    """Returns why such a disk cannot be mounted here; empty if it can."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "mounting a file system needs root"
     for tool in (MAKE[kind][0], "mount", "umount"):

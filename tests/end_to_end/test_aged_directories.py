@@ -1,6 +1,6 @@
-"""A data directory that has aged under one broker is served alike, and aged further, by the other.
+"""PyKBroker and Apache Kafka continue each other's data directories after retention and compaction.
 
-It has topics that are compacted, deleted and both, with transactions that ended either way.
+The topics have all cleanup policies, with committed and aborted transactions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic  # where the untyped module says it lives
+from confluent_kafka.cimpl import NewTopic  # the module that defines it
 
 from compat.apache import ApacheKafka
 from compat.apache.apache_kafka import SINGLE_NODE
@@ -41,10 +41,10 @@ AGEING = SINGLE_NODE | {
     "log.initial.task.delay.ms": "100",
     "log.index.interval.bytes": "200",
 }
-STANDING_STILL = AGEING | {
+WITHOUT_CLEANUP = AGEING | {
     "log.cleaner.backoff.ms": "3600000",
     "log.retention.check.interval.ms": "3600000",
-    "log.initial.task.delay.ms": "3600000",  # or retention goes on while the records are compared
+    "log.initial.task.delay.ms": "3600000",  # else retention changes the records
 }
 KEYS = 10
 WAIT_SECONDS_MAX = 60.0
@@ -67,14 +67,14 @@ def pykbroker(data: Path, settings: dict[str, str]) -> AnyBroker:
 
 
 class Model:
-    """What the tables of compacted topics hold, by what was committed."""
+    """The expected last values of compacted topics, from committed records."""
 
     def __init__(self) -> None:
         self.tables: dict[str, Table] = {topic: {} for topic in TOPICS}
         self.number = 0
 
     def age(self, broker: AnyBroker) -> None:
-        """Writes, commits, aborts, deletes, with enough time between for segments to end."""
+        """Produces, commits and aborts, slowly enough for segments to roll."""
         plain = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
         transactional = Producer(
             {"bootstrap.servers": broker.bootstrap, "transactional.id": "ageing"}
@@ -115,10 +115,10 @@ def create_topics(broker: AnyBroker) -> None:
 
 
 def wait_until_aged(broker: AnyBroker) -> None:
-    """Until compaction has come to the active segments, and segments have been deleted."""
+    """Waits until all sealed segments are compacted and old segments are deleted."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not (is_compacted(broker) and min(base_offsets(broker, "deleted"))):
-        assert time.monotonic() < deadline, "it does not age"
+        assert time.monotonic() < deadline, "compaction or retention did not run"
         time.sleep(0.1)
 
 
@@ -156,7 +156,7 @@ def committed_records(broker: AnyBroker, topic: str) -> list[Read]:
         assert error.code() == KafkaError._PARTITION_EOF, error
         consumer.close()
         return found
-    raise AssertionError("the end of the log has not come")
+    raise AssertionError("timed out before the end of the log")
 
 
 def read(message: Any) -> Read:
@@ -183,31 +183,33 @@ def expect_the_tables(broker: AnyBroker, model: Model) -> None:
 
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "unclean"])
 @pytest.mark.parametrize(
-    ("give", "take"), [(apache, pykbroker), (pykbroker, apache)], ids=["from-apache", "to-apache"]
+    ("first", "second"),
+    [(apache, pykbroker), (pykbroker, apache)],
+    ids=["from-apache", "to-apache"],
 )
-def test_who_takes_over_serves_the_same_and_goes_on(
+def test_the_other_broker_serves_the_same_records_and_continues(
     tmp_path: Path,
     apache_tools: ApacheTools,
-    give: Callable[[Path, dict[str, str]], AnyBroker],
-    take: Callable[[Path, dict[str, str]], AnyBroker],
+    first: Callable[[Path, dict[str, str]], AnyBroker],
+    second: Callable[[Path, dict[str, str]], AnyBroker],
     *,
     is_clean: bool,
 ) -> None:
     model = Model()
-    with give(tmp_path / "given", AGEING) as giver:
-        create_topics(giver)
-        model.age(giver)
-    with give(tmp_path / "given", STANDING_STILL) as giver:
-        expect_the_tables(giver, model)
-        before = committed(giver)
+    with first(tmp_path / "first", AGEING) as first_broker:
+        create_topics(first_broker)
+        model.age(first_broker)
+    with first(tmp_path / "first", WITHOUT_CLEANUP) as first_broker:
+        expect_the_tables(first_broker, model)
+        before = committed(first_broker)
         if not is_clean:
-            giver.kill()
-    copy = shutil.copytree(tmp_path / "given", tmp_path / "taken")
-    with take(copy, STANDING_STILL) as taker:
-        assert committed(taker) == before
-    with take(copy, AGEING) as taker:
-        model.age(taker)
-        expect_the_tables(taker, model)
+            first_broker.kill()
+    copy = shutil.copytree(tmp_path / "first", tmp_path / "second")
+    with second(copy, WITHOUT_CLEANUP) as second_broker:
+        assert committed(second_broker) == before
+    with second(copy, AGEING) as second_broker:
+        model.age(second_broker)
+        expect_the_tables(second_broker, model)
     for topic in TOPICS:
         dump = apache_tools.dump_log(*(copy / f"{topic}-0").glob("*.log"))
         assert "isvalid: false" not in dump
@@ -215,6 +217,6 @@ def test_who_takes_over_serves_the_same_and_goes_on(
         dump = apache_tools.dump_log(*indexes, options=["--index-sanity-check"])
         assert "fail" not in dump.lower(), dump
     back = shutil.copytree(copy, tmp_path / "back")
-    with give(back, AGEING) as returned:
+    with first(back, AGEING) as returned:
         model.age(returned)
         expect_the_tables(returned, model)

@@ -1,4 +1,4 @@
-"""A compacted topic under `kill -9`: of each key stays what was written, or committed, last."""
+"""A compacted topic keeps the last committed value of each key under `kill -9`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ KILLS = int(os.environ.get("PYKBROKER_KILLS", "8"))
 SEED = int(os.environ.get("PYKBROKER_SEED", str(time.time_ns() % 1_000_000)))
 TOPIC = "table"
 KEYS = 20
-# Compaction never rests, and takes long enough to be killed in the middle.
+# Compaction runs all the time and slowly enough to be killed in the middle.
 BUSY_CLEANER = {"log.cleaner.backoff.ms": 5, "log.cleaner.io.max.bytes.per.second": 3_000_000}
-# Quick to come back when the broker does, and silent about the rest.
+# Reconnects quickly and logs nothing.
 CLIENT = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "log_level": 0}
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -35,7 +35,7 @@ COMPACTED = {
     "delete.retention.ms": "100",
 }
 WAIT_SECONDS_MAX = 30.0
-PAUSE_SECONDS = 0.02  # or the cleaner, which is slow here, could not keep up
+PAUSE_SECONDS = 0.02  # so that the slow cleaner keeps up
 _NOT_FOUND: set[bytes | None] = {None}
 
 Table = dict[bytes, bytes]
@@ -43,15 +43,15 @@ Table = dict[bytes, bytes]
 
 @dataclass(slots=True)
 class Writer:
-    """Gives keys of its own one value after the other, and now and then deletes one."""
+    """Writes values and tombstones to its own keys."""
 
     name: str
     bootstrap: str
     chance: Random
-    may_be: dict[bytes, set[bytes | None]] = field(default_factory=dict)  # what a key's value is
+    may_be: dict[bytes, set[bytes | None]] = field(default_factory=dict)  # possible values of a key
     written: int = 0
     failure: BaseException | None = None
-    is_to_stop: threading.Event = field(default_factory=threading.Event)
+    stopping: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
         try:
@@ -61,9 +61,9 @@ class Writer:
             raise
 
     def write(self) -> None:
-        """Until told to stop, and then until all of it is acknowledged."""
+        """Writes until `stopping` is set and all records are acknowledged."""
         producer = self.producer({"enable.idempotence": True})
-        while not self.is_to_stop.wait(PAUSE_SECONDS):
+        while not self.stopping.wait(PAUSE_SECONDS):
             for _ in range(20):
                 key, value = self.next_pair()
                 producer.produce(TOPIC, key=key, value=value, on_delivery=self.delivered)
@@ -85,19 +85,19 @@ class Writer:
 
 
 class TransactionalWriter(Writer):
-    """Does so in transactions, of which it aborts some; a broken one may have ended either way."""
+    """Writes in transactions and aborts some; a failed one may be committed or aborted."""
 
     def write(self) -> None:
-        while not self.is_to_stop.is_set():
+        while not self.stopping.is_set():
             producer = self.producer({"transactional.id": self.name})
             try:
                 producer.init_transactions(WAIT_SECONDS_MAX)
-                while not self.is_to_stop.wait(PAUSE_SECONDS):
+                while not self.stopping.wait(PAUSE_SECONDS):
                     self.write_transaction(producer)
             except KafkaException:
-                continue  # fenced or broken: begin anew
+                continue  # fenced or failed: use a new producer
         last = self.producer({"transactional.id": self.name})
-        last.init_transactions(WAIT_SECONDS_MAX)  # ends whatever was left open
+        last.init_transactions(WAIT_SECONDS_MAX)  # ends an open transaction
 
     def write_transaction(self, producer: Producer) -> None:
         pairs = dict(self.next_pair() for _ in range(10))
@@ -115,7 +115,7 @@ class TransactionalWriter(Writer):
 
 
 def consumed(bootstrap: str) -> tuple[Table, int]:
-    """What a reader of committed records makes of the topic, and how many it has read."""
+    """Reads the topic with read_committed; returns the last values and the record count."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -145,7 +145,7 @@ def consumed(bootstrap: str) -> tuple[Table, int]:
             table.pop(key, None)
         else:
             table[key] = bytes(value)
-    raise AssertionError("the end of the log has not come")
+    raise AssertionError("timed out before the end of the log")
 
 
 def is_in_the_middle(broker: BrokerProcess) -> bool:
@@ -154,14 +154,14 @@ def is_in_the_middle(broker: BrokerProcess) -> bool:
 
 
 def wait_until_in_the_middle(broker: BrokerProcess) -> None:
-    """But not for long: there may be nothing to do."""
+    """Waits at most 2 s, because compaction may have nothing to do."""
     deadline = time.monotonic() + 2
     while not is_in_the_middle(broker) and time.monotonic() < deadline:
         time.sleep(0.001)
 
 
 def wait_until_clean(broker: BrokerProcess) -> None:
-    """Until all but the active segment have been compacted."""
+    """Waits until all sealed segments are compacted."""
     deadline = time.monotonic() + 2 * WAIT_SECONDS_MAX
     checkpoint = broker.data_dir / "cleaner-offset-checkpoint"
     logs = broker.data_dir / f"{TOPIC}-0"
@@ -169,7 +169,7 @@ def wait_until_clean(broker: BrokerProcess) -> None:
         active = max(int(path.stem) for path in logs.glob("*.log"))
         if checkpoint.exists() and f"{TOPIC} 0 {active}\n" in checkpoint.read_text():
             return
-        assert time.monotonic() < deadline, "the cleaner does not come to the end"
+        assert time.monotonic() < deadline, "compaction did not finish"
         time.sleep(0.05)
 
 
@@ -201,7 +201,7 @@ def test_the_last_value_of_each_key_survives_kills_in_the_middle_of_compaction(
         killed_in_the_middle += is_in_the_middle(broker)
         broker.start()
     for writer, thread in zip(writers, threads, strict=True):
-        writer.is_to_stop.set()
+        writer.stopping.set()
         thread.join(4 * WAIT_SECONDS_MAX)
         assert not thread.is_alive()
         assert writer.failure is None

@@ -1,4 +1,4 @@
-"""A byte that flips on the disk is found, told to the operator and never served as good."""
+"""A byte that changes on disk is detected, logged and never sent to a consumer as valid."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 BATCHES = 20
 PATIENCE_SECONDS = 30.0
-PASSING = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+TRANSIENT = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def write(broker: BrokerProcess, value: bytes) -> Any:
@@ -55,7 +55,7 @@ def refusal_at(broker: BrokerProcess, offset: int) -> int:
 
 
 def records_of(broker: BrokerProcess, from_offset: int = 0) -> tuple[list[bytes | None], int]:
-    """The values a reader may trust, and how many batches a checksum warns of."""
+    """Returns all values in valid batches and the number of batches with a wrong checksum."""
     values: list[bytes | None] = []
     bad, offset = 0, from_offset
     with Wire(broker.port) as wire:
@@ -73,7 +73,7 @@ def records_of(broker: BrokerProcess, from_offset: int = 0) -> tuple[list[bytes 
 
 
 @pytest.mark.parametrize("number", [0, 7, BATCHES - 1])
-def test_after_a_kill_the_log_ends_before_the_damage(
+def test_after_a_kill_the_log_is_cut_before_the_corrupt_batch(
     start_broker: StartBroker, number: int
 ) -> None:
     broker = start_broker()
@@ -96,7 +96,7 @@ def test_after_a_kill_the_log_ends_before_the_damage(
 
 
 @pytest.mark.parametrize("number", [0, 7, BATCHES - 1])
-def test_after_a_clean_stop_readers_get_all_but_the_damaged_batch(
+def test_after_a_clean_shutdown_only_the_corrupt_batch_is_refused(
     start_broker: StartBroker, number: int
 ) -> None:
     broker = start_broker()
@@ -115,7 +115,7 @@ def test_after_a_clean_stop_readers_get_all_but_the_damaged_batch(
     assert records_of(broker, from_offset=number + 1) == ([*written[number + 1 :], b"after"], 0)
 
 
-def test_a_damaged_partition_of_offsets_hides_no_group_of_another(
+def test_a_corrupt_offsets_partition_does_not_affect_groups_of_another(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker(settings={"offsets.topic.num.partitions": 2})
@@ -131,17 +131,17 @@ def test_a_damaged_partition_of_offsets_hides_no_group_of_another(
     broker.start()
     with Wire(broker.port) as wire:
         assert listed(wire) == {"a"}
-        told = wire.ask(commit_of("b"), 8)
-        assert of_first_partition(told) == ErrorCode.NOT_COORDINATOR
+        refused = wire.ask(commit_of("b"), 8)
+        assert of_first_partition(refused) == ErrorCode.NOT_COORDINATOR
         assert of_first_partition(wire.ask(commit_of("a"), 8)) == ErrorCode.NONE
     assert "__consumer_offsets-0: cannot be loaded" in broker.log()
 
 
 def commit_of(group: str) -> OffsetCommitRequest:
-    place = OffsetCommitRequestPartition(
+    partition = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=1, committed_metadata=""
     )
-    topic = OffsetCommitRequestTopic(name="t", partitions=[place])
+    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
     return OffsetCommitRequest(group_id=group, member_id="", topics=[topic])
 
 
@@ -160,16 +160,16 @@ def settled(
     version: int,
     code_of: Callable[[Any], int] = lambda answer: answer.error_code,
 ) -> Any:
-    """The answer of a coordinator that is there, and has loaded."""
+    """Retries until the coordinator is available and loaded; returns its response."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while code_of(answer := wire.ask(request, version)) in PASSING:
+    while code_of(answer := wire.ask(request, version)) in TRANSIENT:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return answer
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
-def test_what_can_be_made_again_is_made_again(start_broker: StartBroker, suffix: str) -> None:
+def test_corrupt_indexes_and_snapshots_are_rebuilt(start_broker: StartBroker, suffix: str) -> None:
     broker = start_broker(settings={"log.index.interval.bytes": 100})
     create_topic(broker, "t", 1)
     written = [b"record %d" % number for number in range(BATCHES)]

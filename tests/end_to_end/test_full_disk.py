@@ -1,4 +1,4 @@
-"""A disk that is full costs producers an error they may retry, and costs nobody anything else."""
+"""On a full disk producers get a retriable error; all other requests succeed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VALUE = bytes(range(256)) * 100
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of a few megabytes, in memory."""
+    """Mounts an in-memory file system of a few megabytes."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)]
@@ -49,7 +49,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 class Ballast:
-    """Takes up whatever room is left on the disk."""
+    """A file that fills the free space of the disk."""
 
     def __init__(self, disk: Path) -> None:
         self.file = disk / "ballast"
@@ -87,7 +87,7 @@ def values_of(wire: Wire, topic: str) -> list[bytes | None]:
             values += [record.value for record in found.records()]
 
 
-def test_producers_get_an_error_and_readers_go_on(
+def test_producers_get_an_error_and_consumers_continue(
     small_disk: Path, start_broker: StartBroker
 ) -> None:
     broker = start_broker(data=small_disk)
@@ -129,7 +129,7 @@ def test_producers_get_an_error_and_readers_go_on(
     assert "cannot append" in broker.log()
 
 
-def test_topics_made_on_a_full_disk_work_when_there_is_room(
+def test_topics_created_on_a_full_disk_work_after_space_is_freed(
     small_disk: Path, start_broker: StartBroker
 ) -> None:
     broker = start_broker(data=small_disk)
@@ -142,9 +142,9 @@ def test_topics_made_on_a_full_disk_work_when_there_is_room(
             answer = wire.ask(created(new_topic(f"full-{number}", 3)), 7)
             if answer.topics[0].error_code != ErrorCode.NONE:
                 break
-            made.append(f"full-{number}")  # the metadata had room, the log had not
+            made.append(f"full-{number}")  # the metadata log had space, the partition log had none
         else:
-            pytest.fail("a full disk has room for everything")
+            pytest.fail("the disk did not fill up")
         assert values_of(wire, "before") == []
     ballast.drop()
     create_topic(broker, "after", 1)
@@ -155,7 +155,7 @@ def test_topics_made_on_a_full_disk_work_when_there_is_room(
 
 
 def write_in_time(wire: Wire, topic: str) -> None:
-    """A log that could not be made is tried again each second; clients ask again as well."""
+    """Retries like a client, while the broker retries to create the log every second."""
     deadline = time.monotonic() + 20
     while (row := write(wire, topic)).error_code != ErrorCode.NONE:
         assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -163,7 +163,7 @@ def write_in_time(wire: Wire, topic: str) -> None:
         time.sleep(0.02)
 
 
-def test_a_start_on_a_full_disk_says_so_and_leaves_everything_as_it_is(
+def test_a_start_on_a_full_disk_fails_without_a_change(
     small_disk: Path, start_broker: StartBroker
 ) -> None:
     broker = start_broker(data=small_disk)
@@ -183,7 +183,7 @@ def test_a_start_on_a_full_disk_says_so_and_leaves_everything_as_it_is(
         assert write(wire, "t").error_code == ErrorCode.NONE
 
 
-def test_a_clean_stop_on_a_full_disk_is_still_a_stop(
+def test_a_broker_on_a_full_disk_stops_with_exit_code_0(
     small_disk: Path, start_broker: StartBroker
 ) -> None:
     broker = start_broker(data=small_disk)

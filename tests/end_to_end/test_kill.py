@@ -1,7 +1,6 @@
-"""`kill -9` at any moment loses nothing that was acknowledged, and nothing comes twice.
+"""`kill -9` at any moment loses no acknowledged record and duplicates none.
 
-`PYKBROKER_KILLS=500 pytest tests/end_to_end/test_kill.py` kills as often as one wishes;
-`PYKBROKER_SEED` repeats a run.
+PYKBROKER_KILLS sets the number of kills, PYKBROKER_SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ SMALL_SEGMENTS = {"log.roll.ms": 30, "log.index.interval.bytes": 500}
 PARTITIONS = 3
 
 
-def kill_at_some_moment(broker: BrokerProcess, chance: Random, within_seconds: float) -> None:
+def kill_at_a_random_moment(broker: BrokerProcess, chance: Random, within_seconds: float) -> None:
     time.sleep(chance.uniform(0, within_seconds))  # the moment is what is tested
     broker.kill()
 
 
 def start_after_a_kill(broker: BrokerProcess, chance: Random) -> None:
-    """Now and then the start itself is killed, at any moment of the recovery."""
+    """Starts the broker; sometimes kills the start itself during recovery."""
     while chance.random() < 0.25:
         broker.start(wait=False)
-        kill_at_some_moment(broker, chance, 0.4)
+        kill_at_a_random_moment(broker, chance, 0.4)
     broker.start()
 
 
-def test_every_acknowledged_record_is_there_in_order_and_once(start_broker: StartBroker) -> None:
+def test_every_acknowledged_record_survives_in_order_and_once(start_broker: StartBroker) -> None:
     print(f"PYKBROKER_SEED={SEED} PYKBROKER_KILLS={KILLS}")
     chance = Random(SEED)
     broker = start_broker(settings=SMALL_SEGMENTS)
@@ -66,7 +65,7 @@ def test_every_acknowledged_record_is_there_in_order_and_once(start_broker: Star
     load = Load(producers)
     for _ in range(KILLS):
         load.start(broker.port)
-        kill_at_some_moment(broker, chance, 0.2)
+        kill_at_a_random_moment(broker, chance, 0.2)
         load.join()
         start_after_a_kill(broker, chance)
         for reader in readers:
@@ -79,40 +78,40 @@ def test_every_acknowledged_record_is_there_in_order_and_once(start_broker: Star
 
 
 class Administrator:
-    """Creates, deletes and configures topics, and remembers what was confirmed."""
+    """Creates, deletes and configures topics, and records the acknowledged changes."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
         self.count = 0
         self.retention_ms: dict[str, str | None] = {}
         self.deleted: set[str] = set()
-        self.under_way: str | None = None
-        """The topic that may be as it was before or after, for no answer came."""
+        self.unanswered: str | None = None
+        """Topic of a request without a response, which may be in the old or the new state."""
 
     def run(self, port: int) -> None:
         try:
             with Wire(port) as wire:
                 while True:
-                    self.do_something(wire)
+                    self.change_a_topic(wire)
         except Closed:
             return
 
-    def do_something(self, wire: Wire) -> None:
+    def change_a_topic(self, wire: Wire) -> None:
         act = self.chance.choice((self.create, self.create, self.delete, self.configure))
         if act != self.create and not self.retention_ms:
             act = self.create
         act(wire)
-        self.under_way = None
+        self.unanswered = None
 
     def create(self, wire: Wire) -> None:
         self.count += 1
-        self.under_way = name = f"churn-{self.count}"
+        self.unanswered = name = f"churn-{self.count}"
         answer = wire.ask(created(new_topic(name, self.chance.randint(1, 3))), 7)
         assert answer.topics[0].error_code == ErrorCode.NONE, answer
         self.retention_ms[name] = None
 
     def delete(self, wire: Wire) -> None:
-        self.under_way = name = self.chance.choice(list(self.retention_ms))
+        self.unanswered = name = self.chance.choice(list(self.retention_ms))
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=5000)
         answer = wire.ask(request, 5)
         assert answer.responses[0].error_code == ErrorCode.NONE, answer
@@ -120,43 +119,43 @@ class Administrator:
         self.deleted.add(name)
 
     def configure(self, wire: Wire) -> None:
-        self.under_way = name = self.chance.choice(list(self.retention_ms))
+        self.unanswered = name = self.chance.choice(list(self.retention_ms))
         value = str(self.chance.randint(10**9, 10**10))
         answer = wire.ask(altered(name, ("retention.ms", SET, value)), 1)
         assert answer.responses[0].error_code == ErrorCode.NONE, answer
         self.retention_ms[name] = value
 
-    def hold_to_it(self, port: int) -> None:
-        """All that was confirmed is so."""
+    def check(self, port: int) -> None:
+        """Checks that the broker has exactly the acknowledged state."""
         with Wire(port) as wire:
             rows = wire.ask(MetadataRequest(topics=None), 12).topics
-            there = {row.name for row in rows}
+            existing = {row.name for row in rows}
             assert all(row.error_code == ErrorCode.NONE and row.partitions for row in rows)
-            self.settle(wire, there)
-            assert there == set(self.retention_ms), "topics are not those that were confirmed"
-            for name in self.chance.sample(sorted(there), min(5, len(there))):
+            self.adopt(wire, existing)
+            assert existing == set(self.retention_ms), "topics differ from the acknowledged ones"
+            for name in self.chance.sample(sorted(existing), min(5, len(existing))):
                 assert retention_of(wire, name) == self.retention_ms[name]
 
-    def settle(self, wire: Wire, there: set[str]) -> None:
-        """What came of the request that got no answer; before or after, but nothing between."""
-        name, self.under_way = self.under_way, None
+    def adopt(self, wire: Wire, existing: set[str]) -> None:
+        """Adopts the state of the topic of the unanswered request."""
+        name, self.unanswered = self.unanswered, None
         if name is None:
             return
-        if name in there:
+        if name in existing:
             self.retention_ms[name] = retention_of(wire, name)
         else:
             self.retention_ms.pop(name, None)
 
 
 def retention_of(wire: Wire, name: str) -> str | None:
-    """What the topic itself says; None where it leaves it to the broker."""
+    """Returns the topic's own retention.ms; None if it uses the broker default."""
     answer = wire.ask(described(name, keys=["retention.ms"]), 4).results[0]
     assert answer.error_code == ErrorCode.NONE, answer
     (row,) = answer.configs
     return row.value if row.config_source == 1 else None
 
 
-def test_confirmed_topics_and_configurations_are_there(start_broker: StartBroker) -> None:
+def test_acknowledged_topics_and_configurations_survive(start_broker: StartBroker) -> None:
     print(f"PYKBROKER_SEED={SEED} PYKBROKER_KILLS={KILLS}")
     chance = Random(SEED)
     broker = start_broker()
@@ -164,8 +163,8 @@ def test_confirmed_topics_and_configurations_are_there(start_broker: StartBroker
     for _ in range(KILLS // 3):
         thread = threading.Thread(target=administrator.run, args=(broker.port,))
         thread.start()
-        kill_at_some_moment(broker, chance, 0.2)
+        kill_at_a_random_moment(broker, chance, 0.2)
         thread.join(30)
         start_after_a_kill(broker, chance)
-        administrator.hold_to_it(broker.port)
+        administrator.check(broker.port)
     assert administrator.deleted

@@ -1,4 +1,4 @@
-"""Damaged or missing cluster metadata costs no record: the broker keeps it or refuses to start."""
+"""Corrupt or missing cluster metadata loses no record: the broker refuses to start."""
 
 import shutil
 from collections.abc import Callable
@@ -19,7 +19,7 @@ TOPICS = ("orders", "payments", "trucks")
 
 @dataclass
 class Node:
-    """A data directory with three topics, one record in each, and the broker on it."""
+    """A data directory with three topics, one record in each."""
 
     path: Path
 
@@ -127,7 +127,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["clean", "killed"])
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda it: str(it.__name__))
-async def test_a_node_without_its_metadata_refuses_to_start_in_one_line(
+async def test_a_broker_with_lost_metadata_refuses_to_start_with_one_line(
     node: Node,
     damage: Callable[[Node], None],
     cleanly: bool,  # noqa: FBT001 - by name
@@ -143,7 +143,7 @@ async def test_a_node_without_its_metadata_refuses_to_start_in_one_line(
     assert node.content() == before
 
 
-async def test_a_metadata_log_shorter_than_what_was_flushed_is_refused(node: Node) -> None:
+async def test_a_metadata_log_below_its_recovery_point_is_refused(node: Node) -> None:
     await node.fill(cleanly=True)
     starts = batch_starts(node.log)
     node.log.write_bytes(node.log.read_bytes()[: starts[-2]])
@@ -153,7 +153,7 @@ async def test_a_metadata_log_shorter_than_what_was_flushed_is_refused(node: Nod
     await (await node.start()).stop()
 
 
-async def test_a_torn_end_of_the_metadata_log_is_cut(node: Node) -> None:
+async def test_a_torn_end_of_the_metadata_log_is_truncated(node: Node) -> None:
     await node.fill(cleanly=False)
     node.log.write_bytes(node.log.read_bytes()[:-10])
     broker = await node.start()
@@ -161,10 +161,10 @@ async def test_a_torn_end_of_the_metadata_log_is_cut(node: Node) -> None:
     await broker.stop()
 
 
-# --- partitions that the metadata does not know
+# --- partitions that the metadata does not contain
 
 
-async def forgotten(node: Node, topic: str) -> Broker:
+async def start_without_topic(node: Node, topic: str) -> Broker:
     """Starts with a metadata log that ends before this topic was created."""
     await node.fill(cleanly=False)
     content = node.log.read_bytes()
@@ -173,12 +173,12 @@ async def forgotten(node: Node, topic: str) -> Broker:
     return await node.start()
 
 
-async def test_a_partition_that_the_metadata_does_not_know_is_kept_as_a_stray(
+async def test_a_partition_missing_in_the_metadata_is_kept_as_a_stray(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker = await forgotten(node, "trucks")
-    topic_id = the_log(broker, "orders")  # known topics are served
-    assert [value for _, value in records_from(topic_id, 0)] == [b"orders"]
+    broker = await start_without_topic(node, "trucks")
+    orders = the_log(broker, "orders")  # known topics are served
+    assert [value for _, value in records_from(orders, 0)] == [b"orders"]
     (stray,) = node.path.glob("trucks-0.*-stray")
     assert f"log renamed to {stray}" in caplog.text
     await broker.controller.create_topics([NewTopic(name="trucks")])
@@ -205,8 +205,8 @@ async def test_a_partition_with_another_topic_id_is_kept_as_a_stray(node: Node) 
     await broker.stop()
 
 
-async def test_two_strays_of_one_topic_id_keep_their_folders_apart(node: Node) -> None:
-    broker = await forgotten(node, "trucks")
+async def test_two_strays_of_one_topic_id_have_different_folders(node: Node) -> None:
+    broker = await start_without_topic(node, "trucks")
     await broker.stop()
     (stray,) = node.path.glob("trucks-0.*-stray")
     shutil.copytree(stray, node.path / "trucks-0")
@@ -215,7 +215,7 @@ async def test_two_strays_of_one_topic_id_keep_their_folders_apart(node: Node) -
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(40)], ids=["missing", "empty", "zeros"])
-async def test_a_partition_whose_topic_id_was_lost_is_served_and_gets_it_again(
+async def test_a_lost_partition_metadata_file_is_written_again(
     node: Node, content: bytes | None
 ) -> None:
     await node.fill(cleanly=True)
@@ -231,8 +231,8 @@ async def test_a_partition_whose_topic_id_was_lost_is_served_and_gets_it_again(
 
 
 async def test_the_records_of_a_stray_can_be_moved_into_a_new_topic(node: Node) -> None:
-    """As docs/operations.md says."""
-    broker = await forgotten(node, "trucks")
+    """Follows the procedure in docs/operations.md."""
+    broker = await start_without_topic(node, "trucks")
     await broker.controller.create_topics([NewTopic(name="trucks")])
     await broker.stop()
     (stray,) = node.path.glob("trucks-0.*-stray")
@@ -249,7 +249,7 @@ async def test_the_records_of_a_stray_can_be_moved_into_a_new_topic(node: Node) 
     await again.stop()
 
 
-async def test_folders_that_are_no_partitions_stay_as_they_are(node: Node) -> None:
+async def test_folders_without_partitions_are_not_touched(node: Node) -> None:
     (node.path / "chapter-1" / "figures").mkdir(parents=True)
     (node.path / "chapter-2").write_text("notes")
     await node.fill(cleanly=True)

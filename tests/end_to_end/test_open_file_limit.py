@@ -1,4 +1,4 @@
-"""A broker with a small open file limit serves many partitions and refuses no write for it."""
+"""A broker with a small open file limit serves many partitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LIMIT = 128
 PARTITIONS = 200
-CONNECTIONS = 70  # 32 are accepted, the others fit into the backlog of 50
+CONNECTIONS = 70  # 32 are accepted, the others wait in the backlog of 50
 LIMITED = ("sh", "-c", f'ulimit -n {LIMIT}; exec "$0" "$@"', sys.executable)
 
 
@@ -46,7 +46,7 @@ def create(wire: Wire, topic: str, partitions: int) -> int:
 
 
 def write_and_read_all(wire: Wire, values: list[bytes]) -> None:
-    """One more value in each partition, then all of them."""
+    """Appends the last value to each partition, then reads all values."""
     for index in range(PARTITIONS):
         data = to_partition(batch(values[-1]), partition=index, topic="many")
         row = wire.ask(produced(data), 9).responses[0].partition_responses[0]
@@ -62,21 +62,21 @@ def read_all(wire: Wire, values: list[bytes]) -> None:
         assert [bytes(row.records).count(value) for value in values] == [1] * len(values)
 
 
-def test_more_partitions_and_connections_than_the_open_file_limit(
+def test_more_partitions_and_connections_than_descriptors_are_served(
     limited_broker: BrokerProcess,
 ) -> None:
-    broker, values = limited_broker, [b"alone"]
+    broker, values = limited_broker, [b"first"]
     with Wire(broker.port) as wire:
         assert create(wire, "many", PARTITIONS) == ErrorCode.NONE
         write_and_read_all(wire, values)
-        with ExitStack() as crowd:
+        with ExitStack() as connections:
             for _ in range(CONNECTIONS):
-                crowd.enter_context(socket.create_connection(("127.0.0.1", broker.port)))
-            values.append(b"in a crowd")
+                connections.enter_context(socket.create_connection(("127.0.0.1", broker.port)))
+            values.append(b"many connections")
             write_and_read_all(wire, values)
-            assert create(wire, "in-a-crowd", 20) == ErrorCode.NONE
-        with Wire(broker.port) as newcomer:
-            assert create(newcomer, "afterwards", 20) == ErrorCode.NONE
+            assert create(wire, "many-connections", 20) == ErrorCode.NONE
+        with Wire(broker.port) as new_connection:
+            assert create(new_connection, "afterwards", 20) == ErrorCode.NONE
     assert "connections are open, the most that" in broker.log()
     assert "Too many open files" not in broker.log()
     broker.kill()
@@ -85,7 +85,7 @@ def test_more_partitions_and_connections_than_the_open_file_limit(
         read_all(wire, values)
         values.append(b"restarted")
         write_and_read_all(wire, values)
-        assert create(wire, "in-a-crowd", 20) == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert create(wire, "many-connections", 20) == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="this system has no /proc")

@@ -1,7 +1,7 @@
-"""Power cuts under a real broker on ext4 and xfs: root and loop devices are needed.
+"""Power cuts under a real broker on ext4 and xfs; needs root and loop devices.
 
-`PYKBROKER_POWER_CUTS=20 pytest tests/end_to_end/test_power_cuts.py` cuts as often as one wishes;
-`make soak` does so. `PYKBROKER_SEED` repeats the load, not the moment of the cut.
+PYKBROKER_POWER_CUTS sets the number of cuts (`make soak` sets 20). PYKBROKER_SEED repeats the load,
+but not the moment of the cut.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.end_to_end.load import Load, LoyalProducer, Reader, create_topic
-from tests.end_to_end.loop_disk import MAKE, loop_disk, why_not
+from tests.end_to_end.loop_disk import MAKE, loop_disk, missing_requirement
 from tests.end_to_end.transacting import (
     PARTITIONS,
     TIMEOUT_SECONDS,
@@ -52,7 +52,7 @@ OPTIONS = {"ext4": ("commit=1",), "xfs": ()}
 
 @pytest.fixture(params=MAKE)
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LoopDisk]:
-    reason = why_not(request.param, tmp_path / "try")
+    reason = missing_requirement(request.param, tmp_path / "try")
     if reason:
         pytest.skip(reason)
     with loop_disk(tmp_path / "disk", request.param, *OPTIONS[request.param]) as disk:
@@ -60,7 +60,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LoopDisk]:
 
 
 def cut_power(disk: LoopDisk, broker: BrokerProcess) -> None:
-    """The broker notices nothing of it."""
+    """Cuts the power while the broker is suspended, so that it cannot react."""
     os.kill(broker.pid, signal.SIGSTOP)
     disk.cut_power()
     broker.kill()
@@ -69,8 +69,8 @@ def cut_power(disk: LoopDisk, broker: BrokerProcess) -> None:
 
 
 @dataclass
-class Life:
-    """Producers between one power cut and the next, each with partitions of its own to read."""
+class Generation:
+    """The producers between two power cuts."""
 
     number: int
     chance: Random
@@ -91,7 +91,7 @@ class Life:
 
 
 class Transactions:
-    """One transactional id in use until the broker goes away."""
+    """Runs transactions with one transactional id until the broker ends."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -116,7 +116,7 @@ class Transactions:
             while not self.is_over.is_set():
                 self._transact(producer)
         except KafkaException:
-            pass  # the power is off
+            pass  # the broker was killed
 
     def _transact(self, producer: Any) -> None:
         value = b"transaction %d" % len(self.committed)
@@ -128,11 +128,11 @@ class Transactions:
         self.committed.append(value)
 
 
-def live_and_cut(disk: LoopDisk, broker: BrokerProcess, life: Life) -> Transactions:
-    load, transactions = Load(life.producers), Transactions(broker.bootstrap)
+def load_and_cut(disk: LoopDisk, broker: BrokerProcess, generation: Generation) -> Transactions:
+    load, transactions = Load(generation.producers), Transactions(broker.bootstrap)
     load.start(broker.port)
     transactions.start()
-    time.sleep(life.chance.uniform(1.0, LOAD_SECONDS_MAX))  # the moment is what is tested
+    time.sleep(generation.chance.uniform(1.0, LOAD_SECONDS_MAX))  # the moment is what is tested
     cut_power(disk, broker)
     transactions.is_over.set()
     load.join()
@@ -140,7 +140,7 @@ def live_and_cut(disk: LoopDisk, broker: BrokerProcess, life: Life) -> Transacti
     return transactions
 
 
-def expect_that_logs_can_be_read(broker: BrokerProcess) -> None:
+def expect_readable_logs(broker: BrokerProcess) -> None:
     for topic in ("t", "tx"):
         for isolation in ("read_uncommitted", "read_committed"):
             read_to_the_end(broker.bootstrap, topic, isolation)
@@ -155,20 +155,20 @@ def test_flushed_writes_survive_power_cuts(disk: LoopDisk, start_broker: StartBr
     create_topic(broker, "tx", PARTITIONS)
     producers: list[LoyalProducer] = []
     for number in range(CUTS):
-        life = Life(number, chance)
-        producers += life.producers
-        live_and_cut(disk, broker, life)
+        generation = Generation(number, chance)
+        producers += generation.producers
+        load_and_cut(disk, broker, generation)
         broker.start()
         for index in range(PARTITIONS):
             reader = Reader("t", index, [it for it in producers if it.partition == index])
             reader.read_again(broker)
             reader.expect_all_that_was_acknowledged()
-        expect_that_logs_can_be_read(broker)
+        expect_readable_logs(broker)
         expect_that_transactions_go_on(broker, b"after cut %d" % number)
 
 
 @pytest.mark.slow
-def test_what_a_power_cut_leaves_is_a_beginning_and_can_be_read_to_its_end(
+def test_unflushed_logs_keep_a_readable_prefix_after_power_cuts(
     disk: LoopDisk, start_broker: StartBroker
 ) -> None:
     chance = Random(SEED)
@@ -177,14 +177,14 @@ def test_what_a_power_cut_leaves_is_a_beginning_and_can_be_read_to_its_end(
     create_topic(broker, "t", PARTITIONS)
     create_topic(broker, "tx", PARTITIONS)
     for number in range(CUTS):
-        life = Life(number, chance)
-        live_and_cut(disk, broker, life)
+        generation = Generation(number, chance)
+        load_and_cut(disk, broker, generation)
         broker.start()
         for index in range(PARTITIONS):
-            reader = Reader("t", index, life.producers)
+            reader = Reader("t", index, generation.producers)
             reader.read_again(broker)
-            for producer in life.producers:
+            for producer in generation.producers:
                 held = [it for name, it in reader.offsets if name == producer.number]
                 assert held == list(range(len(held))), "records are missing in the middle"
-        expect_that_logs_can_be_read(broker)
+        expect_readable_logs(broker)
         expect_that_transactions_go_on(broker, b"after cut %d" % number)

@@ -22,7 +22,7 @@ from pykbroker_storage.compaction import CompactionProcess, CompactionStats, Job
 from tests.partitions.boards import Board, damage
 from tests.partitions.reading import read
 from tests.storage.batches import NOW
-from tests.storage.compacting import append_keyed, keyed_records
+from tests.storage.compaction_rounds import append_keyed, keyed_records
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from pykbroker_storage.log import AppendResult
 from tests.partitions.committed import committed_records
 from tests.partitions.transacting import end, join, open_partition
 from tests.storage.batches import NOW
-from tests.storage.compacting import compact
+from tests.storage.compaction_rounds import compact
 
 if TYPE_CHECKING:
     from pathlib import Path

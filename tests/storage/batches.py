@@ -1,4 +1,4 @@
-"""Batches and logs for the tests of the storage room."""
+"""Creates batches and logs for the tests of pykbroker_storage."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -67,7 +67,7 @@ def append(
     producer_id: int = -1,
     base_sequence: int = -1,
 ) -> AppendResult:
-    """One batch of these records."""
+    """Appends one batch with these records."""
     records = batch_bytes(
         values, timestamp=timestamp, producer_id=producer_id, base_sequence=base_sequence
     )
@@ -76,7 +76,7 @@ def append(
 
 
 def batches_from(log: Log, offset: int, end_offset: int | None = None) -> Iterator[RecordBatch]:
-    """As a consumer that follows `next_offset`."""
+    """Yields batches like a consumer that follows `next_offset`."""
     end_offset = log.log_end_offset if end_offset is None else end_offset
     while offset < end_offset:
         piece = log.read(offset, bytes_max=500, end_offset=end_offset)
@@ -87,7 +87,7 @@ def batches_from(log: Log, offset: int, end_offset: int | None = None) -> Iterat
 
 
 def records_from(log: Log, offset: int) -> list[tuple[int, bytes | None]]:
-    """Every record from `offset` on; each batch's checksum is checked."""
+    """Returns every record from `offset` on and checks the checksum of each batch."""
     found = []
     for batch in batches_from(log, offset):
         assert batch.is_crc_valid()

@@ -1,4 +1,4 @@
-"""Disks that count, fill up, fail, or lose what was not flushed."""
+"""Disks that count calls, fill up, fail, or lose unflushed bytes."""
 
 import errno
 import os
@@ -18,8 +18,8 @@ PAGE_BYTES = 4096
 
 @contextmanager
 def without_descriptors() -> Iterator[None]:
-    """No file can be opened in this process, and nothing else that needs a file descriptor."""
-    import resource  # Windows has none
+    """Makes every call that needs a file descriptor fail in this process."""
+    import resource  # does not exist on Windows
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = [os.open(os.devnull, os.O_RDONLY)]
@@ -36,7 +36,7 @@ def without_descriptors() -> Iterator[None]:
 
 
 class CountingDisk(FileSystem):
-    """Knows which calls were made, how much was read and how many files are open."""
+    """Counts calls, bytes read and open files."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -88,7 +88,7 @@ class CountingDisk(FileSystem):
 
 
 class SmallDisk(FileSystem):
-    """Takes `room_bytes` more, the last write partly, then says there is no space left."""
+    """Has `room_bytes` left; the last write is partial, then writes fail with ENOSPC."""
 
     def __init__(self, room_bytes: int) -> None:
         self.room_bytes = room_bytes
@@ -104,7 +104,7 @@ class SmallDisk(FileSystem):
 
 
 class UnreadableMaps(FileSystem):
-    """Mapped bytes cannot be read: the map lies behind the end of its file, as on a bad sector."""
+    """Mapped bytes cannot be read: the map is beyond the end of its file, like a bad sector."""
 
     def map(self, descriptor: int, size_bytes: int) -> Any:  # noqa: ARG002 - not the real file
         with tempfile.TemporaryFile() as file:
@@ -115,7 +115,7 @@ class UnreadableMaps(FileSystem):
 
 
 class ColdDisk(FileSystem):
-    """Memory holds nothing but the ranges in `cached`; `broken` ranges cannot be read at all."""
+    """Only the ranges in `cached` are in memory; ranges in `broken` cannot be read at all."""
 
     def __init__(self, *, can_tell: bool = True) -> None:
         self.reports_cached = True
@@ -123,7 +123,7 @@ class ColdDisk(FileSystem):
         self.cached: list[range] = []
         self.broken: list[range] = []
         self.waited: list[tuple[int, int]] = []
-        """Reads that had to wait for the disk: position and size."""
+        """Reads that waited for the disk: position and size."""
 
         def pread(descriptor: int, count: int, position: int) -> bytes:
             self.waited.append((position, count))
@@ -153,7 +153,7 @@ class ColdDisk(FileSystem):
 
 
 class FailingDisk(FileSystem):
-    """Raises `EIO` in the calls named in `broken`."""
+    """Raises `EIO` in the calls listed in `broken`."""
 
     def __init__(self) -> None:
         self.broken: set[str] = set()
@@ -188,13 +188,13 @@ class FailingDisk(FileSystem):
 @dataclass
 class _Durable:
     content: bytes = b""
-    pages: set[int] = field(default_factory=set)  # written since, not flushed
+    pages: set[int] = field(default_factory=set)  # written but not flushed
 
 
 class PowerCutDisk(FileSystem):
-    """On `cut_power` any page not flushed is lost, or kept, as the seed has it.
+    """After `cut_power`, each page that was not flushed is lost or kept at random (by seed).
 
-    Names are taken for durable at once: what is tested is the content of files.
+    Names are durable at once, because the content of files is what is tested.
     """
 
     def __init__(self) -> None:
@@ -240,7 +240,7 @@ class PowerCutDisk(FileSystem):
         self._files.pop(path, None)
 
     def cut_power(self, chance: random.Random) -> None:
-        """Rewrites every file as it may be found when the power is back."""
+        """Rewrites every file as it may be after the power cut."""
         for name, durable in self._files.items():
             path = Path(name)
             if durable.pages and path.exists():

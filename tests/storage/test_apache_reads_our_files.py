@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools and broker take our directories for theirs, and we theirs for ours."""
+"""Apache Kafka's tools and broker use our directories, and we use theirs."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from pykbroker_storage.checkpoint import MetaProperties
 from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.log_directory import LogDirectory
 from tests.storage.batches import NOW, append, open_log, records_from
-from tests.storage.compacting import append_keyed, end_transaction
+from tests.storage.compaction_rounds import append_keyed, end_transaction
 
 BATCHES = 200
 
@@ -42,7 +42,7 @@ def test_the_dump_tool_finds_every_record(tmp_path: Path, apache_tools: ApacheTo
 
 
 @pytest.mark.parametrize("option", ["--index-sanity-check", "--verify-index-only"])
-def test_the_dump_tool_finds_no_fault_in_an_index(
+def test_the_dump_tool_accepts_our_indexes(
     tmp_path: Path, apache_tools: ApacheTools, option: str
 ) -> None:
     written_log(tmp_path / "log")
@@ -102,7 +102,7 @@ def open_apaches_directory(path: Path) -> LogDirectory:
 @pytest.mark.slow
 @pytest.mark.usefixtures("apache_tools")
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_an_apache_broker_goes_on_where_we_stopped_and_we_where_it_stopped(
+def test_apache_kafka_and_pykbroker_continue_each_others_logs(
     tmp_path: Path,
     is_clean: bool,  # noqa: FBT001 - by name
 ) -> None:

@@ -9,7 +9,7 @@ from pykbroker_storage.checkpoint import (
 )
 
 
-def test_an_offset_checkpoint_is_kafka_s() -> None:
+def test_offset_checkpoints_have_kafkas_format() -> None:
     offsets = {("trucks", 0): 17, ("trucks", 10): 0, ("__consumer_offsets", 3): 2**40}
     stored = encode_offsets(offsets)
     assert stored == b"0\n3\ntrucks 0 17\ntrucks 10 0\n__consumer_offsets 3 1099511627776\n"
@@ -34,12 +34,12 @@ def test_an_offset_checkpoint_is_kafka_s() -> None:
         (b"0\n1\n" + bytes(20), "line 3 has 1 fields"),
     ],
 )
-def test_a_malformed_offset_checkpoint_names_line_and_fault(data: bytes, fault: str) -> None:
+def test_a_malformed_offset_checkpoint_reports_line_and_error(data: bytes, fault: str) -> None:
     with pytest.raises(MalformedCheckpoint, match=fault):
         decode_offsets(data)
 
 
-def test_partition_metadata_is_kafka_s() -> None:
+def test_partition_metadata_has_kafkas_format() -> None:
     stored = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
     metadata = PartitionMetadata(topic_id=bytes(15) + b"\1")
     assert metadata.encode() == stored
@@ -58,7 +58,7 @@ def test_partition_metadata_is_kafka_s() -> None:
         (b"version 0\n", "line 1 does not contain ':'"),
     ],
 )
-def test_malformed_partition_metadata_says_so(data: bytes, fault: str) -> None:
+def test_malformed_partition_metadata_raises(data: bytes, fault: str) -> None:
     with pytest.raises(MalformedCheckpoint, match=fault):
         PartitionMetadata.decode(data)
 
@@ -73,7 +73,7 @@ cluster.id=ours\\=mine
 """
 
 
-def test_meta_properties_of_java_are_read() -> None:
+def test_meta_properties_written_by_java_are_decoded() -> None:
     properties = MetaProperties.decode(BY_JAVA)
     assert properties.cluster_id == "ours=mine"
     assert properties.node_id == 1
@@ -81,7 +81,7 @@ def test_meta_properties_of_java_are_read() -> None:
     assert MetaProperties.decode(properties.encode()) == properties
 
 
-def test_meta_properties_are_written_as_java_reads_them() -> None:
+def test_meta_properties_are_encoded_like_javas() -> None:
     properties = MetaProperties(cluster_id="a:b", node_id=2, directory_id=bytes(16))
     assert properties.encode() == (
         b"version=1\ncluster.id=a\\:b\nnode.id=2\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAA\n"
@@ -89,7 +89,7 @@ def test_meta_properties_are_written_as_java_reads_them() -> None:
 
 
 @pytest.mark.parametrize("name", [b"node.id", b"directory.id", b"version", b"cluster.id"])
-def test_meta_properties_that_lack_a_value_say_which(name: bytes) -> None:
+def test_missing_meta_properties_are_named_in_the_error(name: bytes) -> None:
     with pytest.raises(MalformedCheckpoint, match=f"{name.decode()} is missing"):
         MetaProperties.decode(BY_JAVA.replace(name + b"=", b"x="))
 
@@ -97,6 +97,6 @@ def test_meta_properties_that_lack_a_value_say_which(name: bytes) -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [(b"=1\n", b"=one\n"), (b"version=1", b"version=0"), (b"lqz", b"")]
 )
-def test_malformed_meta_properties_say_so(before: bytes, after: bytes) -> None:
+def test_malformed_meta_properties_raise(before: bytes, after: bytes) -> None:
     with pytest.raises(MalformedCheckpoint):
         MetaProperties.decode(BY_JAVA.replace(before, after, 1))

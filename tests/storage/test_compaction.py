@@ -1,4 +1,4 @@
-"""Of every key the last record stays, and nothing that somebody still needs is forgotten."""
+"""Compaction keeps the last record of every key."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from pykbroker_storage.filesystem import DiskFull
 from pykbroker_storage.log import Log
 from pykbroker_storage.transaction_index import decode_aborted
 from tests.storage.batches import NOW, batches_from, open_log
-from tests.storage.compacting import (
+from tests.storage.compaction_rounds import (
     COMPACTED,
     DELETE_RETENTION_MS,
     LARGE,
@@ -48,7 +48,7 @@ def sealed_log(tmp_path: Path, *batches: list[tuple[bytes, bytes | None]]) -> Lo
 
 
 def seal(log: Log) -> None:
-    """What has been written may be compacted; the record after it never is."""
+    """Makes all appended records compactable, with one more record in the active segment."""
     log.roll(NOW)
     append_keyed(log, [(b"active", b"-")])
 
@@ -57,7 +57,7 @@ def kept(log: Log) -> list[tuple[int, bytes, bytes | None]]:
     return [it for it in keyed_records(log) if it[1] != b"active"]
 
 
-def test_of_each_key_the_last_record_stays_at_its_offset(tmp_path: Path) -> None:
+def test_compaction_keeps_the_last_record_of_each_key_at_its_offset(tmp_path: Path) -> None:
     log = sealed_log(
         tmp_path,
         [(b"a", b"1"), (b"b", b"1"), (b"a", b"2")],
@@ -68,7 +68,7 @@ def test_of_each_key_the_last_record_stays_at_its_offset(tmp_path: Path) -> None
     assert round_.end_offset == 5
 
 
-def test_the_active_segment_is_not_touched_but_its_keys_come_next_time(tmp_path: Path) -> None:
+def test_the_active_segment_is_compacted_only_after_it_is_sealed(tmp_path: Path) -> None:
     log = sealed_log(tmp_path, [(b"a", b"1")])
     append_keyed(log, [(b"a", b"2")])
     compact(log)
@@ -79,7 +79,7 @@ def test_the_active_segment_is_not_touched_but_its_keys_come_next_time(tmp_path:
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_a_batch_is_written_again_in_its_own_codec(
+def test_a_filtered_batch_keeps_its_compression_type(
     tmp_path: Path, compression: Compression
 ) -> None:
     log = open_log(tmp_path / "log", LARGE)
@@ -91,7 +91,7 @@ def test_a_batch_is_written_again_in_its_own_codec(
     assert next(batches_from(log, 0)).compression is compression
 
 
-def test_a_tombstone_stays_for_its_time_and_then_goes(tmp_path: Path) -> None:
+def test_a_tombstone_is_removed_after_delete_retention_ms(tmp_path: Path) -> None:
     log = sealed_log(tmp_path, [(b"a", b"1")], [(b"a", None), (b"b", b"1")])
     compact(log)
     assert kept(log) == [(1, b"a", None), (2, b"b", b"1")]
@@ -105,7 +105,7 @@ def test_a_tombstone_stays_for_its_time_and_then_goes(tmp_path: Path) -> None:
     assert kept(log) == [(2, b"b", b"1")]
 
 
-def test_nothing_beyond_the_last_stable_offset_is_cleaned(tmp_path: Path) -> None:
+def test_records_above_the_last_stable_offset_are_not_compacted(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LARGE)
     append_keyed(log, [(b"a", b"1"), (b"a", b"2")])
     log.roll(NOW)
@@ -117,7 +117,7 @@ def test_nothing_beyond_the_last_stable_offset_is_cleaned(tmp_path: Path) -> Non
     assert [it[2] for it in kept(log)] == [b"2", b"3", b"4"]
 
 
-def test_of_an_aborted_transaction_nothing_stays_and_it_hides_nothing(tmp_path: Path) -> None:
+def test_aborted_records_are_removed_and_do_not_replace_earlier_values(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LARGE)
     append_keyed(log, [(b"a", b"1"), (b"b", b"1")])
     append_keyed(log, [(b"a", b"no")], producer_id=1, base_sequence=0, is_transactional=True)
@@ -129,7 +129,7 @@ def test_of_an_aborted_transaction_nothing_stays_and_it_hides_nothing(tmp_path: 
     assert kept(log) == [(0, b"a", b"1"), (3, b"b", b"yes")]
 
 
-def test_a_marker_beyond_what_is_cleaned_still_speaks_for_its_data(tmp_path: Path) -> None:
+def test_a_marker_above_the_cleaned_part_still_decides_its_transaction(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LARGE)
     append_keyed(log, [(b"a", b"1")])
     append_keyed(log, [(b"a", b"no")], producer_id=1, base_sequence=0, is_transactional=True)
@@ -141,13 +141,13 @@ def test_a_marker_beyond_what_is_cleaned_still_speaks_for_its_data(tmp_path: Pat
     assert keyed_records(log) == [(0, b"a", b"1"), (2, b"b", b"?")]
 
 
-def test_a_marker_outlives_its_data_by_the_time_of_tombstones(tmp_path: Path) -> None:
+def test_a_marker_without_data_is_kept_for_delete_retention_ms(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LARGE)
     for producer_id, is_commit in ((1, False), (2, True)):
         append_keyed(
             log, [(b"a", b"1")], producer_id=producer_id, base_sequence=0, is_transactional=True
         )
-        # A later epoch's batch, so that this one is not kept for the producer's sake.
+        # A batch of a later epoch, so that this one is not kept for the producer's sequences.
         end_transaction(log, producer_id, is_commit=is_commit)
     append_keyed(log, [(b"a", b"2")])
     seal(log)
@@ -161,7 +161,9 @@ def test_a_marker_outlives_its_data_by_the_time_of_tombstones(tmp_path: Path) ->
     assert kept(log) == [(4, b"a", b"2")]
 
 
-def test_the_last_batch_of_a_producer_stays_empty_until_it_is_forgotten(tmp_path: Path) -> None:
+def test_the_last_batch_of_a_producer_is_kept_empty_until_the_producer_expires(
+    tmp_path: Path,
+) -> None:
     log = open_log(tmp_path / "log", LARGE)
     append_keyed(log, [(b"a", b"1"), (b"a", b"2")], producer_id=7, base_sequence=5)
     append_keyed(log, [(b"a", b"3")])
@@ -181,7 +183,7 @@ def test_the_last_batch_of_a_producer_stays_empty_until_it_is_forgotten(tmp_path
     assert next(batches_from(log, 0)).base_offset == 2
 
 
-def test_the_index_of_aborted_transactions_goes_along(tmp_path: Path) -> None:
+def test_compaction_rewrites_the_transaction_index(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LARGE)
     append_keyed(log, [(b"a", b"no")], producer_id=1, base_sequence=0, is_transactional=True)
     end_transaction(log, 1, is_commit=False)
@@ -193,7 +195,7 @@ def test_the_index_of_aborted_transactions_goes_along(tmp_path: Path) -> None:
     assert entry.last_stable_offset == 2
 
 
-def test_small_segments_become_one_as_far_as_segment_bytes_allow(tmp_path: Path) -> None:
+def test_small_segments_are_merged_up_to_segment_bytes(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
     for number in range(60):
         append_keyed(log, [(b"k%d" % (number % 20), b"v%d" % number)])
@@ -208,7 +210,7 @@ def test_small_segments_become_one_as_far_as_segment_bytes_allow(tmp_path: Path)
     assert list(log.verify()) == []
 
 
-def test_without_room_for_all_keys_several_rounds_do_it(tmp_path: Path) -> None:
+def test_a_full_offset_map_needs_several_rounds(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LARGE)
     for version in range(3):
         append_keyed(log, [(b"key-%d" % key, b"%d" % version) for key in range(100)])
@@ -222,7 +224,7 @@ def test_without_room_for_all_keys_several_rounds_do_it(tmp_path: Path) -> None:
     assert kept(log) == [(200 + key, b"key-%d" % key, b"2") for key in range(100)]
 
 
-def test_a_reader_in_the_middle_keeps_its_view(tmp_path: Path) -> None:
+def test_a_view_stays_valid_after_compaction(tmp_path: Path) -> None:
     log = sealed_log(tmp_path, [(b"a", b"1" * 50)], [(b"a", b"2" * 50)])
     found = log.read(0, bytes_max=1000, end_offset=2)
     assert found is not None
@@ -232,7 +234,7 @@ def test_a_reader_in_the_middle_keeps_its_view(tmp_path: Path) -> None:
     assert len(kept(log)) == 1
 
 
-def test_every_offset_can_still_be_asked_for(tmp_path: Path) -> None:
+def test_every_offset_can_be_read_after_compaction(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
     for number in range(100):
         append_keyed(log, [(b"k%d" % (number % 7), b"v%d" % number)])
@@ -243,7 +245,7 @@ def test_every_offset_can_still_be_asked_for(tmp_path: Path) -> None:
         assert keyed_records(log, offset) == [it for it in everything if it[0] >= offset]
 
 
-def test_times_are_found_after_compaction(tmp_path: Path) -> None:
+def test_timestamp_lookups_work_after_compaction(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
     for number in range(40):
         append_keyed(log, [(b"k%d" % (number % 5), b"v")], timestamp=NOW + number)
@@ -255,7 +257,7 @@ def test_times_are_found_after_compaction(tmp_path: Path) -> None:
     assert log.read_view().offset_at_timestamp(NOW + 38).offset == 38  # type: ignore[union-attr]  # it is there
 
 
-def test_segments_deleted_meanwhile_end_the_round_and_nothing_is_left_over(tmp_path: Path) -> None:
+def test_deleted_source_segments_end_the_round_without_leftover_files(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
     round_, rewritten = half_a_round(log)
     log.advance_log_start(30, NOW)
@@ -268,7 +270,7 @@ def test_segments_deleted_meanwhile_end_the_round_and_nothing_is_left_over(tmp_p
 
 
 def half_a_round(log: Log) -> tuple[Compaction, Rewritten]:
-    """Over 40 records: the first new segment is written and not yet in its place."""
+    """Rewrites the first new segment of 40 records without swapping it in."""
     for number in range(40):
         append_keyed(log, [(b"k%d" % (number % 5), b"v")])
     cleanable = find_cleanable(
@@ -289,7 +291,7 @@ def half_a_round(log: Log) -> tuple[Compaction, Rewritten]:
     return round_, rewritten
 
 
-def test_a_round_over_a_deleted_log_leaves_the_one_of_its_name_alone(tmp_path: Path) -> None:
+def test_a_round_over_a_deleted_log_does_not_touch_a_new_log_with_its_name(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
     round_, rewritten = half_a_round(log)
     log.abandon()
@@ -302,7 +304,7 @@ def test_a_round_over_a_deleted_log_leaves_the_one_of_its_name_alone(tmp_path: P
     assert sorted(path.name for path in (tmp_path / "log").iterdir()) == names
 
 
-def test_a_round_ends_where_the_log_is_no_longer_to_be_compacted(tmp_path: Path) -> None:
+def test_a_round_ends_when_the_policy_no_longer_contains_compact(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", COMPACTED)
     for number in range(40):
         append_keyed(log, [(b"k", b"%d" % number)])
@@ -313,7 +315,7 @@ def test_a_round_ends_where_the_log_is_no_longer_to_be_compacted(tmp_path: Path)
     assert keyed_records(log) == records
 
 
-def test_what_is_compacted_in_time_must_be_sealed_in_time(tmp_path: Path) -> None:
+def test_max_compaction_lag_ms_limits_the_age_of_the_active_segment(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", replace(LARGE, max_compaction_lag_ms=100))
     append_keyed(log, [(b"a", b"1")])
     append_keyed(log, [(b"a", b"2")], timestamp=NOW + 101)
@@ -321,9 +323,7 @@ def test_what_is_compacted_in_time_must_be_sealed_in_time(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("room_bytes", [0, 30, 70, 150, 300])
-def test_a_full_disk_ends_the_round_and_nothing_has_changed(
-    tmp_path: Path, room_bytes: int
-) -> None:
+def test_a_full_disk_ends_the_round_without_a_change(tmp_path: Path, room_bytes: int) -> None:
     disk = SmallDisk(1 << 30)
     log = open_log(tmp_path / "log", COMPACTED, disk=disk)
     for number in range(40):
@@ -355,10 +355,10 @@ LATEST_MS, EARLIEST_MS = 2**63 - 1, -(2**63)
     ],
 )
 @pytest.mark.parametrize("value", [b"2", None], ids=["record", "tombstone"])
-def test_a_batch_of_times_beyond_64_bits_is_compacted_and_keeps_them(
+def test_timestamps_that_overflow_64_bits_survive_compaction(
     tmp_path: Path, base_ms: int, later_by_ms: int, value: bytes | None
 ) -> None:
-    """A client may write such a batch: its header tells another time."""
+    """A client can send such a batch: its header has another timestamp."""
     builder = BatchBuilder()
     for timestamp, pair in zip((0, later_by_ms), ((b"a", b"1"), (b"b", value)), strict=True):
         builder.append(timestamp, *pair)

@@ -1,4 +1,4 @@
-"""Apache Kafka compacts the same log to the same batches, and reads what we have compacted."""
+"""Apache Kafka compacts the same log to the same batches and reads our compacted logs."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ from pykbroker_storage.configuration import LogConfiguration
 from pykbroker_storage.log import Log
 from pykbroker_storage.log_directory import LogDirectory
 from tests.storage.batches import batches_from, open_log
-from tests.storage.compacting import (
+from tests.storage.compaction_rounds import (
     COMPACTED,
     append_keyed,
     compact,
@@ -31,7 +31,7 @@ DIRTY_END = 5 * 40
 
 
 class Kept(NamedTuple):
-    """What is left of a batch; the delete horizon itself depends on the clock."""
+    """A batch after compaction, without the delete horizon, which depends on the clock."""
 
     base_offset: int
     last_offset: int
@@ -53,7 +53,7 @@ def kept(batch: RecordBatch) -> Kept:
 
 
 def write_everything(log: Log, now_ms: int) -> None:
-    """Values, tombstones, codecs, idempotence, transactions that end either way."""
+    """Values, tombstones, codecs, idempotent batches, committed and aborted transactions."""
     for number in range(40):
         key, producer_id = b"key-%d" % (number % 7), number % 3
         append_keyed(
@@ -156,7 +156,9 @@ def test_apache_compacts_the_same_log_to_the_same_batches(tmp_path: Path) -> Non
     assert consumed == {key.decode(): value.decode() for key, value in table.items()}
 
 
-def test_the_dump_tool_finds_no_fault(tmp_path: Path, apache_tools: ApacheTools) -> None:
+def test_the_dump_tool_accepts_our_compacted_segments(
+    tmp_path: Path, apache_tools: ApacheTools
+) -> None:
     now_ms = time.time_ns() // 1_000_000
     log = open_log(tmp_path / "log", COMPACTED)
     write_everything(log, now_ms)

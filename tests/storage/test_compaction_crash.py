@@ -1,4 +1,4 @@
-"""A process killed before any change to a file has lost nothing, and goes on where it was."""
+"""A process killed before any change to a file loses nothing; a restart finishes the work."""
 
 import shutil
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import pytest
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
 from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, open_log
-from tests.storage.compacting import (
+from tests.storage.compaction_rounds import (
     COMPACTED,
     DELETE_RETENTION_MS,
     DeadlyDisk,
@@ -26,7 +26,7 @@ MUCH = 10**9
 
 
 def build(directory: Path) -> tuple[list[tuple[int, bytes, bytes | None]], set[int]]:
-    """A log with everything in it; its records, and the offsets of those that were aborted."""
+    """Creates a log with all kinds of batches; returns its records and the aborted offsets."""
     log = open_log(directory, COMPACTED)
     aborted = set()
     for number in range(8):
@@ -71,7 +71,7 @@ def check(
 
 
 def kill_in_compaction(directory: Path, calls: int) -> bool:
-    """Whether the process was killed before it was done."""
+    """Returns whether the process was killed before the round ended."""
     disk = DeadlyDisk(MUCH)
     log = opened(directory, disk)
     disk.calls_left = calls
@@ -107,7 +107,7 @@ def copy_of(directory: Path, name: str) -> Path:
 
 
 @pytest.mark.slow
-def test_killed_at_any_step_of_compaction_and_in_recoveries_after_it(tmp_path: Path) -> None:
+def test_a_kill_at_any_step_of_compaction_or_its_recovery_loses_no_record(tmp_path: Path) -> None:
     original = tmp_path / "original"
     written, aborted = build(original)
     undisturbed = copy_of(original, "undisturbed")
@@ -119,7 +119,7 @@ def test_killed_at_any_step_of_compaction_and_in_recoveries_after_it(tmp_path: P
     steps = announced = 0
     while kill_in_compaction(killed := copy_of(original, "killed"), steps):
         announced += any(killed.glob("*.log.swap"))
-        for calls in count(1):  # every start comes further than the one before
+        for calls in count(1):  # every start gets one call further
             if not kill_in_recovery(killed, calls):
                 break
         log = opened(killed)

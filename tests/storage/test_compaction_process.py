@@ -1,4 +1,4 @@
-"""Compaction in another process does what it would do in this one, and never outlives its owner."""
+"""Compaction in another process has the same result and never outlives its owner."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ from pykbroker_storage.compaction.worker import work
 from pykbroker_storage.log import Log
 from pykbroker_storage.transaction_index import AbortedTransaction
 from tests.storage.batches import NOW, open_log
-from tests.storage.compacting import (
+from tests.storage.compaction_rounds import (
     COMPACTED,
     append_keyed,
     compact,
@@ -111,19 +111,21 @@ def begin(log: Log, bounds: CompactionLimits = BOUNDS) -> Compaction:
 
 
 def work_on(process: CompactionProcess) -> None:
-    """To the end, and nothing is swapped in."""
+    """Runs a job to its end without swapping in."""
     while isinstance(process.next(), Rewritten):
         pass
 
 
 @given(JOBS)
-def test_a_job_is_told_in_one_line_and_understood(job: Job) -> None:
+def test_a_job_is_encoded_as_one_line(job: Job) -> None:
     line = job.encode()
     assert "\n" not in line
     assert Job.decode(line) == job
 
 
-def test_it_does_what_would_be_done_here(tmp_path: Path, process: CompactionProcess) -> None:
+def test_the_process_compacts_like_the_caller_would(
+    tmp_path: Path, process: CompactionProcess
+) -> None:
     here, there = filled_log(tmp_path / "here"), filled_log(tmp_path / "there")
     expected = compact(here)
     before = len(keyed_records(there))
@@ -148,7 +150,9 @@ def test_one_process_does_many_jobs(tmp_path: Path, process: CompactionProcess) 
     assert len(pids) == 1
 
 
-def test_what_goes_wrong_there_is_raised_here(tmp_path: Path, process: CompactionProcess) -> None:
+def test_errors_of_the_process_are_raised_by_the_caller(
+    tmp_path: Path, process: CompactionProcess
+) -> None:
     log = filled_log(tmp_path / "log")
     job = begin(log).job
     with pytest.raises(FileNotFoundError):
@@ -162,14 +166,14 @@ def test_what_goes_wrong_there_is_raised_here(tmp_path: Path, process: Compactio
         process.begin(job)
 
 
-def test_every_answer_of_the_worker_is_one_the_broker_knows(tmp_path: Path) -> None:
+def test_every_message_of_the_worker_is_decoded(tmp_path: Path) -> None:
     job = begin(filled_log(tmp_path / "log")).job
     kinds = [kind for kind, *_ in work(job)]
     assert kinds == ["mapped", *["rewritten"] * (len(kinds) - 2), "done"]
     assert [kind for kind, *_ in work(replace(job, directory="/nowhere"))] == ["mapped", "failed"]
 
 
-def test_killed_in_the_middle_it_is_told_and_the_next_job_gets_another(
+def test_a_killed_process_raises_and_the_next_job_starts_another(
     tmp_path: Path, process: CompactionProcess
 ) -> None:
     log = filled_log(tmp_path / "log")
@@ -188,7 +192,7 @@ def test_killed_in_the_middle_it_is_told_and_the_next_job_gets_another(
     assert process.pid != killed
 
 
-def test_where_no_process_can_be_started_the_log_is_not_to_blame(
+def test_a_process_that_cannot_be_started_raises_process_ended(
     tmp_path: Path, process: CompactionProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = begin(filled_log(tmp_path / "log")).job
@@ -210,7 +214,7 @@ print(process.pid, flush=True)
 """
 
 
-def test_it_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
+def test_the_process_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
     job = begin(filled_log(tmp_path / "log"), SLOW).job
     with subprocess.Popen(
         [sys.executable, "-c", OWNER],
@@ -233,7 +237,7 @@ def test_it_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """A process whose parent is gone may stay as a zombie where nobody waits for it."""
+    """An orphan may remain as a zombie if no process waits for it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -241,12 +245,10 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
-def test_it_reads_and_writes_no_faster_than_allowed(
-    tmp_path: Path, process: CompactionProcess
-) -> None:
+def test_the_process_respects_bytes_per_second(tmp_path: Path, process: CompactionProcess) -> None:
     log = filled_log(tmp_path / "log")
     bounds = CompactionLimits(map_bytes_max=100_000, bytes_per_second=5 * log.size_bytes)
     began = time.monotonic()
     process.begin(begin(log, bounds).job)
     work_on(process)
-    assert time.monotonic() - began > 2 / 5  # it is read twice
+    assert time.monotonic() - began > 2 / 5  # all bytes are read twice

@@ -1,4 +1,4 @@
-"""A producer snapshot that is written while the log goes on holds the producers of its offset."""
+"""A producer snapshot that is written between appends has the producers of its offset."""
 
 from array import array
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def snapshots(directory: Path) -> list[str]:
 
 @settings(deadline=None)
 @given(changes=st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=8))
-def test_it_holds_the_producers_as_they_were(
+def test_a_deferred_snapshot_has_the_producers_of_its_offset(
     tmp_path_factory: pytest.TempPathFactory, changes: list[list[int]]
 ) -> None:
     log, snapshot = rolled(tmp_path_factory.mktemp("log"))
@@ -58,7 +58,7 @@ def test_it_holds_the_producers_as_they_were(
         slices += 1
         for producer_id in changes.pop() if changes else ():
             append(log, b"y", producer_id=producer_id, base_sequence=next(sequences[producer_id]))
-    assert slices == 4  # of two producers each
+    assert slices == 4  # two producers each
     after = log.producers.encode()
     snapshot.write()
     log.finish_snapshot(snapshot, is_written=True)
@@ -79,7 +79,7 @@ def truncate(log: Log) -> None:
     log.truncate_to(3, NOW)
 
 
-def begin_anew(log: Log) -> None:
+def restart_empty(log: Log) -> None:
     log.truncate_fully_and_start_at(PRODUCERS, NOW)
 
 
@@ -94,9 +94,9 @@ def delete(log: Log) -> None:
     log.advance_log_start(log.log_end_offset, NOW)
 
 
-@pytest.mark.parametrize("happen", [crash, truncate, begin_anew, roll_again, delete])
+@pytest.mark.parametrize("happen", [crash, truncate, restart_empty, roll_again, delete])
 @pytest.mark.parametrize("slices", [1, 4])
-def test_it_is_dropped_when_the_log_no_longer_has_its_offset(
+def test_a_deferred_snapshot_is_dropped_when_its_offset_is_truncated(
     tmp_path: Path, happen: Callable[[Log], None], slices: int
 ) -> None:
     log, snapshot = rolled(tmp_path)
@@ -109,7 +109,7 @@ def test_it_is_dropped_when_the_log_no_longer_has_its_offset(
     assert snapshots(tmp_path) == []
 
 
-def test_a_crash_before_it_is_written_forgets_no_producer(tmp_path: Path) -> None:
+def test_a_crash_before_a_deferred_snapshot_loses_no_producer(tmp_path: Path) -> None:
     log, snapshot = rolled(tmp_path)
     write_round(log, 1)
     next(snapshot.encode())
@@ -121,14 +121,14 @@ def test_a_crash_before_it_is_written_forgets_no_producer(tmp_path: Path) -> Non
     assert snapshots(tmp_path) == []
 
 
-def test_without_room_it_is_given_up(tmp_path: Path) -> None:
+def test_a_deferred_snapshot_is_dropped_on_a_full_disk(tmp_path: Path) -> None:
     log, snapshot = rolled(tmp_path)
     log.finish_snapshot(snapshot, is_written=False)
     assert log.deferred_snapshot is None
     assert snapshots(tmp_path) == []
 
 
-def test_it_is_dropped_when_its_segment_has_expired(tmp_path: Path) -> None:
+def test_a_deferred_snapshot_is_dropped_when_its_segment_expires(tmp_path: Path) -> None:
     log, snapshot = rolled(tmp_path)
     write_round(log, 1)
     log.configuration = LogConfiguration(retention_ms=1)
@@ -136,10 +136,10 @@ def test_it_is_dropped_when_its_segment_has_expired(tmp_path: Path) -> None:
     list(snapshot.encode())
     snapshot.write()
     log.finish_snapshot(snapshot, is_written=True)
-    assert snapshots(tmp_path) == [f"{2 * PRODUCERS:020d}.snapshot"]  # of the new segment
+    assert snapshots(tmp_path) == [f"{2 * PRODUCERS:020d}.snapshot"]  # that of the new segment
 
 
-def test_the_next_one_is_unaffected_by_the_end_of_the_one_before(tmp_path: Path) -> None:
+def test_finishing_a_deferred_snapshot_does_not_affect_the_next(tmp_path: Path) -> None:
     log, first = rolled(tmp_path)
     roll_again(log)
     second = log.deferred_snapshot

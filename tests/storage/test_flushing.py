@@ -1,4 +1,4 @@
-"""When records are made durable, and what is known to be so."""
+"""When records are flushed, and which of them count as flushed."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(("flush_messages", "due"), [(1, [1, 2, 3, 4]), (3, [3])])
-def test_a_flush_is_due_after_so_many_records(
+def test_a_flush_is_due_after_flush_messages(
     tmp_path: Path, flush_messages: int, due: list[int]
 ) -> None:
     log = open_log(tmp_path, LogConfiguration(flush_messages=flush_messages))
@@ -37,14 +37,14 @@ def test_a_flush_is_due_after_so_many_records(
 
 
 def test_an_append_flushes_nothing_by_itself(tmp_path: Path) -> None:
-    """It runs on the event loop, where nothing waits for a disk."""
+    """Appends run on the event loop, which must not wait for a disk."""
     disk = CountingDisk()
     log = open_log(tmp_path, LogConfiguration(flush_messages=1), disk=disk)
     append(log, b"a")
     assert (disk.calls["fdatasync"], log.recovery_point) == (0, 0)
 
 
-def test_no_append_is_taken_between_a_failed_flush_and_one_that_succeeds(tmp_path: Path) -> None:
+def test_appends_raise_between_a_failed_flush_and_a_successful_one(tmp_path: Path) -> None:
     disk = FailingDisk()
     log = open_log(tmp_path, disk=disk)
     append(log, b"a")
@@ -63,7 +63,7 @@ def test_no_append_is_taken_between_a_failed_flush_and_one_that_succeeds(tmp_pat
 
 
 class ForgetfulDisk(FileSystem):
-    """As Linux: after a failed fsync, pages count as clean though the disk does not have them."""
+    """Like Linux: after a failed fsync, lost pages count as clean."""
 
     def __init__(self) -> None:
         self.fails = False
@@ -92,7 +92,7 @@ class ForgetfulDisk(FileSystem):
         return not self.dirty.get(file) and not self.lost.get(file)
 
 
-def test_after_a_failed_flush_a_successful_one_has_written_the_bytes_again(tmp_path: Path) -> None:
+def test_a_flush_after_a_failed_one_rewrites_the_bytes(tmp_path: Path) -> None:
     disk = ForgetfulDisk()
     log = open_log(tmp_path, SMALL, disk=disk)
     for number in range(5):
@@ -113,7 +113,7 @@ def test_after_a_failed_flush_a_successful_one_has_written_the_bytes_again(tmp_p
     assert [offset for offset, _ in records_from(log, 0)] == list(range(15))
 
 
-def test_bytes_that_a_failed_flush_has_lost_are_never_taken_for_durable(tmp_path: Path) -> None:
+def test_bytes_lost_by_a_failed_flush_never_count_as_flushed(tmp_path: Path) -> None:
     disk = FailingDisk()
     log = open_log(tmp_path, ONE_SEGMENT, disk=disk)
     append(log, b"kept")
@@ -135,7 +135,7 @@ def test_bytes_that_a_failed_flush_has_lost_are_never_taken_for_durable(tmp_path
         append(log, b"after")
 
 
-def test_a_flush_is_due_when_its_time_has_passed(tmp_path: Path) -> None:
+def test_a_flush_is_due_after_flush_ms(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfiguration(flush_ms=100))
     assert log.flush_due(NOW + 100) is None  # nothing to flush
     append(log, b"a")
@@ -165,7 +165,7 @@ def five_segments(directory: Path, disk: FileSystem) -> Log:
 
 
 class DiskWithRetention(CountingDisk):
-    """Calls something once while a file is renamed or flushed, as another thread would."""
+    """Runs a function once during a rename or flush, as another thread could."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class DiskWithRetention(CountingDisk):
             meanwhile()
 
 
-def test_retention_between_two_steps_of_a_flush_keeps_no_segment_from_it(
+def test_a_flush_continues_when_retention_deletes_segments_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = DiskWithRetention()
@@ -202,7 +202,7 @@ def test_retention_between_two_steps_of_a_flush_keeps_no_segment_from_it(
     assert log.recovery_point == 5
 
 
-def test_a_flush_during_retention_misses_no_files_of_the_segments_that_go(tmp_path: Path) -> None:
+def test_a_flush_ignores_missing_files_of_segments_deleted_meanwhile(tmp_path: Path) -> None:
     disk = DiskWithRetention()
     log = five_segments(tmp_path, disk)
     disk.meanwhile = log.flush
@@ -211,7 +211,7 @@ def test_a_flush_during_retention_misses_no_files_of_the_segments_that_go(tmp_pa
     assert log.recovery_point == 5
 
 
-def test_the_log_starts_behind_the_segments_that_went_before_the_disk_failed(
+def test_log_start_offset_follows_segments_deleted_before_a_disk_error(
     tmp_path: Path,
 ) -> None:
     disk = DiskWithRetention()
@@ -234,7 +234,7 @@ def test_the_log_starts_behind_the_segments_that_went_before_the_disk_failed(
     assert (log.segment_count, log.log_start_offset) == (1, 4)
 
 
-def test_what_is_durable_is_not_flushed_again(tmp_path: Path) -> None:
+def test_flushed_records_are_not_flushed_again(tmp_path: Path) -> None:
     disk = CountingDisk()
     log = open_log(tmp_path, disk=disk)
     append(log, b"a")
@@ -244,7 +244,7 @@ def test_what_is_durable_is_not_flushed_again(tmp_path: Path) -> None:
     assert disk.calls["fdatasync"] == calls
 
 
-def test_jitter_lets_a_segment_end_early_but_never_late(tmp_path: Path) -> None:
+def test_jitter_shortens_the_life_of_a_segment(tmp_path: Path) -> None:
     ends = set()
     for number in range(20):
         log = open_log(
@@ -260,7 +260,7 @@ def test_jitter_lets_a_segment_end_early_but_never_late(tmp_path: Path) -> None:
     assert len(ends) > 5
 
 
-def test_a_failed_directory_sync_is_repeated_by_the_next_flush(tmp_path: Path) -> None:
+def test_the_next_flush_retries_a_failed_directory_sync(tmp_path: Path) -> None:
     disk = FailingDisk()
     log = open_log(tmp_path, disk=disk)
     append(log, b"a")
@@ -276,7 +276,7 @@ def test_a_failed_directory_sync_is_repeated_by_the_next_flush(tmp_path: Path) -
 
 
 class MacsFcntl:
-    """Of macOS, where `fsync` leaves the bytes in the cache of the drive."""
+    """Like macOS, where `fsync` leaves the bytes in the cache of the drive."""
 
     F_FULLFSYNC = 51
 
@@ -298,7 +298,7 @@ class MacsFcntl:
         (errno.EIO, False, False),
     ],
 )
-def test_macos_flushes_the_cache_of_the_drive(
+def test_a_flush_on_macos_includes_the_cache_of_the_drive(
     monkeypatch: pytest.MonkeyPatch,
     refusal: int | None,
     *,

@@ -29,7 +29,7 @@ def a_batch() -> RecordBatch:
     return RecordBatch.parse(builder.build())
 
 
-def test_the_batch_header_is_declared_as_it_is_read() -> None:
+def test_the_declared_batch_header_equals_the_parsed_one() -> None:
     batch = a_batch()
     header = formats.BATCH_HEADER.parse(bytes(batch.view))
     for field in RecordBatch.__slots__:
@@ -38,7 +38,7 @@ def test_the_batch_header_is_declared_as_it_is_read() -> None:
     assert header.last_offset == batch.last_offset
 
 
-def test_the_producer_snapshot_is_declared_as_it_is_written() -> None:
+def test_the_declared_producer_snapshot_equals_the_encoded_one() -> None:
     states = ProducerStates()
     states.update(a_batch())
     stored = states.encode()
@@ -69,7 +69,7 @@ def test_the_producer_snapshot_is_declared_as_it_is_written() -> None:
         (formats.PRODUCER_ENTRY, ">qhiqiqiq"),
     ],
 )
-def test_every_entry_has_its_size(layout: Struct, fields: str) -> None:
+def test_declared_entries_have_the_size_of_the_encoded_ones(layout: Struct, fields: str) -> None:
     assert layout.sizeof() == calcsize(fields)
 
 

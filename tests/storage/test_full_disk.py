@@ -1,4 +1,4 @@
-"""A disk that is full or broken costs an append, never the log."""
+"""A full or failing disk makes appends fail and never corrupts the log."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from tests.storage.disks import FailingDisk, SmallDisk
 
 
 @pytest.mark.parametrize("room_bytes", [0, 1, 68, 69, 70, 137, 138, 139, 275])
-def test_a_full_disk_refuses_and_takes_more_when_there_is_room(
+def test_appends_fail_on_a_full_disk_and_succeed_after_space_is_freed(
     tmp_path: Path, room_bytes: int
 ) -> None:
     disk = SmallDisk(10_000)
@@ -35,7 +35,7 @@ def test_a_full_disk_refuses_and_takes_more_when_there_is_room(
     assert records_from(log, 0) == [*expected, (fitting + 1, b"y")]
 
 
-def test_a_disk_that_fills_up_while_rolling_refuses_the_append(tmp_path: Path) -> None:
+def test_an_append_fails_if_the_disk_is_full_during_the_roll(tmp_path: Path) -> None:
     disk = SmallDisk(100_000)
     log = open_log(tmp_path, SMALL, disk=disk)
     for _ in range(3):
@@ -51,7 +51,7 @@ def test_a_disk_that_fills_up_while_rolling_refuses_the_append(tmp_path: Path) -
     assert [offset for offset, _ in records_from(log, 0)] == [0, 1, 2, 3]
 
 
-def test_an_append_that_failed_and_could_not_be_undone_is_cut_at_the_end(tmp_path: Path) -> None:
+def test_bytes_of_a_failed_append_are_removed_when_the_segment_is_finished(tmp_path: Path) -> None:
     small, log_file = SmallDisk(10_000), tmp_path / f"{0:020d}.log"
     log = open_log(tmp_path, ONE_SEGMENT, disk=small)
     append(log, b"a")
@@ -84,7 +84,7 @@ def test_a_flush_that_fails_does_not_move_the_recovery_point(tmp_path: Path) -> 
     assert log.recovery_point == 1
 
 
-def test_a_leader_epoch_that_could_not_be_written_down_is_tried_again(tmp_path: Path) -> None:
+def test_a_leader_epoch_whose_write_failed_is_written_by_the_next_append(tmp_path: Path) -> None:
     disk = SmallDisk(10_000)
     log = open_log(tmp_path, ONE_SEGMENT, disk=disk)
     append(log, b"a", leader_epoch=1)
@@ -98,7 +98,7 @@ def test_a_leader_epoch_that_could_not_be_written_down_is_tried_again(tmp_path: 
     assert open_log(tmp_path, was_clean=True).leader_epochs.entries() == [(1, 0), (2, 1)]
 
 
-def test_records_can_be_deleted_from_a_full_disk(tmp_path: Path) -> None:
+def test_delete_records_works_on_a_full_disk(tmp_path: Path) -> None:
     disk = SmallDisk(100_000)
     log = open_log(tmp_path, SMALL, disk=disk)
     for number in range(20):
@@ -111,9 +111,7 @@ def test_records_can_be_deleted_from_a_full_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("room_bytes", [0, 10, 50, 10_000])
 @pytest.mark.parametrize("batches", [1, 3, 20])
-def test_on_a_full_disk_retention_deletes_all_that_is_too_old(
-    tmp_path: Path, batches: int, room_bytes: int
-) -> None:
+def test_retention_works_on_a_full_disk(tmp_path: Path, batches: int, room_bytes: int) -> None:
     disk = SmallDisk(100_000)
     log = open_log(tmp_path, LogConfiguration(segment_bytes=1000, retention_ms=1000), disk=disk)
     for number in range(batches):
@@ -130,10 +128,10 @@ def test_on_a_full_disk_retention_deletes_all_that_is_too_old(
     assert [state.last_sequence for state in again.producers.active()] == [batches]
 
 
-def test_a_disk_without_room_for_another_file_is_full(
+def test_a_disk_without_free_inodes_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file system can run out of inodes while it has room for bytes."""
+    """A file system can run out of inodes and have free bytes."""
 
     def refuse(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

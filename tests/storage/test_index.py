@@ -1,4 +1,4 @@
-"""Indexes find what was put into them, in memory and after a way over the disk."""
+"""Lookups in indexes, in memory and after a round trip to disk."""
 
 from struct import pack
 
@@ -20,7 +20,7 @@ def offset_index(offsets: list[int], positions: list[int]) -> OffsetIndex:
 
 
 @given(offsets=ascending, positions=ascending, wanted=st.integers(0, 2**31 - 1))
-def test_an_offset_leads_to_the_last_entry_not_beyond_it(
+def test_an_offset_lookup_returns_the_last_entry_at_or_before_it(
     offsets: list[int], positions: list[int], wanted: int
 ) -> None:
     entries = list(zip(offsets, positions, strict=False))
@@ -34,7 +34,7 @@ def test_an_offset_leads_to_the_last_entry_not_beyond_it(
 
 
 @given(timestamps=st.lists(st.integers(0, 100), max_size=30), wanted=st.integers(-5, 105))
-def test_no_record_before_the_offset_found_is_as_late_as_the_time(
+def test_records_below_a_time_lookup_are_older_than_the_timestamp(
     timestamps: list[int], wanted: int
 ) -> None:
     index = TimeIndex()
@@ -47,7 +47,7 @@ def test_no_record_before_the_offset_found_is_as_late_as_the_time(
     assert again.last_timestamp == max(timestamps, default=-1)
 
 
-def test_entries_lie_on_disk_as_declared() -> None:
+def test_index_entries_have_the_declared_layout() -> None:
     offsets, times = offset_index([5, 300], [70, 4200]), TimeIndex()
     times.append(1_700_000_000_000, 300)
     first = OFFSET_INDEX_ENTRY.parse(offsets.to_bytes())
@@ -57,7 +57,7 @@ def test_entries_lie_on_disk_as_declared() -> None:
 
 
 @given(offsets=ascending, positions=ascending, cut=st.integers(0, 2**31 - 1))
-def test_truncation_forgets_the_batches_from_a_position_on(
+def test_truncation_removes_entries_from_a_position_on(
     offsets: list[int], positions: list[int], cut: int
 ) -> None:
     index = offset_index(offsets, positions)
@@ -78,7 +78,7 @@ def test_truncation_forgets_the_batches_from_a_position_on(
     ],
     ids=["torn", "equal offsets", "positions descend", "beyond the log", "zeros"],
 )
-def test_bytes_that_are_no_offset_index_are_refused(data: bytes) -> None:
+def test_a_malformed_offset_index_raises(data: bytes) -> None:
     with pytest.raises(MalformedIndex):
         OffsetIndex.from_bytes(data, log_bytes=1000)
 
@@ -86,6 +86,6 @@ def test_bytes_that_are_no_offset_index_are_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"12345678901", pack(">qiqi", 5, 1, 5, 2), bytes(24)], ids=["torn", "equal", "zeros"]
 )
-def test_bytes_that_are_no_time_index_are_refused(data: bytes) -> None:
+def test_a_malformed_time_index_raises(data: bytes) -> None:
     with pytest.raises(MalformedIndex):
         TimeIndex.from_bytes(data)

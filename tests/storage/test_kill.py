@@ -1,4 +1,4 @@
-"""A process killed at any moment has kept every record it said it had."""
+"""A process killed at any moment keeps every acknowledged record."""
 
 import random
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from pykbroker_storage.configuration import LogConfiguration
 from tests.storage.batches import open_log, records_from
 
-# The value of every record follows from its offset, so that content can be verified.
+# Each value derives from its offset, so that the content can be verified.
 WRITER = """
 import sys
 from tests.storage.batches import append, open_log
@@ -35,7 +35,7 @@ def value_at(offset: int) -> bytes:
 
 
 def acknowledged_before_kill(directory: Path, seconds: float) -> int:
-    """Lets a process append for a while, kills it; the last offset it acknowledged."""
+    """Runs a process that appends, kills it and returns the last acknowledged offset."""
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(directory)],
         stdout=subprocess.PIPE,
@@ -50,7 +50,7 @@ def acknowledged_before_kill(directory: Path, seconds: float) -> int:
 
 
 @pytest.mark.slow
-def test_every_acknowledged_record_is_there_once_and_in_order(tmp_path: Path) -> None:
+def test_a_killed_process_keeps_every_acknowledged_record_once_and_in_order(tmp_path: Path) -> None:
     chance = random.Random(1)
     for _ in range(12):
         acknowledged = acknowledged_before_kill(tmp_path, chance.random() * 0.05)

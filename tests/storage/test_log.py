@@ -1,4 +1,4 @@
-"""What a log promises to its writer and its readers."""
+"""Appends, reads, rolls and lookups of a log."""
 
 from pathlib import Path
 
@@ -24,14 +24,14 @@ from tests.storage.batches import (
 from tests.storage.disks import CountingDisk
 
 
-def test_offsets_are_given_in_order_and_across_batches(tmp_path: Path) -> None:
+def test_offsets_are_assigned_in_order_across_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     assert append(log, b"a", b"b")[:2] == (0, 1)
     assert append(log, b"c")[:2] == (2, 2)
     assert records_from(log, 0) == [(0, b"a"), (1, b"b"), (2, b"c")]
 
 
-def test_one_append_takes_several_batches(tmp_path: Path) -> None:
+def test_one_append_writes_several_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     records = batch_bytes([b"a", b"b"]) + batch_bytes([b"c"])
     appended = log.append(records, list(iterate_batches(records)), leader_epoch=3, now_ms=NOW)
@@ -40,14 +40,14 @@ def test_one_append_takes_several_batches(tmp_path: Path) -> None:
     assert log.leader_epochs.entries() == [(3, 0)]
 
 
-def test_a_batch_keeps_its_checksum_when_it_gets_its_offset(tmp_path: Path) -> None:
+def test_assigning_offsets_keeps_the_checksum_valid(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, b"a")
     append(log, b"b", leader_epoch=7)
     assert all(batch.is_crc_valid() for batch in batches_from(log, 0))
 
 
-def test_log_append_time_is_the_brokers(tmp_path: Path) -> None:
+def test_log_append_time_is_the_time_of_the_broker(tmp_path: Path) -> None:
     log = open_log(
         tmp_path, LogConfiguration(message_timestamp_type=TimestampSource.LOG_APPEND_TIME)
     )
@@ -58,7 +58,7 @@ def test_log_append_time_is_the_brokers(tmp_path: Path) -> None:
     assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.LOG_APPEND_TIME, NOW + 9)
 
 
-def test_a_follower_keeps_the_leaders_offsets_and_epochs(tmp_path: Path) -> None:
+def test_a_follower_keeps_offsets_and_epochs_of_the_leader(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     first = batch_bytes([b"a"], base_offset=0, leader_epoch=2)
     second = batch_bytes([b"b"], base_offset=5, leader_epoch=4)  # compaction left a gap
@@ -69,14 +69,14 @@ def test_a_follower_keeps_the_leaders_offsets_and_epochs(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("offset", [-1, 3])
-def test_reading_outside_of_the_log_is_refused(tmp_path: Path, offset: int) -> None:
+def test_reading_outside_of_the_log_raises(tmp_path: Path, offset: int) -> None:
     log = open_log(tmp_path)
     append(log, b"a", b"b")
     with pytest.raises(OffsetOutOfRange):
         log.read(offset, bytes_max=100, end_offset=2)
 
 
-def test_reading_at_the_end_finds_nothing(tmp_path: Path) -> None:
+def test_reading_at_the_log_end_returns_none(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     assert log.read(0, bytes_max=100, end_offset=0) is None
     append(log, b"a")
@@ -97,7 +97,7 @@ def test_a_slice_ends_before_the_batch_that_reaches_the_end_offset(tmp_path: Pat
     ("bytes_max", "first_batch_whole", "batches"),
     [(1, True, 1), (1, False, 0), (69, False, 1), (137, True, 1), (138, True, 2), (9999, True, 3)],
 )
-def test_a_slice_holds_whole_batches_and_the_first_in_any_case(
+def test_a_slice_has_whole_batches_and_always_the_first(
     tmp_path: Path,
     bytes_max: int,
     first_batch_whole: bool,  # noqa: FBT001 - pytest passes it by name
@@ -149,7 +149,7 @@ def test_a_full_segment_is_followed_by_another(tmp_path: Path) -> None:
     assert all(size <= SMALL.segment_bytes for size in sizes)
 
 
-def test_a_batch_larger_than_a_segment_has_one_to_itself(tmp_path: Path) -> None:
+def test_a_batch_larger_than_segment_bytes_gets_its_own_segment(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, b"a")
     append(log, bytes(5000))
@@ -168,7 +168,7 @@ def test_a_batch_larger_than_a_segment_has_one_to_itself(tmp_path: Path) -> None
         (LogConfiguration(segment_index_bytes=80, index_interval_bytes=0), (0,) * 12, 2),
     ],
 )
-def test_a_segment_ends_when_its_time_or_its_index_is_full(
+def test_a_segment_rolls_after_segment_ms_or_with_a_full_index(
     tmp_path: Path, configuration: LogConfiguration, timestamps: tuple[int, ...], segments: int
 ) -> None:
     log = open_log(tmp_path, configuration)
@@ -177,7 +177,7 @@ def test_a_segment_ends_when_its_time_or_its_index_is_full(
     assert log.segment_count == segments
 
 
-def test_a_segment_without_timestamps_ends_by_the_clock(tmp_path: Path) -> None:
+def test_a_segment_without_timestamps_rolls_by_the_clock(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfiguration(segment_ms=100))
     append(log, b"a", timestamp=-1, now_ms=NOW)
     append(log, b"a", timestamp=-1, now_ms=NOW + 100)
@@ -195,7 +195,7 @@ def test_a_slice_never_crosses_into_the_next_segment(tmp_path: Path) -> None:
     assert len(list(iterate_batches(found.view))) == 2
 
 
-def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -> None:
+def test_a_changed_configuration_applies_to_the_next_append(tmp_path: Path) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     append(log, bytes(600))
     log.configuration = SMALL
@@ -209,7 +209,7 @@ def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -
     start=st.integers(0, 10),
     wanted=st.integers(-1, 52),
 )
-def test_a_time_leads_to_the_first_record_that_is_not_older(
+def test_a_timestamp_lookup_returns_the_first_record_that_is_not_older(
     tmp_path_factory: pytest.TempPathFactory, timestamps: list[int], start: int, wanted: int
 ) -> None:
     log = open_log(tmp_path_factory.mktemp("log"))
@@ -238,7 +238,7 @@ def test_the_latest_timestamp_is_of_the_first_record_that_has_it(tmp_path: Path)
     assert log.read_view().latest_timestamp_record() == (1, 9, 2)
 
 
-def test_a_deleted_log_refuses_and_its_slices_stay_good(tmp_path: Path) -> None:
+def test_a_deleted_log_raises_and_its_slices_stay_valid(tmp_path: Path) -> None:
     log = open_log(tmp_path / "a", ONE_SEGMENT)
     append(log, bytes(100_000))
     append(log, b"tail")
@@ -258,7 +258,7 @@ def test_a_deleted_log_refuses_and_its_slices_stay_good(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [[], [b"a"]])
-def test_offsets_may_leap_farther_than_a_segment_can_count(
+def test_a_gap_too_large_for_relative_offsets_starts_a_segment(
     tmp_path: Path, before: list[bytes]
 ) -> None:
     log = open_log(tmp_path)
@@ -283,7 +283,7 @@ def test_offsets_far_from_an_index_entry_are_found(tmp_path: Path) -> None:
     assert found.next_offset > 200
 
 
-def test_damage_in_the_middle_of_an_open_log_is_met_by_an_exception(tmp_path: Path) -> None:
+def test_corruption_in_an_open_log_raises(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfiguration(index_interval_bytes=10**6))
     for _ in range(100):
         append(log, b"a")
@@ -306,7 +306,7 @@ def test_few_indexes_of_sealed_segments_are_kept_in_memory(tmp_path: Path) -> No
     assert log.read_view().offset_at_timestamp(NOW) == (0, NOW, 0)
 
 
-def test_the_time_of_a_sealed_segment_is_known_without_its_indexes(tmp_path: Path) -> None:
+def test_the_largest_timestamp_of_a_sealed_segment_needs_no_index_load(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for number in range(40):
         append(log, bytes(400), timestamp=NOW + number)

@@ -1,4 +1,4 @@
-"""A log directory across starts, stops and crashes."""
+"""A log directory across starts, shutdowns and crashes."""
 
 import errno
 import json
@@ -60,7 +60,7 @@ def create(directory: LogDirectory, topic: str, partition: int = 0) -> None:
     )
 
 
-def test_a_new_directory_gets_its_name_and_keeps_it(tmp_path: Path) -> None:
+def test_a_new_directory_keeps_its_directory_id(tmp_path: Path) -> None:
     directory = open_directory(tmp_path / "data")
     assert directory.directory_id == DIRECTORY_ID
     total, usable = directory.space_bytes()
@@ -74,13 +74,13 @@ def test_a_new_directory_gets_its_name_and_keeps_it(tmp_path: Path) -> None:
     ("cluster_id", "node_id", "said"),
     [("another", 1, "cluster a-cluster"), ("a-cluster", 2, "node 1")],
 )
-def test_the_directory_of_another_cluster_or_node_is_refused(
+def test_the_directory_of_another_cluster_or_node_raises(
     tmp_path: Path, cluster_id: str, node_id: int, said: str
 ) -> None:
     open_directory(tmp_path).abandon()
     with pytest.raises(ForeignLogDirectory, match=said):
         open_directory(tmp_path, cluster_id=cluster_id, node_id=node_id)
-    open_directory(tmp_path).abandon()  # the refusal has let go of the lock
+    open_directory(tmp_path).abandon()  # the failed open has released the lock
 
 
 def test_a_directory_has_one_broker_at_a_time(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_directory_without_its_lock_file_is_still_locked(tmp_path: Path) -> No
 def test_a_lock_file_with_another_inode_number_stays_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Closing a file gives up all POSIX locks of the process on it."""
+    """Closing any descriptor of a file releases all POSIX locks of the process on it."""
     directory = open_directory(tmp_path)
     monkeypatch.setattr(directory_lock, "_is_open_as", lambda _, path: not path.endswith(".lock"))
     assert directory.keep_lock()
@@ -158,7 +158,7 @@ def test_a_directory_can_be_opened_again_while_a_forked_process_lives(tmp_path: 
     directory = open_directory(tmp_path)
     descriptor = directory._lock._directory_descriptor
     assert descriptor is not None
-    inherited = os.dup(descriptor)  # what a fork does
+    inherited = os.dup(descriptor)  # like a fork
     directory.abandon()
     open_directory(tmp_path).abandon()
     os.close(inherited)
@@ -183,7 +183,7 @@ def replace_by_another(path: Path) -> None:
 
 
 def restore_a_copy(path: Path) -> None:
-    """The broker's open files are not those of the copy."""
+    """The broker's open files are those of the original, not of the copy."""
     shutil.copytree(path, path.with_name("copy"))
     shutil.rmtree(path)
     path.with_name("copy").rename(path)
@@ -205,8 +205,8 @@ def test_a_directory_that_is_removed_or_replaced_is_lost(
     assert (sorted(path.iterdir()) if path.exists() else None) == found  # nothing was written
 
 
-def test_a_directory_with_another_inode_number_is_recognised(tmp_path: Path) -> None:
-    """As network file systems and those of desktop virtual machines may give it."""
+def test_a_directory_whose_inode_number_changed_is_recognised(tmp_path: Path) -> None:
+    """As on network file systems and those of desktop virtual machines."""
     path = tmp_path / "data"
     directory = open_directory(path)
     move(path)
@@ -228,16 +228,16 @@ def test_a_directory_is_locked_against_other_processes(tmp_path: Path) -> None:
         with pytest.raises(LogDirectoryLocked):
             open_directory(tmp_path)
         other.kill()
-    open_directory(tmp_path).abandon()  # the refusal has unlocked the directory
+    open_directory(tmp_path).abandon()  # the failed open has released the lock
 
 
-def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory_raises(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(LogDirectoryUnwritable, match="file cannot be used"):
         open_directory(tmp_path / "file")
 
 
-def test_a_broken_disk_is_refused(tmp_path: Path) -> None:
+def test_a_disk_error_raises_log_directory_unwritable(tmp_path: Path) -> None:
     disk = FailingDisk()
     disk.broken = {"pwrite"}
     with pytest.raises(LogDirectoryUnwritable, match="error"):
@@ -246,14 +246,14 @@ def test_a_broken_disk_is_refused(tmp_path: Path) -> None:
     open_directory(tmp_path, disk=disk).abandon()
 
 
-def test_unreadable_properties_are_refused(tmp_path: Path) -> None:
+def test_corrupt_meta_properties_raise(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=99\n")
     with pytest.raises(LogDirectoryError, match="version 99"):
         open_directory(tmp_path)
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_logs_are_there_again_after_a_stop(
+def test_logs_are_listed_again_after_a_restart(
     tmp_path: Path,
     is_clean: bool,  # noqa: FBT001 - by name
 ) -> None:
@@ -287,7 +287,7 @@ def test_a_start_after_a_clean_start_that_crashed_is_not_clean(tmp_path: Path) -
     assert not open_directory(tmp_path).was_clean
 
 
-def test_a_log_never_asked_for_is_checked_before_an_end_is_called_clean(tmp_path: Path) -> None:
+def test_unopened_logs_are_recovered_before_a_clean_shutdown(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     create(directory, "a")
     append(directory.log(("a", 0), now_ms=NOW), b"x")
@@ -300,21 +300,21 @@ def test_a_log_never_asked_for_is_checked_before_an_end_is_called_clean(tmp_path
     assert records_from(again.log(("a", 0), now_ms=NOW), 0) == [(0, b"x")]
 
 
-def test_an_end_is_not_clean_if_a_log_could_not_be_closed(tmp_path: Path) -> None:
+def test_a_shutdown_is_not_clean_if_a_log_cannot_be_closed(tmp_path: Path) -> None:
     disk = FailingDisk()
     directory = open_directory(tmp_path, disk=disk)
     create(directory, "a")
     append(directory.log(("a", 0), now_ms=NOW), b"x")
     sync, disk.fdatasync = disk.fdatasync, lambda _: disk._may("fdatasync")
     disk.broken = {"fdatasync"}
-    directory.close({}, now_ms=NOW)  # nothing at all can be written durably
+    directory.close({}, now_ms=NOW)  # nothing can be flushed
     disk.fdatasync = sync
     disk.broken.clear()
     directory.abandon()
     assert not open_directory(tmp_path).was_clean
 
 
-def test_checkpoints_tell_what_is_durable_and_what_was_deleted(tmp_path: Path) -> None:
+def test_checkpoints_restore_recovery_point_and_log_start(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     create(directory, "a")
     log = directory.log(("a", 0), now_ms=NOW)
@@ -338,7 +338,7 @@ def high_watermarks_in(path: Path) -> dict[tuple[str, int], int]:
     return decode_offsets((path / "replication-offset-checkpoint").read_bytes())
 
 
-def test_older_offsets_never_take_the_place_of_newer_ones(tmp_path: Path) -> None:
+def test_older_offsets_never_replace_newer_ones_in_checkpoints(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     create(directory, "a")
     late = directory.offset_snapshot({("a", 0): 1})
@@ -348,7 +348,7 @@ def test_older_offsets_never_take_the_place_of_newer_ones(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("ends_cleanly", [True, False])
-def test_a_thread_that_comes_too_late_writes_nothing(
+def test_no_checkpoint_is_written_after_close(
     tmp_path: Path,
     ends_cleanly: bool,  # noqa: FBT001 - by name
 ) -> None:
@@ -364,7 +364,7 @@ def test_a_thread_that_comes_too_late_writes_nothing(
     assert high_watermarks_in(tmp_path) == {("a", 0): 3 if ends_cleanly else 1}
 
 
-def test_what_lies_in_a_checkpoint_already_is_not_written_again(tmp_path: Path) -> None:
+def test_unchanged_checkpoints_are_not_written_again(tmp_path: Path) -> None:
     disk = CountingDisk()
     directory = open_directory(tmp_path, disk=disk)
     create(directory, "a")
@@ -376,7 +376,7 @@ def test_what_lies_in_a_checkpoint_already_is_not_written_again(tmp_path: Path) 
     assert disk.calls["fdatasync"] == 1
 
 
-def test_a_checkpoint_that_could_not_be_written_is_written_the_next_time(tmp_path: Path) -> None:
+def test_a_failed_checkpoint_write_is_retried(tmp_path: Path) -> None:
     disk = FailingDisk()
     directory = open_directory(tmp_path, disk=disk)
     create(directory, "a")
@@ -391,7 +391,7 @@ def test_a_checkpoint_that_could_not_be_written_is_written_the_next_time(tmp_pat
 
 
 @pytest.mark.parametrize("crashes_between", [True, False])
-def test_a_log_made_anew_loses_nothing_by_what_is_written_down_of_its_namesake(
+def test_checkpoints_of_a_deleted_log_do_not_affect_a_new_one_with_its_name(
     tmp_path: Path,
     crashes_between: bool,  # noqa: FBT001 - by name
 ) -> None:
@@ -419,7 +419,7 @@ def test_a_log_made_anew_loses_nothing_by_what_is_written_down_of_its_namesake(
     assert records_from(log, 0) == [(0, b"x")]
 
 
-def test_a_deleted_log_leaves_at_once_and_its_bytes_after_the_delay(tmp_path: Path) -> None:
+def test_a_deleted_log_is_renamed_and_unlinked_after_the_delay(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     create(directory, "a")
     append(directory.log(("a", 0), now_ms=NOW), b"x")
@@ -427,7 +427,7 @@ def test_a_deleted_log_leaves_at_once_and_its_bytes_after_the_delay(tmp_path: Pa
     assert directory.partitions() == []
     deletion = tmp_path / f"a-0.{TOPIC_ID.hex()}-delete"
     assert deletion.is_dir()
-    create(directory, "a")  # the name is free again
+    create(directory, "a")  # the name can be used again
     assert directory.sweep(NOW + 59_999) == 0
     assert directory.sweep(NOW + 60_000) == 1
     assert not deletion.exists()
@@ -442,9 +442,9 @@ def test_a_deleted_log_leaves_at_once_and_its_bytes_after_the_delay(tmp_path: Pa
         lambda it: it.truncate_to(5, NOW),
         lambda it: it.truncate_fully_and_start_at(0, NOW),
     ],
-    ids=["roll", "advance", "truncate", "begin anew"],
+    ids=["roll", "advance", "truncate", "restart"],
 )
-def test_whoever_still_holds_a_deleted_log_cannot_touch_the_one_made_anew(
+def test_a_deleted_log_object_cannot_change_a_new_log_with_its_name(
     tmp_path: Path, work: Callable[[Log], None]
 ) -> None:
     directory = open_directory(tmp_path)
@@ -463,7 +463,7 @@ def test_whoever_still_holds_a_deleted_log_cannot_touch_the_one_made_anew(
     assert sorted(path.name for path in (tmp_path / "a-0").iterdir()) == before
 
 
-def test_a_log_deleted_before_a_crash_does_not_come_back(tmp_path: Path) -> None:
+def test_a_log_deleted_before_a_crash_stays_deleted(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     create(directory, "a")
     directory.delete_log(("a", 0), now_ms=NOW)
@@ -475,7 +475,7 @@ def test_a_log_deleted_before_a_crash_does_not_come_back(tmp_path: Path) -> None
 
 
 class ShortNames(FileSystem):
-    """A file system with short names, as eCryptfs and fuse-overlayfs have them."""
+    """A file system with short names, like eCryptfs and fuse-overlayfs."""
 
     def __init__(self, letters_max: int) -> None:
         self.letters_max = letters_max
@@ -487,7 +487,7 @@ class ShortNames(FileSystem):
 
 
 @pytest.mark.parametrize("letters", [102, 141, 249])
-def test_a_topic_whose_folder_has_the_longest_name_possible_can_be_deleted(
+def test_a_topic_with_the_longest_possible_name_can_be_deleted(
     tmp_path: Path, letters: int
 ) -> None:
     topic = "t" * letters
@@ -497,7 +497,7 @@ def test_a_topic_whose_folder_has_the_longest_name_possible_can_be_deleted(
     assert [it.name.endswith("-delete") for it in tmp_path.glob("ttt*")] == [True]
 
 
-def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:
+def test_many_partitions_share_few_open_files(tmp_path: Path) -> None:
     disk = CountingDisk()
     directory = open_directory(tmp_path, disk=disk, files_max=20)
     partitions = [("many", number) for number in range(200)]
@@ -515,7 +515,7 @@ def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:
     assert records_from(again.log(("many", 199), now_ms=NOW), 0) == [(0, b"x")]
 
 
-def test_broken_text_files_are_begun_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_corrupt_text_files_are_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     directory = open_directory(tmp_path)
     create(directory, "a")
     append(directory.log(("a", 0), now_ms=NOW), b"x")
@@ -530,10 +530,10 @@ def test_broken_text_files_are_begun_anew(tmp_path: Path, caplog: pytest.LogCapt
     assert "replication-offset-checkpoint" in caplog.text
 
 
-def test_a_log_whose_folder_cannot_be_renamed_stays_listed_with_its_topic_id(
+def test_a_failed_rename_keeps_the_log_and_its_topic_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or the next topic of that name would find the records of the old one in a new log."""
+    """Otherwise a new topic with this name would find the old records."""
     directory = open_directory(tmp_path)
     create(directory, "a")
     append(directory.log(("a", 0), now_ms=NOW), b"old")
@@ -556,7 +556,7 @@ def test_a_log_whose_folder_cannot_be_renamed_stays_listed_with_its_topic_id(
     assert ("a", 0) not in directory
 
 
-def test_a_directory_with_partitions_and_without_meta_properties_is_refused(
+def test_partitions_without_meta_properties_raise(
     tmp_path: Path,
 ) -> None:
     directory = open_directory(tmp_path)

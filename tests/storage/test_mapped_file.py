@@ -1,4 +1,4 @@
-"""Views of a growing file stay what they were, whoever closes, cuts or deletes it."""
+"""Views of a growing file stay valid after close, truncation and deletion."""
 
 import mmap
 import os
@@ -21,7 +21,7 @@ def mapped_file(path: Path, open_files: OpenFiles) -> MappedFile:
     return MappedFile(str(path), 0, open_files)
 
 
-def test_a_small_new_end_is_copied_and_a_large_one_mapped(tmp_path: Path) -> None:
+def test_small_ranges_beyond_the_map_are_copied_and_large_ones_mapped(tmp_path: Path) -> None:
     disk = CountingDisk()
     file = mapped_file(tmp_path / "a", OpenFiles(disk, 4))
     file.append(bytes(SMALL_READ_BYTES + 1))
@@ -30,7 +30,7 @@ def test_a_small_new_end_is_copied_and_a_large_one_mapped(tmp_path: Path) -> Non
     assert len(file.view(0, SMALL_READ_BYTES + 1)) == SMALL_READ_BYTES + 1
     assert disk.calls["map"] == 1
     reads = disk.calls["pread"]
-    file.view(5, 90)  # within the map by now
+    file.view(5, 90)  # within the map now
     file.append(b"tail")
     assert bytes(file.view(SMALL_READ_BYTES + 1, SMALL_READ_BYTES + 5)) == b"tail"
     assert (disk.calls["map"], disk.calls["pread"]) == (1, reads + 1)
@@ -68,7 +68,7 @@ def test_without_readers_truncation_copies_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "a").stat().st_size == 1000
 
 
-def test_files_in_use_stay_open_longer_than_idle_ones(tmp_path: Path) -> None:
+def test_recently_used_files_are_evicted_last(tmp_path: Path) -> None:
     disk = CountingDisk()
     open_files = OpenFiles(disk, 3)
     files = [mapped_file(tmp_path / str(number), open_files) for number in range(4)]
@@ -76,7 +76,7 @@ def test_files_in_use_stay_open_longer_than_idle_ones(tmp_path: Path) -> None:
         file.append(b"x")
     files[1].recently_used = files[2].recently_used = False
     opened = disk.calls["open"]
-    files[3].append(b"x")  # sends away the idle file 1
+    files[3].append(b"x")  # evicts the idle file 1
     files[0].append(b"x")
     assert disk.calls["open"] == opened + 1
     files[1].append(b"x")
@@ -85,16 +85,16 @@ def test_files_in_use_stay_open_longer_than_idle_ones(tmp_path: Path) -> None:
 
 
 def descriptors_into(directory: Path) -> int:
-    """Of this process: of files and of maps of files."""
+    """Returns the descriptors of this process for files and maps."""
     found = 0
     for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the one of this listing
+        with suppress(FileNotFoundError):  # the descriptor of this listing
             found += link.readlink().is_relative_to(directory)
     return found
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system has no /proc")
-def test_files_and_maps_share_the_descriptors_also_while_all_views_are_read(tmp_path: Path) -> None:
+def test_files_and_maps_share_the_descriptor_limit(tmp_path: Path) -> None:
     open_files = OpenFiles(FileSystem(), 8)
     files = [mapped_file(tmp_path / str(number), open_files) for number in range(20)]
     views = []
@@ -104,7 +104,7 @@ def test_files_and_maps_share_the_descriptors_also_while_all_views_are_read(tmp_
         assert descriptors_into(tmp_path) <= 8
     assert all(view == LARGE for view in views)
     views.clear()
-    for file in files:  # maps are available again
+    for file in files:  # new maps are possible again
         assert isinstance(file.view(0, len(LARGE)).obj, mmap.mmap)
         assert descriptors_into(tmp_path) <= 8
     for file in files:
@@ -140,7 +140,7 @@ def test_without_descriptors_a_range_is_copied_instead_of_mapped(tmp_path: Path)
         assert first.descriptor != CLOSED
 
 
-def test_without_descriptors_a_very_large_range_is_refused(
+def test_without_descriptors_a_very_large_range_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "COPIED_VIEW_BYTES_MAX", len(LARGE) - 1)
@@ -150,7 +150,7 @@ def test_without_descriptors_a_very_large_range_is_refused(
     assert first.view(0, len(LARGE)) == LARGE
 
 
-def test_a_held_descriptor_stays_open_until_its_last_holder_is_done(tmp_path: Path) -> None:
+def test_a_held_descriptor_stays_open_until_it_is_released(tmp_path: Path) -> None:
     open_files = OpenFiles(CountingDisk(), 4)
     file = mapped_file(tmp_path / "a", open_files)
     file.append(b"x")
@@ -172,8 +172,8 @@ def test_an_open_file_is_flushed_without_another_descriptor(tmp_path: Path) -> N
     assert second.descriptor == CLOSED
 
 
-def test_flushing_a_deleted_file_fails(tmp_path: Path) -> None:
-    """Its bytes survive nothing, although `fsync` succeeds."""
+def test_flushing_a_deleted_file_raises(tmp_path: Path) -> None:
+    """Its bytes are lost although `fsync` succeeds."""
     first, second = two_files_one_open(tmp_path)
     for path in tmp_path.iterdir():
         path.unlink()
@@ -182,7 +182,7 @@ def test_flushing_a_deleted_file_fails(tmp_path: Path) -> None:
             file.flush()
 
 
-def test_an_unread_map_is_dropped_for_another_one(tmp_path: Path) -> None:
+def test_a_map_without_views_is_dropped_for_a_new_one(tmp_path: Path) -> None:
     open_files = OpenFiles(FileSystem(), 9)
     files = [mapped_file(tmp_path / str(number), open_files) for number in range(5)]
     for file in files:
@@ -193,7 +193,7 @@ def test_an_unread_map_is_dropped_for_another_one(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_of_the_cache_closes_files(tmp_path: Path) -> None:
-    """Another thread does not know which descriptor the owner is using."""
+    """Another thread does not know which descriptors the owner uses."""
     first, _ = two_files_one_open(tmp_path)
     first.recently_used = False
     released = []

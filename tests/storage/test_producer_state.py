@@ -57,7 +57,7 @@ def marker(
 
 
 def after(*batches: RecordBatch) -> ProducerStates:
-    """The states after these batches were appended one behind the other."""
+    """Returns the states after these batches were appended in order."""
     states = ProducerStates()
     offset = 0
     for appended in batches:
@@ -75,7 +75,7 @@ def code_of(verdict: Duplicate | Refusal | None) -> ErrorCode:
     ("appended", "sent"),
     [
         ([], batch(0)),
-        ([], batch(90)),  # nothing is remembered of this producer: any sequence is right
+        ([], batch(90)),  # unknown producer: any sequence is accepted
         ([], batch(5, epoch=3)),
         ([], in_transaction(0)),
         ([batch(0)], batch(1)),
@@ -83,7 +83,7 @@ def code_of(verdict: Duplicate | Refusal | None) -> ErrorCode:
         ([batch(0), batch(0, epoch=1)], batch(1, epoch=1)),
         ([batch(9)], batch(0, epoch=1)),
         ([batch(9)], batch(0, epoch=4)),
-        ([batch(SEQUENCE_MAX)], batch(0)),  # and begins again
+        ([batch(SEQUENCE_MAX)], batch(0)),  # sequences wrap around
         ([batch(SEQUENCE_MAX - 1, 3)], batch(1)),
         ([batch(0)], batch(55, producer_id=8)),
         ([batch(0)], in_transaction(1)),
@@ -91,7 +91,7 @@ def code_of(verdict: Duplicate | Refusal | None) -> ErrorCode:
         ([in_transaction(0), marker(is_commit=True, epoch=1)], in_transaction(0, epoch=1)),
     ],
 )
-def test_a_batch_that_comes_next_is_accepted(
+def test_a_batch_with_the_next_sequence_is_accepted(
     appended: list[RecordBatch], sent: RecordBatch
 ) -> None:
     assert after(*appended).check(sent) is None
@@ -114,13 +114,13 @@ OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         ([in_transaction(0)], batch(1), ErrorCode.INVALID_TXN_STATE),
     ],
 )
-def test_a_batch_that_does_not_follow_is_refused(
+def test_a_batch_out_of_sequence_is_rejected(
     appended: list[RecordBatch], sent: RecordBatch, code: ErrorCode
 ) -> None:
     assert code_of(after(*appended).check(sent)) is code
 
 
-def test_a_batch_sent_again_is_answered_with_its_first_offsets() -> None:
+def test_a_duplicate_batch_returns_its_original_offsets() -> None:
     states = ProducerStates()
     states.update(batch(SEQUENCE_MAX, 3, timestamp=NOW + 5), 100)
     for sequence in range(2, 6):
@@ -131,7 +131,7 @@ def test_a_batch_sent_again_is_answered_with_its_first_offsets() -> None:
     assert code_of(states.check(batch(SEQUENCE_MAX, 3))) is OUT_OF_ORDER
 
 
-def test_a_batch_of_a_former_epoch_is_no_duplicate() -> None:
+def test_a_batch_of_an_earlier_epoch_is_not_a_duplicate() -> None:
     states = after(batch(0), batch(0, epoch=1))
     assert code_of(states.check(batch(0))) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert states.check(batch(0, epoch=1)) is not None
@@ -146,7 +146,7 @@ def test_a_coordinator_s_batches_need_no_sequence() -> None:
     assert code_of(verdict) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_what_has_no_producer_id_leaves_no_trace() -> None:
+def test_batches_without_producer_id_create_no_state() -> None:
     builder = BatchBuilder()
     builder.append(NOW, None, b"v")
     plain = RecordBatch.parse(builder.build())
@@ -212,7 +212,7 @@ def test_a_marker_without_a_transaction_completes_none() -> None:
         (6, 1, 2, None),
     ],
 )
-def test_a_marker_of_the_past_is_refused(
+def test_a_marker_with_an_old_epoch_is_rejected(
     epoch: int, coordinator_epoch: int, transaction_version: int, code: ErrorCode | None
 ) -> None:
     states = after(
@@ -227,7 +227,7 @@ def test_a_marker_of_the_past_is_refused(
     assert (verdict and verdict.code) == code
 
 
-def test_a_marker_sent_again_is_harmless() -> None:
+def test_a_repeated_marker_is_accepted() -> None:
     states = after(in_transaction(0, epoch=5), marker(is_commit=True, epoch=6))
     again = EndTransactionMarker(is_commit=True, coordinator_epoch=1)
     for producer_id in (PRODUCER, 99):
@@ -239,7 +239,7 @@ def test_a_marker_sent_again_is_harmless() -> None:
         )
 
 
-def test_silent_producers_are_forgotten_unless_a_transaction_is_open() -> None:
+def test_inactive_producers_expire_unless_a_transaction_is_open() -> None:
     states = after(
         batch(0, timestamp=NOW),
         batch(0, producer_id=8, timestamp=NOW + 1),
@@ -251,7 +251,7 @@ def test_silent_producers_are_forgotten_unless_a_transaction_is_open() -> None:
     assert states.check(batch(77)) is None
 
 
-def test_only_the_last_batches_are_kept() -> None:
+def test_only_the_last_five_batches_are_kept() -> None:
     states = after(*(batch(sequence) for sequence in range(20)))
     duplicates = [isinstance(states.check(batch(sequence)), Duplicate) for sequence in range(20)]
     assert duplicates == [False] * (20 - BATCHES_KEPT) + [True] * BATCHES_KEPT
@@ -268,7 +268,7 @@ def a_busy_partition() -> ProducerStates:
     )
 
 
-def test_a_snapshot_brings_the_producers_back() -> None:
+def test_a_snapshot_restores_the_producers() -> None:
     before = a_busy_partition()
     restored = ProducerStates.decode(before.encode())
     assert list(restored.active()) == list(before.active())
@@ -289,7 +289,7 @@ def test_a_snapshot_is_named_after_the_offset_it_ends_before() -> None:
 
 
 @given(st.data())
-def test_a_damaged_snapshot_is_corrupt(data: st.DataObject) -> None:
+def test_a_corrupt_snapshot_raises(data: st.DataObject) -> None:
     stored = bytearray(a_busy_partition().encode())
     if data.draw(st.booleans()):
         del stored[data.draw(st.integers(0, len(stored) - 1)) :]

@@ -1,4 +1,4 @@
-"""A real Apache Kafka judges the same batches as we do, and reads our snapshot."""
+"""Apache Kafka accepts and rejects the same batches, and reads our snapshot."""
 
 import random
 import socket
@@ -18,7 +18,7 @@ from pykbroker_storage.producer_state import ProducerStates, snapshot_file_name
 NOW = 1_700_000_000_000
 TOPIC = "judged"
 LENGTH = Struct(">i")
-# Behind the correlation id: topics, name, partitions, index, error code, base offset.
+# After the correlation id: topics, name, partitions, index, error code, base offset.
 PRODUCED = Struct(f">iih{len(TOPIC)}siihq")
 
 
@@ -30,7 +30,7 @@ def batch(producer_id: int, epoch: int, sequence: int, count: int) -> RecordBatc
 
 
 def random_batches(seed: int, count: int) -> Iterator[RecordBatch]:
-    """What two producers send that often repeat themselves, skip ahead or start afresh."""
+    """Batches of two producers that often repeat, skip or reset sequences."""
     chance = random.Random(seed)
     epochs = {1: 0, 2: 3}
     sequences = {1: 0, 2: SEQUENCE_MAX - 6}
@@ -62,7 +62,7 @@ def random_batches(seed: int, count: int) -> Iterator[RecordBatch]:
 
 
 class Ours:
-    """A log of nothing but its producers."""
+    """A log that consists only of producer states."""
 
     def __init__(self) -> None:
         self.states = ProducerStates()
@@ -83,7 +83,7 @@ class Ours:
 
 
 def produce_to(connection: socket.socket, sent: RecordBatch) -> tuple[int, int]:
-    """One Produce request, version 7, spelled out."""
+    """Encodes one Produce request, version 7."""
     name = TOPIC.encode()
     head = pack(">hhih", 0, 7, 1, -1) + pack(">hhiih", -1, -1, 10_000, 1, len(name)) + name
     body = head + pack(">iii", 1, 0, sent.size_bytes) + sent.view
@@ -102,7 +102,7 @@ def connection(apache: ApacheKafka) -> Iterator[socket.socket]:
 
 
 @pytest.mark.slow
-def test_apache_judges_batches_as_we_do(connection: socket.socket) -> None:
+def test_apache_kafka_accepts_and_rejects_the_same_batches(connection: socket.socket) -> None:
     ours = Ours()
     seen = set()
     for number, sent in enumerate(random_batches(seed=5, count=400)):
@@ -117,7 +117,7 @@ def test_apache_judges_batches_as_we_do(connection: socket.socket) -> None:
 
 
 @pytest.mark.slow
-def test_apache_s_tool_reads_our_snapshot(apache_tools: ApacheTools, tmp_path: Path) -> None:
+def test_apache_kafkas_tool_reads_our_snapshot(apache_tools: ApacheTools, tmp_path: Path) -> None:
     states = ProducerStates()
     states.update(batch(7, epoch=2, sequence=10, count=5), 100)
     snapshot = tmp_path / snapshot_file_name(105)

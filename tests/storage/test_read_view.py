@@ -1,4 +1,4 @@
-"""Reads that do not wait for the disk, and those that a thread does in their place."""
+"""Reads that do not wait for the disk, and read views for threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pykbroker_storage.mapped_file import RECENT_BYTES, SMALL_READ_BYTES, Mapped
 from pykbroker_storage.segment import Segment
 from pykbroker_storage.transaction_index import TransactionIndex
 from tests.storage.batches import NOW, ONE_SEGMENT, append, open_log, records_from
-from tests.storage.compacting import compact
+from tests.storage.compaction_rounds import compact
 from tests.storage.disks import ColdDisk, CountingDisk
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ LARGE = SMALL_READ_BYTES + 1
 
 
 def filled(directory: Path, *, disk: FileSystem = LOCAL_DISK, batches: int = 30) -> Log:
-    """Several segments, opened again after a clean end."""
+    """Creates several segments and opens them again after a clean shutdown."""
     with_records = open_log(directory, disk=disk)
     for number in range(batches):
         append(with_records, b"%d" % number * 20, timestamp=NOW + number)
@@ -50,13 +50,11 @@ def everything(view: ReadView, offset: int = 0) -> list[bytes]:
     return found
 
 
-# --- what may not wait
+# --- reads that must not block
 
 
 @pytest.mark.parametrize("size", [100, LARGE])
-def test_bytes_that_are_not_in_memory_are_not_read_where_nothing_may_wait(
-    tmp_path: Path, size: int
-) -> None:
+def test_nonblocking_reads_of_uncached_bytes_raise_not_cached(tmp_path: Path, size: int) -> None:
     disk = ColdDisk()
     open_files = OpenFiles(disk, 4)
     (tmp_path / "a").touch()
@@ -70,7 +68,7 @@ def test_bytes_that_are_not_in_memory_are_not_read_where_nothing_may_wait(
     assert not disk.waited
 
 
-def test_one_page_that_is_missing_in_the_middle_is_noticed(tmp_path: Path) -> None:
+def test_one_uncached_page_raises_not_cached(tmp_path: Path) -> None:
     disk = ColdDisk()
     open_files = OpenFiles(disk, 4)
     (tmp_path / "a").touch()
@@ -83,9 +81,7 @@ def test_one_page_that_is_missing_in_the_middle_is_noticed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("size", [100, LARGE])
-def test_a_file_that_is_shorter_than_it_was_is_not_touched_through_the_map(
-    tmp_path: Path, size: int
-) -> None:
+def test_a_truncated_file_is_not_read_through_the_map(tmp_path: Path, size: int) -> None:
     open_files = OpenFiles(LOCAL_DISK, 4)
     (tmp_path / "a").touch()
     file = MappedFile(str(tmp_path / "a"), 0, open_files)
@@ -97,7 +93,7 @@ def test_a_file_that_is_shorter_than_it_was_is_not_touched_through_the_map(
         file.view(4 * LARGE - size, 4 * LARGE)
 
 
-def test_where_the_system_cannot_tell_what_was_appended_lately_is_read(tmp_path: Path) -> None:
+def test_without_cache_information_recently_appended_bytes_are_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"old")
     open_files = OpenFiles(ColdDisk(can_tell=False), 4)
     file = MappedFile(str(tmp_path / "a"), 3, open_files)
@@ -112,7 +108,7 @@ def test_where_the_system_cannot_tell_what_was_appended_lately_is_read(tmp_path:
         file.view(3, 6)
 
 
-def test_neither_loading_an_index_nor_verifying_old_bytes_is_done_where_nothing_may_wait(
+def test_nonblocking_reads_neither_load_indexes_nor_verify(
     tmp_path: Path,
 ) -> None:
     log = filled(tmp_path)
@@ -126,7 +122,7 @@ def test_neither_loading_an_index_nor_verifying_old_bytes_is_done_where_nothing_
     assert found.next_offset == 1
 
 
-# --- what a thread reads in its place
+# --- read views
 
 
 def test_a_thread_verifies_old_batches_without_reading_them_many_times(tmp_path: Path) -> None:
@@ -157,7 +153,7 @@ def test_a_read_view_reads_what_the_log_would_have_read(tmp_path: Path) -> None:
             assert found == expected, (offset, bytes_max)
 
 
-def test_it_does_not_see_what_is_appended_later(tmp_path: Path) -> None:
+def test_a_read_view_does_not_include_later_appends(tmp_path: Path) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     append(log, b"before")
     view = log.read_view()
@@ -166,7 +162,7 @@ def test_it_does_not_see_what_is_appended_later(tmp_path: Path) -> None:
     assert log.merge(view)
 
 
-def test_it_may_be_read_in_a_thread_while_its_owner_appends(tmp_path: Path) -> None:
+def test_a_read_view_works_on_a_thread_during_appends(tmp_path: Path) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     for number in range(50):
         append(log, b"%d" % number, timestamp=NOW + number)
@@ -189,16 +185,14 @@ def test_it_may_be_read_in_a_thread_while_its_owner_appends(tmp_path: Path) -> N
     assert not problems
 
 
-@pytest.mark.parametrize("change", ["truncate", "start anew", "delete", "compact", "close"])
-def test_what_was_read_of_a_log_that_was_rewritten_meanwhile_is_not_used(
-    tmp_path: Path, change: str
-) -> None:
+@pytest.mark.parametrize("change", ["truncate", "restart", "delete", "compact", "close"])
+def test_a_read_view_is_invalid_after_segments_were_replaced(tmp_path: Path, change: str) -> None:
     log = filled(tmp_path)
     view = log.read_view(0)
     match change:
         case "truncate":
             log.truncate_to(20, NOW)
-        case "start anew":
+        case "restart":
             log.truncate_fully_and_start_at(5, NOW)
         case "delete":
             log.advance_log_start(25, NOW)
@@ -215,7 +209,7 @@ def test_what_was_read_of_a_log_that_was_rewritten_meanwhile_is_not_used(
 
 
 @pytest.mark.parametrize("name", ["lazy_verification", "transaction_index_loaded"])
-def test_a_sealed_segment_is_copied_in_a_thread_while_its_owner_lets_go_of_what_it_knew(
+def test_a_sealed_segment_can_be_copied_while_its_owner_drops_indexes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     segment = filled(tmp_path).segments()[0]
@@ -229,13 +223,13 @@ def test_a_sealed_segment_is_copied_in_a_thread_while_its_owner_lets_go_of_what_
 
 
 class SetOnly(property):
-    """An attribute whose value another thread decides."""
+    """An attribute whose value another thread sets."""
 
     def __init__(self, look: Callable[[], object]) -> None:
         super().__init__(lambda _: look(), lambda *_: None)
 
 
-def test_a_log_that_is_closed_or_does_not_hold_the_offset_cannot_be_frozen(tmp_path: Path) -> None:
+def test_a_read_view_of_a_closed_log_or_an_invalid_offset_raises(tmp_path: Path) -> None:
     log = filled(tmp_path)
     with pytest.raises(OffsetOutOfRange):
         log.read_view(31)
@@ -244,7 +238,7 @@ def test_a_log_that_is_closed_or_does_not_hold_the_offset_cannot_be_frozen(tmp_p
         log.read_view(0)
 
 
-def test_it_holds_few_files_open_and_none_at_the_end(tmp_path: Path) -> None:
+def test_a_read_view_holds_few_files_open_and_closes_them(tmp_path: Path) -> None:
     disk = CountingDisk()
     log = filled(tmp_path, disk=disk)
     before = len(disk.open_now)
@@ -254,10 +248,10 @@ def test_it_holds_few_files_open_and_none_at_the_end(tmp_path: Path) -> None:
     assert disk.open_most <= before + 3  # two segments, and an index while it is loaded
 
 
-# --- a disk that cannot read
+# --- a failing disk
 
 
-def test_bytes_that_cannot_be_read_are_an_error_and_the_others_are_served(tmp_path: Path) -> None:
+def test_unreadable_bytes_raise_and_others_are_returned(tmp_path: Path) -> None:
     disk = ColdDisk()
     log = filled(tmp_path, disk=disk)
     disk.broken.append(range(300, 500))
@@ -268,7 +262,7 @@ def test_bytes_that_cannot_be_read_are_an_error_and_the_others_are_served(tmp_pa
     assert log.read_view(segment).use(lambda it: everything(it, segment))
 
 
-def test_a_segment_that_was_cut_underneath_is_an_error(tmp_path: Path) -> None:
+def test_a_segment_truncated_by_another_process_raises(tmp_path: Path) -> None:
     log = filled(tmp_path)
     os.truncate(log.segments()[0].path(".log"), 200)
     with pytest.raises(OSError, match="file ends at byte"):

@@ -1,4 +1,4 @@
-"""After a crash at any moment the log is what was written, up to its last whole batch."""
+"""After a crash at any moment the log has all records up to its last whole batch."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration
 from pykbroker_storage.log import Log
 from pykbroker_storage.read_view import ReadView
 from tests.storage.batches import NOW, ONE_SEGMENT, SMALL, append, open_log, records_from
-from tests.storage.compacting import COMPACTED, append_keyed, compact
+from tests.storage.compaction_rounds import COMPACTED, append_keyed, compact
 from tests.storage.disks import CountingDisk, PowerCutDisk, UnreadableMaps
 
 pytestmark = pytest.mark.slow
@@ -25,13 +25,13 @@ Records = list[tuple[int, bytes | None]]
 
 
 def written(log: Log, count: int, size: int = 40) -> Records:
-    """`count` batches of one record each, every one different."""
+    """Appends `count` different batches of one record each."""
     for number in range(count):
         append(log, b"%05d" % number + bytes(size), leader_epoch=number // 5)
     return records_from(log, log.log_start_offset)
 
 
-def test_whatever_was_appended_is_there_after_a_kill(tmp_path: Path) -> None:
+def test_appended_records_survive_a_kill(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     records = written(log, 40)
     epochs = log.leader_epochs.entries()
@@ -42,7 +42,7 @@ def test_whatever_was_appended_is_there_after_a_kill(tmp_path: Path) -> None:
     assert append(log, b"next", leader_epoch=9).first_offset == 40
 
 
-def test_a_log_cut_anywhere_keeps_exactly_its_whole_batches(tmp_path: Path) -> None:
+def test_a_log_cut_at_any_byte_keeps_its_whole_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", ONE_SEGMENT)
     records = written(log, 6, size=5)
     log.abandon()
@@ -56,9 +56,7 @@ def test_a_log_cut_anywhere_keeps_exactly_its_whole_batches(tmp_path: Path) -> N
         log.abandon()
 
 
-def test_a_torn_tail_is_told_to_the_operator(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_torn_tail_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     written(log, 3)
     log.abandon()
@@ -74,7 +72,9 @@ NOT_COVERED_BY_THE_CHECKSUM = {*range(8), *range(12, 16)}  # base offset and lea
 
 @settings(max_examples=80, deadline=None)
 @given(bit=st.integers(0, 10**6))
-def test_a_flipped_bit_is_never_served(tmp_path_factory: pytest.TempPathFactory, bit: int) -> None:
+def test_a_batch_with_a_flipped_bit_is_never_returned(
+    tmp_path_factory: pytest.TempPathFactory, bit: int
+) -> None:
     directory = tmp_path_factory.mktemp("log")
     log = open_log(directory)
     records = written(log, 20)
@@ -93,9 +93,7 @@ def test_a_flipped_bit_is_never_served(tmp_path_factory: pytest.TempPathFactory,
 
 
 @pytest.mark.parametrize("wrong_offset", [0, 4, 6, 7, 2**32, 2**62])
-def test_a_batch_with_another_batchs_offset_is_never_served(
-    tmp_path: Path, wrong_offset: int
-) -> None:
+def test_a_batch_with_a_wrong_offset_is_never_returned(tmp_path: Path, wrong_offset: int) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     records = written(log, 10)
     batch_bytes = log.size_bytes // 10
@@ -110,7 +108,7 @@ def test_a_batch_with_another_batchs_offset_is_never_served(
 
 
 def flip(directory: Path, bit: int) -> int:
-    """Flips a bit of a segment; returns which byte of it has changed."""
+    """Flips a bit of a segment; returns the position of the changed byte."""
     files = sorted(directory.glob("*.log"))
     path = files[bit % len(files)]
     content = bytearray(path.read_bytes())
@@ -122,7 +120,7 @@ def flip(directory: Path, bit: int) -> int:
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), flush_every=st.integers(1, 10))
-def test_a_power_cut_loses_nothing_that_was_flushed(
+def test_flushed_records_survive_a_power_cut(
     tmp_path_factory: pytest.TempPathFactory, seed: int, flush_every: int
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
@@ -140,12 +138,12 @@ def test_a_power_cut_loses_nothing_that_was_flushed(
     log = open_log(directory, configuration, recovery_point=durable)
     found = records_from(log, 0)
     assert found[:durable] == records[:durable]
-    assert found == [it for it in records if it in found]  # what is left may have gaps
+    assert found == [it for it in records if it in found]  # gaps are allowed
     log.abandon()
 
 
 @pytest.mark.parametrize("policy", CleanupPolicy)
-def test_nothing_is_cut_for_a_gap_between_segments_and_it_is_told_where_none_should_be(
+def test_a_gap_between_segments_is_kept_and_logged_unless_compacted(
     tmp_path: Path, policy: CleanupPolicy, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = open_log(tmp_path)
@@ -160,11 +158,11 @@ def test_nothing_is_cut_for_a_gap_between_segments_and_it_is_told_where_none_sho
         log = open_log(tmp_path, replace(SMALL, cleanup_policy=frozenset({policy})))
     assert records_from(log, 0) == [it for it in records if it[0] not in lost]
     assert append(log, b"next").first_offset == 20
-    told = [it for it in caplog.messages if "2 offsets are missing" in it]
-    assert len(told) == (policy is CleanupPolicy.DELETE)
+    logged = [it for it in caplog.messages if "2 offsets are missing" in it]
+    assert len(logged) == (policy is CleanupPolicy.DELETE)
 
 
-def test_nothing_is_cut_where_a_segment_reaches_into_the_next_one_and_it_is_told(
+def test_overlapping_segments_are_kept_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = open_log(tmp_path)
@@ -180,12 +178,12 @@ def test_nothing_is_cut_where_a_segment_reaches_into_the_next_one_and_it_is_told
     with caplog.at_level(logging.WARNING):
         log = open_log(tmp_path)
     assert records_from(log, begins) == records[begins:]
-    (told,) = caplog.messages
-    assert f"segment reaches offset 50, but the next one starts at {begins};" in told
+    (logged,) = caplog.messages
+    assert f"segment reaches offset 50, but the next one starts at {begins};" in logged
 
 
 @pytest.mark.parametrize("recovery_point", [0, 20, 60])
-def test_a_compacted_log_is_whole_under_any_policy_later(
+def test_a_compacted_log_is_kept_under_any_later_policy(
     tmp_path: Path, recovery_point: int
 ) -> None:
     log = open_log(tmp_path, COMPACTED)
@@ -202,7 +200,7 @@ def test_a_compacted_log_is_whole_under_any_policy_later(
 
 @pytest.mark.parametrize("content", [None, b"", bytes(30)], ids=["missing", "empty", "zeros"])
 @pytest.mark.parametrize("was_clean", [True, False])
-def test_each_leader_of_a_log_is_known_again_from_its_batches(
+def test_leader_epochs_are_rebuilt_from_batches(
     tmp_path: Path,
     was_clean: bool,  # noqa: FBT001 - by name
     content: bytes | None,
@@ -223,7 +221,7 @@ def test_each_leader_of_a_log_is_known_again_from_its_batches(
 
 
 @pytest.mark.parametrize("was_clean", [True, False])
-def test_producers_are_remembered(tmp_path: Path, was_clean: bool) -> None:  # noqa: FBT001 - by name
+def test_producer_state_survives_a_crash(tmp_path: Path, was_clean: bool) -> None:  # noqa: FBT001 - by name
     log = open_log(tmp_path)
     for sequence in range(30):
         append(log, bytes(50), producer_id=7, base_sequence=sequence)
@@ -232,7 +230,7 @@ def test_producers_are_remembered(tmp_path: Path, was_clean: bool) -> None:  # n
     assert [state.last_sequence for state in log.producers.active()] == [29]
 
 
-def test_a_broken_producer_snapshot_is_made_good_from_the_log(tmp_path: Path) -> None:
+def test_a_corrupt_producer_snapshot_is_replaced_from_the_log(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for sequence in range(30):
         append(log, bytes(50), producer_id=7, base_sequence=sequence)
@@ -243,7 +241,7 @@ def test_a_broken_producer_snapshot_is_made_good_from_the_log(tmp_path: Path) ->
     assert [state.last_sequence for state in log.producers.active()] == [29]
 
 
-def test_after_a_clean_end_nothing_is_scanned(tmp_path: Path) -> None:
+def test_nothing_is_scanned_after_a_clean_shutdown(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfiguration(segment_bytes=400_000))
     records = written(log, 800, size=2000)
     log.close()
@@ -255,7 +253,7 @@ def test_after_a_clean_end_nothing_is_scanned(tmp_path: Path) -> None:
     assert records_from(log, 0) == records
 
 
-def test_what_was_flushed_before_the_active_segment_is_not_read_again(tmp_path: Path) -> None:
+def test_flushed_sealed_segments_are_not_read_by_recovery(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfiguration(segment_bytes=400_000))
     records = written(log, 800, size=2000)
     due = log.flush_due(NOW)
@@ -264,11 +262,11 @@ def test_what_was_flushed_before_the_active_segment_is_not_read_again(tmp_path: 
     log.abandon()
     disk = CountingDisk()
     log = open_log(tmp_path, recovery_point=due, disk=disk)
-    assert disk.calls["map"] == 1  # of the active segment
+    assert disk.calls["map"] == 1  # only the active segment
     assert records_from(log, 0) == records
 
 
-def test_indexes_are_made_anew_when_lost_or_broken(tmp_path: Path) -> None:
+def test_missing_or_corrupt_indexes_are_rebuilt(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     records = written(log, 40)
     log.close()
@@ -284,7 +282,7 @@ def test_indexes_are_made_anew_when_lost_or_broken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["5.log", "5.index", "5.timeindex", "5.snapshot"])
 @pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".tmp"])
-def test_leftovers_of_a_crash_are_removed(tmp_path: Path, name: str, suffix: str) -> None:
+def test_leftover_files_of_a_crash_are_removed(tmp_path: Path, name: str, suffix: str) -> None:
     log = open_log(tmp_path)
     records = written(log, 10)
     log.close()
@@ -300,7 +298,7 @@ def test_an_index_without_its_log_is_removed(tmp_path: Path) -> None:
     assert not (tmp_path / f"{7:020d}.index").exists()
 
 
-def test_a_finished_compaction_takes_the_place_of_what_it_compacted(tmp_path: Path) -> None:
+def test_a_finished_compaction_is_completed_at_start(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     records = written(log, 20)
     log.close()
@@ -312,7 +310,7 @@ def test_a_finished_compaction_takes_the_place_of_what_it_compacted(tmp_path: Pa
     assert log.segment_count == len(names) - 1
 
 
-def test_a_log_that_ends_before_its_start_begins_anew_there(tmp_path: Path) -> None:
+def test_a_log_that_ends_below_its_start_offset_restarts_there(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     written(log, 3)
     log.close()
@@ -321,7 +319,7 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(tmp_path: Path) -> N
     assert append(log, b"a").first_offset == 50
 
 
-def test_recovery_is_the_same_twice(tmp_path: Path) -> None:
+def test_recovery_is_idempotent(tmp_path: Path) -> None:
     log = open_log(tmp_path / "a", SMALL)
     records = written(log, 33)
     log.abandon()
@@ -330,7 +328,7 @@ def test_recovery_is_the_same_twice(tmp_path: Path) -> None:
     assert records_from(open_log(tmp_path / "b", SMALL), 0) == records
 
 
-def test_an_end_called_clean_that_is_not_is_checked_all_the_same(tmp_path: Path) -> None:
+def test_a_corrupt_segment_is_verified_after_a_clean_shutdown(tmp_path: Path) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     records = written(log, 10)
     log.close()
@@ -340,7 +338,7 @@ def test_an_end_called_clean_that_is_not_is_checked_all_the_same(tmp_path: Path)
     assert records_from(log, 0) == records[:9]
 
 
-def test_a_compaction_that_is_not_whole_is_given_up(tmp_path: Path) -> None:
+def test_a_corrupt_swap_file_is_removed(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     records = written(log, 10)
     log.close()
@@ -350,7 +348,7 @@ def test_a_compaction_that_is_not_whole_is_given_up(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.swap")) == []
 
 
-def test_verification_names_the_place_of_the_damage(tmp_path: Path) -> None:
+def test_verify_reports_path_and_position_of_corruption(tmp_path: Path) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     written(log, 10)
     batch_bytes = log.size_bytes // 10
@@ -363,22 +361,22 @@ def test_verification_names_the_place_of_the_damage(tmp_path: Path) -> None:
     assert said == (f"{path}, position {3 * batch_bytes}: batch at offset 3 has a wrong checksum")
 
 
-def test_reading_never_runs_into_bytes_that_are_no_batches(tmp_path: Path) -> None:
+def test_reading_stops_before_invalid_bytes(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfiguration())
     written(log, 30)
     log.close()
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(bytes(path.stat().st_size))
     log = open_log(tmp_path, LogConfiguration(), was_clean=True)
-    assert log.log_end_offset == 0  # found on the start: the end is walked to
+    assert log.log_end_offset == 0  # found at start by a scan to the end
     assert log.read(0, bytes_max=1000, end_offset=0) is None
 
 
-# --- what a power cut leaves of segments that were not flushed
+# --- segments that were not flushed before a power cut
 
 
 def lose_tail(directory: Path, *, empty: int, batches_lost: int, log: Log) -> tuple[int, int]:
-    """Cuts whole batches from a segment and empties the later ones; returns the two new ends."""
+    """Cuts whole batches from a segment and empties later ones; returns both new ends."""
     paths = sorted(directory.glob("*.log"))
     batch_bytes = log.size_bytes // log.log_end_offset
     for path in paths[-empty:]:
@@ -390,7 +388,7 @@ def lose_tail(directory: Path, *, empty: int, batches_lost: int, log: Log) -> tu
 
 @pytest.mark.parametrize("policy", CleanupPolicy)
 @pytest.mark.parametrize("empty", [1, 2, 3])
-def test_recovery_removes_empty_segments_behind_a_gap(
+def test_recovery_removes_empty_segments_after_a_gap(
     tmp_path: Path, policy: CleanupPolicy, empty: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     configuration = replace(SMALL, cleanup_policy=frozenset({policy}))
@@ -423,7 +421,7 @@ def test_recovery_keeps_an_empty_segment_that_continues_the_log(tmp_path: Path) 
 
 
 def test_recovery_keeps_an_empty_segment_at_the_recovery_point(tmp_path: Path) -> None:
-    """All before it was flushed: compaction, and no power cut, took the records before it."""
+    """All records below were flushed, so compaction removed the missing ones."""
     log = open_log(tmp_path)
     written(log, 20)
     log.roll(NOW)
@@ -434,7 +432,7 @@ def test_recovery_keeps_an_empty_segment_at_the_recovery_point(tmp_path: Path) -
     assert log.log_end_offset == 20
 
 
-def test_recovery_keeps_segments_with_batches_behind_an_empty_one(tmp_path: Path) -> None:
+def test_recovery_keeps_segments_with_batches_after_an_empty_one(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     records = written(log, 40)
     log.abandon()
@@ -447,7 +445,7 @@ def test_recovery_keeps_segments_with_batches_behind_an_empty_one(tmp_path: Path
     assert log.log_end_offset == 40
 
 
-def test_a_log_of_which_only_empty_segments_are_left_begins_at_the_first(tmp_path: Path) -> None:
+def test_a_log_with_only_empty_segments_starts_at_the_first(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     written(log, 40)
     log.abandon()
@@ -461,7 +459,7 @@ def test_a_log_of_which_only_empty_segments_are_left_begins_at_the_first(tmp_pat
 
 
 @pytest.mark.parametrize("zeros_after", [0, 4096])
-def test_a_tail_of_zeros_is_cut_and_later_segments_with_batches_stay(
+def test_a_tail_of_zeros_is_cut_and_later_segments_are_kept(
     tmp_path: Path, zeros_after: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = open_log(tmp_path)
@@ -479,7 +477,7 @@ def test_a_tail_of_zeros_is_cut_and_later_segments_with_batches_stay(
     assert "3 offsets are missing at the ends of segments" in caplog.text
 
 
-def test_recovery_empties_and_removes_segments_of_zeros_at_the_end(tmp_path: Path) -> None:
+def test_recovery_removes_segments_of_zeros_at_the_end(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     records = written(log, 40)
     batch_bytes = log.size_bytes // 40
@@ -493,7 +491,7 @@ def test_recovery_empties_and_removes_segments_of_zeros_at_the_end(tmp_path: Pat
     assert not last.exists()
 
 
-def test_indexes_after_recovery_equal_those_before(tmp_path: Path) -> None:
+def test_recovery_rebuilds_equal_indexes(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for number in range(60):
         append(log, b"%05d" % number + bytes(number % 7), timestamp=NOW + number * 37 % 50)
@@ -508,7 +506,7 @@ def test_indexes_after_recovery_equal_those_before(tmp_path: Path) -> None:
 
 
 def test_an_emptied_time_index_is_rebuilt(tmp_path: Path) -> None:
-    """Or a look-up would skip the segment, and retention would take the age of the file."""
+    """Otherwise lookups would skip the segment, and retention would use the file time."""
     log = open_log(tmp_path)
     written(log, 40)
     last = NOW + 10**9
@@ -527,7 +525,7 @@ def test_an_emptied_time_index_is_rebuilt(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere such bytes end the process")
-def test_bytes_that_the_disk_cannot_read_fail_the_recovery_of_their_log(tmp_path: Path) -> None:
+def test_unreadable_bytes_fail_the_recovery_of_their_log(tmp_path: Path) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     written(log, 40, size=4_000)
     log.abandon()

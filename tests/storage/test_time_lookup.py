@@ -1,4 +1,4 @@
-"""Lookups by time in a log whose first records have been deleted."""
+"""Timestamp lookups in a log whose first records were deleted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def log_of_six(directory: Path) -> Log:
-    """Three batches of two records, the first of them the newest."""
+    """Appends three batches of two records; the first record is the newest."""
     log = open_log(directory / "t-0")
     for age in (0, 2000, 1000):
         records = batch_bytes([b"a", b"b"], timestamp=NOW - age)
@@ -22,7 +22,7 @@ def log_of_six(directory: Path) -> Log:
     return log
 
 
-def test_the_latest_record_is_one_that_was_not_deleted(tmp_path: Path) -> None:
+def test_the_latest_record_is_at_or_above_the_log_start_offset(tmp_path: Path) -> None:
     log = log_of_six(tmp_path)
     latest = log.read_view().latest_timestamp_record()
     assert latest is not None
@@ -36,7 +36,7 @@ def test_the_latest_record_is_one_that_was_not_deleted(tmp_path: Path) -> None:
     assert log.read_view().latest_timestamp_record() is None
 
 
-def test_a_lookup_may_begin_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+def test_a_lookup_can_start_in_the_middle_of_a_batch(tmp_path: Path) -> None:
     log = log_of_six(tmp_path)
     log.advance_log_start(1, NOW)
     found = log.read_view().offset_at_timestamp(NOW - 5000)

@@ -1,4 +1,4 @@
-"""Which transactions were aborted is known beside each segment, whatever happens to the log."""
+"""Transaction indexes list the aborted transactions after any change to the log."""
 
 import logging
 import random
@@ -18,7 +18,7 @@ from pykbroker_storage.transaction_index import (
     encode_aborted,
 )
 from tests.storage.batches import NOW, ONE_SEGMENT, append, open_log
-from tests.storage.compacting import append_keyed, end_transaction
+from tests.storage.compaction_rounds import append_keyed, end_transaction
 from tests.storage.disks import CountingDisk, PowerCutDisk, SmallDisk
 
 SMALL = LogConfiguration(segment_bytes=2000, index_interval_bytes=300, file_delete_delay_ms=0)
@@ -26,7 +26,7 @@ PRODUCERS = range(1, 5)
 
 
 def abort(log: Log, producer_id: int, *, records: int = 1) -> AbortedTransaction:
-    """One transaction of one batch, all alone."""
+    """Appends one aborted transaction with one batch."""
     first_offset = write(log, producer_id, records=records)
     last_offset = end_transaction(log, producer_id, is_commit=False)
     return AbortedTransaction(
@@ -43,7 +43,7 @@ def write(log: Log, producer_id: int, *, records: int = 1) -> int:
 
 
 def random_history(log: Log, seed: int, steps: int) -> list[AbortedTransaction]:
-    """Batches of several producers in and out of transactions; returns what was aborted."""
+    """Appends batches of several producers; returns the aborted transactions."""
     chance = random.Random(seed)
     began: dict[int, int] = {}
     aborted = []
@@ -73,7 +73,7 @@ def random_history(log: Log, seed: int, steps: int) -> list[AbortedTransaction]:
 
 
 def assert_found(log: Log, aborted: Sequence[AbortedTransaction]) -> None:
-    """Every stretch of the log gives those aborted transactions that reach into it."""
+    """Checks every range of the log for the aborted transactions that overlap it."""
     ends = range(0, log.log_end_offset + 1, 7)
     for start in ends:
         for end in range(start + 1, log.log_end_offset + 1, 7):
@@ -85,13 +85,11 @@ def indexes(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.glob("*.txnindex")}
 
 
-# --- what a reader is told
+# --- reads
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_reader_is_told_of_the_aborted_transactions_that_reach_into_what_it_reads(
-    tmp_path: Path, seed: int
-) -> None:
+def test_aborted_transactions_that_overlap_a_read_are_returned(tmp_path: Path, seed: int) -> None:
     log = open_log(tmp_path, SMALL)
     aborted = random_history(log, seed, 150)
     assert len(aborted) > 10
@@ -99,25 +97,25 @@ def test_a_reader_is_told_of_the_aborted_transactions_that_reach_into_what_it_re
     assert_found(log, aborted)
 
 
-def test_looking_stops_where_all_that_ends_later_has_begun_later() -> None:
+def test_collect_stops_when_later_entries_begin_after_the_range() -> None:
     aborted = AbortedTransaction(producer_id=1, first_offset=2, last_offset=5, last_stable_offset=6)
     index = TransactionIndex(encode_aborted([aborted]))
     found: list[AbortedTransaction] = []
     assert index.collect(0, 6, found)
-    assert not index.collect(0, 7, found)  # the end of one that began at 6 may come later
+    assert not index.collect(0, 7, found)  # a transaction from 6 may end later
     assert found == [aborted, aborted]
 
 
-# --- what lies on disk
+# --- files
 
 
-def test_an_aborted_transaction_lies_beside_its_marker_at_once(tmp_path: Path) -> None:
+def test_an_aborted_transaction_is_saved_with_its_marker(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     aborted = abort(log, 1)
     assert decode_aborted((tmp_path / f"{0:020d}.txnindex").read_bytes()) == [aborted]
 
 
-def test_what_was_committed_or_empty_is_not_noted(tmp_path: Path) -> None:
+def test_committed_and_empty_transactions_are_not_indexed(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     write(log, 1)
     end_transaction(log, 1, is_commit=True)
@@ -163,7 +161,9 @@ def killed_with_indexes_too_long(log: Log) -> None:
     ],
     ids=lambda it: str(it.__name__),
 )
-def test_the_next_start_knows_what_was_aborted(tmp_path: Path, ends: Callable[[Log], None]) -> None:
+def test_aborted_transactions_survive_a_restart(
+    tmp_path: Path, ends: Callable[[Log], None]
+) -> None:
     log = open_log(tmp_path, SMALL)
     aborted = random_history(log, 5, 150)
     before = indexes(tmp_path)
@@ -174,7 +174,7 @@ def test_the_next_start_knows_what_was_aborted(tmp_path: Path, ends: Callable[[L
     assert indexes(tmp_path) == before
 
 
-def test_what_is_known_to_be_durable_is_not_noted_anew(tmp_path: Path) -> None:
+def test_recovery_does_not_rebuild_flushed_transaction_indexes(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     aborted = random_history(log, 6, 150)
     log.flush()
@@ -187,7 +187,7 @@ def test_what_is_known_to_be_durable_is_not_noted_anew(tmp_path: Path) -> None:
     assert first.stat().st_mtime_ns == modified
 
 
-def test_a_cut_end_takes_the_aborted_transactions_with_it(tmp_path: Path) -> None:
+def test_a_truncated_tail_removes_its_aborted_transactions(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     kept = abort(log, 1)
     abort(log, 2)
@@ -216,14 +216,16 @@ def test_after_a_power_cut_the_index_agrees_with_the_log(tmp_path: Path, seed: i
     found = log.aborted_transactions(0, log.log_end_offset)
     assert found[: len(aborted)] == aborted
     log.abandon()
-    shutil.copytree(tmp_path / "log", tmp_path / "anew")
-    for path in (*tmp_path.glob("anew/*.txnindex"), *tmp_path.glob("anew/*.snapshot")):
+    shutil.copytree(tmp_path / "log", tmp_path / "rebuilt")
+    for path in (*tmp_path.glob("rebuilt/*.txnindex"), *tmp_path.glob("rebuilt/*.snapshot")):
         path.unlink()
-    assert_found(open_log(tmp_path / "anew", SMALL), found)
+    assert_found(open_log(tmp_path / "rebuilt", SMALL), found)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_flushed_with_each_append_survives_a_power_cut(tmp_path: Path, seed: int) -> None:
+def test_transaction_indexes_flushed_with_each_append_survive_a_power_cut(
+    tmp_path: Path, seed: int
+) -> None:
     disk = PowerCutDisk()
     log = open_log(tmp_path, SMALL, disk=disk)
     aborted = []
@@ -239,7 +241,7 @@ def test_what_is_flushed_with_each_append_survives_a_power_cut(tmp_path: Path, s
     assert_found(log, aborted)
 
 
-def test_an_index_that_was_read_before_a_transaction_was_aborted_is_not_kept(
+def test_merge_does_not_keep_an_outdated_transaction_index(
     tmp_path: Path,
 ) -> None:
     log = open_log(tmp_path, LogConfiguration())
@@ -256,7 +258,7 @@ def test_an_index_that_was_read_before_a_transaction_was_aborted_is_not_kept(
     assert log.aborted_transactions(0, 100) == [first, second]
 
 
-def test_truncation_takes_away_what_ended_behind_it(tmp_path: Path) -> None:
+def test_truncation_removes_transactions_that_ended_above_the_offset(tmp_path: Path) -> None:
     for offset in (0, 1, 40, 41, 42, 77):
         log = open_log(tmp_path / str(offset), SMALL)
         aborted = [abort(log, 1) for _ in range(40)]
@@ -271,7 +273,7 @@ def test_truncation_takes_away_what_ended_behind_it(tmp_path: Path) -> None:
         assert found.last_offset == following.last_offset
 
 
-def test_the_index_goes_with_its_segment(tmp_path: Path) -> None:
+def test_the_transaction_index_is_deleted_with_its_segment(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     for _ in range(40):
         abort(log, 1)
@@ -281,7 +283,7 @@ def test_the_index_goes_with_its_segment(tmp_path: Path) -> None:
     assert log.aborted_transactions(second, log.log_end_offset)[0].last_offset >= second
 
 
-def test_a_damaged_index_is_made_anew_when_somebody_reads(
+def test_a_corrupt_transaction_index_is_rebuilt_on_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = open_log(tmp_path, SMALL)
@@ -296,11 +298,11 @@ def test_a_damaged_index_is_made_anew_when_somebody_reads(
     assert indexes(tmp_path)[first] == good
 
 
-def test_where_the_disk_is_full_the_end_of_the_segment_writes_the_index(tmp_path: Path) -> None:
+def test_an_index_entry_that_failed_on_a_full_disk_is_written_by_the_roll(tmp_path: Path) -> None:
     disk = SmallDisk(10_000)
     log = open_log(tmp_path, SMALL, disk=disk)
     write(log, 1)
-    disk.room_bytes = 78 + 3  # the marker and not all of the entry
+    disk.room_bytes = 78 + 3  # the marker and part of the entry
     last_offset = end_transaction(log, 1, is_commit=False)
     disk.room_bytes = 10_000
     (aborted,) = log.aborted_transactions(0, 2)
@@ -318,7 +320,7 @@ def test_a_log_without_transactions_opens_no_index(tmp_path: Path) -> None:
     assert indexes(tmp_path) == {}
 
 
-# --- an index that is not what was written
+# --- corrupt indexes
 
 
 def flip_in_the_middle(path: Path) -> None:
@@ -344,7 +346,7 @@ DAMAGES = [Path.unlink, empty, flip_in_the_middle, cut_an_entry, repeat_an_entry
 
 @pytest.mark.parametrize("which", [0, 1, -1])
 @pytest.mark.parametrize("corruption", DAMAGES, ids=lambda it: str(it.__name__))
-def test_a_damaged_index_is_rebuilt_after_a_clean_stop(
+def test_a_corrupt_transaction_index_is_rebuilt_after_a_clean_shutdown(
     tmp_path: Path,
     corruption: Callable[[Path], None],
     which: int,
@@ -360,14 +362,14 @@ def test_a_damaged_index_is_rebuilt_after_a_clean_stop(
         assert_found(log, aborted)
         log.close()
         assert indexes(tmp_path) == before
-    (told,) = caplog.messages
-    assert "rebuilding .txnindex files" in told
+    (logged,) = caplog.messages
+    assert "rebuilding .txnindex files" in logged
 
 
 @pytest.mark.parametrize(
     "corruption", [*DAMAGES, flip_in_the_middle], ids=lambda it: str(it.__name__)
 )
-def test_damaged_checksums_make_no_index_wrong(
+def test_corrupt_checksums_do_not_make_an_index_wrong(
     tmp_path: Path, corruption: Callable[[Path], None]
 ) -> None:
     log = open_log(tmp_path, SMALL)
@@ -384,10 +386,10 @@ def test_damaged_checksums_make_no_index_wrong(
     assert len(log.aborted_transactions(0, log.log_end_offset)) == len(aborted) + 1
 
 
-def test_an_index_that_was_lost_is_rebuilt_before_another_transaction_is_noted(
+def test_a_lost_index_is_rebuilt_before_another_transaction_is_added(
     tmp_path: Path,
 ) -> None:
-    """Or the new entry would make a good index of one that lacks the others."""
+    """Otherwise the new entry would make an incomplete index look valid."""
     log = open_log(tmp_path, ONE_SEGMENT)
     aborted = [abort(log, 1) for _ in range(5)]
     log.close()
@@ -400,8 +402,8 @@ def test_an_index_that_was_lost_is_rebuilt_before_another_transaction_is_noted(
     assert decode_aborted(path.read_bytes()) == aborted
 
 
-def test_indexes_without_checksums_are_trusted_and_get_some(tmp_path: Path) -> None:
-    """As Apache Kafka leaves them."""
+def test_indexes_without_checksums_are_trusted_and_get_checksums(tmp_path: Path) -> None:
+    """As in a directory of Apache Kafka."""
     log = open_log(tmp_path, SMALL)
     aborted = random_history(log, 5, 150)
     log.close()
@@ -417,8 +419,8 @@ def test_indexes_without_checksums_are_trusted_and_get_some(tmp_path: Path) -> N
     assert_found(open_log(tmp_path, SMALL, was_clean=True), aborted)
 
 
-def test_what_another_broker_has_added_is_rebuilt(tmp_path: Path) -> None:
-    """Apache Kafka appends to an index and writes new ones, and leaves the checksums alone."""
+def test_entries_added_by_another_broker_are_rebuilt(tmp_path: Path) -> None:
+    """Apache Kafka changes indexes and does not update the checksums."""
     log = open_log(tmp_path, SMALL)
     random_history(log, 5, 60)
     log.close()
@@ -434,7 +436,7 @@ def test_what_another_broker_has_added_is_rebuilt(tmp_path: Path) -> None:
     assert indexes(tmp_path) == before
 
 
-def test_a_log_without_aborted_transactions_has_no_checksums(tmp_path: Path) -> None:
+def test_a_log_without_aborted_transactions_has_no_checksum_file(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     for _ in range(30):
         append(log, b"plain" * 10)

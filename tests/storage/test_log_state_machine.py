@@ -1,4 +1,4 @@
-"""Any sequence of appends, readings, deletions and crashes leaves the log a model predicts."""
+"""Any sequence of appends, reads, deletions and crashes has the predicted result (model)."""
 
 import tempfile
 from functools import partial
@@ -30,7 +30,7 @@ CONFIGURATION = LogConfiguration(
 
 
 class LogMachine(RuleBasedStateMachine):
-    """The model: the records by offset, and the ends of the batches they came in."""
+    """The model: records by offset, and the end offsets of their batches."""
 
     @initialize()
     def begin(self) -> None:
@@ -68,7 +68,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def read_what_was_frozen(self) -> None:
-        """As a thread does, after whatever has happened to the log meanwhile."""
+        """Uses a read view like a thread, after other changes to the log."""
         for frozen, offset, bytes_max, end, content in self.frozen:
             read = partial(ReadView.read, bytes_max=bytes_max, end_offset=end)
             try:

@@ -1,4 +1,4 @@
-"""Compaction takes no more memory, time and disk bandwidth than it was given."""
+"""Compaction respects its limits of memory and disk bandwidth."""
 
 import tracemalloc
 from pathlib import Path
@@ -12,7 +12,7 @@ from pykbroker_storage.compaction.offset_map import ENTRY_BYTES, OffsetMap, size
 from pykbroker_storage.compaction.record_spans import record_spans
 from pykbroker_storage.compaction.throttler import Throttler
 from tests.storage.batches import NOW, open_log
-from tests.storage.compacting import LARGE, append_keyed, compact
+from tests.storage.compaction_rounds import LARGE, append_keyed, compact
 
 KEYS = 20_000
 MAP_BYTES = 5_000 * ENTRY_BYTES
@@ -20,7 +20,7 @@ BUFFERS_BYTES = 3 << 20
 
 
 @given(st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2**40)), max_size=200))
-def test_the_map_knows_what_a_dictionary_knows(puts: list[tuple[bytes, int]]) -> None:
+def test_the_offset_map_equals_a_dictionary(puts: list[tuple[bytes, int]]) -> None:
     keys = OffsetMap(300 * ENTRY_BYTES)
     expected = {}
     for key, offset in puts:
@@ -30,7 +30,7 @@ def test_the_map_knows_what_a_dictionary_knows(puts: list[tuple[bytes, int]]) ->
     assert keys.get(b"a key of other length") == -1
 
 
-def test_a_full_map_takes_no_new_key_but_moves_those_it_has() -> None:
+def test_a_full_map_rejects_new_keys_and_updates_known_ones() -> None:
     keys = OffsetMap(10 * ENTRY_BYTES)
     count = next(number for number in range(100) if not keys.put(b"%d" % number, number))
     assert 1 < count < 10
@@ -40,12 +40,12 @@ def test_a_full_map_takes_no_new_key_but_moves_those_it_has() -> None:
 
 
 @pytest.mark.parametrize(("keys", "limit", "size"), [(1000, 1 << 30, 32384), (10**9, 4096, 4096)])
-def test_the_map_is_as_large_as_needed_or_allowed(keys: int, limit: int, size: int) -> None:
+def test_the_map_size_depends_on_keys_and_limit(keys: int, limit: int, size: int) -> None:
     assert abs(size_for(keys, limit) - size) < 100
 
 
 @pytest.mark.slow
-def test_many_keys_need_more_rounds_but_not_more_memory(tmp_path: Path) -> None:
+def test_more_keys_need_more_rounds_in_the_same_memory(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LARGE)
     for start in range(0, KEYS, 100):
         append_keyed(log, [(b"key-%d" % key, b"v") for key in range(start, start + 100)])
@@ -66,7 +66,7 @@ def test_many_keys_need_more_rounds_but_not_more_memory(tmp_path: Path) -> None:
 
 
 class Time:
-    """Time that passes by working and sleeping only."""
+    """A clock that advances only by work and sleep."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -77,7 +77,7 @@ class Time:
         self.now += seconds
 
 
-def test_bytes_move_no_faster_than_allowed() -> None:
+def test_the_throttler_limits_bytes_per_second() -> None:
     time = Time()
     pace = Throttler(1_000_000, now_seconds=lambda: time.now, sleep=time.sleep)
     for _ in range(100):
@@ -86,7 +86,7 @@ def test_bytes_move_no_faster_than_allowed() -> None:
     assert len(time.slept) == 100
 
 
-def test_without_a_limit_nobody_sleeps() -> None:
+def test_the_throttler_never_sleeps_without_a_limit() -> None:
     time = Time()
     pace = Throttler(now_seconds=lambda: time.now, sleep=time.sleep)
     for _ in range(100):
@@ -104,6 +104,6 @@ def test_without_a_limit_nobody_sleeps() -> None:
         b"\x0c\0\0\0\x01\x01\0\0",
     ],
 )
-def test_records_that_are_not_what_they_say_are_found_out(payload: bytes) -> None:
+def test_malformed_records_raise_corrupt_batch(payload: bytes) -> None:
     with pytest.raises(CorruptBatch):
         list(record_spans(payload, 1))

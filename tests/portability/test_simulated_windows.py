@@ -1,4 +1,4 @@
-"""The package runs where much of Linux is missing; what can be taken away here is taken away."""
+"""PyKBroker runs on Windows, simulated by removing the Linux parts of the standard library."""
 
 import json
 import os
@@ -12,20 +12,20 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-POOR = [sys.executable, str(HERE / "less_of_a_system.py")]
+ON_WINDOWS = [sys.executable, str(HERE / "simulated_windows.py")]
 PATHS = os.pathsep.join(str(ROOT / it) for it in (".", "protocol", "storage"))
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PATHS}
 
 pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/maps").exists(), reason="what is in use is read where Linux tells it"
+    not Path("/proc/self/maps").exists(), reason="needs /proc to find files in use"
 )
 
 
-def test_a_client_writes_and_reads_and_the_broker_lives_through_its_day() -> None:
+def test_a_broker_serves_clients_and_survives_restart_crash_and_fork() -> None:
     from kafka import KafkaConsumer, KafkaProducer
 
     with subprocess.Popen(
-        [*POOR, str(HERE / "a_day_of_a_broker.py")],
+        [*ON_WINDOWS, str(HERE / "broker_life_cycle.py")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -52,11 +52,11 @@ def test_a_client_writes_and_reads_and_the_broker_lives_through_its_day() -> Non
         assert broker.wait(60) == 0
 
 
-def test_the_command_serves_and_ends_on_a_signal(tmp_path: Path) -> None:
+def test_serve_ends_on_sigterm(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
-    for _ in range(2):  # the second time with the data of the first
+    for _ in range(2):  # the second run starts on the data of the first
         with subprocess.Popen(
-            [*POOR, "-m", "pykbroker", "serve", "--listen", "127.0.0.1:0", "--data", data],
+            [*ON_WINDOWS, "-m", "pykbroker", "serve", "--listen", "127.0.0.1:0", "--data", data],
             stdout=subprocess.PIPE,
             text=True,
             env=ENVIRONMENT,
@@ -71,7 +71,7 @@ def test_every_module_can_be_imported(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(IMPORT_ALL)
     ran = subprocess.run(
-        [*POOR, str(program)],
+        [*ON_WINDOWS, str(program)],
         capture_output=True,
         text=True,
         env=ENVIRONMENT,
@@ -82,13 +82,13 @@ def test_every_module_can_be_imported(tmp_path: Path) -> None:
     assert json.loads(ran.stdout.splitlines()[-1]) == {}
 
 
-def test_jars_are_fetched_by_one_process_at_a_time(tmp_path: Path) -> None:
+def test_one_process_at_a_time_fills_the_jar_cache(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(FETCH)
 
     def fetcher() -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*POOR, str(program), str(tmp_path / "jars")],
+            [*ON_WINDOWS, str(program), str(tmp_path / "jars")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

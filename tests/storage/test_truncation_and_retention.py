@@ -1,4 +1,4 @@
-"""Truncation, retention and DeleteRecords, under readers too."""
+"""Truncation, retention and DeleteRecords, also with open views."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tests.storage.batches import NOW, ONE_SEGMENT, append, open_log, records_fr
 
 @settings(max_examples=60, deadline=None)
 @given(counts=st.lists(st.integers(1, 3), min_size=1, max_size=20), at=st.integers(0, 60))
-def test_truncation_leaves_the_whole_batches_before_the_offset(
+def test_truncation_keeps_whole_batches_below_the_offset(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], at: int
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
@@ -37,7 +37,7 @@ def test_truncation_leaves_the_whole_batches_before_the_offset(
     assert records_from(again, expected_end) == [(expected_end, b"after")]
 
 
-def test_truncation_under_a_reader_leaves_the_reader_its_bytes(tmp_path: Path) -> None:
+def test_a_view_stays_valid_after_truncation(tmp_path: Path) -> None:
     log = open_log(tmp_path, ONE_SEGMENT)
     for _ in range(100):
         append(log, bytes(2000))
@@ -52,7 +52,7 @@ def test_truncation_under_a_reader_leaves_the_reader_its_bytes(tmp_path: Path) -
     assert log.log_end_offset == 1
 
 
-def test_truncation_forgets_what_producers_wrote_after_it(tmp_path: Path) -> None:
+def test_truncation_removes_producer_state_above_the_offset(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for sequence in range(30):
         append(log, bytes(100), producer_id=7, base_sequence=sequence)
@@ -60,7 +60,7 @@ def test_truncation_forgets_what_producers_wrote_after_it(tmp_path: Path) -> Non
     assert [state.last_sequence for state in log.producers.active()] == [16]
 
 
-def test_a_log_can_begin_anew_anywhere(tmp_path: Path) -> None:
+def test_a_log_can_be_truncated_fully_and_start_at_any_offset(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for _ in range(30):
         append(log, bytes(100), producer_id=7, base_sequence=0)
@@ -150,7 +150,7 @@ def test_retention_never_passes_the_high_watermark(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (4, 10)
 
 
-def test_a_log_too_old_as_a_whole_goes_on_empty(tmp_path: Path) -> None:
+def test_a_log_whose_records_have_all_expired_continues_empty(tmp_path: Path) -> None:
     log, _ = log_of_ten_segments(tmp_path, retention_ms=1)
     assert log.enforce_retention(NOW + 1000) == 10
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (10, 10, 0)
@@ -158,7 +158,7 @@ def test_a_log_too_old_as_a_whole_goes_on_empty(tmp_path: Path) -> None:
     assert log.enforce_retention(NOW - 1) == 0
 
 
-def test_a_compacted_log_is_left_alone(tmp_path: Path) -> None:
+def test_retention_does_not_touch_a_compacted_log(tmp_path: Path) -> None:
     log, _ = log_of_ten_segments(tmp_path, retention_ms=1)
     log.configuration = LogConfiguration(
         retention_ms=1, cleanup_policy=frozenset({CleanupPolicy.COMPACT})
@@ -166,7 +166,7 @@ def test_a_compacted_log_is_left_alone(tmp_path: Path) -> None:
     assert log.enforce_retention(NOW + 1000) == 0
 
 
-def test_deleted_segments_leave_the_disk_after_the_delay(tmp_path: Path) -> None:
+def test_deleted_segments_are_unlinked_after_file_delete_delay_ms(tmp_path: Path) -> None:
     log, pending = log_of_ten_segments(tmp_path, retention_bytes=1000, file_delete_delay_ms=60)
     deleted = log.enforce_retention(NOW)
     assert deleted == 7
@@ -177,7 +177,7 @@ def test_deleted_segments_leave_the_disk_after_the_delay(tmp_path: Path) -> None
     assert len(list(tmp_path.glob("*.log"))) == log.segment_count
 
 
-def test_a_file_that_cannot_be_unlinked_keeps_no_other_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_unlink_is_retried_and_does_not_block_others(tmp_path: Path) -> None:
     log, pending = log_of_ten_segments(tmp_path, retention_bytes=1000, file_delete_delay_ms=0)
     log.enforce_retention(NOW)
     stubborn = next(tmp_path.glob("*.log.deleted"))
@@ -191,7 +191,7 @@ def test_a_file_that_cannot_be_unlinked_keeps_no_other_and_is_tried_again(tmp_pa
     assert pending.sweep(NOW) == 1
 
 
-def test_a_segment_deleted_under_a_reader_stays_readable_for_it(tmp_path: Path) -> None:
+def test_a_view_of_a_deleted_segment_stays_valid(tmp_path: Path) -> None:
     log, pending = log_of_ten_segments(tmp_path, retention_ms=1, file_delete_delay_ms=0)
     found = log.read(0, bytes_max=10**6, end_offset=10)
     log.enforce_retention(NOW + 1000)

@@ -1,4 +1,4 @@
-"""What a broker does in its life, on whatever system: a client writes and reads meanwhile."""
+"""Restarts, crashes, forks and resets a broker while a client of the test produces and consumes."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Logs with keys and transactions, and rounds of compaction over them, for tests."""
+"""Logs with keys and transactions, and compaction rounds over them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def append_keyed(
     compression: Compression = Compression.NONE,
     leader_epoch: int = 0,
 ) -> int:
-    """One batch; the offset of its first record."""
+    """Appends one batch and returns the offset of its first record."""
     builder = BatchBuilder(
         compression=compression,
         producer_id=producer_id,
@@ -83,7 +83,7 @@ def compact(
     map_bytes_max: int = PLENTY,
     last_stable_offset: int | None = None,
 ) -> OffsetMapBuilt:
-    """One whole round; everything appended is taken to be replicated."""
+    """Runs one whole round; all appended records count as replicated."""
     log.producers.advance_high_watermark(log.log_end_offset)
     if last_stable_offset is None:
         unstable = log.producers.first_unstable_offset
@@ -107,7 +107,7 @@ def compact(
 
 
 def keyed_records(log: Log, offset: int = 0) -> list[tuple[int, bytes, bytes | None]]:
-    """Offset, key and value of every record but markers, as a consumer would get them."""
+    """Returns offset, key and value of every data record, as for a consumer."""
     found = []
     for batch in batches_from(log, max(offset, log.log_start_offset)):
         assert batch.is_crc_valid()
@@ -123,7 +123,7 @@ def markers(log: Log) -> list[RecordBatch]:
 
 
 def last_values(records: Sequence[tuple[int, bytes, bytes | None]]) -> Mapping[bytes, bytes]:
-    """What a table made of the records holds in the end."""
+    """Returns the last value of each key."""
     table: dict[bytes, bytes] = {}
     for _, key, value in records:
         if value is None:
@@ -134,11 +134,11 @@ def last_values(records: Sequence[tuple[int, bytes, bytes | None]]) -> Mapping[b
 
 
 class Killed(BaseException):
-    """The process is dead: no handler of errors may run on."""
+    """Simulates the death of the process: not an Exception, so that no handler runs."""
 
 
 class DeadlyDisk(FileSystem):
-    """Kills the process before the call of that number, of those that change something."""
+    """Kills the process before the given number of calls that change files."""
 
     def __init__(self, calls_left: int) -> None:
         self.calls_left = calls_left
@@ -153,7 +153,7 @@ class DeadlyDisk(FileSystem):
             os.ftruncate(descriptor, size)
 
         def fdatasync(descriptor: int) -> None:
-            """What a process has written outlives it; only the power's end asks for more."""
+            """Writes survive the process; only a power cut needs a flush."""
 
         def close(descriptor: int) -> None:
             self._open_now.discard(descriptor)
@@ -165,7 +165,7 @@ class DeadlyDisk(FileSystem):
         self.close = close
 
     def bury(self) -> None:
-        """What the kernel does for a dead process."""
+        """Closes what the kernel closes for a dead process."""
         while self._open_now:
             self.close(next(iter(self._open_now)))
 

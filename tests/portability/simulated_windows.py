@@ -1,10 +1,10 @@
-"""Makes this process as poor as one on Windows, then runs what it is told: for tests alone.
+"""Runs a program on a simulated Windows: without the Linux parts of `os` and other modules.
 
-The standard library keeps what it needs of Linux; what is ours and what it imports does not. Files
-that are open or mapped can be neither renamed nor removed, and directories cannot be opened.
+The standard library keeps the functions it needs; PyKBroker and its dependencies lose them. Open
+or mapped files cannot be renamed or removed, and directories cannot be opened.
 """
 
-# It replaces functions of `os`, and must not run into its own.
+# This module replaces functions of `os`, which `pathlib` would call.
 # ruff: noqa: PTH112, PTH113, PTH115, PTH123, PTH208
 
 import asyncio
@@ -25,9 +25,9 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
-NO_MODULES = {"fcntl", "resource", "pwd", "grp", "termios", "uvloop", "posix"}
-OURS = ("pykbroker", "__main__")
-NO_FUNCTIONS: dict[Any, tuple[str, ...]] = {
+MISSING_MODULES = {"fcntl", "resource", "pwd", "grp", "termios", "uvloop", "posix"}
+OWN_MODULES = ("pykbroker", "__main__")
+MISSING_FUNCTIONS: dict[Any, tuple[str, ...]] = {
     os: (
         *("pread", "pwrite", "preadv", "pwritev", "statvfs", "sync", "fdatasync", "nice", "fork"),
         *("sysconf", "getuid", "geteuid", "posix_fallocate", "posix_fadvise", "sendfile"),
@@ -39,12 +39,12 @@ NO_FUNCTIONS: dict[Any, tuple[str, ...]] = {
 }
 
 
-def impoverish() -> None:
+def simulate_windows() -> None:
     found = shutil.disk_usage(tempfile.gettempdir())
     replaced: Any = shutil
-    replaced.disk_usage = lambda _: found  # there it asks another function
-    replaced._USE_CP_SENDFILE = replaced._use_fd_functions = False  # likewise
-    for module, names in NO_FUNCTIONS.items():
+    replaced.disk_usage = lambda _: found  # on Windows shutil uses another function
+    replaced._USE_CP_SENDFILE = replaced._use_fd_functions = False  # as on Windows
+    for module, names in MISSING_FUNCTIONS.items():
         for name in names:
             if hasattr(module, name):
                 delattr(module, name)
@@ -54,27 +54,27 @@ def impoverish() -> None:
         setattr(os, name, unless_in_use(getattr(os, name)))
     opened = os.open
 
-    def open_no_directory(path: Any, *rest: Any, **named: Any) -> int:
+    def open_file(path: Any, *rest: Any, **named: Any) -> int:
         if os.path.isdir(path):
-            raise PermissionError(errno.EACCES, "a directory", path)
+            raise PermissionError(errno.EACCES, "is a directory", path)
         return opened(path, *rest, **named)
 
-    os.open = open_no_directory
+    os.open = open_file
     imported = builtins.__import__
 
-    def import_less(name: str, around: Any = None, *rest: Any, **named: Any) -> Any:
-        who = (around or {}).get("__name__", "")
-        if name in NO_MODULES and (name == "uvloop" or who.startswith(OURS)):
+    def import_available(name: str, around: Any = None, *rest: Any, **named: Any) -> Any:
+        importer = (around or {}).get("__name__", "")
+        if name in MISSING_MODULES and (name == "uvloop" or importer.startswith(OWN_MODULES)):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return imported(name, around, *rest, **named)
 
-    setattr(builtins, "__import__", import_less)  # noqa: B010  # its type is narrower
+    setattr(builtins, "__import__", import_available)  # noqa: B010  # its type is narrower
     sys.modules["msvcrt"] = msvcrt
     sys.platform = "win32"
 
 
 def lock_a_byte(descriptor: int, mode: int, count: int) -> None:
-    """As Windows has it."""
+    """Replaces `msvcrt.locking`."""
     assert (mode, count) == (msvcrt.LK_NBLCK, 1)
     fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, count)
 
@@ -89,18 +89,18 @@ def not_implemented(*_: object) -> None:
 
 def unless_in_use(function: Callable[..., Any]) -> Callable[..., Any]:
     def refusing(path: Any, *rest: Any, **named: Any) -> Any:
-        wanted = os.path.realpath(path)
-        if os.path.isfile(wanted) and wanted in in_use():
+        target = os.path.realpath(path)
+        if os.path.isfile(target) and target in in_use():
             raise PermissionError(errno.EACCES, "in use by this process", path)
-        if os.path.isdir(wanted) and any(it.startswith(f"{wanted}/") for it in in_use()):
-            raise PermissionError(errno.EACCES, "holds a file in use by this process", path)
+        if os.path.isdir(target) and any(it.startswith(f"{target}/") for it in in_use()):
+            raise PermissionError(errno.EACCES, "contains a file in use by this process", path)
         return function(path, *rest, **named)
 
     return refusing
 
 
 def in_use() -> set[str]:
-    """The files that this process has open or mapped."""
+    """Returns the files that this process has open or mapped."""
     found = set()
     for descriptor in os.listdir("/proc/self/fd"):
         try:
@@ -113,9 +113,9 @@ def in_use() -> set[str]:
 
 
 if __name__ == "__main__":
-    assert subprocess, zoneinfo  # loaded while the system is still whole
+    assert subprocess, zoneinfo  # must be loaded before functions are removed
     sys.argv = sys.argv[1:]
-    impoverish()
+    simulate_windows()
     if sys.argv[0] == "-m":
         sys.argv = sys.argv[1:]
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""Whatever is written, compacted, ended and crashed in whatever order: no value is lost."""
+"""Any order of appends, compactions, shutdowns and crashes loses no value (state machine)."""
 
 import random
 import tempfile
@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_storage.log import Log
 from tests.storage.batches import NOW, open_log
-from tests.storage.compacting import (
+from tests.storage.compaction_rounds import (
     COMPACTED,
     DELETE_RETENTION_MS,
     DeadlyDisk,
@@ -31,7 +31,7 @@ PAIRS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
 
 
 class CompactionMachine(RuleBasedStateMachine):
-    """The model: all records ever written, and which of them belong to no committed transaction."""
+    """The model: all records, and those that belong to no committed transaction."""
 
     @initialize()
     def begin(self) -> None:
@@ -104,7 +104,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.check_what_is_clean()
 
     def check_what_is_clean(self) -> None:
-        """Each key stands there once, and nothing aborted does."""
+        """Each key exists once, and no aborted record exists."""
         clean = [it for it in keyed_records(self.log) if it[0] < self.first_dirty_offset]
         assert len({key for _, key, _ in clean}) == len(clean)
         assert self.aborted.isdisjoint(offset for offset, _, _ in clean)
@@ -145,7 +145,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule()
     def lose_the_snapshots(self) -> None:
-        """What is known of producers must follow from the batches alone."""
+        """Producer states must be derivable from the batches alone."""
         self.log.abandon()
         for path in Path(self.directory.name).glob("*.snapshot"):
             path.unlink()

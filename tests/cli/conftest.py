@@ -1,4 +1,4 @@
-"""The command as a user runs it, and the clusters it is tried on."""
+"""Runs the command, and provides the clusters for it."""
 
 import io
 import json
@@ -62,7 +62,7 @@ def run_pykbroker(
 
 
 def call_pykbroker(*arguments: str, bootstrap: str) -> Outcome:
-    """The same without the price of a process."""
+    """Runs the command in this process, which is faster."""
     with (
         io.TextIOWrapper(io.BytesIO(), encoding="utf-8") as out,
         io.StringIO() as err,
@@ -80,14 +80,14 @@ def call_pykbroker(*arguments: str, bootstrap: str) -> Outcome:
 
 @pytest.fixture
 def pykbroker() -> Callable[..., Outcome]:
-    """The command without a broker."""
+    """The command as a process, without a broker."""
     return run_pykbroker
 
 
 @pytest.fixture(scope="session")
 def _own_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     data = tmp_path_factory.mktemp("cli") / "data"
-    # As soon as members are there, as in the Apache that it is compared with.
+    # Groups rebalance immediately, as in the Apache Kafka of these tests.
     with BrokerProcess(data, settings={"group.initial.rebalance.delay.ms": 0}) as node:
         yield node
 
@@ -99,14 +99,14 @@ def _own_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProces
     ]
 )
 def node(request: pytest.FixtureRequest) -> ApacheKafka | BrokerProcess:
-    """One node: Apache's first, then ours; to the command both must look the same."""
+    """A broker: Apache Kafka, then PyKBroker. Commands must behave the same with both."""
     found: ApacheKafka | BrokerProcess = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
 def ask(node: ApacheKafka | BrokerProcess) -> Run:
-    """The command with a cluster to ask."""
+    """The command with the address of `node`."""
 
     def run(*arguments: str, stdin: str = "") -> Outcome:
         if not stdin:
@@ -118,7 +118,7 @@ def ask(node: ApacheKafka | BrokerProcess) -> Run:
 
 @pytest.fixture
 def topic(ask: Run, request: pytest.FixtureRequest, eventually: Callable[..., Any]) -> str:
-    """A topic of three partitions that no other test knows."""
+    """A topic with three partitions, unique to the test."""
     return create_topic(ask, request, eventually)
 
 
@@ -126,7 +126,7 @@ def topic(ask: Run, request: pytest.FixtureRequest, eventually: Callable[..., An
 def topic_of_small_batches(
     ask: Run, request: pytest.FixtureRequest, eventually: Callable[..., Any]
 ) -> str:
-    """Likewise; born so, for Apache's broker heeds what is changed a little later."""
+    """A topic with a small max.message.bytes from the start: Apache Kafka applies changes later."""
     return create_topic(ask, request, eventually, "--set", "max.message.bytes=80")
 
 
@@ -141,12 +141,12 @@ def create_topic(
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], Any]], Any]:
-    """What is read once it is there: Apache's broker learns a little later than its controller."""
+    """Repeats a read until it returns something: brokers apply metadata after the controller."""
 
-    def read_until_there(read: Callable[[], Any]) -> Any:
+    def read_until_found(read: Callable[[], Any]) -> Any:
         deadline = time.monotonic() + PROPAGATION_SECONDS_MAX
         while not (found := read()) and time.monotonic() < deadline:
             time.sleep(0.05)
         return found
 
-    return read_until_there
+    return read_until_found

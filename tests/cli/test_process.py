@@ -1,4 +1,4 @@
-"""How many processors a broker may count on."""
+"""The number of usable processors."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from pykbroker.cli import process
     ("quota", "expected"),
     [("50000 100000\n", 0.5), ("150000 100000\n", 1.5), ("max 100000\n", 4), ("", 4)],
 )
-def test_a_quota_counts_if_it_is_less_than_the_processors(
+def test_the_container_quota_limits_the_processors(
     quota: str, expected: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "cpu.max"
@@ -22,7 +22,9 @@ def test_a_quota_counts_if_it_is_less_than_the_processors(
     assert process.processors() == expected
 
 
-def test_without_a_quota_all_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_quota_the_cpu_affinity_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process, "CPU_QUOTA_FILE", str(tmp_path / "none"))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
     assert process.processors() == 1

@@ -1,4 +1,4 @@
-"""The command that is the broker: its options, its one line, its end."""
+"""`serve`: its options, its ready line, its shutdown."""
 
 import os
 import re
@@ -30,8 +30,8 @@ READY = re.compile(
 
 REBALANCE_DELAY = "group.initial.rebalance.delay.ms"
 
-# A process that ends badly: its clean end takes longer than anybody waits.
-SLOW_END = """
+# A process whose clean stop takes 60 s.
+SLOW_STOP = """
 import asyncio
 from pykbroker.cli.process import StopSignals
 
@@ -40,7 +40,7 @@ async def main():
     signals.listen()
     print("ready", flush=True)
     await signals.stop_requested()
-    print("asked", flush=True)
+    print("stopping", flush=True)
     await asyncio.sleep(60)
 
 asyncio.run(main())
@@ -82,14 +82,14 @@ def properties(*arguments: str) -> dict[str, str]:
         (("--ephemeral", "--set", f"{REBALANCE_DELAY}=7"), {REBALANCE_DELAY: "7"}),
     ],
 )
-def test_options_stand_for_properties(
+def test_options_set_properties(
     arguments: tuple[str, ...], expected: dict[str, str | None]
 ) -> None:
     given = properties(*arguments)
     assert {name: given.get(name) for name in expected} == expected
 
 
-def test_a_file_is_stronger_than_defaults_and_weaker_than_options(tmp_path: Path) -> None:
+def test_the_config_file_overrides_defaults_and_is_overridden_by_options(tmp_path: Path) -> None:
     config = tmp_path / "server.properties"
     config.write_text("# a comment\nlisteners=PLAINTEXT://:1\nnode.id = 5\nlog.dirs=there\n")
     given = properties("--config", str(config), "--node-id", "6")
@@ -98,7 +98,7 @@ def test_a_file_is_stronger_than_defaults_and_weaker_than_options(tmp_path: Path
     assert given["log.dirs"] == "there"
 
 
-def test_it_says_in_one_line_that_it_serves_and_ends_cleanly(
+def test_serve_prints_one_ready_line_and_stops_cleanly(
     start: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
     port_file = tmp_path / "port"
@@ -110,7 +110,7 @@ def test_it_says_in_one_line_that_it_serves_and_ends_cleanly(
     assert broker.stop() == 0
 
 
-def test_the_port_file_holds_the_bound_port_and_not_the_advertised_one(
+def test_the_port_file_contains_the_bound_port_not_the_advertised_one(
     start: Callable[..., BrokerProcess], tmp_path: Path, pykbroker: Run
 ) -> None:
     port_file = tmp_path / "port"
@@ -119,7 +119,7 @@ def test_the_port_file_holds_the_bound_port_and_not_the_advertised_one(
     assert pykbroker("api-versions", "--bootstrap", address).exit_code == 0
 
 
-def test_ctrl_c_ends_a_command_without_a_word(start: Callable[..., BrokerProcess]) -> None:
+def test_ctrl_c_ends_a_command_without_output(start: Callable[..., BrokerProcess]) -> None:
     broker = start("--topic", "trucks")
     command = [sys.executable, "-m", "pykbroker", "consume", "trucks", "--follow"]
     arguments = ["--bootstrap", broker.bootstrap]
@@ -136,7 +136,7 @@ def test_ctrl_c_ends_a_command_without_a_word(start: Callable[..., BrokerProcess
         assert running.stderr.read() == b""
 
 
-def test_topics_of_the_command_line_exist_also_when_they_did_before(
+def test_topics_of_the_command_line_can_already_exist(
     start: Callable[..., BrokerProcess], pykbroker: Run
 ) -> None:
     broker = start("--topic", "trucks:3", "--topic", "depots")
@@ -146,7 +146,7 @@ def test_topics_of_the_command_line_exist_also_when_they_did_before(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_ephemeral_broker_leaves_nothing_behind(
+def test_an_ephemeral_broker_deletes_its_data(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -161,14 +161,14 @@ def test_an_ephemeral_broker_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (("--set", "log.segment.byts=1"), "serve: unknown property log.segment.byts; did you mean"),
         (("--set", "log.segment.bytes=x"), "serve: Invalid value x for configuration log.segment."),
         (("--set", "listeners=SSL://127.0.0.1:0"), "serve: listener SSL: security protocol SSL"),
         (("--set", "authorizer.class.name=a"), "serve: authorizer.class.name: authorization is no"),
         (("--set", "controller.quorum.voters=1@a:1,2@b:1"), "serve: controller.quorum.voters=1@a"),
-        (("--set", "metadata.log.dir=elsewhere"), "serve: metadata.log.dir: a directory of its o"),
+        (("--set", "metadata.log.dir=elsewhere"), "serve: metadata.log.dir: a separate directory"),
         (("--set", "listeners="), "serve: requirement failed: At least one listener must be defi"),
         (("--set", "log.dirs="), "serve: requirement failed: At least one log directory must be d"),
         (("--rack", "r\udcff"), r"serve: broker.rack: 'r\udcff' is not valid UTF-8"),
@@ -177,23 +177,23 @@ def test_an_ephemeral_broker_leaves_nothing_behind(
         (("--port-file", "nowhere/port"), "serve: --port-file nowhere/port: No such file or dir"),
     ],
 )
-def test_what_keeps_it_from_serving_is_one_line_and_exit_code_2(
+def test_a_failed_start_is_one_line_with_exit_code_2(
     pykbroker: Run,
     arguments: tuple[str, ...],
-    complaint: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     outcome = pykbroker("--ephemeral", "--listen", "127.0.0.1:0", *arguments)
     assert outcome.exit_code == 2
-    assert outcome.err.startswith(complaint)
+    assert outcome.err.startswith(message)
     assert outcome.err.count("\n") == 1
     assert outcome.out == ""
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_port_in_use_is_one_line(pykbroker: Run) -> None:
+def test_a_port_in_use_is_reported_in_one_line(pykbroker: Run) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         outcome = pykbroker("serve", "--ephemeral", "--listen", address)
@@ -202,7 +202,7 @@ def test_a_port_in_use_is_one_line(pykbroker: Run) -> None:
     assert outcome.err.count("\n") == 1
 
 
-def test_a_directory_that_another_broker_holds_is_one_line(
+def test_a_data_directory_in_use_is_reported_in_one_line(
     start: Callable[..., BrokerProcess], pykbroker: Run
 ) -> None:
     broker = start()
@@ -212,20 +212,20 @@ def test_a_directory_that_another_broker_holds_is_one_line(
     assert outcome.err.count("\n") == 1
 
 
-def test_a_second_signal_ends_it_at_once() -> None:
-    command = [sys.executable, "-c", SLOW_END]
+def test_a_second_signal_exits_immediately() -> None:
+    command = [sys.executable, "-c", SLOW_STOP]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "ready\n"
         running.send_signal(signal.SIGTERM)
-        assert running.stdout.readline() == "asked\n"
+        assert running.stdout.readline() == "stopping\n"
         started = time.monotonic()
         running.send_signal(signal.SIGINT)
         assert running.wait(30) == 128 + signal.SIGINT
         assert time.monotonic() - started < 10
 
 
-def test_a_port_file_that_is_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+def test_a_port_file_can_be_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -237,7 +237,7 @@ def test_a_port_file_that_is_a_pipe_is_written_to_and_stays_one(tmp_path: Path) 
         os.close(reader)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows removes no directory that is in use")
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot delete a directory in use")
 def test_a_broker_whose_data_directory_is_removed_stops(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         shutil.rmtree(broker.data_dir)

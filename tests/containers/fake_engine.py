@@ -1,4 +1,4 @@
-"""What of a Docker engine's API a test container asks for; its containers are processes here."""
+"""The part of the Docker engine API that testcontainers uses. Containers are local processes."""
 
 import io
 import json
@@ -21,28 +21,28 @@ API = re.compile(r"^/v[\d.]+")
 
 
 class Process:
-    """A container: its files lie in a directory, its ports are relayed to."""
+    """A container as a process with a root directory; its ports are relayed."""
 
-    def __init__(self, asked: dict[str, Any], root: Path) -> None:
-        self.asked = asked
+    def __init__(self, request: dict[str, Any], root: Path) -> None:
+        self.request = request
         self.root = root
-        self.variables = dict(it.split("=", 1) for it in asked["Env"])
-        self.exposed = sorted(asked["ExposedPorts"])
+        self.variables = dict(it.split("=", 1) for it in request["Env"])
+        self.exposed = sorted(request["ExposedPorts"])
         self.relays: dict[str, Relay] = {}
         self.running: subprocess.Popen[bytes] | None = None
         self.log = root / "log"
         self.log.touch()
 
     def start(self) -> None:
-        """Ports inside are picked by the system, for there is no network of its own."""
+        """Starts the process on free ports, because it has no network namespace."""
         variables = {**os.environ, **self.variables, "PYKBROKER_DATA": str(self.root / "data")}
         variables["KAFKA_LISTENERS"] = re.sub(
             r"0\.0\.0\.0:\d+", "127.0.0.1:0", self.variables["KAFKA_LISTENERS"]
         )
-        given = self.variables["PYKBROKER_ADVERTISED_LISTENERS_FILE"]
-        variables["PYKBROKER_ADVERTISED_LISTENERS_FILE"] = f"{self.root}{given}"
+        path = self.variables["PYKBROKER_ADVERTISED_LISTENERS_FILE"]
+        variables["PYKBROKER_ADVERTISED_LISTENERS_FILE"] = f"{self.root}{path}"
         self.relays = {it: Relay(self.root / "port") for it in self.exposed}
-        command = [*(self.asked.get("Cmd") or []), "--port-file", str(self.root / "port")]
+        command = [*(self.request.get("Cmd") or []), "--port-file", str(self.root / "port")]
         with self.log.open("ab") as log:
             self.running = subprocess.Popen(
                 [*ENTRY_POINT, *command], env=variables, stdout=log, stderr=log, cwd=self.root
@@ -65,7 +65,7 @@ class Process:
             return "created"
         return "running" if self.running.poll() is None else "exited"
 
-    def inspected(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         ports = {
             it: [{"HostIp": "127.0.0.1", "HostPort": str(relay.port)}]
             for it, relay in self.relays.items()
@@ -75,25 +75,25 @@ class Process:
             "Name": "/a",
             "Image": "sha256:0",
             "State": {"Status": self.status, "Running": self.status == "running"},
-            "Config": {"Tty": False, "Labels": self.asked["Labels"]},
+            "Config": {"Tty": False, "Labels": self.request["Labels"]},
             "HostConfig": {"LogConfig": {"Type": "json-file"}},
             "NetworkSettings": {"Ports": ports, "Networks": {}},
         }
 
 
 class Relay:
-    """A port of the host, behind which is that of a container as soon as it has one."""
+    """A port of the host that relays connections to the port of the container."""
 
     def __init__(self, port_file: Path) -> None:
-        self._door = socket.create_server(("127.0.0.1", 0))
+        self._server = socket.create_server(("127.0.0.1", 0))
         self._port_file = port_file
-        self.port = self._door.getsockname()[1]
+        self.port = self._server.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
         while True:
             try:
-                client, _ = self._door.accept()
+                client, _ = self._server.accept()
             except OSError:
                 return
             threading.Thread(target=self._relay, args=(client,), daemon=True).start()
@@ -108,11 +108,11 @@ class Relay:
                 back.join()
 
     def close(self) -> None:
-        self._door.close()
+        self._server.close()
 
 
 def pump(source: socket.socket, target: socket.socket) -> None:
-    """Until one of them ends, which ends the other."""
+    """Copies data until one side closes, then closes both."""
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
@@ -122,16 +122,16 @@ def pump(source: socket.socket, target: socket.socket) -> None:
 
 
 class Engine(ThreadingHTTPServer):
-    """Loopback alone; remembers what it was asked."""
+    """An HTTP server on loopback that records its requests."""
 
     daemon_threads = True
 
     def __init__(self, root: Path) -> None:
-        super().__init__(("127.0.0.1", 0), Conversation)
+        super().__init__(("127.0.0.1", 0), RequestHandler)
         self.root = root
         self.process: Process | None = None
         self.ended: Process | None = None
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -148,7 +148,7 @@ class Engine(ThreadingHTTPServer):
             self.process.end()
 
 
-class Conversation(BaseHTTPRequestHandler):
+class RequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Engine
 
@@ -156,20 +156,20 @@ class Conversation(BaseHTTPRequestHandler):
 
     def _path(self) -> str:
         path = API.sub("", self.path).partition("?")[0].replace(CONTAINER_ID, "ID")
-        self.server.asked.append(f"{self.command} {path}")
+        self.server.requests.append(f"{self.command} {path}")
         return path
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        found = b""
+        body = b""
         while size := int(self.rfile.readline(), 16):
-            found += self.rfile.read(size)
+            body += self.rfile.read(size)
             self.rfile.readline()
         self.rfile.readline()
-        return found
+        return body
 
-    def _answer(self, document: object = None, *, status: int = 200, data: bytes = b"") -> None:
+    def _respond(self, document: object = None, *, status: int = 200, data: bytes = b"") -> None:
         data = data or (b"" if document is None else json.dumps(document).encode())
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -180,40 +180,40 @@ class Conversation(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path, process = self._path(), self.server.process
         if path == "/version":
-            self._answer({"ApiVersion": "1.45", "Version": "fake"})
+            self._respond({"ApiVersion": "1.45", "Version": "fake"})
         elif path.startswith("/images/"):
-            self._answer({"Id": "sha256:0"})
+            self._respond({"Id": "sha256:0"})
         elif process is not None and path == "/containers/ID/json":
-            self._answer(process.inspected())
+            self._respond(process.description())
         elif process is not None and path == "/containers/ID/logs":
             text = process.log.read_bytes()
-            self._answer(data=struct.pack(">BxxxI", 1, len(text)) + text)
+            self._respond(data=struct.pack(">BxxxI", 1, len(text)) + text)
         else:
-            self._answer({"message": f"not known here: {path}"}, status=404)
+            self._respond({"message": f"not supported: {path}"}, status=404)
 
     def do_POST(self) -> None:
         path, body = self._path(), self._body()
         if path == "/containers/create":
             self.server.process = Process(json.loads(body), self.server.root)
-            self._answer({"Id": CONTAINER_ID, "Warnings": []}, status=201)
+            self._respond({"Id": CONTAINER_ID, "Warnings": []}, status=201)
         elif path == "/containers/ID/start":
             assert self.server.process is not None
             self.server.process.start()
-            self._answer(status=204)
+            self._respond(status=204)
         else:
-            self._answer({"message": f"not known here: {path}"}, status=404)
+            self._respond({"message": f"not supported: {path}"}, status=404)
 
     def do_PUT(self) -> None:
         assert self._path() == "/containers/ID/archive"
         assert self.server.process is not None
         self.server.process.write(self._body())
-        self._answer()
+        self._respond()
 
     def do_DELETE(self) -> None:
         assert self._path() == "/containers/ID"
         if self.server.process is None:
-            self._answer({"message": f"No such container: {CONTAINER_ID}"}, status=404)
+            self._respond({"message": f"No such container: {CONTAINER_ID}"}, status=404)
             return
         self.server.process.end()
         self.server.ended, self.server.process = self.server.process, None
-        self._answer(status=204)
+        self._respond(status=204)

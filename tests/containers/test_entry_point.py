@@ -1,4 +1,4 @@
-"""What a container's environment says, and what the broker is told then."""
+"""The entry point of the container turns environment variables into properties."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ from pykbroker.cli.container import (
 from pykbroker.settings import broker_listeners, load_settings
 
 ENTRY_POINT = [sys.executable, "-P", "-m", "pykbroker.cli.container"]
-AS_APACHE_DOES = {  # what people copy from the documentation of Kafka's own image
+APACHE_ENVIRONMENT = {  # from the documentation of Apache Kafka's image
     "KAFKA_NODE_ID": "7",
     "KAFKA_PROCESS_ROLES": "broker,controller",
     "KAFKA_LISTENERS": "PLAINTEXT_HOST://0.0.0.0:9092,PLAINTEXT://0.0.0.0:19092,CONTROLLER://:9093",
@@ -39,8 +39,8 @@ AS_APACHE_DOES = {  # what people copy from the documentation of Kafka's own ima
 }
 
 
-def told(environment: dict[str, str], *arguments: str) -> dict[str, str]:
-    """The properties among the options of serve."""
+def properties_set(environment: dict[str, str], *arguments: str) -> dict[str, str]:
+    """Returns the properties in the options of `serve`."""
     options = options_of(environment, arguments)
     return dict(after.split("=", 1) for before, after in pairwise(options) if before == "--set")
 
@@ -54,26 +54,26 @@ def told(environment: dict[str, str], *arguments: str) -> dict[str, str]:
         ("LISTENER_NAME_A__B_SSL_KEY", "listener.name.a_b.ssl.key"),
     ],
 )
-def test_a_variable_names_a_property_as_in_other_images(variable: str, name: str) -> None:
+def test_variables_are_mapped_to_properties_as_in_other_images(variable: str, name: str) -> None:
     assert property_name(variable) == name
 
 
-def test_without_a_word_there_are_two_ways_in() -> None:
-    assert told({}) == {
+def test_the_default_has_one_listener_for_the_host_and_one_for_containers() -> None:
+    assert properties_set({}) == {
         "listeners": "PLAINTEXT://0.0.0.0:9092,CONTAINER://0.0.0.0:19092",
         "advertised.listeners": "PLAINTEXT://localhost:9092",
         "group.initial.rebalance.delay.ms": "0",
     }
 
 
-def test_a_group_waits_for_members_only_if_the_environment_says_so() -> None:
-    assert told(AS_APACHE_DOES)["group.initial.rebalance.delay.ms"] == "0"
+def test_the_rebalance_delay_is_0_unless_the_environment_sets_it() -> None:
+    assert properties_set(APACHE_ENVIRONMENT)["group.initial.rebalance.delay.ms"] == "0"
     delay = {"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "3000"}
-    assert told(delay)["group.initial.rebalance.delay.ms"] == "3000"
+    assert properties_set(delay)["group.initial.rebalance.delay.ms"] == "3000"
 
 
-def test_what_is_written_for_apache_kafka_works_here() -> None:
-    properties = told(AS_APACHE_DOES)
+def test_the_environment_of_apache_kafkas_image_is_accepted() -> None:
+    properties = properties_set(APACHE_ENVIRONMENT)
     assert "heap.opts" not in properties
     settings = load_settings(properties)
     assert [it.port for it in broker_listeners(settings)] == [9092, 19092]
@@ -81,10 +81,12 @@ def test_what_is_written_for_apache_kafka_works_here() -> None:
     assert settings.offsets_topic_replication_factor == 1
 
 
-def test_names_that_kafka_does_not_know_are_told_and_passed_over(
+def test_unknown_properties_are_reported_and_ignored(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = told({"KAFKA_LOG_RETENTION_HOUR": "1", "KAFKA_PORT_9092_TCP": "tcp://10.0.0.1:9092"})
+    found = properties_set(
+        {"KAFKA_LOG_RETENTION_HOUR": "1", "KAFKA_PORT_9092_TCP": "tcp://10.0.0.1:9092"}
+    )
     assert "log.retention.hour" not in found
     assert capsys.readouterr().err == (
         "container: unknown property log.retention.hour; did you mean log.retention.hours?; "
@@ -92,7 +94,7 @@ def test_names_that_kafka_does_not_know_are_told_and_passed_over(
     )
 
 
-def test_other_variables_say_nothing() -> None:
+def test_other_variables_set_no_properties() -> None:
     assert properties_of({"PATH": "/bin", "LOG_RETENTION_HOURS": "1"}) == {}
     assert (
         properties_of({f"KAFKA_{it.upper().replace('.', '_')}": "x" for it in OTHER_VARIABLES})
@@ -100,11 +102,11 @@ def test_other_variables_say_nothing() -> None:
     )
 
 
-def test_an_older_name_of_a_property_is_the_property() -> None:
-    assert told({"KAFKA_BROKER_ID": "3"})["node.id"] == "3"
+def test_aliases_of_properties_are_resolved() -> None:
+    assert properties_set({"KAFKA_BROKER_ID": "3"})["node.id"] == "3"
 
 
-def test_a_controllers_listener_is_not_opened() -> None:
+def test_controller_listeners_are_removed() -> None:
     assert without_controllers(
         {"listeners": "A://:1, B://:2", "controller.listener.names": "b"}
     ) == {
@@ -123,7 +125,7 @@ def test_a_controllers_listener_is_not_opened() -> None:
         ({}, ("--data", "/mine"), None),
     ],
 )
-def test_where_the_data_is(
+def test_the_data_directory_is_that_of_the_option_or_environment(
     environment: dict[str, str], arguments: tuple[str, ...], data: str | None
 ) -> None:
     options = options_of(environment, arguments)
@@ -131,28 +133,32 @@ def test_where_the_data_is(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "gone"),
+    ("arguments", "overridden"),
     [
         (("--node-id", "3"), {"node.id"}),
         (("--listen=127.0.0.1:1",), {"listeners", "advertised.listeners"}),
         (("--advertise", "a:1"), {"advertised.listeners"}),
     ],
 )
-def test_an_option_takes_the_place_of_a_variable(
-    arguments: tuple[str, ...], gone: set[str]
+def test_an_option_overrides_the_environment(
+    arguments: tuple[str, ...], overridden: set[str]
 ) -> None:
-    assert set(told(AS_APACHE_DOES)) - set(told(AS_APACHE_DOES, *arguments)) == gone
+    assert (
+        set(properties_set(APACHE_ENVIRONMENT))
+        - set(properties_set(APACHE_ENVIRONMENT, *arguments))
+        == overridden
+    )
 
 
 def test_a_file_of_properties_has_its_own_listeners() -> None:
-    assert told({}, "--config", "server.properties") == {}
+    assert properties_set({}, "--config", "server.properties") == {}
 
 
 @pytest.mark.parametrize(
     ("environment", "address"),
     [
         ({}, "127.0.0.1:9092"),
-        (AS_APACHE_DOES, "127.0.0.1:9092"),
+        (APACHE_ENVIRONMENT, "127.0.0.1:9092"),
         ({"KAFKA_LISTENERS": "A://10.0.0.1:7,B://:8"}, "10.0.0.1:7"),
         (
             {"KAFKA_LISTENERS": "C://:1,A://:2", "KAFKA_CONTROLLER_LISTENER_NAMES": "C"},
@@ -160,36 +166,36 @@ def test_a_file_of_properties_has_its_own_listeners() -> None:
         ),
     ],
 )
-def test_the_health_check_asks_where_the_broker_listens(
+def test_the_health_check_connects_to_the_first_listener(
     environment: dict[str, str], address: str
 ) -> None:
     assert own_address(environment) == address
 
 
-def test_any_other_command_runs_in_the_container(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as nobody:  # who has a port, and does not listen
-        nobody.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+def test_other_commands_run_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as bound:  # bound without listen()
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
         assert main(["health", "--timeout", "1"], {"KAFKA_LISTENERS": f"A://{address}"}) == 1
     assert capsys.readouterr().err == f"health: cannot connect to {address}: connection refused\n"
     assert main(["completion", "bash"], {}) == 0
 
 
-def test_the_version_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"], {})
     assert capsys.readouterr().out == f"pykbroker {__version__}\n"
 
 
-def test_a_node_id_that_is_no_number_claims_no_directory(tmp_path: Path) -> None:
+def test_an_invalid_node_id_creates_no_data_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
     environment = {"KAFKA_NODE_ID": "x", "CLUSTER_ID": "a", "PYKBROKER_DATA": str(data)}
-    assert told(environment)["node.id"] == "x"
+    assert properties_set(environment)["node.id"] == "x"
     assert not data.exists()
 
 
 @pytest.mark.parametrize(
-    ("environment", "complaint"),
+    ("environment", "message"),
     [
         (
             {"KAFKA_LISTENERS": "SSL://:9092"},
@@ -203,7 +209,7 @@ def test_a_node_id_that_is_no_number_claims_no_directory(tmp_path: Path) -> None
             ),
         ),
         (
-            {"KAFKA_SSL_KEYSTORE_FILENAME": "kafka.jks"},  # only Apache's start script knows it
+            {"KAFKA_SSL_KEYSTORE_FILENAME": "kafka.jks"},  # a variable of Apache's start script
             "container: ssl.keystore.filename: TLS is not supported; remove it to run without\n",
         ),
         (
@@ -236,24 +242,24 @@ def test_a_node_id_that_is_no_number_claims_no_directory(tmp_path: Path) -> None
         ),
     ],
 )
-def test_what_would_be_less_safe_or_less_guarded_than_asked_is_refused(
-    environment: dict[str, str], complaint: str, tmp_path: Path
+def test_unsupported_properties_that_protect_data_or_access_are_rejected(
+    environment: dict[str, str], message: str, tmp_path: Path
 ) -> None:
-    surroundings = {**os.environ, "PYKBROKER_DATA": str(tmp_path / "data"), **environment}
+    variables = {**os.environ, "PYKBROKER_DATA": str(tmp_path / "data"), **environment}
     ended = subprocess.run(
-        ENTRY_POINT, env=surroundings, capture_output=True, text=True, timeout=60, check=False
+        ENTRY_POINT, env=variables, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (ended.returncode, ended.stderr) == (2, complaint)
+    assert (ended.returncode, ended.stderr) == (2, message)
 
 
-def test_a_container_serves_tells_its_health_and_ends_on_a_signal(tmp_path: Path) -> None:
+def test_a_container_starts_is_healthy_and_stops_on_sigterm(tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "PYKBROKER_DATA": str(tmp_path / "data"),
         "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0",
         "CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk",
     }
-    for _ in range(2):  # the second time with the data of the first
+    for _ in range(2):  # the second start uses the same data
         port_file = tmp_path / "port"
         port_file.unlink(missing_ok=True)
         with subprocess.Popen(

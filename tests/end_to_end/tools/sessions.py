@@ -1,7 +1,7 @@
-"""What operators type, a session for each thing they are about; the same on every broker.
+"""Sessions of tool commands that are run on both brokers.
 
-A line is a tool and its arguments; the tool is told the broker's address by itself. `{topic}`,
-`{group}` and `{file}` are of the session alone, `{data}` is the broker's directory.
+A line is a tool and its arguments; the address of the broker is added. `{topic}`, `{group}` and
+`{file}` are unique to the session, `{data}` is the data directory of the broker.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILES = {
     "client": "client.id=operator\n",
     "offsets": "{topic},0,1\n{topic},1,2\n",
 }
-"""What the tools read, by the word that stands for it after `file:`."""
+"""Input files of the tools, by the name after `file:`."""
 
 SESSIONS = {
     "topics": """

@@ -1,4 +1,4 @@
-"""The tools that move records: each does its work and says that it is done."""
+"""Apache Kafka's tools that write, read and verify records succeed on PyKBroker."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ COMMANDS = {
 }
 
 
-def test_records_go_through_the_tools(broker: BrokerProcess, apache_tools: ApacheTools) -> None:
+def test_tools_write_and_read_records(broker: BrokerProcess, apache_tools: ApacheTools) -> None:
     create_topic(broker.bootstrap, "laps", 1)
-    for tool, (arguments, word) in COMMANDS.items():
+    for tool, (arguments, pattern) in COMMANDS.items():
         words = arguments.replace("@", broker.bootstrap).split()
         done = apache_tools.tool(tool, *words, input="one\ntwo\nthree\n")
         assert done.returncode == 0, f"{tool}: {done.stdout}{done.stderr}"
-        assert re.search(word, done.stdout), f"{tool}: {done.stdout}{done.stderr}"
+        assert re.search(pattern, done.stdout), f"{tool}: {done.stdout}{done.stderr}"
 
 
-def test_every_api_that_is_served_is_usable_for_a_client(
+def test_all_served_apis_are_usable_by_the_java_client(
     broker: BrokerProcess, apache_tools: ApacheTools
 ) -> None:
     done = apache_tools.tool("api-versions", "--bootstrap-server", broker.bootstrap)
@@ -90,8 +90,10 @@ def test_every_api_that_is_served_is_usable_for_a_client(
     assert usable == set(APIS), done.stdout
 
 
-def test_replicas_are_verified(broker: BrokerProcess, apache_tools: ApacheTools) -> None:
-    """The tool goes on for ever; one report is enough."""
+def test_replica_verification_reports_no_lag(
+    broker: BrokerProcess, apache_tools: ApacheTools
+) -> None:
+    """The tool does not end; the test stops it after one report."""
     command = apache_tools.command(
         *("replica-verification", "--broker-list", broker.bootstrap, "--topics-include", TOPIC),
         *("--time", "-2", "--report-interval-ms", "200"),
@@ -105,7 +107,7 @@ def test_replicas_are_verified(broker: BrokerProcess, apache_tools: ApacheTools)
             process.kill()
 
 
-def test_the_storage_tool_knows_the_directory(
+def test_the_storage_tool_reads_the_data_directory(
     broker: BrokerProcess, apache_tools: ApacheTools, tmp_path: Path
 ) -> None:
     properties = tmp_path / "server.properties"

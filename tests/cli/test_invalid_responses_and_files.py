@@ -1,4 +1,4 @@
-"""Whatever answers, and whatever a file is: one line on stderr and an exit code, no traceback."""
+"""Invalid responses and files are reported in one line on stderr, without a traceback."""
 
 import socket
 import struct
@@ -14,8 +14,8 @@ import pytest
 
 from pykbroker.cli.main import main
 
-NO_TEXT = "x\udcff"
-Talk = Callable[[bytes], bytes]
+UNDECODABLE = "x\udcff"
+Respond = Callable[[bytes], bytes]
 
 
 def framed(body: bytes) -> bytes:
@@ -26,15 +26,15 @@ def http(status: str, body: bytes) -> bytes:
     return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(body), body)
 
 
-NO_BROKERS: dict[str, Talk] = {
-    "closes at once": lambda _: b"",
+INVALID_BROKERS: dict[str, Respond] = {
+    "closes immediately": lambda _: b"",
     "speaks HTTP": lambda _: http("400 Bad Request", b"[]"),
-    "announces less than nothing": lambda _: b"\xff" * 4,
-    "answers one byte": lambda _: framed(b"a"),
-    "answers zeros": lambda asked: framed(asked[8:12] + bytes(60)),
-    "answers ones": lambda asked: framed(asked[8:12] + b"\x01" * 60),
+    "sends a negative length": lambda _: b"\xff" * 4,
+    "sends one byte": lambda _: framed(b"a"),
+    "sends zeros": lambda request: framed(request[8:12] + bytes(60)),
+    "sends ones": lambda request: framed(request[8:12] + b"\x01" * 60),
 }
-ASKS_A_BROKER = (
+BROKER_COMMANDS = (
     "topics list",
     "produce t v",
     "consume t",
@@ -45,40 +45,44 @@ ASKS_A_BROKER = (
 )
 
 
-@pytest.mark.parametrize("talk", NO_BROKERS.values(), ids=NO_BROKERS)
-def test_what_is_no_broker_is_said_so(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
-    with talking_server(talk) as address:
-        for command in ASKS_A_BROKER:
+@pytest.mark.parametrize("respond", INVALID_BROKERS.values(), ids=INVALID_BROKERS)
+def test_an_invalid_broker_is_reported_in_one_line(
+    respond: Respond, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with responding_server(respond) as address:
+        for command in BROKER_COMMANDS:
             code = main([*command.split(), "--bootstrap", address, "--timeout", "0.5"])
             assert code in (1, 2), command
             assert capsys.readouterr().err.count("\n") == 1, command
 
 
-NO_CONTROL_PORTS: dict[str, Talk] = {
-    "closes at once": lambda _: b"",
-    "is no HTTP": lambda _: b"\0" * 100 + b"\n",
-    "refuses with a list": lambda _: http("404 Not Found", b"[]"),
-    "answers a list": lambda _: http("200 OK", b"[1]"),
-    "answers nothing much": lambda _: http("200 OK", b"null"),
-    "answers something else": lambda _: http("200 OK", b'{"name": "elsewhere"}'),
-    "answers without an end": lambda _: http("200 OK", b"[" * 100_000),
+INVALID_CONTROL_PORTS: dict[str, Respond] = {
+    "closes immediately": lambda _: b"",
+    "sends no HTTP": lambda _: b"\0" * 100 + b"\n",
+    "sends a list as error": lambda _: http("404 Not Found", b"[]"),
+    "sends a list": lambda _: http("200 OK", b"[1]"),
+    "sends null": lambda _: http("200 OK", b"null"),
+    "sends other fields": lambda _: http("200 OK", b'{"name": "elsewhere"}'),
+    "sends deeply nested JSON": lambda _: http("200 OK", b"[" * 100_000),
 }
-ASKS_A_CONTROL_PORT = ("state", "faults list", "clock show", "timeline", "wait-for t")
+CONTROL_COMMANDS = ("state", "faults list", "clock show", "timeline", "wait-for t")
 
 
-@pytest.mark.parametrize("talk", NO_CONTROL_PORTS.values(), ids=NO_CONTROL_PORTS)
-def test_what_is_no_control_port_is_said_so(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
-    with talking_server(talk) as address:
-        for command in ASKS_A_CONTROL_PORT:
+@pytest.mark.parametrize("respond", INVALID_CONTROL_PORTS.values(), ids=INVALID_CONTROL_PORTS)
+def test_an_invalid_control_port_is_reported_in_one_line(
+    respond: Respond, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with responding_server(respond) as address:
+        for command in CONTROL_COMMANDS:
             assert main(["control", *command.split(), "--control", address]) in (1, 2), command
             assert capsys.readouterr().err.count("\n") == 1, command
 
 
-class talking_server:  # noqa: N801  # reads as the context that it is
-    """Answers whatever it is asked with what somebody makes of it, or closes if that is nothing."""
+class responding_server:  # noqa: N801  # used as a context manager
+    """A server that responds with the result of `respond`, and closes if it is empty."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
+    def __init__(self, respond: Respond) -> None:
+        self._respond = respond
         self._server = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve)
 
@@ -96,24 +100,24 @@ class talking_server:  # noqa: N801  # reads as the context that it is
             while True:
                 connection, _ = self._server.accept()
                 with closing(connection), suppress(OSError):
-                    while answer := self._talk(connection.recv(65536)):
-                        connection.sendall(answer)
+                    while response := self._respond(connection.recv(65536)):
+                        connection.sendall(response)
 
 
 @pytest.mark.parametrize(
     "command", ["log dump FILE", "pipeline status FILE", "pipeline verify FILE"]
 )
-def test_a_file_that_cannot_be_read_is_one_line(
+def test_an_unreadable_file_is_reported_in_one_line(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_bytes(b"\xff\0")
-    for name in ("nowhere", "file/within", "x" * 300, NO_TEXT):
+    for name in ("nowhere", "file/within", "x" * 300, UNDECODABLE):
         arguments = command.replace("FILE", str(tmp_path / name)).split()
         assert main(arguments) == 2, name
         assert capsys.readouterr().err.count("\n") == 1, name
 
 
-def test_a_property_that_the_client_does_not_know_is_one_line(
+def test_an_unknown_librdkafka_property_is_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--bootstrap", "127.0.0.1:1", "--property", "nonsense=1")
@@ -122,10 +126,10 @@ def test_a_property_that_the_client_does_not_know_is_one_line(
 
 
 FULL = Path("/dev/full")
-"""A device on which every write fails with ENOSPC."""
+"""Every write to this device fails with ENOSPC."""
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
 @pytest.mark.parametrize(
     ("command", "output", "exit_code"),
     [
@@ -134,7 +138,7 @@ FULL = Path("/dev/full")
         ("--version", "stdout", 1),
     ],
 )
-def test_output_on_a_full_disk_keeps_the_exit_code(
+def test_a_full_disk_does_not_change_the_exit_code(
     command: str, output: str, exit_code: int
 ) -> None:
     words = [sys.executable, "-m", "pykbroker", *command.split()]

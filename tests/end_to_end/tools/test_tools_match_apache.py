@@ -1,4 +1,4 @@
-"""Apache Kafka's console tools say the same of PyKBroker as of Apache Kafka, session by session."""
+"""Apache Kafka's console tools print the same for PyKBroker as for Apache Kafka."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
 from tests.end_to_end.groups.writing import create_topic
-from tests.end_to_end.tools.saying import Saying, saying
 from tests.end_to_end.tools.sessions import FILES, SESSIONS
+from tests.end_to_end.tools.tool_output import ToolOutput, tool_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,22 +37,22 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-def test_an_operator_reads_the_same(
+def test_tools_print_the_same_for_both_brokers(
     name: str, apache: ApacheKafka, ours: BrokerProcess, apache_tools: ApacheTools, tmp_path: Path
 ) -> None:
-    words = name.replace(" ", "-")
-    their_words, our_words = (
-        Session(apache_tools, broker, words, tmp_path / place).hold(SESSIONS[name])
-        for place, broker in (("theirs", apache), ("ours", ours))
+    prefix = name.replace(" ", "-")
+    their_outputs, our_outputs = (
+        Session(apache_tools, broker, prefix, tmp_path / folder).run(SESSIONS[name])
+        for folder, broker in (("theirs", apache), ("ours", ours))
     )
-    unlike = [line for line, said in our_words.items() if said != their_words[line]]
-    assert not unlike, "\n".join(differences(unlike, our_words, their_words))
+    different = [line for line, output in our_outputs.items() if output != their_outputs[line]]
+    assert not different, "\n".join(differences(different, our_outputs, their_outputs))
 
 
 def differences(
-    unlike: Iterable[str], ours: dict[str, Saying], theirs: dict[str, Saying]
+    lines: Iterable[str], ours: dict[str, ToolOutput], theirs: dict[str, ToolOutput]
 ) -> Iterator[str]:
-    for line in unlike:
+    for line in lines:
         our, their = ours[line], theirs[line]
         yield line
         yield f"    PyKBroker: {our.exit_code} {sorted(our.errors)}"
@@ -62,7 +62,7 @@ def differences(
 
 
 class Session:
-    """An operator's commands to one broker, about a topic with a few records in two partitions."""
+    """Runs commands on one broker that has a topic with a few records in two partitions."""
 
     def __init__(
         self, tools: ApacheTools, broker: ApacheKafka | BrokerProcess, name: str, files: Path
@@ -74,44 +74,43 @@ class Session:
         self.files = files
         files.mkdir()
 
-    def hold(self, commands: str) -> dict[str, Saying]:
-        """What was said to each command, numbered, for some are given twice."""
+    def run(self, commands: str) -> dict[str, ToolOutput]:
+        """Returns the output of each command; keys are numbered, as commands can be repeated."""
         fill(self.bootstrap, self.names["topic"])
         lines = commands.strip().splitlines()
         return {
-            f"{number}: {line.strip()}": self.say(line.strip())
+            f"{number}: {line.strip()}": self.run_line(line.strip())
             for number, line in enumerate(lines, start=1)
         }
 
-    def say(self, line: str) -> Saying:
-        tool, *arguments = (self.word(it) for it in shlex.split(line))
+    def run_line(self, line: str) -> ToolOutput:
+        tool, *arguments = (self.argument(it) for it in shlex.split(line))
         address = ["--bootstrap-server", self.bootstrap]
-        whole = [*arguments, *address] if tool == "cluster" else [*address, *arguments]
-        said = saying(self.tools.tool(tool, *whole), self.data)
+        command = [*arguments, *address] if tool == "cluster" else [*address, *arguments]
+        output = tool_output(self.tools.tool(tool, *command), self.data)
         if "--alter" in arguments:
             wait_until_applied(self.bootstrap)
-        return said
+        return output
 
-    def word(self, word: str) -> str:
-        """With the names of this session; a file is written and stands in its place."""
+    def argument(self, word: str) -> str:
+        """Replaces placeholders; writes the input file of `file:NAME` and returns its path."""
         if not word.startswith("file:"):
-            return self.named(word)
+            return self.replace_placeholders(word)
         file = self.files / word.removeprefix("file:")
-        file.write_text(self.named(FILES[file.name]))
+        file.write_text(self.replace_placeholders(FILES[file.name]))
         return str(file)
 
-    def named(self, text: str) -> str:
+    def replace_placeholders(self, text: str) -> str:
         for name, value in self.names.items():
             text = text.replace(f"{{{name}}}", value)
         return text
 
 
 def wait_until_applied(bootstrap: str) -> None:
-    """Wait until the broker has applied what was committed to its metadata before.
+    """Waits until the broker has applied all committed metadata.
 
-    Apache Kafka answers a change once it is committed; its broker applies it in a later turn, and
-    the next command may come before that. Changes are applied in order: the broker begins with the
-    deletion of the topic when it has done with all that came before.
+    Apache Kafka responds once a change is committed, and its brokers apply it later. Changes are
+    applied in order, so the creation and deletion of a topic is a fence for earlier changes.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     create_topic(bootstrap, FENCE, 1)
@@ -128,7 +127,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def fill(bootstrap: str, topic: str) -> None:
-    """Records a millisecond apart, in turn to two partitions, each in a batch of its own."""
+    """Writes one record per batch, 1 ms apart, alternating between two partitions."""
     create_topic(bootstrap, topic, 2)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     for number in range(RECORDS):

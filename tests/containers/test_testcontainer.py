@@ -1,4 +1,4 @@
-"""The container for tests does what testcontainers' own does; the engine only plays along."""
+"""PyKBrokerContainer behaves like the Kafka container of testcontainers, on a fake engine."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     from testcontainers.core.config import ConnectionMode, testcontainers_config
 
     monkeypatch.setattr(testcontainers_config, "ryuk_disabled", True)
-    # These tests may run in a container themselves, and the engine does not.
+    # These tests can run in a container, the fake engine does not.
     monkeypatch.setattr(
         testcontainers_config, "connection_mode_override", ConnectionMode.docker_host
     )
@@ -44,23 +44,23 @@ def test_a_client_on_the_host_reaches_the_broker_in_the_container(engine: Engine
         consumer.close()
     assert engine.ended is not None
     assert engine.ended.status == "exited"
-    assert engine.asked[-1] == "DELETE /containers/ID"
+    assert engine.requests[-1] == "DELETE /containers/ID"
 
 
-def test_what_the_container_is_told(engine: Engine) -> None:
+def test_settings_are_passed_to_the_container(engine: Engine) -> None:
     from pykbroker.testing.containers import PyKBrokerContainer
 
-    asked = (
+    container = (
         PyKBrokerContainer("own/image:1", port=9100, listener_name="OUTSIDE")
         .with_cluster_id("MkU3OEVBNTcwNTJENDM2Qk")
         .with_env("KAFKA_LOG_RETENTION_HOURS", "1")
         .with_network_aliases("kafka")
     )
-    with asked as kafka:
+    with container as kafka:
         bootstrap = kafka.get_bootstrap_server()
         process = engine.process
         assert process is not None
-        assert process.asked["Image"] == "own/image:1"
+        assert process.request["Image"] == "own/image:1"
         assert process.exposed == ["9100/tcp"]
         assert (
             process.variables["KAFKA_LISTENERS"] == "OUTSIDE://0.0.0.0:9100,BROKER://0.0.0.0:9092"
@@ -77,11 +77,11 @@ def test_what_the_container_is_told(engine: Engine) -> None:
     ("variable", "value", "reason"),
     [
         ("KAFKA_LOG_RETENTION_HOURS", "soon", r"log\.retention\.hours"),
-        # Ends before the container's port on the host can be looked up.
+        # Exits before the port on the host is known.
         ("KAFKA_CFG_NODE_ID", "1", "KAFKA_CFG_NODE_ID is not supported"),
     ],
 )
-def test_a_container_that_ends_is_removed_once_and_its_log_is_the_reason(
+def test_a_container_that_exits_is_removed_and_the_error_contains_its_log(
     engine: Engine, variable: str, value: str, reason: str
 ) -> None:
     from pykbroker.testing.containers import ContainerNotReady, PyKBrokerContainer
@@ -91,10 +91,10 @@ def test_a_container_that_ends_is_removed_once_and_its_log_is_the_reason(
         PyKBrokerContainer().with_env(variable, value),
     ):
         pass
-    assert engine.asked.count("DELETE /containers/ID") == 1
+    assert engine.requests.count("DELETE /containers/ID") == 1
 
 
-def test_it_has_the_surface_of_the_container_that_people_know() -> None:
+def test_the_methods_of_the_kafka_container_exist() -> None:
     from testcontainers.core.container import DockerContainer
 
     from pykbroker.testing.containers import PyKBrokerContainer

@@ -1,4 +1,4 @@
-"""Whatever is typed: one line on stderr and an exit code, no traceback."""
+"""Invalid arguments are reported in one line on stderr, without a traceback."""
 
 from collections.abc import Iterator
 
@@ -8,11 +8,11 @@ from pykbroker import Broker
 from pykbroker.cli.command_line import read_command_line
 from pykbroker.cli.main import main
 
-NO_TEXT = "x\udcff"
-"""What the byte ff, which is no UTF-8, looks like in `sys.argv`."""
-NO_NUMBERS = ("", "nan", "inf", "0x10", NO_TEXT, "9" * 25, "-" + "9" * 25, "9" * 5000)
+UNDECODABLE = "x\udcff"
+"""An argument with the byte ff, which is not UTF-8, as `sys.argv` contains it."""
+INVALID_NUMBERS = ("", "nan", "inf", "0x10", UNDECODABLE, "9" * 25, "-" + "9" * 25, "9" * 5000)
 
-TAKES_A_NUMBER = (
+COMMANDS_WITH_A_NUMBER = (
     "topics create t --partitions=N",
     "topics create t --replicas=N",
     "topics alter t --partitions=N",
@@ -50,11 +50,9 @@ TAKES_A_NUMBER = (
 )
 
 
-@pytest.mark.parametrize("command", TAKES_A_NUMBER)
-def test_what_is_no_number_or_none_that_fits_is_refused_where_it_is_read(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for number in NO_NUMBERS:
+@pytest.mark.parametrize("command", COMMANDS_WITH_A_NUMBER)
+def test_invalid_numbers_are_usage_errors(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in INVALID_NUMBERS:
         arguments = [word.replace("N", number) for word in command.split()]
         with pytest.raises(SystemExit) as ended:
             read_command_line(arguments)
@@ -73,12 +71,14 @@ def test_what_is_no_number_or_none_that_fits_is_refused_where_it_is_read(
         ("consume", "t", "--from", "0001-01-01"),
     ],
 )
-def test_a_number_beyond_its_bounds_is_refused_where_it_is_read(arguments: tuple[str, ...]) -> None:
+def test_numbers_out_of_range_are_usage_errors(arguments: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit, match="2"):
         read_command_line(arguments)
 
 
-def test_only_what_must_be_there_is_missed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_required_arguments_are_reported_as_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit):
         read_command_line(["produce"])
     assert "the following arguments are required: TOPIC (" in capsys.readouterr().err
@@ -94,27 +94,27 @@ def kafka() -> Iterator[Broker]:
 @pytest.mark.parametrize(
     ("arguments", "exit_code"),
     [
-        (("topics", "create", NO_TEXT), 2),
-        (("topics", "create", "a", "--set", f"{NO_TEXT}=1"), 2),
-        (("topics", "describe", NO_TEXT), 2),
-        (("produce", NO_TEXT, "v"), 2),
-        (("produce", "trucks", "v", "--header", f"{NO_TEXT}=1"), 2),
+        (("topics", "create", UNDECODABLE), 2),
+        (("topics", "create", "a", "--set", f"{UNDECODABLE}=1"), 2),
+        (("topics", "describe", UNDECODABLE), 2),
+        (("produce", UNDECODABLE, "v"), 2),
+        (("produce", "trucks", "v", "--header", f"{UNDECODABLE}=1"), 2),
         (("produce", "trucks", "v", "--key-separator", ""), 2),
-        (("consume", NO_TEXT), 2),
-        (("consume", "trucks", "--group", NO_TEXT), 2),
+        (("consume", UNDECODABLE), 2),
+        (("consume", "trucks", "--group", UNDECODABLE), 2),
         (("consume", "trucks", "--format", "{offset:>999999999999}"), 2),
         (("consume", "trucks", "--format", "{offset:>99999}"), 2),
         (("consume", "trucks", "--format", "{key:{value}}"), 2),
         (("consume", "trucks", "--format", "{offset:c}"), 2),
-        (("groups", "describe", NO_TEXT), 2),
-        (("groups", "remove-member", "g", "--member", NO_TEXT), 2),
+        (("groups", "describe", UNDECODABLE), 2),
+        (("groups", "remove-member", "g", "--member", UNDECODABLE), 2),
         (("transactions", "list", "--matching", "("), 1),
-        (("transactions", "describe", NO_TEXT), 2),
+        (("transactions", "describe", UNDECODABLE), 2),
         (("configs", "describe", "broker", "9" * 5000), 2),
-        (("configs", "alter", "topic", "trucks", "--set", f"a={NO_TEXT}"), 2),
+        (("configs", "alter", "topic", "trucks", "--set", f"a={UNDECODABLE}"), 2),
     ],
 )
-def test_a_broker_is_not_asked_nonsense(
+def test_invalid_values_are_rejected_in_one_line(
     kafka: Broker,
     arguments: tuple[str, ...],
     exit_code: int,
@@ -124,18 +124,18 @@ def test_a_broker_is_not_asked_nonsense(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_bytes_that_are_no_text_are_written_as_they_were_typed(
+def test_undecodable_arguments_are_written_unchanged(
     kafka: Broker, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    words = ("--key", NO_TEXT, "--header", f"a={NO_TEXT}", "--bootstrap", kafka.bootstrap)
-    assert main(["produce", "trucks", NO_TEXT, *words]) == 0
-    looks = ("--keys", "--headers", "--separator", NO_TEXT, "--from", "-1")
+    words = ("--key", UNDECODABLE, "--header", f"a={UNDECODABLE}", "--bootstrap", kafka.bootstrap)
+    assert main(["produce", "trucks", UNDECODABLE, *words]) == 0
+    looks = ("--keys", "--headers", "--separator", UNDECODABLE, "--from", "-1")
     capfdbinary.readouterr()
     assert main(["consume", "trucks", *looks, "--bootstrap", kafka.bootstrap]) == 0
     assert capfdbinary.readouterr().out.endswith(b"x\xffx\xffx\xffx\xff\n")
 
 
-def test_so_long_ago_that_there_was_no_kafka_is_the_beginning(
+def test_a_duration_before_1970_is_the_earliest_offset(
     kafka: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reset = ("groups", "reset", "g", "--topic", "trucks", "--back", "30000d")

@@ -1,4 +1,4 @@
-"""What a tool said of a broker, without what no two brokers have in common."""
+"""Normalizes the output of a tool: removes addresses, ids, times and known differences."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
     from compat.apache.tools import Completed
 
-PLAIN_WORDS = (
+REPLACEMENTS = (
     (re.compile(r"127\.0\.0\.1:?\s?\d+"), "HERE"),
     (re.compile(r"TopicId: \S+"), "TopicId: ID"),
     (re.compile(r"Cluster ?I[Dd]: .*"), "CLUSTER"),
     (re.compile(r"\b[12]\d{12}\b"), "TIME"),
     (re.compile(r"(HighWatermark|LeaderEpoch): .*"), r"\1"),
     (re.compile(r"^(1\s+\S{22}\s+)\d+(\s+0\s+TIME)"), r"\1END\2"),
-    # Controllers have a door of their own in Apache Kafka, but not here.
+    # Apache Kafka has a controller listener, PyKBroker does not.
     (re.compile(r', "endpoints": \["CONTROLLER://\w+"\]'), ""),
-    # Eligible leader replicas, finalised there, store a default for the whole cluster.
+    # Apache Kafka with eligible leader replicas stores a cluster-wide default.
     (re.compile(r"^  min\.insync\.replicas=.*"), ""),
     (re.compile(r"min\.insync\.replicas=1,?"), ""),
     (re.compile(r"^\s+|\s+$"), ""),
@@ -29,34 +29,33 @@ PLAIN_WORDS = (
 ERRORS = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+)")
 
 
-class Saying(NamedTuple):
-    """Sentences of failures are each broker's own, so those are told by kind."""
+class ToolOutput(NamedTuple):
+    """Result of a tool; of errors only the classes, because messages differ between brokers."""
 
     exit_code: int
     errors: frozenset[str]
     lines: list[str]
 
 
-def saying(done: Completed, data: str) -> Saying:
-    everything = done.stdout + done.stderr
-    errors = frozenset(ERRORS.findall(everything))
-    lines = [] if errors or done.returncode else sorted(plain_lines(done.stdout, data))
-    return Saying(done.returncode, errors, lines)
+def tool_output(done: Completed, data: str) -> ToolOutput:
+    errors = frozenset(ERRORS.findall(done.stdout + done.stderr))
+    lines = [] if errors or done.returncode else sorted(normalized_lines(done.stdout, data))
+    return ToolOutput(done.returncode, errors, lines)
 
 
-def plain_lines(text: str, data: str) -> Iterator[str]:
+def normalized_lines(text: str, data: str) -> Iterator[str]:
     for line in text.splitlines():
-        plain = line.replace(data, "DATA")
-        if plain.startswith("{"):
-            plain = json.dumps(in_order(json.loads(plain)))
-        for pattern, word in PLAIN_WORDS:
-            plain = pattern.sub(word, plain)
-        if plain:
-            yield plain
+        normalized = line.replace(data, "DATA")
+        if normalized.startswith("{"):
+            normalized = json.dumps(in_order(json.loads(normalized)))
+        for pattern, replacement in REPLACEMENTS:
+            normalized = pattern.sub(replacement, normalized)
+        if normalized:
+            yield normalized
 
 
 def in_order(value: Any) -> Any:
-    """Lists in JSON are sets to these tools."""
+    """Sorts lists, because their order in the JSON of these tools is undefined."""
     if isinstance(value, dict):
         return {key: in_order(it) for key, it in sorted(value.items())}
     if isinstance(value, list):

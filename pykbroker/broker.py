@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from pykbroker.apis.dispatch import Dispatcher
@@ -32,13 +33,15 @@ from pykbroker.metadata.features import TRANSACTION_VERSION
 from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from pykbroker.partitions.board import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
-from pykbroker.settings import Listener as Address
+from pykbroker.reconciler import Reconciler
 from pykbroker.settings import (
+    CurrentSettings,
     broker_listeners,
     names_without_effect,
     parse_listener,
     topic_names_without_effect,
 )
+from pykbroker.settings import Listener as Address
 from pykbroker.settings.load import WITHOUT_EFFECT
 from pykbroker.slices import in_slices
 from pykbroker.transport.attention import Attention
@@ -78,7 +81,8 @@ class Broker:
     """A running node: broker and controller in one process."""
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
-        self.settings = self._own_settings = settings
+        self.current_settings = CurrentSettings(settings)
+        self._own_settings = settings
         self.environment = environment
         self.clock = environment.clock
         self.addresses: list[Address] = []
@@ -90,6 +94,7 @@ class Broker:
         self._opened_partitions: Partitions | None = None
         self._is_crashing = False
         self._logged_without_effect: set[str] = set()
+        self.reconciler = Reconciler(environment.clock)
 
     directory: LogDirectory
     controller: Controller
@@ -146,6 +151,7 @@ class Broker:
             chance=self.environment.randomness,
             offer=self.environment.offer,
         )
+        self.current_settings.subscribe("request handlers", self.node.configure)
         self.start_upkeep()
         self.open_doors(listeners)
 
@@ -216,7 +222,8 @@ class Broker:
 
     def open_partitions(self) -> None:
         self.image = self.controller.subscribe(self.follow)
-        self.settings = effective_settings(self._own_settings, self.image)
+        self._ending.push_async_callback(self.reconciler.close)
+        self.current_settings.value = effective_settings(self._own_settings, self.image)
         for resource_type, name in self.image.configurations:
             self.log_without_effect(resource_type, name)
         self.partitions = Partitions(
@@ -229,6 +236,9 @@ class Broker:
         self._ending.push_async_callback(self.partitions.flush_threads.end)
         self._ending.push_async_callback(self.partitions.off_loop.close)
         self._opened_partitions = self.partitions
+        self.current_settings.subscribe(
+            "partitions", lambda it: self.partitions.change_defaults(it, self.image)
+        )
         self.partitions.set_strays_aside(self.image, METADATA_PARTITION)
         self.partitions.follow(self.image, self.image.topics.values())
 
@@ -243,6 +253,7 @@ class Broker:
             observer=self.environment.decision_observer,
         )
         self._ending.push_async_callback(self.groups.close)
+        self.current_settings.subscribe("consumer groups", self.configure_groups)
         self.transactions = TransactionCoordinator(
             self.partitions,
             self.clock,
@@ -252,6 +263,7 @@ class Broker:
             observer=self.environment.decision_observer,
         )
         self._ending.push_async_callback(self.transactions.close)
+        self.current_settings.subscribe("transactions", self.configure_transactions)
         self.follow_after_start()
 
     def follow_after_start(self) -> None:
@@ -262,11 +274,16 @@ class Broker:
         self.follow_coordinated_topics()
 
     def follow_coordinated_topics(self) -> None:
-        image = self.image
-        self.groups.follow(image.partition_count(CONSUMER_OFFSETS))
+        self.follow_group_partitions()
+        self.follow_transaction_partitions()
+
+    def follow_group_partitions(self) -> None:
+        self.groups.follow(self.image.partition_count(CONSUMER_OFFSETS))
+
+    def follow_transaction_partitions(self) -> None:
         self.transactions.follow(
-            image.partition_count(TRANSACTION_STATE),
-            transaction_version=image.features.get(TRANSACTION_VERSION, 0),
+            self.image.partition_count(TRANSACTION_STATE),
+            transaction_version=self.image.features.get(TRANSACTION_VERSION, 0),
         )
 
     def start_upkeep(self) -> None:
@@ -286,6 +303,7 @@ class Broker:
             work_clock=self.clock.monotonic,
         )
         self._ending.push_async_callback(self.edge.stop, STOP_SECONDS_MAX)
+        self.current_settings.subscribe("connections", self.configure_connections)
         for listener in listeners:
             self.edge.open(listener)
 
@@ -294,40 +312,51 @@ class Broker:
     async def follow(self, delta: ImageDelta) -> None:
         """Applies a committed delta to the image of the broker, then brings its parts to the image.
 
-        Creating thousands of logs takes long, so it yields to the event loop between slices.
+        Creating thousands of logs takes long, so it yields to the event loop between slices. A part
+        that fails is logged and retried; the other parts are not affected.
         """
         image = self.image
         image.apply(delta)
-        dropping = self.partitions.dropping(delta.topics_deleted)
+        note_failure = partial(self.reconciler.note_failure, delta.last_offset)
+        dropping = self.partitions.dropping(delta.topics_deleted, note_failure)
         await in_slices(dropping, begins_at_once=True)
-        following = self.partitions.following(image, delta.topics.values())
+        following = self.partitions.following(image, delta.topics.values(), note_failure)
         await in_slices(following, begins_at_once=True)
         self.topics.changed()
-        self.follow_coordinated_topics()
+        attempt = partial(self.reconciler.attempt, delta.last_offset)
+        attempt("the group coordinator", self.follow_group_partitions)
+        attempt("the transaction coordinator", self.follow_transaction_partitions)
         if delta.topics_deleted:
-            self.groups.topics_deleted([topic.name for topic in delta.topics_deleted])
+            names = [topic.name for topic in delta.topics_deleted]
+            attempt(
+                f"committed offsets of deleted topics ({delta.last_offset})",
+                lambda: self.groups.topics_deleted(names),
+            )
         for resource_type, name in delta.configurations:
             self.log_without_effect(resource_type, name)
-            if resource_type == BROKER_RESOURCE:
-                self.reconfigure()
-            elif resource_type == GROUP_RESOURCE:
-                self.reconfigure_groups()
-            else:
-                self.partitions.reconfigure(image, name)
+            if resource_type == TOPIC_RESOURCE:
+                attempt(
+                    f"configuration of {name}", partial(self.partitions.reconfigure, image, name)
+                )
+        types = {resource_type for resource_type, _ in delta.configurations}
+        if BROKER_RESOURCE in types:
+            self.current_settings.change(effective_settings(self._own_settings, image), attempt)
+        elif GROUP_RESOURCE in types:
+            attempt("settings of consumer groups", lambda: self.configure_groups(self.settings))
 
-    def reconfigure(self) -> None:
-        """What is stored in the cluster's metadata goes before what the file says."""
-        self.settings = effective_settings(self._own_settings, self.image)
-        self.partitions.change_defaults(self.settings, self.image)
-        self.node.settings = self.settings
-        self.edge.limits = connection_limits(self.settings)
-        self.transactions.verifies_partitions = (
-            self.settings.transaction_partition_verification_enable
+    def configure_groups(self, settings: Settings) -> None:
+        self.groups.configure(
+            group_settings(settings), consumer_group_settings(settings, self.image.configurations)
         )
-        self.reconfigure_groups()
+
+    def configure_transactions(self, settings: Settings) -> None:
+        self.transactions.verifies_partitions = settings.transaction_partition_verification_enable
+
+    def configure_connections(self, settings: Settings) -> None:
+        self.edge.limits = connection_limits(settings)
 
     def log_without_effect(self, resource_type: int, resource: str) -> None:
-        """Says once of each property that it is kept and has no effect."""
+        """Logs each property that is stored without effect once."""
         given = self.image.configurations.get((resource_type, resource), {})
         if resource_type == BROKER_RESOURCE:
             idle = names_without_effect(given)
@@ -340,12 +369,6 @@ class Broker:
             self._logged_without_effect.update(names)
             logger.warning(WITHOUT_EFFECT, ", ".join(names))
 
-    def reconfigure_groups(self) -> None:
-        self.groups.configure(
-            group_settings(self.settings),
-            consumer_group_settings(self.settings, self.image.configurations),
-        )
-
     def note_lost_directory(self) -> None:
         if not self.directory_lost.is_set():
             logger.critical(
@@ -356,6 +379,11 @@ class Broker:
             self.directory_lost.set()
 
     # --- for whoever started it
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.current_settings.value
 
     @property
     def node_id(self) -> int:

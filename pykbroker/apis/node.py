@@ -54,6 +54,9 @@ class Node:
     refused_topics: dict[str, str | None] = field(default_factory=dict)
     """Internal topics that could not be created, each with the reason that was logged last."""
 
+    def configure(self, settings: Settings) -> None:
+        self.settings = settings
+
     def new_uuid(self) -> UUID:
         from uuid import UUID  # noqa: PLC0415 - asks what platform this is; a start need not
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pykbroker.partitions.flushing import FlushThreads
 from pykbroker.partitions.off_loop import OffLoop
@@ -45,6 +46,10 @@ class WithoutLog(NamedTuple):
     topic: FollowedTopic
     image: FollowedPartition
     settings: TopicSettings
+
+
+NoteFailure: TypeAlias = "Callable[[str, Callable[[], None]], None]"
+"""Receives the name of a partition and an action that retries, while the exception is handled."""
 
 
 class Partitions:
@@ -136,8 +141,13 @@ class Partitions:
         """Create what is missing of these topics, and take over who leads."""
         at_once(self.following(image, topics))
 
-    def following(self, image: FollowedCluster, topics: Iterable[FollowedTopic]) -> Slices[None]:
-        """The same in slices; the metadata of these topics must not change meanwhile."""
+    def following(
+        self,
+        image: FollowedCluster,
+        topics: Iterable[FollowedTopic],
+        note_failure: NoteFailure | None = None,
+    ) -> Slices[None]:
+        """The same in slices; `note_failure` receives failed partitions, else errors are raised."""
         cost = 0
         for topic in topics:
             self._topic_names[topic.id] = topic.name
@@ -146,11 +156,27 @@ class Partitions:
                 if self.node_id not in partition.replicas:
                     continue
                 is_new = (topic.name, partition.index) not in self._partitions
-                self.follow_partition(topic, partition, settings)
+                try:
+                    self.follow_partition(topic, partition, settings)
+                except Exception:  # logged and retried
+                    if note_failure is None:
+                        raise
+                    again = partial(self.follow_again, image, topic.name, partition.index)
+                    note_failure(f"{topic.name}-{partition.index}", again)
                 cost += COST_OF_A_NEW_LOG if is_new else 1
                 if cost >= COST_PER_SLICE:
                     cost = 0
                     yield
+
+    def follow_again(self, image: FollowedCluster, name: str, index: int) -> None:
+        """Retries `follow_partition` with the current metadata, if the partition still exists."""
+        topic = image.topics.get(name)
+        partitions = topic.partitions if topic is not None else ()
+        if topic is not None and index < len(partitions):
+            partition = partitions[index]
+            if self.node_id in partition.replicas:
+                self.follow_partition(topic, partition, self.topic_settings(image, name))
+                self._on_late_log()
 
     def follow_partition(
         self, topic: FollowedTopic, image: FollowedPartition, settings: TopicSettings
@@ -242,13 +268,21 @@ class Partitions:
         """A deleted topic's logs go; who is still reading keeps what it holds."""
         at_once(self.dropping([topic]))
 
-    def dropping(self, topics: Iterable[FollowedTopic]) -> Slices[None]:
-        """The same in slices: the partitions of deleted topics go one after the other."""
+    def dropping(
+        self, topics: Iterable[FollowedTopic], note_failure: NoteFailure | None = None
+    ) -> Slices[None]:
+        """The same in slices; `note_failure` receives failed partitions, else errors are raised."""
         cost = 0
         for topic in topics:
             self._topic_names.pop(topic.id, None)
             for image in topic.partitions:
-                self.drop_partition(topic, image.index)
+                try:
+                    self.drop_partition(topic, image.index)
+                except Exception:  # logged and retried
+                    if note_failure is None:
+                        raise
+                    again = partial(self.drop_partition, topic, image.index)
+                    note_failure(f"{topic.name}-{image.index} (deleted)", again)
                 cost += COST_OF_A_DELETED_LOG
                 if cost >= COST_PER_SLICE:
                     cost = 0
@@ -263,6 +297,8 @@ class Partitions:
         if partition is not None and partition.topic_id == topic.id:
             del self._partitions[name]
             partition.end_waits()
+        is_here = name not in self._partitions and name in self.directory
+        if is_here and self.directory.topic_id(name) == topic.id:  # also in a retry
             self.directory.delete_log(name, now_ms=self.clock.now_ms())
 
 

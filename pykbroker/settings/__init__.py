@@ -13,6 +13,7 @@ from pykbroker.settings.alter import (
     validate_topic_override,
 )
 from pykbroker.settings.conflicts import broker_listeners, other_controllers
+from pykbroker.settings.current import CurrentSettings
 from pykbroker.settings.describe import (
     DescribedProperty,
     Synonym,
@@ -46,6 +47,7 @@ __all__ = [
     "AlterOperation",
     "ConfigSource",
     "ConfigType",
+    "CurrentSettings",
     "DescribedProperty",
     "GroupIntervals",
     "Importance",

@@ -359,7 +359,7 @@ def test_a_difference_that_comes_again_is_told_once_with_how_often() -> None:
     often = Difference(what="Metadata differs from line 3:", fields=("topics: now 't'",))
     found = Differences([often, Difference(what="a frame that is no request"), often, often])
     assert str(ReplayDiffers("session.jsonl", found)) == (
-        "what clients did is not what session.jsonl has recorded:\n"
+        "requests differ from the recording session.jsonl:\n"
         "Metadata differs from line 3:\n"
         "    topics: now 't'\n"
         "    (3 times)\n"

@@ -1,4 +1,4 @@
-"""What the clients of a cluster sent, were told and read, and whether it can all be true.
+"""Records what clients send, receive and read, and checks the history for anomalies.
 
 from pykbroker.testing.history import History, Record, check
 

@@ -1,4 +1,4 @@
-"""Counts how often each record of one topic has arrived in another, by way of a program between."""
+"""Counts how often a program has copied each record of one topic to another topic."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from pykbroker.testing.history.recording import History
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliveries:
-    """What went in and what came out, named by the values that went in."""
+    """The outputs of each input record. Records are identified by the input value."""
 
     times: dict[str, int]
-    """For each record that went in, how often it came out."""
+    """Number of outputs per input record."""
     foreign: list[str]
-    """What came out and never counted as an input."""
+    """Outputs without a committed input."""
     out_of_order: list[tuple[str, str]]
-    """Neighbours of an output partition that went into one partition the other way round."""
+    """Adjacent records of an output partition that are in reverse order in the input partition."""
 
     @property
     def lost(self) -> list[str]:
@@ -39,15 +39,15 @@ class Deliveries:
 
     @property
     def are_exactly_once(self) -> bool:
-        """And in order."""
+        """True if every record arrived once and in order."""
         return self.are_at_most_once and self.are_at_least_once and not self.out_of_order
 
     def __str__(self) -> str:
         return (
-            f"{len(self.times)} records went in: {len(self.lost)} were lost "
-            f"({', '.join(self.lost[:5])}), {len(self.repeated)} came more than once "
-            f"({', '.join(self.repeated[:5])}), {len(self.foreign)} came from nowhere "
-            f"({', '.join(self.foreign[:5])}), {len(self.out_of_order)} were out of order "
+            f"{len(self.times)} input records: {len(self.lost)} lost "
+            f"({', '.join(self.lost[:5])}), {len(self.repeated)} repeated "
+            f"({', '.join(self.repeated[:5])}), {len(self.foreign)} without an input "
+            f"({', '.join(self.foreign[:5])}), {len(self.out_of_order)} out of order "
             f"({', '.join(map(str, self.out_of_order[:5]))})"
         )
 
@@ -59,37 +59,37 @@ def count_deliveries(
     sink: str,
     origin: Callable[[str], str] = lambda value: value,
 ) -> Deliveries:
-    """Compare two topics that the history's readers have read to their ends.
+    """Compares two topics. Clients of the history must have read both to the end.
 
-    `origin` tells from a value that came out which value went in.
+    `origin` returns the input value for an output value.
     """
     evidence = Evidence(history.events)
-    went_in = {it.value: it.place for it in _read(evidence, source)}
-    came_out = [(it.place, origin(it.value)) for it in _read(evidence, sink)]
-    times = Counter(value for _, value in came_out)
+    inputs = {it.value: it.place for it in _read(evidence, source)}
+    outputs = [(it.place, origin(it.value)) for it in _read(evidence, sink)]
+    times = Counter(value for _, value in outputs)
     return Deliveries(
-        times={value: times[value] for value in went_in},
-        foreign=[value for value in times if value not in went_in],
-        out_of_order=_out_of_order(came_out, went_in),
+        times={value: times[value] for value in inputs},
+        foreign=[value for value in times if value not in inputs],
+        out_of_order=_out_of_order(outputs, inputs),
     )
 
 
 def _read(evidence: Evidence, topic: str) -> list[Found]:
     found = [it for it in evidence.at_places() if it.place.topic == topic and it.is_read]
-    return sorted((it for it in found if it.counts), key=lambda it: it.place)
+    return sorted((it for it in found if it.is_committed), key=lambda it: it.place)
 
 
 def _out_of_order(
-    came_out: list[tuple[Place, str]], went_in: dict[str, Place]
+    outputs: list[tuple[Place, str]], inputs: dict[str, Place]
 ) -> list[tuple[str, str]]:
-    """In each output partition, what came from one input partition."""
-    ways: dict[tuple[int, int], list[str]] = defaultdict(list)
-    for place, value in came_out:
-        if value in went_in:
-            ways[place.partition, went_in[value].partition].append(value)
+    """Compares the order for each pair of an input and an output partition."""
+    by_partitions: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for place, value in outputs:
+        if value in inputs:
+            by_partitions[place.partition, inputs[value].partition].append(value)
     return [
         (earlier, later)
-        for values in ways.values()
+        for values in by_partitions.values()
         for earlier, later in pairwise(values)
-        if went_in[later].offset < went_in[earlier].offset
+        if inputs[later].offset < inputs[earlier].offset
     ]

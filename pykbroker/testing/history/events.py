@@ -1,4 +1,4 @@
-"""The events of a history: what a client was about to do, and what it was told."""
+"""The events of a history: what a client starts, and the result that it gets."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,14 +6,14 @@ from typing import NamedTuple, TypeAlias
 
 
 class Isolation(StrEnum):
-    """Kafka's `isolation.level`: whether a reader waits for the end of a transaction."""
+    """Kafka's `isolation.level`."""
 
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
 
 
 class Outcome(StrEnum):
-    """What a client knows of something it asked for. A lost answer is `UNKNOWN`, never `FAILED`."""
+    """The result that a client knows. A request without a response is `UNKNOWN`, not `FAILED`."""
 
     OK = "ok"
     FAILED = "failed"
@@ -21,22 +21,22 @@ class Outcome(StrEnum):
 
 
 class Ending(StrEnum):
-    """What a client asks for at the end of a transaction."""
+    """The requested end of a transaction."""
 
     COMMIT = "commit"
     ABORT = "abort"
 
 
 class Ended(StrEnum):
-    """What a client knows of a transaction that it has asked to end."""
+    """The end of a transaction that the client knows."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
 
 
-class Move(StrEnum):
-    """Why a reader is somewhere else than after the last record it read."""
+class MoveReason(StrEnum):
+    """Why the position of a reader changed other than by reading."""
 
     ASSIGNED = "assigned"
     REVOKED = "revoked"
@@ -44,7 +44,7 @@ class Move(StrEnum):
 
 
 class Place(NamedTuple):
-    """Where a record lies."""
+    """Topic, partition and offset of a record."""
 
     topic: str
     partition: int
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record as a reader was given it."""
+    """A record that a reader received."""
 
     topic: str
     partition: int
@@ -68,7 +68,7 @@ class Record(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The offset that comes next in a partition; None where nobody knows."""
+    """The next offset to read in a partition; None if unknown."""
 
     topic: str
     partition: int
@@ -76,16 +76,16 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
-    """Something happened to a client, at a time of the machine's monotonic clock."""
+class ClientEvent:
+    """An event of a client at a time of the machine's monotonic clock."""
 
     client: str
     at_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendAsked(Happened):
-    """A record is about to be sent; the partition is None where the client will choose it."""
+class SendStarted(ClientEvent):
+    """A record will be sent next. The partition is None if the client selects it."""
 
     send: int
     topic: str
@@ -95,8 +95,8 @@ class SendAsked(Happened):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendEnded(Happened):
-    """A client was told what came of a send. Without this event nothing is known."""
+class SendEnded(ClientEvent):
+    """The result of a send. Without this event the result is unknown."""
 
     send: int
     outcome: Outcome
@@ -106,21 +106,21 @@ class SendEnded(Happened):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionBegun(Happened):
+class TransactionBegun(ClientEvent):
     transaction: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionEnding(Happened):
-    """A client is about to ask that its transaction be committed or aborted."""
+class TransactionEnding(ClientEvent):
+    """A client will request the commit or abort of its transaction next."""
 
     transaction: int
     ending: Ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionEnded(Happened):
-    """A client was told what came of its transaction."""
+class TransactionEnded(ClientEvent):
+    """The result of a requested commit or abort."""
 
     transaction: int
     ended: Ended
@@ -128,24 +128,24 @@ class TransactionEnded(Happened):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Polled(Happened):
-    """One poll brought these records, in this order."""
+class Polled(ClientEvent):
+    """One poll returned these records, in this order."""
 
     isolation: Isolation
     records: tuple[Record, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved(Happened):
-    """A reader goes on somewhere else: a rebalance, an assignment of its own or a seek."""
+class Moved(ClientEvent):
+    """The position of a reader changed: a rebalance, an assignment or a seek."""
 
-    move: Move
+    move: MoveReason
     positions: tuple[Position, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsCommitAsked(Happened):
-    """A group's progress is about to be written down, in a transaction or outside."""
+class OffsetsCommitStarted(ClientEvent):
+    """A client will commit offsets of a group next, in a transaction or outside."""
 
     commit: int
     group: str
@@ -154,20 +154,20 @@ class OffsetsCommitAsked(Happened):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsCommitEnded(Happened):
+class OffsetsCommitEnded(ClientEvent):
     commit: int
     outcome: Outcome
     reason: str | None = None
 
 
 Event: TypeAlias = (
-    SendAsked
+    SendStarted
     | SendEnded
     | TransactionBegun
     | TransactionEnding
     | TransactionEnded
     | Polled
     | Moved
-    | OffsetsCommitAsked
+    | OffsetsCommitStarted
     | OffsetsCommitEnded
 )

@@ -1,4 +1,4 @@
-"""What a history tells of each record: its sender, its fate, its place and its readers."""
+"""Combines the events of a history per record: sender, result, position and readers."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -13,8 +13,8 @@ from pykbroker.testing.history.events import (
     Outcome,
     Place,
     Polled,
-    SendAsked,
     SendEnded,
+    SendStarted,
     TransactionBegun,
     TransactionEnded,
     TransactionEnding,
@@ -22,12 +22,12 @@ from pykbroker.testing.history.events import (
 from pykbroker.testing.history.json_lines import MalformedHistoryError
 
 
-class Fate(Enum):
-    """Whether a record counts."""
+class CommitState(Enum):
+    """The commit state of a record, as far as its sender knows."""
 
-    COUNTS = auto()
-    MAY_COUNT = auto()
-    NEVER_COUNTS = auto()
+    COMMITTED = auto()
+    UNKNOWN = auto()
+    NOT_COMMITTED = auto()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -35,7 +35,7 @@ class KnownTransaction:
     """A transaction as its client knows it."""
 
     begun: TransactionBegun
-    commit_asked: TransactionEnding | None = None
+    commit_requested: TransactionEnding | None = None
     ended: TransactionEnded | None = None
     sends: list["Sent"] = field(default_factory=list)
 
@@ -44,73 +44,79 @@ class KnownTransaction:
         return f"transaction {self.begun.transaction} of {self.begun.client}"
 
     @property
-    def fate(self) -> Fate:
+    def commit_state(self) -> CommitState:
         if self.ended is not None and self.ended.ended is Ended.COMMITTED:
-            return Fate.COUNTS
+            return CommitState.COMMITTED
         if self.ended is not None and self.ended.ended is Ended.ABORTED:
-            return Fate.NEVER_COUNTS
-        return Fate.NEVER_COUNTS if self.commit_asked is None else Fate.MAY_COUNT
+            return CommitState.NOT_COMMITTED
+        return CommitState.NOT_COMMITTED if self.commit_requested is None else CommitState.UNKNOWN
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Sent:
-    """A send, what came of it, and the transaction it belongs to."""
+    """A send with its result and its transaction."""
 
-    asked: SendAsked
+    started: SendStarted
     transaction: KnownTransaction | None
     ended: SendEnded | None = None
 
     @property
     def place(self) -> Place | None:
-        """Where the producer was told that the record lies."""
+        """The position in the producer's acknowledgement."""
         ended = self.ended
         if ended is None or ended.partition is None or ended.offset is None:
             return None
-        return Place(self.asked.topic, ended.partition, ended.offset)
+        return Place(self.started.topic, ended.partition, ended.offset)
 
     @property
     def outcome(self) -> Outcome:
         return Outcome.UNKNOWN if self.ended is None else self.ended.outcome
 
     @property
-    def fate(self) -> Fate:
+    def commit_state(self) -> CommitState:
         match self.outcome:
             case Outcome.FAILED:
-                return Fate.NEVER_COUNTS
+                return CommitState.NOT_COMMITTED
             case Outcome.OK:
-                return Fate.COUNTS if self.transaction is None else self.transaction.fate
+                return (
+                    CommitState.COMMITTED
+                    if self.transaction is None
+                    else self.transaction.commit_state
+                )
             case Outcome.UNKNOWN:
-                aborted = self.transaction and self.transaction.fate is Fate.NEVER_COUNTS
-                return Fate.NEVER_COUNTS if aborted else Fate.MAY_COUNT
+                aborted = (
+                    self.transaction and self.transaction.commit_state is CommitState.NOT_COMMITTED
+                )
+                return CommitState.NOT_COMMITTED if aborted else CommitState.UNKNOWN
 
-    def may_be_shown_to(self, isolation: Isolation) -> bool:
+    def may_be_visible_to(self, isolation: Isolation) -> bool:
         if self.outcome is Outcome.FAILED:
             return False
         if isolation is Isolation.READ_COMMITTED:
-            return self.fate is not Fate.NEVER_COUNTS
+            return self.commit_state is not CommitState.NOT_COMMITTED
         return True
 
-    def may_be_there(self, partition: int) -> bool:
-        return self.place is None and self.asked.partition in {None, partition}
+    def may_be_in(self, partition: int) -> bool:
+        return self.place is None and self.started.partition in {None, partition}
 
     @property
     def events(self) -> tuple[Event, ...]:
-        found: list[Event | None] = [self.asked, self.ended]
+        found: list[Event | None] = [self.started, self.ended]
         if self.transaction is not None:
-            found += [self.transaction.commit_asked, self.transaction.ended]
+            found += [self.transaction.commit_requested, self.transaction.ended]
         return tuple(it for it in found if it is not None)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Found:
-    """A value at a place, by the word of producers, readers or both."""
+    """A value at a position that producers, readers or both have reported."""
 
     place: Place
     value: str
     acknowledged: list[Sent] = field(default_factory=list)
     polls: list[Polled] = field(default_factory=list)
     senders: list[Sent] = field(default_factory=list)
-    """Whose record this is: those told so, else those who may not have been told, else any."""
+    """Sends of this record: acknowledged ones, else unanswered ones, else any with this value."""
 
     @property
     def is_read(self) -> bool:
@@ -121,10 +127,10 @@ class Found:
         return any(it.isolation is Isolation.READ_COMMITTED for it in self.polls)
 
     @property
-    def counts(self) -> bool:
-        """It is certain that every reader has to be shown this."""
-        possible = [it for it in self.senders if it.fate is not Fate.NEVER_COUNTS]
-        if any(it.fate is Fate.COUNTS for it in self.acknowledged):
+    def is_committed(self) -> bool:
+        """True if the record is certainly committed, so that every reader must get it."""
+        possible = [it for it in self.senders if it.commit_state is not CommitState.NOT_COMMITTED]
+        if any(it.commit_state is CommitState.COMMITTED for it in self.acknowledged):
             return True
         if self.is_read_committed:
             return bool(possible)
@@ -135,7 +141,7 @@ class Found:
 
 
 class Evidence:
-    """All sends and all places of one history."""
+    """All sends and all records of one history."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.sent: list[Sent] = []
@@ -147,46 +153,49 @@ class Evidence:
             try:
                 self._take(event)
             except KeyError:
-                raise MalformedHistoryError(f"nothing was begun that could end: {event}") from None
+                raise MalformedHistoryError(f"event without a matching start: {event}") from None
         self._place_acknowledged()
         self._find_senders()
         self.contested = {place for place, found in self.found.items() if len(found) > 1}
         self.read_values = {(it.place.topic, it.value) for it in self.at_places() if it.is_read}
-        self.evidently_committed = set(self._shown_transactions())
+        self.evidently_committed = set(self._read_transactions())
 
     def at_places(self) -> Iterator[Found]:
-        """What lies at each place, without those that nobody can tell."""
+        """Yields the record at each position, except positions with contradicting values."""
         for place, found in self.found.items():
             if place not in self.contested:
                 yield from found.values()
 
     def at(self, sent: Sent) -> Found | None:
-        """What became of an acknowledged record; None where its place is not told or contested."""
+        """The record of an acknowledged send; None if its position is unknown or contested."""
         if sent.place is None or sent.place in self.contested:
             return None
-        return self.found[sent.place][sent.asked.value]
+        return self.found[sent.place][sent.started.value]
 
-    def _shown_transactions(self) -> Iterator["KnownTransaction"]:
-        """Those of which a record was read, if they are committed or the reader waits for that."""
+    def _read_transactions(self) -> Iterator["KnownTransaction"]:
+        """Yields committed transactions of which a record was read.
+
+        A record that read_committed returned proves that its transaction is committed.
+        """
         for found in self.at_places():
             senders = {it.transaction for it in found.senders} if found.is_read else set()
-            told = senders.pop() if len(senders) == 1 else None
-            if told is None or told.fate is Fate.NEVER_COUNTS:
+            transaction = senders.pop() if len(senders) == 1 else None
+            if transaction is None or transaction.commit_state is CommitState.NOT_COMMITTED:
                 continue
-            if told.fate is Fate.COUNTS or found.is_read_committed:
-                yield told
+            if transaction.commit_state is CommitState.COMMITTED or found.is_read_committed:
+                yield transaction
 
     def _take(self, event: Event) -> None:
         match event:
-            case SendAsked():
+            case SendStarted():
                 self._take_send(event)
             case SendEnded():
                 self._sends[event.client, event.send].ended = event
             case TransactionBegun():
                 self.transactions[event.client, event.transaction] = KnownTransaction(begun=event)
             case TransactionEnding(ending=Ending.COMMIT):
-                told = self.transactions[event.client, event.transaction]
-                told.commit_asked = told.commit_asked or event
+                transaction = self.transactions[event.client, event.transaction]
+                transaction.commit_requested = transaction.commit_requested or event
             case TransactionEnded():
                 self.transactions[event.client, event.transaction].ended = event
             case Polled():
@@ -195,11 +204,11 @@ class Evidence:
             case _:
                 pass
 
-    def _take_send(self, event: SendAsked) -> None:
+    def _take_send(self, event: SendStarted) -> None:
         transaction = None
         if event.transaction is not None:
             transaction = self.transactions[event.client, event.transaction]
-        sent = Sent(asked=event, transaction=transaction)
+        sent = Sent(started=event, transaction=transaction)
         if transaction is not None:
             transaction.sends.append(sent)
         self.sent.append(sent)
@@ -209,7 +218,7 @@ class Evidence:
     def _place_acknowledged(self) -> None:
         for sent in self.sent:
             if sent.outcome is Outcome.OK and sent.place is not None:
-                self._at(sent.place, sent.asked.value).acknowledged.append(sent)
+                self._at(sent.place, sent.started.value).acknowledged.append(sent)
 
     def _find_senders(self) -> None:
         for by_value in self.found.values():
@@ -218,8 +227,8 @@ class Evidence:
 
     def _possible_senders(self, found: Found) -> list[Sent]:
         of_this_value = self.by_value.get((found.place.topic, found.value), [])
-        untold = [it for it in of_this_value if it.may_be_there(found.place.partition)]
-        return untold or of_this_value
+        unanswered = [it for it in of_this_value if it.may_be_in(found.place.partition)]
+        return unanswered or of_this_value
 
     def _at(self, place: Place, value: str) -> Found:
         by_value = self.found[place]

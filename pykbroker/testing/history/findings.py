@@ -1,4 +1,4 @@
-"""What can be wrong with a history, by name, in sentences that lead to the records."""
+"""The kinds of anomalies, and findings that describe one anomaly."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,41 +10,41 @@ _LINE_LENGTH_MAX = 300
 
 
 class Anomaly(StrEnum):
-    """What no history of a sound cluster shows."""
+    """Violations of Kafka's guarantees that a history can show."""
 
     LOST_WRITE = "lost write"
-    """An acknowledged record is not there: somebody read on past its offset, nobody read it."""
+    """An acknowledged record is missing: readers passed its offset without getting it."""
     UNSEEN = "unseen"
-    """An acknowledged record was not read, and nobody has read past it: read on to be sure."""
+    """An acknowledged record was not read, and no reader has passed it: read further."""
     ABORTED_READ = "aborted read"
-    """Somebody read a record that was refused, or read_committed showed an aborted one."""
+    """A reader got a rejected record, or read_committed returned an aborted record."""
     PRECOMMITTED_READ = "precommitted read"
-    """read_committed showed a record before anybody had asked for the commit."""
+    """read_committed returned a record before the commit was requested."""
     TORN_TRANSACTION = "torn transaction"
-    """Some records of a transaction can be read, others are not there."""
+    """Some records of a transaction can be read, others are missing."""
     DUPLICATE = "duplicate"
-    """A record that was sent once lies at two places."""
+    """A record that was sent once has two positions."""
     INCONSISTENT_OFFSETS = "inconsistent offsets"
     """One offset of a partition has two different records."""
     NEVER_SENT = "never sent"
-    """Somebody read a record that nobody has sent."""
+    """A reader got a record that no client sent."""
     NON_MONOTONIC_POLL = "non-monotonic poll"
-    """A reader went back between two polls, and nobody had moved it."""
+    """Offsets decreased between two polls without a rebalance or seek."""
     INTERNAL_NON_MONOTONIC_POLL = "internal non-monotonic poll"
     """The records of one poll are out of order."""
     SKIPPED_POLL = "skipped poll"
-    """A reader passed over a record between two polls, though it can be read."""
+    """Two polls skipped a record that another reader got."""
     INTERNAL_SKIPPED_POLL = "internal skipped poll"
-    """One poll passed over a record, though it can be read."""
+    """One poll skipped a record that another reader got."""
     NON_MONOTONIC_SEND = "non-monotonic send"
-    """A producer's later record lies before its earlier one."""
+    """A later record of a producer has a lower offset than an earlier one."""
     INTERNAL_NON_MONOTONIC_SEND = "internal non-monotonic send"
-    """Likewise, within one transaction."""
+    """The same within one transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One anomaly: what is wrong in a sentence, and the events that show it."""
+    """One anomaly: a sentence, and the events that prove it."""
 
     anomaly: Anomaly
     sentence: str

@@ -1,7 +1,7 @@
-"""A history as a file: one line of JSON for each event, in any language's reach.
+"""Reads and writes histories as files with one JSON object per event.
 
-Each line has the name of its event, the client, the time, and the fields of the event as `events`
-declares them; a missing field is null. Records and positions are arrays.
+Each line has the name of the event, the client, the time, and the fields that `events` declares;
+a missing field is null. Records and positions are arrays.
 """
 
 import json
@@ -14,17 +14,17 @@ from pykbroker.testing.history import events
 from pykbroker.testing.history.events import Event, Position, Record
 
 EVENTS: dict[str, type[Any]] = {
-    "send": events.SendAsked,
+    "send": events.SendStarted,
     "send ended": events.SendEnded,
     "transaction begun": events.TransactionBegun,
     "transaction ending": events.TransactionEnding,
     "transaction ended": events.TransactionEnded,
     "polled": events.Polled,
     "moved": events.Moved,
-    "offsets commit": events.OffsetsCommitAsked,
+    "offsets commit": events.OffsetsCommitStarted,
     "offsets commit ended": events.OffsetsCommitEnded,
 }
-"""The name of an event in its line."""
+"""Names of events in the file."""
 _NAMES = {declared: name for name, declared in EVENTS.items()}
 _FIELDS = {declared: [it.name for it in fields(declared)] for declared in _NAMES}
 _OPTIONAL = {
@@ -36,12 +36,12 @@ _ENUMS: dict[str, type[StrEnum]] = {
     "outcome": events.Outcome,
     "ending": events.Ending,
     "ended": events.Ended,
-    "move": events.Move,
+    "move": events.MoveReason,
 }
 
 
 class MalformedHistoryError(ValueError):
-    """A line is no event, or something ends that was never begun; the message says which."""
+    """Raised for a line that is not an event, or for a result without a matching start."""
 
 
 def line_of(event: Event) -> bytes:
@@ -72,7 +72,7 @@ def event_of(line: dict[str, Any]) -> Event:
 
 
 def _value(name: str, value: Any) -> Any:
-    """What JSON has no type for comes back as it was."""
+    """Converts JSON values to records, positions and enums."""
     match name:
         case "records":
             return tuple(Record(*it) for it in value)

@@ -1,4 +1,4 @@
-"""Records that were read, or written, in another order than they lie or were sent."""
+"""Records that were read in another order than stored, or stored in another order than sent."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -6,33 +6,33 @@ from collections.abc import Iterable, Iterator
 
 from pykbroker.testing.history.evidence import Evidence, Found, Sent
 from pykbroker.testing.history.findings import Anomaly, Finding
-from pykbroker.testing.history.read_spans import Step, Stretch
+from pykbroker.testing.history.read_spans import ReadSpan, Step
 
 
-def polls_out_of_order(stretches: Iterable[Stretch]) -> Iterator[Finding]:
-    for stretch in stretches:
-        for step in stretch.steps():
+def polls_out_of_order(spans: Iterable[ReadSpan]) -> Iterator[Finding]:
+    for span in spans:
+        for step in span.steps():
             if step.before <= step.after:
                 internal = Anomaly.INTERNAL_NON_MONOTONIC_POLL
                 yield Finding(
                     anomaly=internal if step.is_internal else Anomaly.NON_MONOTONIC_POLL,
-                    sentence=f"{_reader(stretch)} was at offset {step.after + 1} and was given "
+                    sentence=f"{_reader(span)} was at offset {step.after + 1} and got "
                     f"offset {step.before}",
                     evidence=(step.poll,),
                 )
 
 
-def records_passed_over(evidence: Evidence, stretches: Iterable[Stretch]) -> Iterator[Finding]:
-    """What one reader left out and another was shown; what nobody was shown is lost."""
-    there = _offsets_to_be_read(evidence)
-    for stretch in stretches:
-        found = there.get((stretch.topic, stretch.partition), [])
-        for step in stretch.steps():
+def records_skipped(evidence: Evidence, spans: Iterable[ReadSpan]) -> Iterator[Finding]:
+    """Records that one reader skipped and another got. Records that no reader got are lost."""
+    readable = _offsets_to_be_read(evidence)
+    for span in spans:
+        found = readable.get((span.topic, span.partition), [])
+        for step in span.steps():
             first = bisect_right(found, step.after)
             end = bisect_left(found, step.before)
-            passed_over = [] if first >= end else stretch.without_its_own(found[first:end])
-            if passed_over:
-                yield _passed_over(stretch, step, passed_over)
+            skipped = [] if first >= end else span.not_read_here(found[first:end])
+            if skipped:
+                yield _skipped(span, step, skipped)
 
 
 def sends_out_of_order(evidence: Evidence) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def sends_out_of_order(evidence: Evidence) -> Iterator[Finding]:
         place = sent.place
         if place is None or place in evidence.contested:
             continue
-        producer = (sent.asked.client, place.topic, place.partition)
+        producer = (sent.started.client, place.topic, place.partition)
         before = last.get(producer)
         last[producer] = sent
         if before is not None and before.place is not None and place <= before.place:
@@ -49,41 +49,41 @@ def sends_out_of_order(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _offsets_to_be_read(evidence: Evidence) -> dict[tuple[str, int], list[int]]:
-    """In order, for each partition."""
+    """The offsets of committed records that were read, sorted, per partition."""
     found: dict[tuple[str, int], list[int]] = defaultdict(list)
     for it in evidence.at_places():
-        if it.is_read and _must_be_shown(it):
+        if it.is_read and _must_be_visible(it):
             found[it.place.topic, it.place.partition].append(it.place.offset)
     for offsets in found.values():
         offsets.sort()
     return found
 
 
-def _must_be_shown(found: Found) -> bool:
-    return bool(found.senders) and found.counts
+def _must_be_visible(found: Found) -> bool:
+    return bool(found.senders) and found.is_committed
 
 
-def _passed_over(stretch: Stretch, step: Step, offsets: list[int]) -> Finding:
+def _skipped(span: ReadSpan, step: Step, offsets: list[int]) -> Finding:
     named = f"offset {offsets[0]}" if len(offsets) == 1 else f"{len(offsets)} records"
     return Finding(
         anomaly=Anomaly.INTERNAL_SKIPPED_POLL if step.is_internal else Anomaly.SKIPPED_POLL,
-        sentence=f"{_reader(stretch)} was at offset {step.after + 1} and was given "
-        f"offset {step.before}; {named} between them can be read",
+        sentence=f"{_reader(span)} was at offset {step.after + 1} and got "
+        f"offset {step.before}; skipped {named} in between",
         evidence=(step.poll,),
     )
 
 
-def _reader(stretch: Stretch) -> str:
-    return f"{stretch.client} on {stretch.topic}-{stretch.partition}"
+def _reader(span: ReadSpan) -> str:
+    return f"{span.client} on {span.topic}-{span.partition}"
 
 
 def _sent_out_of_order(before: Sent, after: Sent) -> Finding:
-    inside = after.asked.transaction is not None and (
-        before.asked.transaction == after.asked.transaction
+    inside = after.started.transaction is not None and (
+        before.started.transaction == after.started.transaction
     )
     return Finding(
         anomaly=Anomaly.INTERNAL_NON_MONOTONIC_SEND if inside else Anomaly.NON_MONOTONIC_SEND,
-        sentence=f"{after.asked.client} sent {before.asked.value!r}, then {after.asked.value!r}; "
-        f"they are {before.place} and {after.place}",
+        sentence=f"{after.started.client} sent {before.started.value!r}, then "
+        f"{after.started.value!r}; stored as {before.place} and {after.place}",
         evidence=tuple(it for it in (before.ended, after.ended) if it is not None),
     )

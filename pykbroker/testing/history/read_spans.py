@@ -1,42 +1,43 @@
-"""What each reader read of a partition without being moved, in its order."""
+"""Spans of records that a reader read from a partition without a rebalance or seek."""
 
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pykbroker.testing.history.events import Event, Move, Moved, Polled, Record
+from pykbroker.testing.history.events import Event, Moved, MoveReason, Polled, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """From one record to the next of the same stretch; both are left out."""
+    """Two consecutive records of a span."""
 
     after: int
-    """The offset before the first that should come; one before the start where it is known."""
+    """Offset of the first record, or the start of the span minus one."""
     before: int
+    """Offset of the second record."""
     poll: Polled
     is_internal: bool
-    """Both records came with one poll."""
+    """True if one poll returned both records."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Stretch:
-    """One reader on one partition, from one move to the next."""
+class ReadSpan:
+    """The reads of one client in one partition between two position changes."""
 
     client: str
     topic: str
     partition: int
     start: int | None
-    """The offset from which it was to read, where that is known."""
+    """The start position, if known."""
     read: list[tuple[int, Polled]] = field(default_factory=list)
 
-    def without_its_own(self, offsets: Iterable[int]) -> list[int]:
-        """Those of the offsets that were not read here, earlier or later."""
+    def not_read_here(self, offsets: Iterable[int]) -> list[int]:
+        """Returns the offsets that are not in this span."""
         own = {offset for offset, _ in self.read}
         return [it for it in offsets if it not in own]
 
     def steps(self) -> Iterable[Step]:
-        """Also those that go backwards."""
+        """Yields consecutive pairs, including decreasing offsets."""
         before: tuple[int, Polled | None] | None = None
         if self.start is not None:
             before = (self.start - 1, None)
@@ -46,39 +47,39 @@ class Stretch:
             before = (offset, poll)
 
 
-def stretches_of(events: Iterable[Event]) -> list[Stretch]:
-    found: list[Stretch] = []
-    running: dict[str, dict[tuple[str, int], Stretch]] = defaultdict(dict)
+def read_spans_of(events: Iterable[Event]) -> list[ReadSpan]:
+    found: list[ReadSpan] = []
+    running: dict[str, dict[tuple[str, int], ReadSpan]] = defaultdict(dict)
     for event in events:
         match event:
             case Moved():
                 for topic, partition, offset in event.positions:
                     running[event.client].pop((topic, partition), None)
-                    if event.move is not Move.REVOKED and offset is not None:
-                        stretch = Stretch(
+                    if event.move is not MoveReason.REVOKED and offset is not None:
+                        span = ReadSpan(
                             client=event.client, topic=topic, partition=partition, start=offset
                         )
-                        running[event.client][topic, partition] = stretch
-                        found.append(stretch)
+                        running[event.client][topic, partition] = span
+                        found.append(span)
             case Polled():
                 of_client = running[event.client]
                 for record in event.records:
-                    stretch = _stretch_of(record, event, of_client, found)
-                    stretch.read.append((record.offset, event))
+                    span = _span_of(record, event, of_client, found)
+                    span.read.append((record.offset, event))
             case _:
                 pass
     return found
 
 
-def _stretch_of(
+def _span_of(
     record: Record,
     poll: Polled,
-    running: dict[tuple[str, int], Stretch],
-    found: list[Stretch],
-) -> Stretch:
+    running: dict[tuple[str, int], ReadSpan],
+    found: list[ReadSpan],
+) -> ReadSpan:
     place = (record.topic, record.partition)
     if place not in running:
-        running[place] = Stretch(
+        running[place] = ReadSpan(
             client=poll.client, topic=record.topic, partition=record.partition, start=None
         )
         found.append(running[place])

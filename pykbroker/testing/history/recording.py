@@ -1,8 +1,7 @@
-"""Histories are recorded beside any client: say what you are about to do, then what came of it.
+"""Records a history beside any Kafka client: each operation before it starts, then its result.
 
-A client here is one run of one producer, one consumer, or a pair of them; one that is started again
-is another client and has another name. What is about to be done is recorded before it is done, so
-the history of a process that was killed is true as far as it goes.
+A client is one run of a producer, a consumer, or both. A restarted client needs a new name. Because
+operations are recorded before they start, the history of a killed process is correct up to its end.
 """
 
 import itertools
@@ -16,16 +15,16 @@ from pykbroker.testing.history.events import (
     Ending,
     Event,
     Isolation,
-    Move,
     Moved,
-    OffsetsCommitAsked,
+    MoveReason,
     OffsetsCommitEnded,
+    OffsetsCommitStarted,
     Outcome,
     Polled,
     Position,
     Record,
-    SendAsked,
     SendEnded,
+    SendStarted,
     TransactionBegun,
     TransactionEnded,
     TransactionEnding,
@@ -36,19 +35,19 @@ Value = str | bytes | None
 
 
 class History:
-    """Events in the order in which they were recorded; many threads may record at once."""
+    """Events in the order in which they were recorded. Thread-safe."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """With a path, each event is also appended there at once, as one line of JSON."""
+        """With a path, each event is also appended to this file at once, as a line of JSON."""
         self.events: list[Event] = []
         self._file = path.open("ab", buffering=0) if path is not None else None
         self._names: set[str] = set()
 
     @classmethod
     def load(cls, *paths: Path) -> Self:
-        """One history of what several processes have written, ordered by time.
+        """Merges the files of several processes by time.
 
-        Half a line at the end is what a killed process leaves behind, and does not count.
+        Ignores an incomplete last line, which a killed process can leave behind.
         """
         history = cls()
         for path in paths:
@@ -60,9 +59,9 @@ class History:
         path.write_bytes(b"".join(map(line_of, self.events)))
 
     def client(self, name: str, *, isolation: Isolation = Isolation.READ_COMMITTED) -> "Client":
-        """A new client; the isolation matters where it reads."""
+        """Returns a new client. 'isolation' is the isolation level of its reads."""
         if name in self._names:
-            raise ValueError(f"there is a client {name!r} already; one that restarts is another")
+            raise ValueError(f"client {name!r} exists already; a restarted client needs a new name")
         self._names.add(name)
         return Client(name, isolation, self.add)
 
@@ -72,13 +71,13 @@ class History:
             self._file.write(line_of(event))
 
     def close(self) -> None:
-        """Close the file, if there is one."""
+        """Closes the file of the history, if it has one."""
         if self._file is not None:
             self._file.close()
 
 
 class Client:
-    """Records what one client does and is told."""
+    """Records the operations of one client and their results."""
 
     def __init__(self, name: str, isolation: Isolation, add: Callable[[Event], None]) -> None:
         self.name = name
@@ -92,13 +91,13 @@ class Client:
     # --- as a producer
 
     def sending(self, topic: str, value: Value, *, partition: int | None = None) -> "Sending":
-        """Call this before the send; the record belongs to the transaction that was begun last.
+        """Call this before the send. The record belongs to the open transaction, if there is one.
 
-        The value must be another for every send, or the checker cannot tell the records apart.
+        Every send needs a unique value: the checker identifies records by their values.
         """
         send = next(self._sends)
         self._add(
-            SendAsked(
+            SendStarted(
                 client=self.name,
                 at_ns=time.monotonic_ns(),
                 send=send,
@@ -111,7 +110,7 @@ class Client:
         return Sending(self.name, send, self._add)
 
     def begun(self) -> "Transaction":
-        """What is sent from here on belongs to a transaction, until it is about to end."""
+        """Begins a transaction. Later sends belong to it until it ends."""
         self._open = next(self._transactions)
         self._add(
             TransactionBegun(client=self.name, at_ns=time.monotonic_ns(), transaction=self._open)
@@ -125,7 +124,7 @@ class Client:
     # --- as a consumer
 
     def polled(self, records: Iterable[Record]) -> None:
-        """What one poll brought, in its order; nothing is recorded where it brought nothing."""
+        """Records the result of a poll. An empty poll is not recorded."""
         found = tuple(records)
         if found:
             self._add(
@@ -138,18 +137,18 @@ class Client:
             )
 
     def assigned(self, *positions: tuple[str, int] | tuple[str, int, int | None]) -> None:
-        """The client goes on with these partitions: topic, partition, and position if known."""
-        self._moved(Move.ASSIGNED, positions)
+        """Records an assignment: topic, partition and, if known, the start offset."""
+        self._moved(MoveReason.ASSIGNED, positions)
 
     def revoked(self, *partitions: tuple[str, int]) -> None:
-        self._moved(Move.REVOKED, partitions)
+        self._moved(MoveReason.REVOKED, partitions)
 
     def sought(self, topic: str, partition: int, offset: int | None = None) -> None:
-        """The client goes on elsewhere in a partition of its own; None stands for anywhere."""
-        self._moved(Move.SOUGHT, [(topic, partition, offset)])
+        """Records a seek; the offset is None if unknown."""
+        self._moved(MoveReason.SOUGHT, [(topic, partition, offset)])
 
     def _moved(
-        self, move: Move, places: Iterable[tuple[str, int] | tuple[str, int, int | None]]
+        self, move: MoveReason, places: Iterable[tuple[str, int] | tuple[str, int, int | None]]
     ) -> None:
         positions = tuple(Position(it[0], it[1], it[2] if len(it) == 3 else None) for it in places)
         self._add(
@@ -159,10 +158,10 @@ class Client:
     def committing_offsets(
         self, group: str, offsets: Mapping[tuple[str, int], int]
     ) -> "OffsetsCommitting":
-        """Call this before a group's offsets are committed, in the open transaction or outside."""
+        """Call this before offsets are committed, in the open transaction or outside."""
         commit = next(self._commits)
         self._add(
-            OffsetsCommitAsked(
+            OffsetsCommitStarted(
                 client=self.name,
                 at_ns=time.monotonic_ns(),
                 commit=commit,
@@ -175,7 +174,7 @@ class Client:
 
 
 class Sending:
-    """A record under way; if nothing more is recorded, nobody knows what became of it."""
+    """A started send. Without a recorded result, the result is unknown."""
 
     def __init__(self, client: str, send: int, add: Callable[[Event], None]) -> None:
         self.client = client
@@ -187,10 +186,11 @@ class Sending:
         self._ended(Outcome.OK, partition=partition, offset=offset)
 
     def refused(self, reason: object) -> None:
-        """The record was certainly not written. A timeout is not certain."""
+        """The record was certainly not written. For a timeout use `unanswered`."""
         self._ended(Outcome.FAILED, reason=reason)
 
     def unanswered(self, reason: object) -> None:
+        """The result is unknown."""
         self._ended(Outcome.UNKNOWN, reason=reason)
 
     def _ended(
@@ -215,10 +215,10 @@ class Sending:
 
 
 class Transaction:
-    """A transaction under way.
+    """An open transaction.
 
-    One that never asks to be committed counts as aborted, for nothing else can become of it. One
-    that asks and gets no answer may be either.
+    Without a requested commit it counts as aborted. With a requested commit and no result it may be
+    committed or aborted.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class Transaction:
         self._ended(Ended.ABORTED, reason)
 
     def unanswered(self, reason: object) -> None:
-        """The end was asked for, and what came of it nobody knows."""
+        """The result of the requested commit or abort is unknown."""
         self._ended(Ended.UNKNOWN, reason)
 
     def _ending(self, ending: Ending) -> None:
@@ -276,7 +276,7 @@ class Transaction:
 
 
 class OffsetsCommitting:
-    """A group's progress on its way to its coordinator."""
+    """A started offset commit."""
 
     def __init__(self, client: str, commit: int, add: Callable[[Event], None]) -> None:
         self.client = client
@@ -305,7 +305,7 @@ class OffsetsCommitting:
 
 
 def text_of(value: Value) -> str:
-    """Bytes become text without loss; a null becomes the empty text."""
+    """Decodes bytes without loss; null becomes the empty string."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     return value or ""

@@ -63,7 +63,7 @@ class ReplayDiffers(AssertionError):
     """Clients asked for something else than was recorded."""
 
     def __init__(self, file: str, differences: Differences) -> None:
-        super().__init__(f"what clients did is not what {file} has recorded:\n{differences}")
+        super().__init__(f"requests differ from the recording {file}:\n{differences}")
 
 
 class Unrecorded(Exception):

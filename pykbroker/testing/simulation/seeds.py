@@ -38,4 +38,4 @@ def seeds(count: int) -> list[int]:
 
 
 def how_to_repeat(seed: int) -> str:
-    return f"simulation seed {seed}: to see it again, run with {VARIABLE}={seed}"
+    return f"simulation seed {seed}: to repeat it, run with {VARIABLE}={seed}"

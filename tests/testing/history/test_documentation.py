@@ -1,4 +1,4 @@
-"""The examples of docs/testing.md run as they are written, and the page names every anomaly."""
+"""The examples of docs/testing.md run as written, and the page lists every anomaly."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def test_an_example_runs_as_written(example: str, tmp_path: Path) -> None:
         assert done.stdout.splitlines()[0] in PAGE
 
 
-def test_every_anomaly_is_told_of() -> None:
+def test_the_page_lists_every_anomaly() -> None:
     rows = re.findall(r"^\| ([a-z, -]+) \| ", PAGE, re.MULTILINE)
     assert {name for row in rows for name in row.split(", ")} >= set(map(str, Anomaly))

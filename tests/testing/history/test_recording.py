@@ -1,4 +1,4 @@
-"""Histories are recorded, written, read again and told to people."""
+"""Recording, saving, loading and merging of histories."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pykbroker.testing.history import (
     check,
     expect_sound,
 )
-from tests.testing.history.cluster import Cluster
+from tests.testing.history.simulated_cluster import Cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def a_lost_record(history: History) -> None:
+def record_lost_write(history: History) -> None:
     writer, reader = history.client("truck-17"), history.client("dashboard")
     for offset, value in enumerate(("at the depot", "on the road", "at the bridge")):
         writer.sending("trucks", value, partition=0).sent(partition=0, offset=offset)
@@ -32,28 +32,28 @@ def a_lost_record(history: History) -> None:
 
 def test_a_finding_names_client_operation_and_record() -> None:
     history = History()
-    a_lost_record(history)
+    record_lost_write(history)
     (finding,) = check(history)
     assert finding.anomaly is Anomaly.LOST_WRITE
-    first, asked, ended = str(finding).splitlines()
+    first, started, ended = str(finding).splitlines()
     assert first == (
         "lost write: 'on the road' of truck-17 was acknowledged at trucks-0 at offset 1, "
-        "and is not there"
+        "but is missing"
     )
-    assert '"event": "send"' in asked
-    assert '"value": "on the road"' in asked
+    assert '"event": "send"' in started
+    assert '"value": "on the road"' in started
     assert '"outcome": "ok"' in ended
 
 
-def test_what_is_allowed_is_no_finding() -> None:
+def test_allowed_anomalies_are_not_reported() -> None:
     history = History()
-    a_lost_record(history)
+    record_lost_write(history)
     with pytest.raises(AssertionError, match="1 anomalies\nlost write: 'on the road'"):
         expect_sound(history)
     expect_sound(history, allowed={Anomaly.LOST_WRITE})
 
 
-def test_a_saved_history_is_the_same_again(tmp_path: Path) -> None:
+def test_a_saved_history_loads_unchanged(tmp_path: Path) -> None:
     history = Cluster(Random(7)).play(300)
     client = history.client("one more")
     client.committing_offsets("fleet", {("trucks", 1): 17}).refused("a rebalance")
@@ -62,16 +62,16 @@ def test_a_saved_history_is_the_same_again(tmp_path: Path) -> None:
     assert History.load(tmp_path / "history.jsonl").events == history.events
 
 
-def test_half_a_line_of_a_killed_process_does_not_count(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     history = History(tmp_path / "history.jsonl")
-    a_lost_record(history)
+    record_lost_write(history)
     history.close()
     whole = (tmp_path / "history.jsonl").read_bytes()
     (tmp_path / "history.jsonl").write_bytes(whole[:-20])
     assert History.load(tmp_path / "history.jsonl").events == history.events[:-1]
 
 
-def test_several_processes_make_one_history(tmp_path: Path) -> None:
+def test_load_merges_several_files_by_time(tmp_path: Path) -> None:
     one, two = History(tmp_path / "one"), History(tmp_path / "two")
     transaction = one.client("writer").begun()
     two.client("reader").assigned(("trucks", 0, 4))
@@ -92,7 +92,7 @@ def test_several_processes_make_one_history(tmp_path: Path) -> None:
         '{"event": "moved", "client": "c", "at_ns": 1, "move": "away", "positions": []}',
     ],
 )
-def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
+def test_a_malformed_line_is_reported_with_its_number(tmp_path: Path, line: str) -> None:
     file = tmp_path / "history.jsonl"
     first = '{"event": "transaction begun", "client": "c", "at_ns": 1, "transaction": 0}'
     file.write_text(f"{first}\n{line}\n")
@@ -100,23 +100,23 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
         History.load(file)
 
 
-def test_an_end_without_a_beginning_is_named(tmp_path: Path) -> None:
+def test_a_result_without_a_start_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "history.jsonl"
     file.write_text(
         '{"event": "send ended", "client": "c", "at_ns": 1, "send": 7, "outcome": "ok"}\n'
     )
-    with pytest.raises(MalformedHistoryError, match=r"nothing was begun that could end.*send=7"):
+    with pytest.raises(MalformedHistoryError, match=r"event without a matching start.*send=7"):
         check(History.load(file))
 
 
-def test_a_client_that_starts_again_is_another() -> None:
+def test_a_client_name_can_be_used_once() -> None:
     history = History()
     history.client("writer")
-    with pytest.raises(ValueError, match="there is a client 'writer' already"):
+    with pytest.raises(ValueError, match="client 'writer' exists already"):
         history.client("writer")
 
 
-def test_it_needs_no_client_library_no_event_loop_and_no_broker() -> None:
+def test_the_history_package_imports_only_the_standard_library() -> None:
     program = (
         "import sys, pykbroker.testing.history; "
         "print({it.split('.')[0] for it in sys.modules} & "

@@ -1,4 +1,4 @@
-"""Anomalies planted in a sound history: each takes the events and changes a thing or two."""
+"""Changes that turn a valid history into one with exactly one anomaly."""
 
 from __future__ import annotations
 
@@ -8,69 +8,73 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pykbroker.testing.history import Anomaly, Event, Isolation, Outcome, Place, Record
 from pykbroker.testing.history.events import Ended, Polled
-from pykbroker.testing.history.evidence import Evidence, Fate, Found, Sent
-from pykbroker.testing.history.read_spans import stretches_of
+from pykbroker.testing.history.evidence import CommitState, Evidence, Found, Sent
+from pykbroker.testing.history.read_spans import read_spans_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    Plant = Callable[[list[Event], Random], list[Event]]
+    Injection = Callable[[list[Event], Random], list[Event]]
 
 T = TypeVar("T")
 LATE_NS = 1 << 62
 
 
-class NoRoomError(Exception):
-    """The history has nothing of which this anomaly could be made."""
+class NotApplicableError(Exception):
+    """Raised if the history has no suitable record for the anomaly."""
 
 
-# --- records that are not there
+# --- missing records
 
 
 def lost_write(events: list[Event], chance: Random) -> list[Event]:
-    chosen = pick(chance, (it for it in passed(events) if is_plain(it)))
+    chosen = pick(chance, (it for it in passed(events) if is_not_transactional(it)))
     return without(events, chosen.place)
 
 
 def unseen(events: list[Event], chance: Random) -> list[Event]:
     last = {(it.topic, it.partition): it for it in sorted(places_read(events))}.values()
-    chosen = pick(chance, (it for it in read_by_all(events) if is_plain(it) and it.place in last))
+    chosen = pick(
+        chance, (it for it in read_by_all(events) if is_not_transactional(it) and it.place in last)
+    )
     return without(events, chosen.place)
 
 
 def torn_transaction(events: list[Event], chance: Random) -> list[Event]:
     readable = {it.place for it in read_by_all(events)}
-    chosen = pick(chance, (it for it in passed(events) if is_in_company(it, readable)))
+    chosen = pick(chance, (it for it in passed(events) if has_readable_siblings(it, readable)))
     return without(events, chosen.place)
 
 
-# --- records that are shown wrongly
+# --- records that must not be read
 
 
 def aborted_read(events: list[Event], chance: Random) -> list[Event]:
     chosen = pick(chance, (it for it in read_by_all(events) if is_transactional(it)))
-    told = sent_of(chosen).transaction
-    if told is None or told.ended is None:
-        raise NoRoomError
-    return replaced(events, told.ended, replace(told.ended, ended=Ended.ABORTED))
+    transaction = sent_of(chosen).transaction
+    if transaction is None or transaction.ended is None:
+        raise NotApplicableError
+    return replaced(events, transaction.ended, replace(transaction.ended, ended=Ended.ABORTED))
 
 
 def refused_read(events: list[Event], chance: Random) -> list[Event]:
-    chosen = pick(chance, (it for it in read_by_all(events) if is_plain(it)))
-    told = sent_of(chosen).ended
-    if told is None:
-        raise NoRoomError
-    refused = replace(told, outcome=Outcome.FAILED, partition=None, offset=None)
-    return replaced(events, told, refused)
+    chosen = pick(chance, (it for it in read_by_all(events) if is_not_transactional(it)))
+    ended = sent_of(chosen).ended
+    if ended is None:
+        raise NotApplicableError
+    refused = replace(ended, outcome=Outcome.FAILED, partition=None, offset=None)
+    return replaced(events, ended, refused)
 
 
 def precommitted_read(events: list[Event], chance: Random) -> list[Event]:
     chosen = pick(chance, (it for it in read_by_all(events) if is_transactional(it)))
-    told = sent_of(chosen).transaction
-    if told is None or told.commit_asked is None:
-        raise NoRoomError
-    return replaced(events, told.commit_asked, replace(told.commit_asked, at_ns=LATE_NS))
+    transaction = sent_of(chosen).transaction
+    if transaction is None or transaction.commit_requested is None:
+        raise NotApplicableError
+    return replaced(
+        events, transaction.commit_requested, replace(transaction.commit_requested, at_ns=LATE_NS)
+    )
 
 
 def duplicate(events: list[Event], chance: Random) -> list[Event]:
@@ -97,7 +101,7 @@ def inconsistent_offsets(events: list[Event], chance: Random) -> list[Event]:
 
 def non_monotonic_poll(events: list[Event], chance: Random) -> list[Event]:
     chosen = pick(chance, read_by_all(events))
-    poll = chosen.polls[-1]  # of a reader at the end, whom nobody moves any more
+    poll = chosen.polls[-1]  # by one of the last readers, whose positions do not change
     return [*events, replace(poll, records=(record_of(chosen),))]
 
 
@@ -123,11 +127,13 @@ def internal_skipped_poll(events: list[Event], chance: Random) -> list[Event]:
 
 
 def skipped(events: list[Event], chance: Random, *, is_internal: bool) -> list[Event]:
-    shown = {it.place for it in read_by_all(events) if sent_of(it).fate is Fate.COUNTS}
+    shown = {
+        it.place for it in read_by_all(events) if sent_of(it).commit_state is CommitState.COMMITTED
+    }
     chances = [
-        (poll, Place(stretch.topic, stretch.partition, offset))
-        for stretch in stretches_of(events)
-        for (_, before), (offset, poll), (_, after) in triples(stretch.read)
+        (poll, Place(span.topic, span.partition, offset))
+        for span in read_spans_of(events)
+        for (_, before), (offset, poll), (_, after) in triples(span.read)
         if (before is after) == is_internal
     ]
     chosen = [(poll, place) for poll, place in chances if place in shown]
@@ -144,11 +150,11 @@ def internal_non_monotonic_send(events: list[Event], chance: Random) -> list[Eve
 
 
 def exchanged(events: list[Event], chance: Random, *, is_internal: bool) -> list[Event]:
-    """Two neighbours of one producer have been sent the other way round."""
+    """Swaps two consecutive sends of one producer."""
     acknowledged: dict[tuple[str, int], list[Sent]] = {}
     for sent in Evidence(events).sent:
         if sent.place is not None and (sent.transaction is not None) == is_internal:
-            producer = (sent.asked.client, sent.place.partition)
+            producer = (sent.started.client, sent.place.partition)
             acknowledged.setdefault(producer, []).append(sent)
     pairs = [
         (earlier, later)
@@ -163,12 +169,12 @@ def exchanged(events: list[Event], chance: Random, *, is_internal: bool) -> list
 def exchange(events: list[Event], sent: Sent, other: Sent) -> list[Event]:
     assert sent.ended is not None
     assert other.ended is not None
-    asked = replace(sent.asked, value=other.asked.value, partition=other.asked.partition)
+    started = replace(sent.started, value=other.started.value, partition=other.started.partition)
     ended = replace(sent.ended, offset=other.ended.offset)
-    return replaced(replaced(events, sent.asked, asked), sent.ended, ended)
+    return replaced(replaced(events, sent.started, started), sent.ended, ended)
 
 
-PLANTS: dict[Anomaly, Plant] = {
+INJECTIONS: dict[Anomaly, Injection] = {
     Anomaly.LOST_WRITE: lost_write,
     Anomaly.UNSEEN: unseen,
     Anomaly.ABORTED_READ: aborted_read,
@@ -186,16 +192,16 @@ PLANTS: dict[Anomaly, Plant] = {
 }
 
 
-# --- where to plant
+# --- selecting a record
 
 
 def read_by_all(events: list[Event]) -> list[Found]:
-    """What both readers at the end have read."""
+    """The records that both final readers have read."""
     return [it for it in Evidence(events).at_places() if it.is_read_committed]
 
 
 def passed(events: list[Event]) -> list[Found]:
-    """Those of them that have others before and after them."""
+    """The records with readable records before and after them in the partition."""
     readable = read_by_all(events)
     offsets: dict[int, list[int]] = {}
     for it in readable:
@@ -212,7 +218,7 @@ def sent_of(found: Found) -> Sent:
     return sent
 
 
-def is_plain(found: Found) -> bool:
+def is_not_transactional(found: Found) -> bool:
     sent = sent_of(found)
     return sent.outcome is Outcome.OK and sent.transaction is None
 
@@ -222,13 +228,13 @@ def is_transactional(found: Found) -> bool:
     return sent.outcome is Outcome.OK and sent.transaction is not None
 
 
-def is_in_company(found: Found, readable: set[Place]) -> bool:
-    """Other records of its transaction can be read."""
-    told = sent_of(found).transaction
+def has_readable_siblings(found: Found, readable: set[Place]) -> bool:
+    """True if other records of its transaction are readable."""
+    transaction = sent_of(found).transaction
     return (
         is_transactional(found)
-        and told is not None
-        and any(it.place in readable for it in told.sends if it.place != found.place)
+        and transaction is not None
+        and any(it.place in readable for it in transaction.sends if it.place != found.place)
     )
 
 
@@ -243,7 +249,7 @@ def polls(events: list[Event]) -> list[Polled]:
 def pick(chance: Random, found: Iterable[T]) -> T:
     choices = list(found)
     if not choices:
-        raise NoRoomError
+        raise NotApplicableError
     return chance.choice(choices)
 
 
@@ -253,7 +259,7 @@ def triples(
     return zip(read, read[1:], read[2:], strict=False)
 
 
-# --- how
+# --- changing events
 
 
 def replaced(events: list[Event], old: Event, new: Event) -> list[Event]:
@@ -261,7 +267,7 @@ def replaced(events: list[Event], old: Event, new: Event) -> list[Event]:
 
 
 def without(events: list[Event], place: Place) -> list[Event]:
-    """Nobody is shown the record."""
+    """Removes the record from all polls."""
     return [without_place(it, place) if isinstance(it, Polled) else it for it in events]
 
 
@@ -274,7 +280,7 @@ def record_of(found: Found) -> Record:
 
 
 def added_at_the_end(events: list[Event], place: Place, value: str) -> list[Event]:
-    """Both readers at the end are shown one more record of a partition."""
+    """Adds a record at the end of a partition to the polls of both final readers."""
     known = [it.place for it in Evidence(events).at_places()]
     offset = 1 + max(it.offset for it in known if it.partition == place.partition)
     record = Record(place.topic, place.partition, offset, value)

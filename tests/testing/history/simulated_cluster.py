@@ -1,4 +1,4 @@
-"""A sound cluster of one topic, played by chance: what its clients tell makes a sound history."""
+"""A correct model of a cluster with one topic; its random clients record a valid history."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ PARTITIONS = 2
 
 
 @dataclass(slots=True, eq=False)
-class Fate:
-    """Of a transaction, or of a record outside: None while it is open."""
+class CommitState:
+    """The state of a transaction, or of a record outside of one; None while it is open."""
 
     is_committed: bool | None = None
 
 
 @dataclass(slots=True)
 class Entry:
-    """What lies at an offset: a record, or a marker that no reader is shown."""
+    """The entry at an offset: a record, or a transaction marker without a value."""
 
     value: str | None
-    fate: Fate
+    commit_state: CommitState
 
 
 @dataclass(slots=True)
 class Cluster:
-    """Its logs, its producers and its readers."""
+    """The partitions' logs, and the history of the clients."""
 
     chance: Random
     history: History = field(default_factory=History)
@@ -39,7 +39,7 @@ class Cluster:
     names: int = 0
 
     def play(self, steps: int) -> History:
-        """At the end two readers, one of each isolation, read all there is."""
+        """Plays random steps; then one reader per isolation level reads all records."""
         producers = [Producer(self, it) for it in range(3)]
         readers = [Reader(self, it) for it in (*Isolation, *Isolation)]
         for _ in range(steps):
@@ -55,38 +55,38 @@ class Cluster:
         self.names += 1
         return f"{kind}-{self.names}"
 
-    def append(self, partition: int, value: str | None, fate: Fate) -> int:
-        self.logs[partition].append(Entry(value, fate))
+    def append(self, partition: int, value: str | None, state: CommitState) -> int:
+        self.logs[partition].append(Entry(value, state))
         return len(self.logs[partition]) - 1
 
     def readable(self, partition: int, isolation: Isolation) -> list[Entry]:
         log = self.logs[partition]
         if isolation is Isolation.READ_UNCOMMITTED:
             return log
-        open_at = (at for at, entry in enumerate(log) if entry.fate.is_committed is None)
+        open_at = (at for at, entry in enumerate(log) if entry.commit_state.is_committed is None)
         return log[: next(open_at, len(log))]
 
 
 class Producer:
-    """Now in a transaction, now not; its answers get lost now and then."""
+    """Sends records, in transactions or without; some responses are lost."""
 
     def __init__(self, cluster: Cluster, number: int) -> None:
         self.cluster = cluster
         self.chance = cluster.chance
         self.is_transactional = number > 0
-        self.begin_anew()
+        self.restart()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         self.client = self.cluster.history.client(self.cluster.name("producer"))
         self.values = 0
         self.transaction: Transaction | None = None
-        self.fate = Fate(is_committed=True)
+        self.commit_state = CommitState(is_committed=True)
         self.partitions: set[int] = set()
 
     def do_something(self) -> None:
         if self.is_transactional and self.transaction is None:
             self.transaction = self.client.begun()
-            self.fate = Fate()
+            self.commit_state = CommitState()
         elif self.is_transactional and self.chance.random() < 0.3:
             self.end()
         else:
@@ -96,22 +96,22 @@ class Producer:
         partition = self.chance.randrange(PARTITIONS)
         self.values += 1
         value = f"{self.client.name}/{self.values}"
-        told_partition = self.chance.choice([partition, None])
-        sending = self.client.sending(TOPIC, value, partition=told_partition)
-        fortune = self.chance.random()
-        if fortune < 0.05:
+        recorded_partition = self.chance.choice([partition, None])
+        sending = self.client.sending(TOPIC, value, partition=recorded_partition)
+        drawn = self.chance.random()
+        if drawn < 0.05:
             sending.refused("too large")
-        elif fortune < 0.1:
-            self.not_told(sending)
+        elif drawn < 0.1:
+            self.lose_response(sending)
         else:
             self.partitions.add(partition)
-            offset = self.cluster.append(partition, value, self.fate)
-            if fortune < 0.2 and not self.is_transactional:
-                self.not_told(sending)
+            offset = self.cluster.append(partition, value, self.commit_state)
+            if drawn < 0.2 and not self.is_transactional:
+                self.lose_response(sending)
             else:
                 sending.sent(partition=partition, offset=offset)
 
-    def not_told(self, sending: Sending) -> None:
+    def lose_response(self, sending: Sending) -> None:
         if self.chance.random() < 0.5:
             sending.unanswered("timed out")
 
@@ -132,14 +132,14 @@ class Producer:
                 self.transaction.aborted()
             case "die":
                 self.decide(is_committed=False)
-                self.begin_anew()
+                self.restart()
         self.transaction = None
         self.partitions.clear()
 
     def decide(self, *, is_committed: bool) -> None:
-        self.fate.is_committed = is_committed
+        self.commit_state.is_committed = is_committed
         for partition in self.partitions:
-            self.cluster.append(partition, None, self.fate)
+            self.cluster.append(partition, None, self.commit_state)
 
     def finish(self) -> None:
         if self.transaction is not None:
@@ -147,7 +147,7 @@ class Producer:
 
 
 class Reader:
-    """Reads some or all partitions, and is moved now and then."""
+    """Polls all partitions, with random seeks and rebalances."""
 
     def __init__(self, cluster: Cluster, isolation: Isolation) -> None:
         self.cluster = cluster
@@ -196,4 +196,4 @@ class Reader:
 
     def is_shown(self, entry: Entry) -> bool:
         every = self.client.isolation is Isolation.READ_UNCOMMITTED
-        return every or bool(entry.fate.is_committed)
+        return every or bool(entry.commit_state.is_committed)

@@ -1,4 +1,4 @@
-"""Sound histories, made by chance, have no findings; a planted anomaly gives exactly its own."""
+"""Random valid histories have no findings; an injected anomaly is the only finding."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykbroker.testing.history import Anomaly, History, check
-from tests.testing.history.cluster import Cluster
-from tests.testing.history.plants import PLANTS, NoRoomError, refused_read
+from tests.testing.history.injected_anomalies import INJECTIONS, NotApplicableError, refused_read
+from tests.testing.history.simulated_cluster import Cluster
 
 if TYPE_CHECKING:
     from pykbroker.testing.history import Event, Finding
-    from tests.testing.history.plants import Plant
+    from tests.testing.history.injected_anomalies import Injection
 
 SEEDS = st.integers(0, 2**32)
 STEPS = 150
@@ -35,7 +35,7 @@ def shown(findings: list[Finding]) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=SEEDS, steps=st.integers(0, 400))
-def test_sound_histories_have_no_findings(seed: int, steps: int) -> None:
+def test_valid_histories_have_no_findings(seed: int, steps: int) -> None:
     findings = check(Cluster(Random(seed)).play(steps))
     assert not findings, shown(findings)
 
@@ -43,35 +43,35 @@ def test_sound_histories_have_no_findings(seed: int, steps: int) -> None:
 @pytest.mark.parametrize("anomaly", Anomaly, ids=str)
 @settings(max_examples=15, deadline=None)
 @given(seed=SEEDS)
-def test_a_planted_anomaly_gives_exactly_its_finding(anomaly: Anomaly, seed: int) -> None:
-    expect_exactly(anomaly, PLANTS[anomaly], seed)
+def test_an_injected_anomaly_is_the_only_finding(anomaly: Anomaly, seed: int) -> None:
+    expect_exactly(anomaly, INJECTIONS[anomaly], seed)
 
 
 @settings(max_examples=15, deadline=None)
 @given(seed=SEEDS)
-def test_a_refused_record_that_is_read_counts_as_aborted(seed: int) -> None:
+def test_a_rejected_record_that_is_read_is_an_aborted_read(seed: int) -> None:
     expect_exactly(Anomaly.ABORTED_READ, refused_read, seed)
 
 
-def expect_exactly(anomaly: Anomaly, plant: Plant, seed: int) -> None:
+def expect_exactly(anomaly: Anomaly, inject: Injection, seed: int) -> None:
     chance = Random(seed)
     events = Cluster(chance).play(STEPS).events
     try:
-        planted = plant(events, chance)
-    except NoRoomError:
+        injected = inject(events, chance)
+    except NotApplicableError:
         return
-    findings = check(history_of(planted))
+    findings = check(history_of(injected))
     assert {it.anomaly for it in findings} == {anomaly}, shown(findings)
 
 
-def test_there_is_a_plant_for_every_anomaly_and_most_histories_have_room_for_it() -> None:
-    assert set(PLANTS) == set(Anomaly)
-    planted: Counter[Anomaly] = Counter()
+def test_every_anomaly_can_be_injected_into_some_histories() -> None:
+    assert set(INJECTIONS) == set(Anomaly)
+    injected: Counter[Anomaly] = Counter()
     for seed in range(20):
         chance = Random(seed)
         events = Cluster(chance).play(STEPS).events
-        for anomaly, plant in PLANTS.items():
-            with suppress(NoRoomError):
-                plant(events, chance)
-                planted[anomaly] += 1
-    assert min(planted[it] for it in Anomaly) > 5, planted
+        for anomaly, inject in INJECTIONS.items():
+            with suppress(NotApplicableError):
+                inject(events, chance)
+                injected[anomaly] += 1
+    assert min(injected[it] for it in Anomaly) > 5, injected

@@ -1,4 +1,4 @@
-"""What every test may ask for: a real Apache Kafka to compare with, and logs when a test fails."""
+"""Fixtures for all tests, markers, skips for missing tools, and logs of failed tests."""
 
 import gc
 import logging
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ORACLE_FIXTURES = {"apache", "apache_tools", "apache_message_definitions"}
 SPARK_FIXTURES = {"spark", "spark_jars"}
 
-# Spark's tests are short: its JVM had better compile quickly than well.
+# Spark's tests are short, so fast compilation by the JVM is better than good code.
 SPARK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 SPARK_SETTINGS = {"spark.driver.memory": "1g", "spark.log.level": "OFF"}
 
@@ -29,14 +29,14 @@ Logs = list[tuple[str, Callable[[], str]]]
 LOGS: pytest.StashKey[Logs] = pytest.StashKey()
 SPARK_RAN: pytest.StashKey[bool] = pytest.StashKey()
 MISSING_TOOL = "missing tool"
-"""Property of the report of a test that was skipped for lack of a tool."""
+"""Name of the report property of tests that were skipped because of a missing tool."""
 REASON_CHARACTERS_MAX = 200
 
 
 def pytest_configure() -> None:
-    """Programs that tests start and interrupt shall hear it, wherever the tests were started.
+    """Restores the default handler of SIGINT, so that tests can interrupt their subprocesses.
 
-    What a script puts into the background ignores SIGINT, and so does all that it starts.
+    Background processes of a shell script ignore SIGINT, and their child processes inherit that.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,13 +46,13 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(
     items: list[pytest.Item], config: pytest.Config
 ) -> Generator[None, None, None]:
-    """Whoever asks the oracle is marked so, and all of them share one JVM in one worker.
+    """Marks tests that use Apache Kafka or Spark and groups them in one worker each for one JVM.
 
-    Those who ask for Spark share another one. What takes many minutes waits to be asked for.
+    Deselects tests marked `asked_for_by` unless their environment variable is set.
     """
-    unasked = [it for it in items if _is_unasked(it)]
-    items[:] = [it for it in items if it not in unasked]
-    config.hook.pytest_deselected(items=unasked)
+    deselected = [it for it in items if _is_deselected(it)]
+    items[:] = [it for it in items if it not in deselected]
+    config.hook.pytest_deselected(items=deselected)
     with_xdist = config.pluginmanager.hasplugin("xdist")
     for item in items:
         if ORACLE_FIXTURES.intersection(getattr(item, "fixturenames", ())):
@@ -69,16 +69,16 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.xdist_group("spark"))
     yield
     for item in items:
-        _wear_the_group_of_spark(item)
+        _restore_node_id(item)
 
 
-def _is_unasked(item: pytest.Item) -> bool:
+def _is_deselected(item: pytest.Item) -> bool:
     mark = item.get_closest_marker("asked_for_by")
     return mark is not None and not os.environ.get(mark.args[0])
 
 
-def _wear_the_group_of_spark(item: pytest.Item) -> None:
-    """xdist 3.8 writes a test's group where pytest 9.2 no longer looks for its name."""
+def _restore_node_id(item: pytest.Item) -> None:
+    """Copies the xdist group into the id: xdist 3.8 sets an attribute that pytest 9.2 ignores."""
     name = getattr(item, "_nodeid", "")
     if name.endswith("@spark") and item.nodeid != name:
         item._id = type(item._id).parse(name)
@@ -86,9 +86,9 @@ def _wear_the_group_of_spark(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest reads an item's filters
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """pyspark leaves sockets to the garbage collector, which may come as late as tests later."""
-    asks = bool(SPARK_FIXTURES.intersection(getattr(item, "fixturenames", ())))
-    if asks or item.config.stash.get(SPARK_RAN, False):
+    """Ignores unclosed sockets of pyspark, which can be collected during later tests."""
+    uses_spark = bool(SPARK_FIXTURES.intersection(getattr(item, "fixturenames", ())))
+    if uses_spark or item.config.stash.get(SPARK_RAN, False):
         item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
     return (yield)
 
@@ -97,27 +97,27 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip a test that lacks a tool; add the logs of its brokers to a test that failed.
+    """Skips tests that raise MissingToolError; adds the logs of brokers to failed tests.
 
-    A fixture or a test raises MissingToolError at any depth; nothing else decides about skipping.
+    With CI=true a missing tool fails the test.
     """
     report = yield
-    lacks = call.excinfo.value if call.excinfo is not None else None
-    if report.failed and isinstance(lacks, MissingToolError):
+    error = call.excinfo.value if call.excinfo is not None else None
+    if report.failed and isinstance(error, MissingToolError):
         if os.environ.get("CI") == "true":
-            report.longrepr = f"{lacks.tool}: {lacks}"
+            report.longrepr = f"{error.tool}: {error}"
             return report
         path, line, _ = item.location
         report.outcome = "skipped"
-        report.longrepr = (path, line or 0, f"{lacks.tool}: {lacks}")
-        report.user_properties.append((MISSING_TOOL, (lacks.tool, str(lacks))))
+        report.longrepr = (path, line or 0, f"{error.tool}: {error}")
+        report.user_properties.append((MISSING_TOOL, (error.tool, str(error))))
     if report.failed:
         report.sections += [(name, read()) for name, read in item.stash.get(LOGS, [])]
     return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line for each missing tool: the number of tests that were skipped, and one reason."""
+    """Prints one line per missing tool: the number of skipped tests and one reason."""
     reasons: dict[str, list[str]] = defaultdict(list)
     for report in terminalreporter.getreports("skipped"):
         for name, value in report.user_properties:
@@ -137,8 +137,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    """A command that runs in a test's process sets up the logging of the whole process."""
+def _restore_logging() -> Iterator[None]:
+    """Commands that run in the test process configure the logging of that process."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     yield
@@ -149,7 +149,7 @@ def _logging_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def show_on_failure(request: pytest.FixtureRequest) -> Callable[[str, Callable[[], str]], None]:
-    """Register a text, read only when the test fails, to appear in its report."""
+    """Returns a function that registers a text for the report, read only if the test fails."""
 
     def register(name: str, read: Callable[[], str]) -> None:
         request.node.stash[LOGS].append((name, read))
@@ -159,7 +159,7 @@ def show_on_failure(request: pytest.FixtureRequest) -> Callable[[str, Callable[[
 
 @pytest.fixture(scope="session")
 def apache_tools() -> Iterator[ApacheTools]:
-    """Apache Kafka's console tools; the first test that asks installs them."""
+    """The console tools of Apache Kafka; the first use installs them."""
     install()
     with WarmTools.open() as tools:
         yield tools
@@ -167,7 +167,7 @@ def apache_tools() -> Iterator[ApacheTools]:
 
 @pytest.fixture(scope="session")
 def apache_message_definitions() -> dict[str, str]:
-    """Apache Kafka's message definitions, JSON with comments, by name."""
+    """The message definitions of Apache Kafka by name: JSON with comments."""
     install()
     return message_definitions()
 
@@ -194,7 +194,7 @@ def apache(
 
 @pytest.fixture(scope="session")
 def spark_jars() -> None:
-    """Java and the jars that Spark needs; for tests that start a Spark of their own."""
+    """Requires Java and the jars of Spark, for tests that start their own Spark."""
     from pykbroker.pipeline.connector import find_jars
     from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
     from pykbroker.pipeline.java import find_java
@@ -210,7 +210,7 @@ def spark_jars() -> None:
 @pytest.fixture(scope="session")
 def _spark(
     pytestconfig: pytest.Config,
-    spark_jars: None,  # noqa: ARG001  # it is what Spark needs
+    spark_jars: None,  # noqa: ARG001  # requires Java and the jars
 ) -> Iterator["SparkSession"]:
     from pykbroker.pipeline.session import spark_session
 
@@ -225,7 +225,7 @@ def _spark(
 
 @pytest.fixture
 def spark(_spark: "SparkSession") -> Iterator["SparkSession"]:
-    """The one Spark of this process, with the connector; missing Java or jars fail in CI."""
+    """The Spark session of this process, with the Kafka connector."""
     yield _spark
     with _sockets_left_open():
         pass
@@ -233,7 +233,7 @@ def spark(_spark: "SparkSession") -> Iterator["SparkSession"]:
 
 @contextmanager
 def _sockets_left_open() -> Iterator[None]:
-    """pyspark leaves sockets to the garbage collector: let it find them where nobody minds."""
+    """Collects the unclosed sockets of pyspark without ResourceWarning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         yield

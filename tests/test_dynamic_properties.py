@@ -1,4 +1,4 @@
-"""A running broker acts on each property that it lets its clients change."""
+"""A running broker applies each dynamic property that has an effect."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ from pykbroker_storage.filesystem import VolatileDisk
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
-# Refused, or only compared with `listeners`, which are bound at the start.
+# Rejected, or compared with `listeners`, which are bound at start.
 FIXED = {"listeners", "listener.security.protocol.map"}
 CHANGED = {
     "compression.type": "gzip",
@@ -84,7 +84,7 @@ async def changed(
 
 
 def parts(broker: Broker) -> dict[str, Any]:
-    """What the parts of a broker go by: each keeps its own settings."""
+    """Returns the settings that the parts of a broker use."""
     partition = broker.partitions.get("trucks", 0)
     assert partition is not None
     names = [it.attribute for it in BROKER.values() if it.name in CHANGED]
@@ -102,13 +102,13 @@ def parts(broker: Broker) -> dict[str, Any]:
     }
 
 
-def test_each_dynamic_property_with_effect_is_tried() -> None:
+def test_these_tests_change_each_dynamic_property_with_effect() -> None:
     dynamic = {it.name for it in BROKER.values() if it.update_mode is not UpdateMode.READ_ONLY}
     assert dynamic & NAMES_WITH_EFFECT == CHANGED.keys() | FIXED
 
 
 @pytest.mark.parametrize("name", sorted(CHANGED))
-async def test_a_change_at_run_time_does_what_it_does_at_a_start(
+async def test_a_dynamic_change_has_the_effect_of_a_static_property(
     name: str, broker: Broker, tmp_path: Path
 ) -> None:
     before = parts(broker)
@@ -121,7 +121,7 @@ async def test_a_change_at_run_time_does_what_it_does_at_a_start(
         await other.stop()
 
 
-async def test_min_insync_replicas_may_be_set_for_the_cluster_and_for_a_broker(
+async def test_min_insync_replicas_can_be_set_for_the_cluster_and_for_a_broker(
     broker: Broker,
 ) -> None:
     partition = broker.partitions.get("trucks", 0)
@@ -132,7 +132,7 @@ async def test_min_insync_replicas_may_be_set_for_the_cluster_and_for_a_broker(
     assert partition.settings.min_insync_replicas == 3
 
 
-async def test_a_property_without_effect_is_kept_shown_and_logged_once(
+async def test_a_property_without_effect_is_stored_described_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     logged = "these properties have no effect on this broker: background.threads"
@@ -150,7 +150,7 @@ async def test_a_property_without_effect_is_kept_shown_and_logged_once(
     await broker.stop()
 
 
-async def test_a_topics_property_without_effect_is_logged_once(
+async def test_a_topic_property_without_effect_is_logged_once(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -159,7 +159,7 @@ async def test_a_topics_property_without_effect_is_logged_once(
     assert caplog.messages == ["these properties have no effect on this broker: preallocate"]
 
 
-async def test_listeners_that_are_stored_do_not_hide_those_that_are_bound(tmp_path: Path) -> None:
+async def test_stored_listeners_do_not_replace_the_bound_listeners(tmp_path: Path) -> None:
     broker = await serving(tmp_path, {})
     bound = broker.settings.listeners
     assert await changed(broker, BROKER_RESOURCE, "1", {"listeners": ",".join(bound)}) is None

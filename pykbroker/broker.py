@@ -27,6 +27,7 @@ from pykbroker.coordinators.transaction_coordinator import TransactionCoordinato
 from pykbroker.coordinators.transaction_markers import MarkerWriter
 from pykbroker.descriptors import open_file_limit, shares_of
 from pykbroker.environment import Environment
+from pykbroker.generation import Generation
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker.metadata.effective_settings import effective_settings
 from pykbroker.metadata.features import TRANSACTION_VERSION
@@ -85,6 +86,7 @@ class Broker:
         self._own_settings = settings
         self.environment = environment
         self.clock = environment.clock
+        self.generation = Generation()
         self.addresses: list[Address] = []
         self.bound_port = 0
         self._ending = contextlib.AsyncExitStack()
@@ -149,6 +151,7 @@ class Broker:
             groups=self.groups,
             transactions=self.transactions,
             chance=self.environment.randomness,
+            generation=self.generation,
             offer=self.environment.offer,
         )
         self.current_settings.subscribe("request handlers", self.node.configure)
@@ -231,6 +234,7 @@ class Broker:
             directory=self.directory,
             settings=self.settings,
             clock=self.clock,
+            generation=self.generation,
             on_late_log=self.follow_after_start,
         )
         self._ending.push_async_callback(self.partitions.flush_threads.end)
@@ -317,6 +321,7 @@ class Broker:
         """
         image = self.image
         image.apply(delta)
+        self.generation.advance()
         note_failure = partial(self.reconciler.note_failure, delta.last_offset)
         dropping = self.partitions.dropping(delta.topics_deleted, note_failure)
         await in_slices(dropping, begins_at_once=True)

@@ -68,6 +68,12 @@ class Titles:
 
         return noting
 
+    def admits_fast_path(self, api_key: int) -> bool:
+        raise NotImplementedError
+
+    def note_repeated(self, api: Api, call: Call, response: Message) -> None:
+        raise NotImplementedError
+
 
 class Connected(asyncio.Protocol):
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from pykbroker.apis.answers import (
     Waiting,
     unreadable,
 )
+from pykbroker.apis.fast_path import learner_of
 from pykbroker.apis.node import Call
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import (
@@ -35,14 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from pykbroker.apis import Api, Handle
+    from pykbroker.apis.fast_path import Learn
     from pykbroker.apis.node import Node
     from pykbroker.apis.observer import RequestObserver
     from pykbroker.apis.offer import Offer
-    from pykbroker.apis.peer import Peer
+    from pykbroker.apis.peer import Peer, Repeats
     from pykbroker_protocol.compiler import Buffer, Reader
     from pykbroker_protocol.frame import RequestHeader
-
-    Learn = Callable[[Call, "Route", memoryview, Message, Message], None]
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Route(NamedTuple):
     """Raises TooManyElements where the answer has to be written in slices."""
     is_flexible: bool
     learn: Learn | None = None
-    """Told what was answered, so that its like is answered sooner."""
+    """Remembers a request and its response for a fast path."""
 
 
 class Dispatcher:
@@ -72,7 +72,11 @@ class Dispatcher:
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
         """The answer to one request, now or later; a frame that cannot be read ends its peer."""
         if peer.repeats is not None:
-            repeated: Answer = peer.repeats.answer(frame)
+            observer = self._observer
+            if observer is None:
+                repeated: Answer = peer.repeats.answer(frame)
+            else:
+                repeated = self.serve_observed(observer, frame, peer, peer.repeats)
             if repeated is not None:
                 return repeated
         try:
@@ -97,6 +101,17 @@ class Dispatcher:
         if route.learn is not None and isinstance(response, Message):
             route.learn(call, route, frame, request, response)
         return answered(response, route, header.correlation_id)
+
+    def serve_observed(
+        self, observer: RequestObserver, frame: memoryview, peer: Peer, repeats: Repeats
+    ) -> Answer:
+        """As the fast path serves it, unless the observer wants to see the request."""
+        from pykbroker.apis.observer import observed  # noqa: PLC0415 - for test kits
+
+        if not observer.admits_fast_path(int.from_bytes(frame[:2], "big")):
+            return None
+        answer: Answer = repeats.answer(frame)
+        return None if answer is None else observed(observer, self.node, frame, peer, answer)
 
     def serve_in_slices(
         self, frame: memoryview, position: int, header: RequestHeader, route: Route, peer: Peer
@@ -129,23 +144,10 @@ class Dispatcher:
             handle=api.handle if observer is None else observer.wrap(api, api.handle),
             write=response_writer(api.response_type, version, SLICE_ELEMENTS),
             is_flexible=version in api.request_type.flexible,
-            learn=learns_repeated(header.api_key) if observer is None else None,
+            learn=learner_of(header.api_key),
         )
         self._routes[header.api_key, version] = route
         return route
-
-
-def learns_repeated(api_key: int) -> Learn | None:
-    """What is asked again and again; a start need not load it."""
-    if api_key == ApiKey.PRODUCE:
-        from pykbroker.apis import repeated_produce  # noqa: PLC0415
-
-        return repeated_produce.learn
-    if api_key == ApiKey.OFFSET_COMMIT:
-        from pykbroker.apis import repeated_commit  # noqa: PLC0415
-
-        return repeated_commit.learn
-    return None
 
 
 def refuse_version(header: RequestHeader, offer: Offer) -> Answer:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pykbroker.controller_access import ControllerAccess
     from pykbroker.coordinators.group_coordinator import GroupCoordinator
     from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
+    from pykbroker.generation import Generation
     from pykbroker.metadata.image import ClusterImage
     from pykbroker.partitions.board import Partitions
     from pykbroker.settings import Settings
@@ -50,6 +51,7 @@ class Node:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     chance: Chance
+    generation: Generation
     offer: Offer = EVERYTHING
     refused_topics: dict[str, str | None] = field(default_factory=dict)
     """Internal topics that could not be created, each with the reason that was logged last."""

@@ -9,10 +9,10 @@ WhenGone: TypeAlias = Callable[[], None]
 
 
 class Repeats(Protocol):
-    """Knows what a connection has asked before, and answers its like."""
+    """The requests that a connection has sent before, and that a fast path serves."""
 
     def answer(self, frame: memoryview) -> Any:
-        """An `Answer`; None for any other request, and then nothing has been done."""
+        """An `Answer`; None, without side effects, if the general path must serve the request."""
 
 
 class Peer:

@@ -1,8 +1,7 @@
-"""An OffsetCommit that differs from an earlier one of its connection by its offsets alone.
+"""The fast path of OffsetCommit: a request that differs from an earlier one by its offsets alone.
 
-So are those of a consumer that commits as it goes on. What was found out about all else is kept
-with the connection, and the answer, too. Whether the group takes the commit it decides each time
-anew. Whatever is out of the ordinary goes the general way, and is not begun here.
+The connection keeps the bytes of the request without its offsets, the batch that the coordinator
+appended, and the response. `fast_path` lists the checks that are not repeated.
 """
 
 from __future__ import annotations
@@ -10,11 +9,13 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+from pykbroker.apis.fast_path import REQUESTS_MAX
 from pykbroker.apis.offset_commit import named
 from pykbroker.coordinators.repeated_commit import (
     NUMBER,
     commit_again,
     mark,
+    may_repeat,
     places_of_marks,
     template_of,
 )
@@ -26,41 +27,37 @@ from pykbroker_protocol.messages.offset_commit import OffsetCommitRequest, Offse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pykbroker.apis.fast_path import Route
     from pykbroker.apis.node import Call, Node
-    from pykbroker.apis.repeated_produce import Route
     from pykbroker.coordinators.repeated_commit import RepeatedCommit
     from pykbroker_protocol.compiler import Buffer
     from pykbroker_protocol.message import Message
 
-ASKED = slice(4, 8)
-"""Where a request has its correlation id, behind the API and its version."""
-ANSWERED = slice(4)
-"""Where an answer has it."""
+REQUEST_CORRELATION_ID = slice(4, 8)
+RESPONSE_CORRELATION_ID = slice(4)
 FRAME_BYTES_MAX = 1024
-"""Some fifty partitions; a longer commit spends its time on them anyway."""
+"""About fifty partitions; longer commits gain little."""
 KEPT_BYTES_MAX = 4096
-"""Of frames that a connection keeps; what is made of each takes nearly thirty times as much."""
-KNOWN_MAX = 64
-"""So often a connection learns, or tries: what does not come again is wasted."""
-ANSWERS_FOR_A_TRY = 16
-"""What does come again pays for the next: consumers live long, and their generations change."""
+"""Bound of all frames that a connection keeps; what is kept beside takes thirty times as much."""
+REPEATS_PER_REQUEST = 16
+"""Served repeats that pay for remembering one more request: consumers live long, and the generation
+of their group changes."""
 
 
 class Known(NamedTuple):
+    generation: int
+    """The generation in which the general path served the request last."""
     rest: bytes
-    """The frame with nothing where correlation id and offsets stand."""
+    """The frame with zeros in place of correlation id and offsets."""
     offsets_at: Sequence[int]
     topics: Sequence[tuple[str, bytes]]
-    """Names and ids: partitions of a topic do not go while it is the same one.
-
-    Also of those of which no partition is committed: a member that lags may not name what is gone.
-    """
+    """Names and ids, also of topics without a committed partition."""
     commit: RepeatedCommit
     answer: bytes
 
 
 class Repeats:
-    """What a connection has committed before: one for each length of a frame, the latest ones."""
+    """The OffsetCommit requests that a connection has sent before, one per frame length."""
 
     __slots__ = ("_answered", "_known", "_node", "_tries")
 
@@ -71,9 +68,23 @@ class Repeats:
         self._answered = 0
 
     def may_try(self) -> bool:
-        """Whether one more commit may be looked at, even if nothing comes of it."""
+        """Whether one more request may be examined; counts also those that cannot be kept."""
         self._tries += 1
-        return self._tries <= KNOWN_MAX
+        return self._tries <= REQUESTS_MAX
+
+    def renew(self, frame: memoryview, topics: Sequence[tuple[str, bytes]]) -> bool:
+        """Whether the request is known, and from now on is so in the present generation."""
+        known = self._known.get(len(frame))
+        if known is None or known.topics != topics:
+            return False
+        if without_numbers(frame, known.offsets_at) != known.rest:
+            return False
+        log = self._node.groups.find(known.commit.request.group_id)
+        if isinstance(log, ErrorCode) or not may_repeat(log, known.commit):
+            return False
+        renewed = known._replace(generation=self._node.generation.number)
+        self._known[len(frame)] = renewed
+        return True
 
     def learn(self, frame: memoryview, known: Known) -> None:
         self._known.pop(len(frame), None)
@@ -82,42 +93,37 @@ class Repeats:
             del self._known[next(iter(self._known))]
 
     def answer(self, frame: memoryview) -> Sequence[Buffer] | None:
-        """What to answer; None if this is another request, and nothing is done yet."""
+        """The response; None, without side effects, if the general path must serve the request."""
         known = self._known.get(len(frame))
-        if known is None:
+        node = self._node
+        if known is None or known.generation != node.generation.number:
             return None
         offsets = [NUMBER.unpack_from(frame, at)[0] for at in known.offsets_at]
         if without_numbers(frame, known.offsets_at) != known.rest:
             return None
-        node = self._node
-        topics = node.image.topics
-        for name, topic_id in known.topics:
-            found = topics.get(name)
-            if found is None or found.id != topic_id:
-                return None
         log = node.groups.find(known.commit.request.group_id)
         if isinstance(log, ErrorCode):
             return None
         if not commit_again(log, known.commit, offsets, node.clock.now_ms()):
             return None
         self._answered += 1
-        if self._answered == ANSWERS_FOR_A_TRY:
+        if self._answered == REPEATS_PER_REQUEST:
             self._answered, self._tries = 0, max(0, self._tries - 1)
         told = bytearray(known.answer)
-        told[ANSWERED] = frame[ASKED]
+        told[RESPONSE_CORRELATION_ID] = frame[REQUEST_CORRELATION_ID]
         return [told]
 
 
 def without_numbers(frame: Buffer, offsets_at: Sequence[int]) -> bytearray:
     rest = bytearray(frame)
-    rest[ASKED] = bytes(4)
+    rest[REQUEST_CORRELATION_ID] = bytes(4)
     for at in offsets_at:
         NUMBER.pack_into(rest, at, 0)
     return rest
 
 
 def learn(call: Call, route: Route, frame: memoryview, request: Message, response: Message) -> None:
-    """A request was answered the general way: those like it need not go it."""
+    """Remembers a request that the general path has served."""
     assert isinstance(request, OffsetCommitRequest)
     assert isinstance(response, OffsetCommitResponse)
     repeats = call.peer.repeats
@@ -126,11 +132,14 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     if not isinstance(repeats, Repeats) or len(frame) > FRAME_BYTES_MAX:
         return
     codes = [it.error_code for topic in response.topics for it in topic.partitions]
-    if not codes or set(codes) != {ErrorCode.NONE} or not repeats.may_try():
+    if not codes or set(codes) != {ErrorCode.NONE}:
+        return
+    names = [(it.name, it.topic_id) for it in (named(topic, call) for topic in request.topics)]
+    if repeats.renew(frame, names) or not repeats.may_try():
         return
     body_at = body_position(read_request_header(frame), frame, OffsetCommitRequest)
     if encode(request, call.version) != frame[body_at:]:
-        return  # it said something in more bytes than need be
+        return  # a longer encoding than necessary
     marked = with_marks(request)
     offsets_at = places_of_marks(len(codes), encode(marked, call.version))
     if offsets_at is None:
@@ -139,14 +148,16 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     topics = [named(topic, call) for topic in marked.topics]
     log = call.node.groups.find(request.group_id)
     if isinstance(log, ErrorCode):
-        return
-    commit = template_of(log, marked.replace(topics=topics), call.version)
+        commit = None
+    else:
+        commit = template_of(log, marked.replace(topics=topics), call.version)
     if commit is None:
         return
     known = Known(
+        generation=call.node.generation.number,
         rest=bytes(without_numbers(frame, in_frame)),
         offsets_at=in_frame,
-        topics=[(it.name, it.topic_id) for it in topics],
+        topics=names,
         commit=commit,
         answer=b"".join(route.write(response, 0)),
     )
@@ -154,7 +165,7 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
 
 
 def with_marks(request: OffsetCommitRequest) -> OffsetCommitRequest:
-    """Each offset is another number that nobody commits."""
+    """The request with a different marker in place of each offset."""
     marks = map(mark, count())
     return request.replace(
         topics=[

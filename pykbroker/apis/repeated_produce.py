@@ -1,9 +1,7 @@
-"""A Produce request that differs from an earlier one of its connection by its records alone.
+"""The fast path of Produce: a request that differs from an earlier one by its records alone.
 
-Most do: a producer goes on writing to the partitions that it wrote to. What was found out about all
-that surrounds the records is kept with the connection, and the answer, too, but for its numbers.
-Whether the records enter the log the partition decides, each time anew. Whatever is out of the
-ordinary goes the general way, and is not begun here.
+The connection keeps the bytes before the records, the partition that they name, and the response
+but for its numbers. `fast_path` lists the checks that are not repeated.
 """
 
 from __future__ import annotations
@@ -11,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.answers import Deferred, Waiting
+from pykbroker.apis.fast_path import REQUESTS_MAX
 from pykbroker.apis.joining_transactions import (
     LOW_ATTRIBUTES_AT,
     TOPIC_IDS_SINCE_VERSION,
@@ -33,8 +32,9 @@ from pykbroker_protocol.varint import read_uvarint, uvarint
 from pykbroker_storage.log import AppendResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from pykbroker.apis.fast_path import Route
     from pykbroker.apis.node import Call, Node
     from pykbroker.partitions.admission import RecordsRefused
     from pykbroker.partitions.partition import Appending, Partition
@@ -42,34 +42,25 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 _HEAD = Struct(">ii")
-"""The API, which is 0, and the version, taken as one number; the correlation id."""
+"""API key and version as one number (the key of Produce is 0), and the correlation id."""
 _CORRELATION = Struct(">i")
 _LENGTH = Struct(">i")
 _NUMBERS = Struct(">qqq")
-"""First offset, append time and start of the log, as they stand side by side in an answer."""
+"""Base offset, append time and log start offset, which are neighbours in a response."""
 SINCE_VERSION = 5
-"""Before, an answer does not tell the start of the log."""
+"""Earlier responses have no log start offset."""
 MARKS = (0x7A11_0FF5_E700_0001, 0x7A11_0FF5_E700_0002, 0x7A11_0FF5_E700_0003)
 NO_TAGS = b"\0\0\0"
-"""Behind the records, in flexible versions: of the partition, the topic and the request."""
+"""Tagged fields after the records, in flexible versions: of partition, topic and request."""
 KEY_BYTES_MAX = 1024
-"""More than this before the records is a strange request, and not worth the memory."""
-KNOWN_MAX = 64
-"""So often a connection learns in its life: to learn what does not come again is wasted."""
-
-
-class Route(Protocol):
-    """How requests of one version are read and answered."""
-
-    @property
-    def is_flexible(self) -> bool: ...
-    @property
-    def write(self) -> Callable[[Message, int], Sequence[Buffer]]: ...
+"""Requests with more bytes before their records are rare and not worth the memory."""
 
 
 class Known(NamedTuple):
-    """Where the records of such a request go, and what is answered."""
+    """The partition of such a request, and its response."""
 
+    generation: int
+    """The generation in which the general path served the request last."""
     topic: str
     topic_id: bytes | None
     partition: int
@@ -79,10 +70,9 @@ class Known(NamedTuple):
 
 
 class Repeats:
-    """What a connection has asked before. All up to the length of the records is one run of bytes.
+    """The Produce requests that a connection has sent before, by their bytes before the records.
 
-    A request in another version, or with its records at another place, has all this forgotten
-    when it is answered.
+    Only the latest version and position of the records is kept.
     """
 
     __slots__ = ("_kind", "_known", "_learned", "_length_at", "_node", "_route")
@@ -96,7 +86,21 @@ class Repeats:
 
     @property
     def may_learn(self) -> bool:
-        return self._learned < KNOWN_MAX
+        return self._learned < REQUESTS_MAX
+
+    def renew(self, frame: memoryview) -> bool:
+        """Whether the request is known, and from now on is so in the present generation."""
+        length_at = self._length_at
+        if len(frame) <= length_at or _HEAD.unpack_from(frame)[0] != self._kind:
+            return False
+        key = bytes(frame[_HEAD.size : length_at])
+        known = self._known.get(key)
+        if known is None:
+            return False
+        partition = self._node.partitions.get(known.topic, known.partition)
+        if partition is not None and is_plain(partition, known.topic_id, known.acks):
+            self._known[key] = known._replace(generation=self._node.generation.number)
+        return True
 
     def learn(self, frame: memoryview, length_at: int, route: Route, known: Known) -> None:
         self._learned += 1
@@ -107,7 +111,7 @@ class Repeats:
         self._known[bytes(frame[_HEAD.size : length_at])] = known
 
     def answer(self, frame: memoryview) -> Sequence[Buffer] | Waiting | None:
-        """What to answer; None if this is another request, and nothing is done yet."""
+        """The response; None, without side effects, if the general path must serve the request."""
         length_at, route = self._length_at, self._route
         if route is None or len(frame) <= length_at:
             return None
@@ -115,22 +119,19 @@ class Repeats:
         if kind != self._kind:
             return None
         known = self._known.get(bytes(frame[8:length_at]))  # behind the head
-        if known is None:
+        node = self._node
+        if known is None or known.generation != node.generation.number:
             return None
-        partition = self._node.partitions.get(known.topic, known.partition)
-        acks = known.acks
         records = records_at(frame, length_at, is_flexible=route.is_flexible)
-        if (
-            partition is None
-            or records is None
-            or not is_plain(partition, known.topic_id, acks, records)
-        ):
+        if records is None or records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
             return None
+        partition = node.partitions.get(known.topic, known.partition)
+        assert partition is not None, "a deleted partition advances the generation"
         written = partition.append(
             records,
-            required_acks=acks,
+            required_acks=known.acks,
             produce_version=kind,
-            now_ms=self._node.clock.now_ms(),
+            now_ms=node.clock.now_ms(),
         )
         if isinstance(written, asyncio.Task):
             later = partial(answer_when_appended, known, partition, route, correlation_id)
@@ -158,25 +159,24 @@ def answer_of(
 async def answer_when_appended(
     known: Known, partition: Partition, route: Route, correlation_id: int, appending: Appending
 ) -> Sequence[Buffer]:
-    """The records are written even if the client goes away meanwhile."""
+    """The append completes even if the client disconnects."""
     written = await asyncio.shield(appending)
     return answer_of(written, known, partition, route, correlation_id)
 
 
-def is_plain(partition: Partition, topic_id: bytes | None, acks: int, records: memoryview) -> bool:
-    """Led here, no replica, flush or coordinator to wait for, and the topic is the same one."""
+def is_plain(partition: Partition, topic_id: bytes | None, acks: int) -> bool:
+    """Whether requests like this one need no wait: what `fast_path` promises of a generation."""
     leadership = partition.leadership
     return (
         leadership.leader == partition.node_id
         and (acks != ALL or len(leadership.replicas) == 1)
         and partition.never_waits_for_flushes
         and (topic_id is None or topic_id == partition.topic_id)
-        and not records[LOW_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
     )
 
 
 def records_at(frame: memoryview, length_at: int, *, is_flexible: bool) -> memoryview | None:
-    """The records, as long as is told there; None if they are no batch or not the last."""
+    """The records behind their length; None if they are no batch or not the last field."""
     if is_flexible:
         length = frame[length_at]
         start = length_at + 1
@@ -197,7 +197,7 @@ def records_at(frame: memoryview, length_at: int, *, is_flexible: bool) -> memor
 
 
 def learn(call: Call, route: Route, frame: memoryview, request: Message, response: Message) -> None:
-    """A request was answered the general way: those like it need not go it."""
+    """Remembers a request that the general path has served."""
     assert isinstance(request, ProduceRequest)
     assert isinstance(response, ProduceResponse)
     if call.version < SINCE_VERSION or request.transactional_id is not None:
@@ -209,29 +209,40 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     repeats = call.peer.repeats
     if not isinstance(repeats, Repeats):
         repeats = call.peer.repeats = Repeats(call.node)
-    if not repeats.may_learn or answer.error_code != ErrorCode.NONE or partition.records is None:
+    if answer.error_code != ErrorCode.NONE or partition.records is None:
+        return
+    if repeats.renew(frame) or not repeats.may_learn:
         return
     body_at = body_position(read_request_header(frame), frame, ProduceRequest)
     if encode(request, call.version) != frame[body_at:]:
-        return  # it held something that we do not know, or said it in more bytes than need be
+        return  # unknown tagged fields, or a longer encoding than necessary
     length_at = place_of_length(frame, partition.records, is_flexible=route.is_flexible)
     topic_id = topic.topic_id if call.version >= TOPIC_IDS_SINCE_VERSION else None
     name = topic.name if topic_id is None else call.node.partitions.topic_name(topic_id)
     if length_at is None or length_at > KEY_BYTES_MAX or name is None:
         return
+    led = call.node.partitions.get(name, partition.index)
     first_offset, time_ms, log_start_offset = MARKS
     marked = answer.replace(
         base_offset=first_offset, log_append_time_ms=time_ms, log_start_offset=log_start_offset
     )
     template = b"".join(route.write(response_of(name, topic_id, marked), 0))
     marks = _NUMBERS.pack(*MARKS)
-    if template.count(marks) == 1:
-        known = Known(name, topic_id, partition.index, request.acks, template, template.find(marks))
+    if led is not None and is_plain(led, topic_id, request.acks) and template.count(marks) == 1:
+        known = Known(
+            call.node.generation.number,
+            name,
+            topic_id,
+            partition.index,
+            request.acks,
+            template,
+            template.find(marks),
+        )
         repeats.learn(frame, length_at, route, known)
 
 
 def place_of_length(frame: memoryview, records: Buffer, *, is_flexible: bool) -> int | None:
-    """Where the length of these records stands, if they are the last in the frame."""
+    """The position of the length of these records, if they are the last field of the frame."""
     stop = len(frame) - (len(NO_TAGS) if is_flexible else 0)
     width = len(uvarint(len(records) + 1)) if is_flexible else _LENGTH.size
     length_at = stop - len(records) - width

@@ -47,6 +47,7 @@ class GroupCoordinator:
         self.consumer_settings = consumer_settings
         self.topics = topics
         self._clock = clock
+        self._generation = partitions.generation
         self._turns = Turns()
         self._member_bytes: MemberBytes | None = None
         self._topic = CoordinatedTopic(CONSUMER_OFFSETS, partitions, self._new_log)
@@ -81,6 +82,7 @@ class GroupCoordinator:
     def configure(self, settings: GroupSettings, consumer: ConsumerGroupSettings) -> None:
         """Properties that may change while the broker runs have changed."""
         self.settings, self.consumer_settings = settings, consumer
+        self._generation.advance()
         for log in self._topic:
             log.state.configure(settings, consumer)
 

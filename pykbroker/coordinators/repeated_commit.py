@@ -59,8 +59,8 @@ def template_of(
     log: CoordinatedLog[Groups], request: OffsetCommitRequest, version: int
 ) -> RepeatedCommit | None:
     """Of a request that has marks in place of its offsets; the general way makes it."""
-    if request.retention_time_ms >= 0:
-        return None  # another time stands in the records, too
+    if request.retention_time_ms >= 0 or not log.commits_at_once:
+        return None  # the records have an expiry time; the response waits
     outcome = log.state.offset_commit(request, version=version, ticket=0, now_ms=TIME_MARK)
     if not outcome.writes:
         return None
@@ -94,12 +94,15 @@ def places_of(number: int, data: bytes) -> list[int]:
     return places
 
 
+def may_repeat(log: CoordinatedLog[Groups], commit: RepeatedCommit) -> bool:
+    """Whether commits like this one need no wait, and settings have not changed since."""
+    return log.commits_at_once and log.state.settings is commit.settings
+
+
 def commit_again(
     log: CoordinatedLog[Groups], commit: RepeatedCommit, offsets: Sequence[int], now_ms: int
 ) -> bool:
-    """False where it is not as plain any longer, or cannot be written: nothing is done then."""
-    if not log.commits_at_once or log.state.settings is not commit.settings:
-        return False
+    """Returns False without side effects if the group rejects the commit or the append fails."""
     draft = Draft(now_ms)
     code = log.state.may_commit(commit.request, commit.version, draft)
     if code is not ErrorCode.NONE:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pykbroker.clock import Clock
+    from pykbroker.generation import Generation
     from pykbroker.partitions.followed import FollowedCluster, FollowedPartition, FollowedTopic
     from pykbroker.settings import Settings, TopicSettings
     from pykbroker.slices import Slices
@@ -62,6 +63,7 @@ class Partitions:
         directory: LogDirectory,
         settings: Settings,
         clock: Clock,
+        generation: Generation,
         on_late_log: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_late_log` is called when a log opens that could not be opened before."""
@@ -69,6 +71,7 @@ class Partitions:
         self.directory = directory
         self.settings = settings
         self.clock = clock
+        self.generation = generation
         self.flush_threads = FlushThreads(settings.num_io_threads)
         self.off_loop = OffLoop(
             disk_threads_max=settings.num_io_threads,
@@ -203,6 +206,7 @@ class Partitions:
             log=log,
             leadership=leadership_of(image),
             settings=settings,
+            generation=self.generation,
             high_watermark=self.directory.high_watermark(name),
             flush_threads=self.flush_threads,
             off_loop=self.off_loop,
@@ -261,8 +265,7 @@ class Partitions:
                 self._without_log[topic, index] = waiting._replace(settings=settings)
             partition = self._partitions.get((topic, index))
             if partition is not None:
-                partition.settings = settings
-                partition.log.configuration = log_configuration(settings)
+                partition.configure(settings, log_configuration(settings))
 
     def drop(self, topic: FollowedTopic) -> None:
         """A deleted topic's logs go; who is still reading keeps what it holds."""
@@ -296,6 +299,7 @@ class Partitions:
         partition = self._partitions.get(name)
         if partition is not None and partition.topic_id == topic.id:
             del self._partitions[name]
+            self.generation.advance()
             partition.end_waits()
         is_here = name not in self._partitions and name in self.directory
         if is_here and self.directory.topic_id(name) == topic.id:  # also in a retry

@@ -7,6 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from pykbroker.generation import Generation
 from pykbroker.partitions.admission import (
     RecordsRefused,
     ToInspect,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from pykbroker.partitions.off_loop import OffLoop
     from pykbroker.settings import TopicSettings
+    from pykbroker_storage.configuration import LogConfiguration
     from pykbroker_storage.log import Log
     from pykbroker_storage.transaction_index import AbortedTransaction
 
@@ -87,6 +89,7 @@ class Partition:
     __slots__ = (
         "disk_refuses",
         "flushing",
+        "generation",
         "high_watermark",
         "index",
         "joining",
@@ -114,6 +117,7 @@ class Partition:
         settings: TopicSettings,
         high_watermark: int,
         off_loop: OffLoop,
+        generation: Generation | None = None,
         flush_threads: FlushThreads | None = None,
     ) -> None:
         self.topic = topic
@@ -124,6 +128,7 @@ class Partition:
         self.log = log
         self.leadership = leadership
         self.settings = settings
+        self.generation = generation or Generation()
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.waiting = WaitingRequests()
         self.joining = JoiningProducers()
@@ -500,12 +505,18 @@ class Partition:
         get the same error.
         """
         self.leadership = leadership
+        self.generation.advance()
         if self.leads:
             self.commit()
         else:
             self.joining = JoiningProducers()  # the next leader verifies transactions itself
             self.waiting.fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.waiting.complete_fetches()
+
+    def configure(self, settings: TopicSettings, log_configuration: LogConfiguration) -> None:
+        self.settings = settings
+        self.log.configuration = log_configuration
+        self.generation.advance()
 
     def delete_records_before(self, offset: int, now_ms: int) -> int | Refusal:
         """Move the start of the log; nothing above the high watermark can be deleted."""

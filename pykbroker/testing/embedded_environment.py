@@ -59,6 +59,12 @@ class FaultInjection:
 
         return handle_and_note
 
+    def admits_fast_path(self, api_key: int) -> bool:
+        return not self._faults.may_apply_to(api_key)
+
+    def note_repeated(self, api: Api, call: Call, response: Message) -> None:
+        self._timeline.note_answer(api, call, response)
+
     async def _note_later(
         self, api: Api, call: Call, answer: Awaitable[Message | None]
     ) -> Message | None:

@@ -56,7 +56,7 @@ class Client:
     """A connection, without its socket."""
 
     def __init__(self, broker: Broker) -> None:
-        self._dispatcher = Dispatcher(broker.node)
+        self._dispatcher = Dispatcher(broker.node, broker.environment.request_observer)
         self._peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
 
     def ask(self, request: Message, version: int) -> Any:

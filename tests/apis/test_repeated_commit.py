@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pykbroker.apis.fast_path import REQUESTS_MAX
 from pykbroker.apis.repeated_commit import (
-    ANSWERS_FOR_A_TRY,
     FRAME_BYTES_MAX,
     KEPT_BYTES_MAX,
-    KNOWN_MAX,
+    REPEATS_PER_REQUEST,
     Repeats,
 )
 from pykbroker.controller_access import NewTopic
@@ -263,7 +263,7 @@ async def test_replicas_are_waited_for(tmp_path: Path) -> None:
         shortened = ways.shortened
         for side in (ways.forgetful, ways.mindful):
             partition = log_of(side).partition
-            partition.leadership = replace(partition.leadership, replicas=(1, 2), in_sync=(1,))
+            partition.lead_or_follow(replace(partition.leadership, replicas=(1, 2), in_sync=(1,)))
         assert codes(ways.ask(frame), 9) == NONE
         assert ways.shortened == shortened
 
@@ -315,7 +315,7 @@ async def test_what_is_said_in_more_bytes_than_need_be_is_not_remembered(tmp_pat
 
 async def test_a_connection_learns_for_a_while_only(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
-        for number in range(KNOWN_MAX + 10):
+        for number in range(REQUESTS_MAX + 10):
             ways.ask(commit({0: 1}, version=9, metadata=f"{number:05}"))
         ways.ask(commit({0: 1}, version=9, metadata=f"{number:05}"))
         assert not ways.shortened
@@ -323,17 +323,17 @@ async def test_a_connection_learns_for_a_while_only(tmp_path: Path) -> None:
 
 async def test_what_comes_again_pays_for_learning_more(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
-        for number in range(KNOWN_MAX + 10):
-            for _ in range(1 + ANSWERS_FOR_A_TRY):
+        for number in range(REQUESTS_MAX + 10):
+            for _ in range(1 + REPEATS_PER_REQUEST):
                 ways.ask(commit({0: 1}, version=9, metadata=f"{number:05}"))
-        assert ways.shortened == (KNOWN_MAX + 10) * ANSWERS_FOR_A_TRY
+        assert ways.shortened == (REQUESTS_MAX + 10) * REPEATS_PER_REQUEST
 
 
 async def test_a_connection_whose_commits_cannot_be_learned_pays_for_a_while_only(
     tmp_path: Path,
 ) -> None:
     async with groups_both_ways(tmp_path) as ways:
-        for number in range(KNOWN_MAX):
+        for number in range(REQUESTS_MAX):
             ways.ask(commit({0: number}, version=2, retention_time_ms=1000))
         for _ in range(2):
             ways.ask(commit({0: 1}, version=2))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pykbroker.apis.repeated_produce import KEY_BYTES_MAX, KNOWN_MAX, is_plain
+from pykbroker.apis.answers import Waiting
+from pykbroker.apis.fast_path import REQUESTS_MAX
+from pykbroker.apis.repeated_produce import KEY_BYTES_MAX, is_plain
 from pykbroker.controller_access import NewTopic
 from pykbroker.partitions.admission import PACKED_AT_ONCE_BYTES_MAX
 from pykbroker_protocol.frame import write_request
@@ -25,6 +28,7 @@ from tests.apis.both_ways import NOW_MS, both_ways, damaged
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pykbroker.partitions.partition import Partition
     from tests.apis.both_ways import BothWays
 
 NEWEST = 13
@@ -168,16 +172,16 @@ async def test_a_partition_led_elsewhere_takes_nothing(tmp_path: Path) -> None:
         for side in (ways.forgetful, ways.mindful):
             partition = side.broker.partitions.get("trucks", 0)
             assert partition is not None
-            partition.node_id = 2
+            partition.lead_or_follow(replace(partition.leadership, leader=2))
         ways.ask(asked)
 
 
 async def test_a_connection_that_always_asks_anew_learns_for_a_while_only(tmp_path: Path) -> None:
-    async with both_ways(tmp_path, partitions=KNOWN_MAX + 10) as ways:
+    async with both_ways(tmp_path, partitions=REQUESTS_MAX + 10) as ways:
         for _ in range(2):
-            for partition in range(KNOWN_MAX + 10):
+            for partition in range(REQUESTS_MAX + 10):
                 ways.ask(request(batch(), partition=partition, topic_id=id_of(ways)))
-        assert ways.shortened == KNOWN_MAX
+        assert ways.shortened == REQUESTS_MAX
 
 
 @pytest.mark.parametrize("version", [8, NEWEST])
@@ -239,7 +243,6 @@ PLAIN = {"leader": 1, "replicas": (1,), "settled": True, "topic_id": ID, "acks":
         ({"settled": False, "acks": 1}, False),
         ({"replicas": (1, 2)}, False),
         ({"replicas": (1, 2), "acks": 1}, True),
-        ({"is_transactional": True}, False),
     ],
     ids=str,
 )
@@ -255,9 +258,67 @@ def test_the_shorter_way_is_for_what_is_answered_at_once(
         never_waits_for_flushes=case["settled"],
         topic_id=ID,
     )
-    records = memoryview(
-        batch(producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
-        if case.get("is_transactional")
-        else batch()
-    )
-    assert is_plain(partition, case["topic_id"], case["acks"], records) == plain
+    assert is_plain(partition, case["topic_id"], case["acks"]) == plain
+
+
+def topic_partition(ways: BothWays, index: int = 0) -> Partition:
+    partition = ways.mindful.broker.partitions.get("trucks", index)
+    assert partition is not None
+    return partition
+
+
+async def test_a_change_of_leadership_sends_the_next_request_through_the_general_path(
+    tmp_path: Path,
+) -> None:
+    async with both_ways(tmp_path) as ways:
+        frame = request(batch(), topic_id=id_of(ways))
+        for _ in range(3):
+            ways.ask(frame)
+        assert ways.shortened == 2
+        here = topic_partition(ways).leadership
+        for side in (ways.mindful, ways.forgetful):
+            partition = side.broker.partitions.get("trucks", 0)
+            assert partition is not None
+            partition.lead_or_follow(replace(here, leader=7))
+        ways.ask(frame)
+        for side in (ways.mindful, ways.forgetful):
+            partition = side.broker.partitions.get("trucks", 0)
+            assert partition is not None
+            partition.lead_or_follow(here)
+        ways.ask(frame)
+        assert ways.shortened == 2
+        ways.ask(frame)
+        assert ways.shortened == 3
+
+
+async def test_a_generation_change_uses_up_nothing_of_the_bound_on_remembered_requests(
+    tmp_path: Path,
+) -> None:
+    async with both_ways(tmp_path) as ways:
+        frame = request(batch(), topic_id=id_of(ways))
+        for _ in range(REQUESTS_MAX + 2):
+            ways.ask(frame)
+            ways.mindful.broker.generation.advance()
+        shortened = ways.shortened
+        ways.ask(frame)
+        ways.ask(frame)
+        assert ways.shortened == shortened + 1
+
+
+async def test_a_request_that_waits_for_a_flush_leaves_the_fast_path(tmp_path: Path) -> None:
+    async with both_ways(tmp_path) as ways:
+        frame = request(batch(), topic_id=id_of(ways))
+        side = ways.mindful
+        side.answer(frame)
+        side.answer(frame)
+        assert side.dispatcher.handled == 1
+        partition = topic_partition(ways)
+        waiting = replace(partition.log.configuration, flush_messages=1)
+        partition.configure(partition.settings, waiting)
+        answer = side.dispatcher.serve(memoryview(bytearray(frame)), side.peer)
+        assert isinstance(answer, Waiting)
+        await answer.awaitable
+        assert side.dispatcher.handled == 2
+        ways.forgetful.answer(frame)
+        ways.forgetful.answer(frame)
+        ways.forgetful.answer(frame)

@@ -12,6 +12,7 @@ from pykbroker.coordination.transactions.ending import refused as refused_end
 from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
 from pykbroker.coordinators.transaction_markers import MarkerWriter
+from pykbroker.generation import Generation
 from pykbroker.internal_topics import TRANSACTION_STATE
 from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
 from pykbroker.partitions.board import Partitions, log_configuration
@@ -56,7 +57,11 @@ class Stage:
         self.clock = SystemClock()
         self.image = ClusterImage(cluster_id="c", controller_id=HERE)
         self.partitions = Partitions(
-            node_id=HERE, directory=directory, settings=load_settings(), clock=self.clock
+            node_id=HERE,
+            directory=directory,
+            settings=load_settings(),
+            clock=self.clock,
+            generation=Generation(),
         )
         self.groups = Groups()
         self.producer_id, self.producer_epoch = -1, -1

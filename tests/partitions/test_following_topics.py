@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pykbroker.generation import Generation
 from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
 from pykbroker.partitions.board import Partitions
 from tests.partitions.boards import Board
@@ -15,7 +16,11 @@ HERE, TOPIC = 1, "trucks"
 def partitions(tmp_path: Path) -> Partitions:
     board = Board(tmp_path)
     return Partitions(
-        node_id=HERE, directory=board.directory, settings=board.settings, clock=board.clock
+        node_id=HERE,
+        directory=board.directory,
+        settings=board.settings,
+        clock=board.clock,
+        generation=Generation(),
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pykbroker.clock import SystemClock
+from pykbroker.generation import Generation
 from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
 from pykbroker.partitions.board import Partitions
 from pykbroker.settings import load_settings
@@ -50,6 +51,7 @@ def test_a_partition_that_waits_for_its_log_is_told_of_once_until_it_has_it(
         directory=Board(tmp_path, disk=disk).directory,
         settings=load_settings(),
         clock=SystemClock(),
+        generation=Generation(),
     )
     image = PartitionImage(
         index=0,

@@ -67,7 +67,7 @@ class RequestTrace:
 
     def wrap(self, api: Api, handle: Handle) -> Handle:
         def handle_and_note(request: Any, call: Call) -> Any:
-            self._trace.note(f"{api.title} v{call.version} of {call.client_id} at {call.peer.host}")
+            self._note_request(api, call)
             answer = handle(request, call)
             if answer is None or isinstance(answer, Message):
                 self._note_answer(api, call, answer)
@@ -76,12 +76,23 @@ class RequestTrace:
 
         return handle_and_note
 
+    def admits_fast_path(self, api_key: int) -> bool:
+        del api_key
+        return True
+
+    def note_repeated(self, api: Api, call: Call, response: Message) -> None:
+        self._note_request(api, call)
+        self._note_answer(api, call, response)
+
     async def _later(
         self, api: Api, call: Call, answer: Awaitable[Message | None]
     ) -> Message | None:
         message = await answer
         self._note_answer(api, call, message)
         return message
+
+    def _note_request(self, api: Api, call: Call) -> None:
+        self._trace.note(f"{api.title} v{call.version} of {call.client_id} at {call.peer.host}")
 
     def _note_answer(self, api: Api, call: Call, answer: Message | None) -> None:
         for error in errors_in(answer) if answer is not None else ():

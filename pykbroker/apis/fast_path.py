@@ -1,0 +1,72 @@
+"""Fast paths: a request that repeats an earlier one of its connection skips the checks of that one.
+
+Most requests of a producer differ from the one before by their records alone, most commits of a
+consumer by their offsets alone. The general path serves the first one and checks everything; then
+the fast path remembers the request and the response, and serves those with the same bytes around
+the records or offsets (`repeated_produce`, `repeated_commit`).
+
+Checks that the general path has passed, and that hold while the generation stays the same
+(`pykbroker.generation`):
+
+| check | Produce | OffsetCommit |
+|---|---|---|
+| the API is offered in this version, the request is well-formed | x | x |
+| the topic exists, under this name with this id | x | x |
+| the partition exists | x | x |
+| this broker leads the partition (the partition of the group) | x | x |
+| the only replica has the records: no wait for followers | with acks=all | x |
+| `flush.messages` is the default: no wait for a flush | x | x |
+| the group accepts commits under these settings | | x |
+
+An ACL or a quota on these requests belongs in this table: it advances the generation when it
+changes.
+
+Checked for each request, because it depends on the records or on the state of the group:
+
+- Produce: the batch is valid and its producer is known (`Partition.append`, which also rejects
+  the records where the in-sync set is too small); it is not transactional.
+- OffsetCommit: the group is loaded here, the member and its generation may commit.
+
+A request of another generation goes through the general path. When that path has served it, the
+remembered request is valid in the new generation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker_protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    from pykbroker.apis.node import Call
+    from pykbroker_protocol.compiler import Buffer
+    from pykbroker_protocol.message import Message
+
+    class Route(Protocol):
+        """How requests of one version are read and answered."""
+
+        @property
+        def is_flexible(self) -> bool: ...
+        @property
+        def write(self) -> Callable[[Message, int], Sequence[Buffer]]: ...
+
+    Learn = Callable[[Call, Route, memoryview, Message, Message], None]
+
+REQUESTS_MAX = 64
+"""How many requests a connection remembers in its life: one that never repeats costs too much."""
+
+
+def learner_of(api_key: int) -> Learn | None:
+    """Remembers the requests of an API; imported when the first one arrives, not at startup."""
+    if api_key == ApiKey.PRODUCE:
+        from pykbroker.apis import repeated_produce  # noqa: PLC0415
+
+        return repeated_produce.learn
+    if api_key == ApiKey.OFFSET_COMMIT:
+        from pykbroker.apis import repeated_commit  # noqa: PLC0415
+
+        return repeated_commit.learn
+    return None

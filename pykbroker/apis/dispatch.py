@@ -15,7 +15,6 @@ from pykbroker.apis.answers import (
     Waiting,
     unreadable,
 )
-from pykbroker.apis.fast_path import learner_of
 from pykbroker.apis.node import Call
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import (
@@ -148,6 +147,19 @@ class Dispatcher:
         )
         self._routes[header.api_key, version] = route
         return route
+
+
+def learner_of(api_key: int) -> Learn | None:
+    """Remembers the requests of an API; imported when the first one arrives, not at startup."""
+    if api_key == ApiKey.PRODUCE:
+        from pykbroker.apis import repeated_produce  # noqa: PLC0415
+
+        return repeated_produce.learn
+    if api_key == ApiKey.OFFSET_COMMIT:
+        from pykbroker.apis import repeated_commit  # noqa: PLC0415
+
+        return repeated_commit.learn
+    return None
 
 
 def refuse_version(header: RequestHeader, offer: Offer) -> Answer:

@@ -35,8 +35,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker_protocol.api_keys import ApiKey
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
@@ -57,16 +55,3 @@ if TYPE_CHECKING:
 
 REQUESTS_MAX = 64
 """How many requests a connection remembers in its life: one that never repeats costs too much."""
-
-
-def learner_of(api_key: int) -> Learn | None:
-    """Remembers the requests of an API; imported when the first one arrives, not at startup."""
-    if api_key == ApiKey.PRODUCE:
-        from pykbroker.apis import repeated_produce  # noqa: PLC0415
-
-        return repeated_produce.learn
-    if api_key == ApiKey.OFFSET_COMMIT:
-        from pykbroker.apis import repeated_commit  # noqa: PLC0415
-
-        return repeated_commit.learn
-    return None

@@ -45,9 +45,9 @@ from pykbroker.settings import (
 from pykbroker.settings import Listener as Address
 from pykbroker.settings.load import WITHOUT_EFFECT
 from pykbroker.slices import in_slices
-from pykbroker.transport.attention import Attention
-from pykbroker.transport.edge import NetworkEdge
+from pykbroker.transport.busy_polling import BusyPolling
 from pykbroker.transport.listener import CannotListen, Listener
+from pykbroker.transport.socket_server import SocketServer
 from pykbroker.wiring import (
     advertised,
     cluster_id_in,
@@ -106,7 +106,7 @@ class Broker:
     node: Node
     groups: GroupCoordinator
     transactions: TransactionCoordinator
-    edge: NetworkEdge
+    socket_server: SocketServer
 
     @classmethod
     async def start(cls, settings: Settings, environment: Environment | None = None) -> Self:
@@ -300,16 +300,16 @@ class Broker:
         self._ending.push_async_callback(end_tasks, tasks)
 
     def open_doors(self, listeners: Iterable[Listener]) -> None:
-        self.edge = NetworkEdge(
+        self.socket_server = SocketServer(
             Dispatcher(self.node, self.environment.request_observer).serve,
             connection_limits(self.settings),
-            attention=Attention() if self.environment.busy_polls else None,
+            busy_polling=BusyPolling() if self.environment.busy_polls else None,
             work_clock=self.clock.monotonic,
         )
-        self._ending.push_async_callback(self.edge.stop, STOP_SECONDS_MAX)
+        self._ending.push_async_callback(self.socket_server.stop, STOP_SECONDS_MAX)
         self.current_settings.subscribe("connections", self.configure_connections)
         for listener in listeners:
-            self.edge.open(listener)
+            self.socket_server.open(listener)
 
     # --- following the controller
 
@@ -358,7 +358,7 @@ class Broker:
         self.transactions.verifies_partitions = settings.transaction_partition_verification_enable
 
     def configure_connections(self, settings: Settings) -> None:
-        self.edge.limits = connection_limits(settings)
+        self.socket_server.limits = connection_limits(settings)
 
     def log_without_effect(self, resource_type: int, resource: str) -> None:
         """Logs each property that is stored without effect once."""
@@ -425,7 +425,7 @@ class Broker:
         """Stops like a killed process: sends no response and writes nothing. For test kits."""
         self._is_crashing = True
         try:
-            await self.edge.stop(0)
+            await self.socket_server.stop(0)
         finally:
             with contextlib.suppress(OSError):  # a simulated disk rejects everything by now
                 await self.stop()

@@ -92,7 +92,7 @@ def parts(broker: Broker) -> dict[str, Any]:
     return {
         "requests": {it: getattr(broker.node.settings, it) for it in names if it in known},
         "upkeep": {it: getattr(broker.partitions.settings, it) for it in names if it in known},
-        "connections": broker.edge.limits,
+        "connections": broker.socket_server.limits,
         "flush threads": broker.partitions.flush_threads.threads_max,
         "partition": partition.settings,
         "log": partition.log.configuration,

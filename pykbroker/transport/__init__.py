@@ -1,1 +1,1 @@
-"""The network edge: sockets, frames and the order in which answers leave."""
+"""Listeners and connections: bytes from sockets to requests, responses in request order."""

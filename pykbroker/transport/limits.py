@@ -1,4 +1,4 @@
-"""What a connection, and all connections together, may take from the broker."""
+"""Limits of a connection, and of all connections together."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,11 +12,11 @@ SYSTEM_DEFAULT: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """The bounds of the network edge; Kafka's property name stands beside each that has one."""
+    """The comment beside a limit is its Kafka property, if there is one."""
 
     request_bytes_max: int = 100 * 1024 * 1024  # socket.request.max.bytes
-    idle_ms_max: int = 600_000  # connections.max.idle.ms; negative: no bound
-    # max.connections, all listeners together, or fewer if the open file limit allows fewer
+    idle_ms_max: int = 600_000  # connections.max.idle.ms; negative: unlimited
+    # max.connections of all listeners together; fewer if the open file limit requires it
     connections_max: int = UNBOUNDED
     connections_per_ip_max: int = UNBOUNDED  # max.connections.per.ip
     connections_per_ip_overrides: Mapping[str, int] = field(
@@ -26,14 +26,14 @@ class ConnectionLimits:
     send_buffer_bytes: int = SYSTEM_DEFAULT  # socket.send.buffer.bytes
     receive_buffer_bytes: int = SYSTEM_DEFAULT  # socket.receive.buffer.bytes
 
-    # A client that pipelines deeper than this is read again when answers have left. Stock clients
-    # keep at most 5 (Java) to a few dozen (librdkafka) requests in flight.
+    # Requests read ahead of their responses. Stock clients keep 5 (Java) to a few dozen
+    # (librdkafka) requests in flight.
     requests_in_flight_max: int = 100
-    # Answers that are ready but must wait for an earlier one; beyond it no new request is begun.
+    # Responses that wait for an earlier response; above it no further request is served.
     held_bytes_max: int = 16 * 1024 * 1024
-    # Answers the peer does not take; beyond it no new request is begun. One answer may exceed it.
+    # Responses in the send buffer; above it no further request is served. One may exceed it.
     unsent_bytes_max: int = 64 * 1024
 
     def connections_from(self, ip: str) -> int:
-        """How many connections one address may hold."""
+        """Returns the maximum number of connections of one address."""
         return self.connections_per_ip_overrides.get(ip, self.connections_per_ip_max)

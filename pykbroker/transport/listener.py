@@ -1,4 +1,4 @@
-"""A named address on which connections are accepted."""
+"""A listener: a named address on which connections are accepted."""
 
 import asyncio
 import errno
@@ -10,47 +10,47 @@ from pykbroker.address import Address
 from pykbroker.transport.limits import SYSTEM_DEFAULT, ConnectionLimits
 
 ACCEPTS_PER_TURN_MAX: Final = 64
-"""After so many newcomers the connections there are get their turn."""
+"""After this many accepted connections the open ones are served."""
 
 BIND_ATTEMPTS_MAX: Final = 5
-"""A port the system picked in one address family may be taken in the other."""
+"""The port selected by the system for one address family may be in use in the other."""
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""No file descriptor or memory for a newcomer; trying again at once would spin."""
+"""No file descriptor or memory for a connection; an immediate retry would spin."""
 
-SocketAddress: TypeAlias = tuple[Any, ...]  # host and port; flow and scope too in IPv6
-Newcomer: TypeAlias = Callable[[socket.socket, str, int, "Listener"], None]
+SocketAddress: TypeAlias = tuple[Any, ...]  # host and port; IPv6 adds flow and scope
+OnAccepted: TypeAlias = Callable[[socket.socket, str, int, "Listener"], None]
 
 
 class CannotListen(Exception):
-    """The address cannot be listened on; the message is one line for the operator."""
+    """The address cannot be bound; the message is one line for the operator."""
 
 
 class PortInUse(CannotListen):
-    """Another process, or another listener of ours, has the port."""
+    """Another process or another listener has bound the port."""
 
 
 class Listener:
-    """Bound sockets of one name; a host name may stand for an IPv4 and an IPv6 address.
+    """Bound sockets of one name; a host name can resolve to an IPv4 and an IPv6 address.
 
-    Binding and accepting are two steps, so that a start finds a taken port before it does
-    anything lengthy, and clients get in when there is something to serve.
+    Binding and accepting are separate steps: a start fails early if the port is in use, and accepts
+    connections only when requests can be served.
     """
 
     def __init__(self, name: str, address: Address, sockets: list[socket.socket]) -> None:
         self.name = name
-        self.address = address  # as asked for, with the port that was picked
+        self.address = address  # as requested, with the selected port
         self._sockets = sockets
-        self._newcomer: Newcomer | None = None
-        self._exhausted: Callable[[OSError], None] | None = None
+        self._on_accepted: OnAccepted | None = None
+        self._on_exhausted: Callable[[OSError], None] | None = None
         self._is_accepting = False
 
     def open(
-        self, backlog_max: int, newcomer: Newcomer, exhausted: Callable[[OSError], None]
+        self, backlog_max: int, on_accepted: OnAccepted, on_exhausted: Callable[[OSError], None]
     ) -> None:
-        """Accepts from now on; when exhausted is called, accepting is paused."""
-        self._newcomer = newcomer
-        self._exhausted = exhausted
+        """Starts accepting; accepting is paused before `on_exhausted` is called."""
+        self._on_accepted = on_accepted
+        self._on_exhausted = on_exhausted
         for bound in self._sockets:
             try:
                 bound.listen(backlog_max)
@@ -59,21 +59,20 @@ class Listener:
         self.resume()
 
     def pause(self) -> None:
-        """Newcomers stay in the system's backlog."""
+        """New connections wait in the backlog of the kernel."""
         if self._is_accepting:
             self._is_accepting = False
             for bound in self._sockets:
                 asyncio.get_running_loop().remove_reader(bound)
 
     def resume(self) -> None:
-        """Accepts again."""
-        if not self._is_accepting and self._newcomer is not None and self._sockets:
+        if not self._is_accepting and self._on_accepted is not None and self._sockets:
             self._is_accepting = True
             for bound in self._sockets:
                 asyncio.get_running_loop().add_reader(bound, self._accept, bound)
 
     def close(self) -> None:
-        """Gives the address back; accepted connections are not concerned."""
+        """Releases the address; accepted connections stay open."""
         self.pause()
         for bound in self._sockets:
             bound.close()
@@ -81,7 +80,7 @@ class Listener:
 
     def _accept(self, bound: socket.socket) -> None:
         for _ in range(ACCEPTS_PER_TURN_MAX):
-            if not self._is_accepting:  # the last one filled the house
+            if not self._is_accepting:  # the last connection reached max.connections
                 return
             try:
                 accepted, remote = bound.accept()
@@ -90,13 +89,13 @@ class Listener:
             except OSError as error:
                 if error.errno in EXHAUSTED:
                     self.pause()
-                    assert self._exhausted is not None
-                    self._exhausted(error)
+                    assert self._on_exhausted is not None
+                    self._on_exhausted(error)
                     return
-                continue  # that newcomer is gone already
+                continue  # the client has already disconnected
             accepted.setblocking(False)
-            assert self._newcomer is not None
-            self._newcomer(accepted, _plain_ip(remote[0]), remote[1], self)
+            assert self._on_accepted is not None
+            self._on_accepted(accepted, _plain_ip(remote[0]), remote[1], self)
 
 
 async def bind(name: str, host: str, port: int, limits: ConnectionLimits) -> Listener:
@@ -149,7 +148,7 @@ def _bound(
         bound.setblocking(False)
         _set_options(bound, limits)
         if family == socket.AF_INET6:
-            # Alone, [::] takes IPv4 as well; beside 0.0.0.0 it must not.
+            # [::] alone accepts IPv4 too; beside 0.0.0.0 it must not.
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, addresses > 1)
         bound.bind(where)
     except BaseException:
@@ -159,8 +158,8 @@ def _bound(
 
 
 def _set_options(bound: socket.socket, limits: ConnectionLimits) -> None:
-    """Accepted sockets inherit all of these."""
-    if not hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows, where the other option steals ports
+    """Accepted sockets inherit these options."""
+    if not hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # on Windows, reuse steals ports
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -177,5 +176,5 @@ def _cannot_listen(address: Address, error: OSError) -> CannotListen:
 
 
 def _plain_ip(host: str) -> str:
-    """An IPv4 address that came through an IPv6 socket counts as the IPv4 address it is."""
+    """Returns the IPv4 address of a connection that an IPv6 socket accepted."""
     return host.removeprefix("::ffff:") if "." in host else host

@@ -1,12 +1,12 @@
-"""One connection without its socket: bytes in, requests out, answers back in request order.
+"""The requests of one connection without its socket: bytes in, requests out, responses in order.
 
-Every request takes a turn. An answer leaves when all earlier turns are answered, whatever order
-they complete in; a request without an answer (acks=0) keeps its turn and sends nothing. Requests
-are handed out one by one, in order, and none while the stream is *held up*:
+Requests can complete in any order; a response is released when all earlier requests have theirs. A
+request without response (acks=0) releases no bytes. The stream *blocks* (hands out no request)
+while it is:
 
-- muted: a request asked that nothing further be served before it is answered,
-- full: too many turns are open or too many answer bytes wait for an earlier turn,
-- unread: the peer does not take its answers (the connection says so).
+- muted: a request must be answered before the next one is served,
+- full: too many requests are open, or too many response bytes wait for an earlier response,
+- unread: the peer does not read its responses (reported by the connection).
 """
 
 from pykbroker.apis.answers import Buffer, ProtocolViolation, Ready
@@ -15,24 +15,24 @@ from pykbroker.transport.limits import ConnectionLimits
 
 
 class Turn:
-    """The place of a request in the order of answers, while its answer or an earlier one is due."""
+    """Position of a request in the order of responses, until its response is released."""
 
-    __slots__ = ("answer", "answer_bytes", "is_answered", "mutes")
+    __slots__ = ("is_complete", "mutes", "response", "response_bytes")
 
     def __init__(self, *, mutes: bool) -> None:
         self.mutes = mutes
-        self.is_answered = False
-        self.answer: Ready = None
-        self.answer_bytes = 0
+        self.is_complete = False
+        self.response: Ready = None
+        self.response_bytes = 0
 
 
 class RequestStream:
-    """The requests of one connection, their turns, and the answer bytes that may leave."""
+    """Received requests, open turns, and released response bytes."""
 
     __slots__ = (
         "_backlog",
         "_held_bytes",
-        "_held_up",
+        "_is_blocked",
         "_limits",
         "_muted",
         "_turns",
@@ -48,21 +48,21 @@ class RequestStream:
         self.outgoing_bytes = 0
         self._limits = limits
         self._backlog: list[memoryview] = []  # requests not handed out yet, latest first
-        self._turns: list[Turn] = []  # open turns, earliest first; the first is never answered
+        self._turns: list[Turn] = []  # earliest first; the first is never complete
         self._held_bytes = 0
         self._muted = False
         self._unread = False
-        self._held_up = False
+        self._is_blocked = False
 
     def received(self, count: int) -> None:
-        """So many bytes were put into the reader's buffer."""
+        """Takes over `count` bytes that were put into the buffer of the reader."""
         frames = self.reader.received(count)
         frames.reverse()
         self._backlog = frames + self._backlog if self._backlog else frames
 
     def next_request(self) -> memoryview | None:
-        """The next request to serve; None when there is none or the stream is held up."""
-        if self._held_up:
+        """Returns the next request; None if there is none or the stream is blocked."""
+        if self._is_blocked:
             return None
         if self._backlog:
             return self._backlog.pop()
@@ -70,86 +70,85 @@ class RequestStream:
             raise ProtocolViolation(self.reader.violation)
         return None
 
-    def answer(self, answer: Ready) -> None:
-        """The request handed out last is answered at once."""
-        if answer is None:
+    def respond(self, response: Ready) -> None:
+        """Takes the response to the request that was handed out last."""
+        if response is None:
             return
         if not self._turns:
-            self._release(answer, sum(map(len, answer)))
+            self._release(response, sum(map(len, response)))
             return
         turn = Turn(mutes=False)
         self._turns.append(turn)
-        self._settle(turn, answer)
-        self._reckon()
+        self._hold(turn, response)
+        self._update_blocked()
 
-    def wait(self, *, pipelined: bool) -> Turn:
-        """The request handed out last is answered later."""
+    def defer(self, *, pipelined: bool) -> Turn:
+        """Opens a turn for the request that was handed out last; `complete` ends it."""
         turn = Turn(mutes=not pipelined)
         self._turns.append(turn)
-        self._reckon()
+        self._update_blocked()
         return turn
 
-    def complete(self, turn: Turn, answer: Ready) -> None:
-        """The answer to an earlier request has come."""
-        assert not turn.is_answered, "a request is answered once"
-        self._settle(turn, answer)
+    def complete(self, turn: Turn, response: Ready) -> None:
+        """Takes a deferred response and releases all responses that no longer wait."""
+        assert not turn.is_complete, "a request has one response"
+        self._hold(turn, response)
         turns = self._turns
-        while turns and turns[0].is_answered:
+        while turns and turns[0].is_complete:
             first = turns.pop(0)
-            self._held_bytes -= first.answer_bytes
-            if first.answer is not None:
-                self._release(first.answer, first.answer_bytes)
-        self._reckon()
+            self._held_bytes -= first.response_bytes
+            if first.response is not None:
+                self._release(first.response, first.response_bytes)
+        self._update_blocked()
 
     def take_outgoing(self) -> list[Buffer]:
-        """The bytes that may leave now, size prefixes included."""
+        """Returns and removes the released bytes, size prefixes included."""
         outgoing = self.outgoing
         self.outgoing = []
         self.outgoing_bytes = 0
         return outgoing
 
     def peer_reads(self, *, reads: bool) -> None:
-        """Whether the peer takes its answers; while it does not, no further request is served."""
+        """Notes whether the peer reads its responses; while it does not, the stream blocks."""
         self._unread = not reads
-        self._reckon()
+        self._update_blocked()
 
     def apply(self, limits: ConnectionLimits) -> None:
-        """From now on these limits hold."""
         self._limits = limits
         self.reader.frame_bytes_max = limits.request_bytes_max
-        self._reckon()
+        self._update_blocked()
 
     @property
     def has_backlog(self) -> bool:
-        """Whether requests, or the violation after them, are still to be handed out."""
+        """True if a request, or the violation after the last one, was not handed out yet."""
         return bool(self._backlog) or self.reader.violation is not None
 
     @property
-    def is_held_up(self) -> bool:
-        return self._held_up
+    def is_blocked(self) -> bool:
+        return self._is_blocked
 
     @property
     def open_turns(self) -> int:
-        """How many requests were handed out whose answers have not been released."""
+        """Number of requests handed out whose responses are not released."""
         return len(self._turns)
 
-    def _settle(self, turn: Turn, answer: Ready) -> None:
-        turn.is_answered = True
-        turn.answer = answer
-        turn.answer_bytes = sum(map(len, answer)) if answer is not None else 0
-        self._held_bytes += turn.answer_bytes
+    def _hold(self, turn: Turn, response: Ready) -> None:
+        turn.is_complete = True
+        turn.response = response
+        turn.response_bytes = sum(map(len, response)) if response is not None else 0
+        self._held_bytes += turn.response_bytes
 
-    def _release(self, answer: "Ready", answer_bytes: int) -> None:
-        assert answer is not None
-        self.outgoing.append(SIZE.pack(answer_bytes))
-        self.outgoing.extend(answer)
-        self.outgoing_bytes += answer_bytes + 4
+    def _release(self, response: "Ready", response_bytes: int) -> None:
+        assert response is not None
+        self.outgoing.append(SIZE.pack(response_bytes))
+        self.outgoing.extend(response)
+        self.outgoing_bytes += response_bytes + 4
 
-    def _reckon(self) -> None:
+    def _update_blocked(self) -> None:
         turns = self._turns
-        # Only the latest open turn can mute: nothing was handed out after it.
-        self._muted = bool(turns) and turns[-1].mutes and not turns[-1].is_answered
-        self._held_up = (
+        # Only the latest open turn can mute: no request was handed out after it.
+        self._muted = bool(turns) and turns[-1].mutes and not turns[-1].is_complete
+        self._is_blocked = (
             self._muted
             or self._unread
             or len(turns) >= self._limits.requests_in_flight_max

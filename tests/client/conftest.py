@@ -1,4 +1,4 @@
-"""Tests of connections run on both event loops, against a network edge or a scripted broker."""
+"""Tests of connections run on both event loops, against a network server or a scripted broker."""
 
 import asyncio
 import socket
@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from pykbroker.address import Address
-from tests.transport.conftest import open_edge, pytest_asyncio_loop_factories
+from tests.transport.conftest import open_server, pytest_asyncio_loop_factories
 
-__all__ = ["open_edge", "pytest_asyncio_loop_factories"]
+__all__ = ["open_server", "pytest_asyncio_loop_factories"]
 
 HOST = "127.0.0.1"
 

@@ -14,7 +14,7 @@ from pykbroker.client.connection import Connection, Encode
 from pykbroker.client.connection_options import ConnectionOptions
 from pykbroker.client.errors import Disconnected, InvalidResponse, TimedOut
 from pykbroker.clock import Alarm, Callback, MayWait, SystemClock, never
-from tests.transport.raw import OpenEdge, until
+from tests.transport.raw import OpenServer, until
 
 HOST = "127.0.0.1"
 PATIENT_SECONDS = 30.0
@@ -50,30 +50,32 @@ async def connect(port: int, options: ConnectionOptions | None = None) -> Connec
     return await Connection.open(Address(HOST, port), options)
 
 
-async def test_each_response_goes_to_its_request(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo)
+async def test_each_response_goes_to_its_request(open_server: OpenServer) -> None:
+    served = await open_server(echo)
     async with await connect(served.port) as connection:
         bodies = [(b"slow ", b"%d" % n) if n % 3 == 0 else (b"%d" % n,) for n in range(100)]
         responses = await asyncio.gather(*(exchange(connection, *parts) for parts in bodies))
     assert responses == [b"".join(parts) for parts in bodies]
 
 
-async def test_a_large_request_and_response_arrive_whole(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo)
+async def test_a_large_request_and_response_arrive_whole(open_server: OpenServer) -> None:
+    served = await open_server(echo)
     body = bytes(range(256)) * 20_000
     async with await connect(served.port) as connection:
         assert await exchange(connection, b"x", body) == b"x" + body
 
 
-async def test_a_request_without_response_does_not_take_the_next_one(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo)
+async def test_a_request_without_response_takes_no_other_response(
+    open_server: OpenServer,
+) -> None:
+    served = await open_server(echo)
     async with await connect(served.port) as connection:
         await connection.send(encoding(b"nothing"), timeout_seconds=PATIENT_SECONDS)
         assert await exchange(connection, b"1") == b"1"
 
 
-async def test_the_response_to_a_timed_out_request_is_discarded(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo)
+async def test_the_response_to_a_timed_out_request_is_discarded(open_server: OpenServer) -> None:
+    served = await open_server(echo)
     async with await connect(served.port) as connection:
         text = f"{HOST}:{served.port} did not respond in {BRIEF_SECONDS:g} s"
         with pytest.raises(TimedOut, match=text):
@@ -81,7 +83,9 @@ async def test_the_response_to_a_timed_out_request_is_discarded(open_edge: OpenE
         assert await exchange(connection, b"1") == b"1"
 
 
-async def test_requests_wait_while_as_many_as_allowed_are_in_flight(open_edge: OpenEdge) -> None:
+async def test_requests_in_flight_are_bounded(
+    open_server: OpenServer,
+) -> None:
     received: list[bytes] = []
     released = asyncio.Event()
 
@@ -94,7 +98,7 @@ async def test_requests_wait_while_as_many_as_allowed_are_in_flight(open_edge: O
 
         return Waiting(released_response(), pipelined=True)
 
-    served = await open_edge(hold)
+    served = await open_server(hold)
     async with await connect(served.port, ConnectionOptions(in_flight_max=2)) as connection:
         requests = [asyncio.create_task(exchange(connection, b"%d" % n)) for n in range(5)]
         await until(lambda: len(received) == 2)
@@ -103,7 +107,7 @@ async def test_requests_wait_while_as_many_as_allowed_are_in_flight(open_edge: O
         assert await asyncio.gather(*requests) == [b"0", b"1", b"2", b"3", b"4"]
 
 
-async def test_a_request_times_out_by_the_clock_of_the_options(open_edge: OpenEdge) -> None:
+async def test_a_request_times_out_by_the_clock_of_the_options(open_server: OpenServer) -> None:
     class ManualClock(SystemClock):
         alarms: list[Callable[[], object]]
 
@@ -116,7 +120,7 @@ async def test_a_request_times_out_by_the_clock_of_the_options(open_edge: OpenEd
 
     clock = ManualClock()
     clock.alarms = []
-    served = await open_edge(echo)
+    served = await open_server(echo)
     async with await connect(served.port, ConnectionOptions(clock=clock)) as connection:
         request = asyncio.create_task(exchange(connection, b"slow"))
         await until(lambda: len(clock.alarms) == 2)  # the first one was for the connect
@@ -132,13 +136,13 @@ async def test_a_closed_port_is_named_in_the_error(unused_tcp_port: int) -> None
 
 
 async def test_requests_fail_when_the_connection_is_lost_and_afterwards(
-    open_edge: OpenEdge,
+    open_server: OpenServer,
 ) -> None:
-    served = await open_edge(echo)
+    served = await open_server(echo)
     async with await connect(served.port) as connection:
         waiting = asyncio.create_task(exchange(connection, b"slow"))
-        await until(lambda: served.edge.connection_count == 1)
-        await served.edge.stop(deadline_s=0)
+        await until(lambda: served.server.connection_count == 1)
+        await served.server.stop(timeout_seconds=0)
         with pytest.raises(Disconnected):
             await waiting
         assert not connection.is_open
@@ -146,8 +150,8 @@ async def test_requests_fail_when_the_connection_is_lost_and_afterwards(
             await exchange(connection, b"1")
 
 
-async def test_close_fails_requests_in_flight(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo)
+async def test_close_fails_requests_in_flight(open_server: OpenServer) -> None:
+    served = await open_server(echo)
     connection = await connect(served.port)
     waiting = asyncio.create_task(exchange(connection, b"slow"))
     await asyncio.sleep(0)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.end_to_end.conftest import StartBroker
 
 SEED = 20261118
-CLOSING = re.compile(r"WARNING closing the connection of .* at 127\.0\.0\.1:\d+ .*: \S")
+CLOSING = re.compile(r"WARNING client .* at 127\.0\.0\.1:\d+ .*: connection closed \(\S")
 
 
 def is_served(broker: BrokerProcess) -> bool:

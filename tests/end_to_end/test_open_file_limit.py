@@ -77,7 +77,7 @@ def test_more_partitions_and_connections_than_descriptors_are_served(
             assert create(wire, "many-connections", 20) == ErrorCode.NONE
         with Wire(broker.port) as new_connection:
             assert create(new_connection, "afterwards", 20) == ErrorCode.NONE
-    assert "connections are open, the most that" in broker.log()
+    assert "connections are open, the maximum that" in broker.log()
     assert "Too many open files" not in broker.log()
     broker.kill()
     broker.start()

@@ -74,16 +74,16 @@ def left_unawaited() -> Iterator[list[str]]:
 
 async def lose_a_connection_before_its_request_begins(node: Any, what: str) -> None:
     """The task of the request exists then, and has not run."""
-    around = node.edge._around
-    serve, served = around.serve, asyncio.Event()
+    context = node.socket_server._context
+    serve, served = context.serve, asyncio.Event()
 
     def serve_and_lose(frame: memoryview, peer: Any) -> Any:
-        (connection,) = around.connections
+        (connection,) = context.connections
         asyncio.get_running_loop().call_soon(connection.abort)
         served.set()
         return serve(frame, peer)
 
-    around.serve = serve_and_lose
+    context.serve = serve_and_lose
     reader, writer = await asyncio.open_connection("127.0.0.1", node.bound_port)
     request, version = WAITING[what]
     frame = b"".join(write_request(request, version, 1, "test"))

@@ -1,4 +1,4 @@
-"""Everything that touches an event loop is tested on both loops the broker runs on."""
+"""Tests with an event loop run on uvloop and on asyncio."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -7,10 +7,10 @@ import pytest
 import uvloop
 
 from pykbroker.apis.answers import Serve
-from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.listener import bind
-from tests.transport.raw import OpenEdge, ServedEdge
+from pykbroker.transport.socket_server import SocketServer
+from tests.transport.raw import OpenServer, RunningServer
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -20,19 +20,19 @@ def pytest_asyncio_loop_factories() -> dict[str, LoopFactory]:
 
 
 @pytest.fixture
-async def open_edge() -> AsyncIterator[OpenEdge]:
-    """Opens network edges on free ports and stops them when the test is over."""
-    opened: list[NetworkEdge] = []
+async def open_server() -> AsyncIterator[OpenServer]:
+    """Starts socket servers on free ports and stops them after the test."""
+    opened: list[SocketServer] = []
 
-    async def open_one(serve: Serve, limits: ConnectionLimits | None = None) -> ServedEdge:
-        edge = NetworkEdge(
+    async def open_one(serve: Serve, limits: ConnectionLimits | None = None) -> RunningServer:
+        server = SocketServer(
             serve, limits or ConnectionLimits(), now_ms=lambda: 0.0, work_clock=lambda: 0.0
         )
-        opened.append(edge)
-        listener = await bind("PLAINTEXT", "127.0.0.1", 0, edge.limits)
-        edge.open(listener)
-        return ServedEdge(edge, listener.address.port)
+        opened.append(server)
+        listener = await bind("PLAINTEXT", "127.0.0.1", 0, server.limits)
+        server.open(listener)
+        return RunningServer(server, listener.address.port)
 
     yield open_one
-    for edge in opened:
-        await edge.stop(deadline_s=0)
+    for server in opened:
+        await server.stop(timeout_seconds=0)

@@ -1,4 +1,4 @@
-"""A client that speaks bytes: it frames what it is told to frame and nothing else."""
+"""A client that sends raw bytes and frames, and socket servers for tests."""
 
 import asyncio
 import socket
@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from pykbroker.apis.answers import Serve
-from pykbroker.transport.edge import NetworkEdge
 from pykbroker.transport.limits import ConnectionLimits
+from pykbroker.transport.socket_server import SocketServer
 
-PATIENCE_S = 10.0
+TIMEOUT_SECONDS = 10.0
 
 
 def framed(body: bytes) -> bytes:
@@ -52,17 +52,17 @@ class RawClient(AbstractAsyncContextManager["RawClient"]):
         await self.send(b"".join(map(framed, bodies)))
 
     def end(self) -> None:
-        """Sends no more."""
+        """Half-closes the connection: sends no more."""
         self._socket.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
-        """Disappears without a goodbye."""
+        """Closes with a TCP reset."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
 
     async def receive_some(self) -> bytes:
-        """What comes next; nothing when the broker has closed."""
-        async with asyncio.timeout(PATIENCE_S):
+        """Returns the next bytes; none when the broker has closed the connection."""
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             try:
                 return await asyncio.get_running_loop().sock_recv(self._socket, 1 << 20)
             except ConnectionResetError:
@@ -71,7 +71,7 @@ class RawClient(AbstractAsyncContextManager["RawClient"]):
     async def receive_exactly(self, count: int) -> bytes:
         parts: list[bytes] = []
         while count:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 part = await asyncio.get_running_loop().sock_recv(self._socket, min(count, 1 << 20))
             assert part, "the broker closed the connection"
             parts.append(part)
@@ -86,29 +86,29 @@ class RawClient(AbstractAsyncContextManager["RawClient"]):
         return [await self.receive_frame() for _ in range(count)]
 
     async def is_closed_by_the_broker(self) -> bool:
-        """Reads to the end."""
+        """Reads until the broker closes the connection."""
         while await self.receive_some():
             pass
         return True
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Returns as soon as it holds."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for knows no events
+    """Returns as soon as the condition holds."""
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while not condition():  # noqa: ASYNC110 - the condition has no event
             await asyncio.sleep(0.001)
 
 
 @dataclass(frozen=True, slots=True)
-class ServedEdge:
-    edge: NetworkEdge
+class RunningServer:
+    server: SocketServer
     port: int
 
     def client(self, receive_buffer_bytes: int = 0) -> RawClient:
         return RawClient(self.port, receive_buffer_bytes)
 
 
-class OpenEdge(Protocol):
+class OpenServer(Protocol):
     def __call__(
         self, serve: Serve, limits: ConnectionLimits | None = None
-    ) -> Awaitable[ServedEdge]: ...
+    ) -> Awaitable[RunningServer]: ...

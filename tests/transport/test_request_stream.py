@@ -1,4 +1,4 @@
-"""Requests are served in order, one hold-up stops them all, and answers leave in request order."""
+"""Requests are handed out in order unless the stream is blocked; responses keep their order."""
 
 import struct
 from dataclasses import replace
@@ -28,14 +28,14 @@ def feed(stream: RequestStream, *bodies: bytes) -> None:
 
 
 def sent(stream: RequestStream) -> list[bytes]:
-    """Everything that may leave now, unframed."""
+    """Returns the released responses without size prefix."""
     data = b"".join(stream.take_outgoing())
-    answers = []
+    responses = []
     while data:
         (size,) = struct.unpack_from(">i", data)
-        answers.append(data[4 : 4 + size])
+        responses.append(data[4 : 4 + size])
         data = data[4 + size :]
-    return answers
+    return responses
 
 
 def take(stream: RequestStream) -> bytes | None:
@@ -44,7 +44,7 @@ def take(stream: RequestStream) -> bytes | None:
 
 
 class How:
-    """The ways in which a request can be answered."""
+    """Ways to answer a request."""
 
     AT_ONCE = "at once"
     NOT_AT_ALL = "not at all"
@@ -59,9 +59,7 @@ class How:
     ),
     data=st.data(),
 )
-def test_answers_leave_in_request_order_whatever_order_they_complete_in(
-    hows: list[str], data: st.DataObject
-) -> None:
+def test_responses_are_released_in_request_order(hows: list[str], data: st.DataObject) -> None:
     stream = stream_with(*(bytes([n]) for n in range(len(hows))))
     open_turns: list[tuple[Turn, int]] = []
     left: list[bytes] = []
@@ -76,11 +74,11 @@ def test_answers_leave_in_request_order_whatever_order_they_complete_in(
         assert take(stream) == bytes([n])
         match how:
             case How.AT_ONCE:
-                stream.answer([bytes([n])])
+                stream.respond([bytes([n])])
             case How.NOT_AT_ALL:
-                stream.answer(None)
+                stream.respond(None)
             case _:
-                open_turns.append((stream.wait(pipelined=True), n))
+                open_turns.append((stream.defer(pipelined=True), n))
         while bool(open_turns) and data.draw(more):
             complete_one()
         left += sent(stream)
@@ -92,52 +90,52 @@ def test_answers_leave_in_request_order_whatever_order_they_complete_in(
     assert stream.open_turns == 0
 
 
-def test_a_request_that_mutes_holds_up_all_later_ones_until_it_is_answered() -> None:
+def test_a_muting_request_blocks_the_stream_until_its_response() -> None:
     stream = stream_with(b"1", b"2")
     take(stream)
-    turn = stream.wait(pipelined=False)
+    turn = stream.defer(pipelined=False)
     assert take(stream) is None
     stream.complete(turn, [b"one"])
     assert take(stream) == b"2"
 
 
-def test_a_mute_ends_with_its_own_answer_though_that_still_waits_for_an_earlier_one() -> None:
+def test_a_mute_ends_with_its_response_even_if_that_waits_for_an_earlier_one() -> None:
     stream = stream_with(b"1", b"2", b"3")
     take(stream)
-    first = stream.wait(pipelined=True)
+    first = stream.defer(pipelined=True)
     take(stream)
-    stream.complete(stream.wait(pipelined=False), [b"two"])
+    stream.complete(stream.defer(pipelined=False), [b"two"])
     assert sent(stream) == []
     assert take(stream) == b"3"
-    stream.answer([b"three"])
+    stream.respond([b"three"])
     stream.complete(first, [b"one"])
     assert sent(stream) == [b"one", b"two", b"three"]
 
 
-def test_no_more_than_so_many_requests_are_in_flight() -> None:
+def test_requests_in_flight_are_bounded() -> None:
     stream = stream_with(b"1", b"2", b"3", limits=replace(LIMITS, requests_in_flight_max=2))
     take(stream)
-    first = stream.wait(pipelined=True)
+    first = stream.defer(pipelined=True)
     take(stream)
-    stream.answer([b"two"])
+    stream.respond([b"two"])
     assert take(stream) is None
     stream.complete(first, [b"one"])
     assert take(stream) == b"3"
 
 
-def test_answers_held_back_by_an_earlier_one_are_bounded_in_bytes() -> None:
+def test_bytes_of_held_responses_are_bounded() -> None:
     stream = stream_with(b"1", b"2", b"3", limits=replace(LIMITS, held_bytes_max=10))
     take(stream)
-    first = stream.wait(pipelined=True)
+    first = stream.defer(pipelined=True)
     take(stream)
-    stream.answer([b"0123456789", b"x"])
+    stream.respond([b"0123456789", b"x"])
     assert take(stream) is None
     stream.complete(first, [b"one"])
     assert sent(stream) == [b"one", b"0123456789x"]
     assert take(stream) == b"3"
 
 
-def test_nothing_is_served_while_the_peer_does_not_read() -> None:
+def test_the_stream_blocks_while_the_peer_does_not_read() -> None:
     stream = stream_with(b"1")
     stream.peer_reads(reads=False)
     assert take(stream) is None
@@ -145,27 +143,27 @@ def test_nothing_is_served_while_the_peer_does_not_read() -> None:
     assert take(stream) == b"1"
 
 
-def test_requests_that_come_while_held_up_are_served_after_those_before_them() -> None:
+def test_requests_received_while_blocked_keep_their_order() -> None:
     stream = stream_with(b"1", b"2")
     take(stream)
-    turn = stream.wait(pipelined=False)
+    turn = stream.defer(pipelined=False)
     feed(stream, b"3", b"4")
     stream.complete(turn, None)
     assert [take(stream) for _ in range(4)] == [b"2", b"3", b"4", None]
 
 
-def test_the_requests_before_a_violation_are_served_first() -> None:
+def test_requests_before_a_violation_are_handed_out_first() -> None:
     stream = stream_with(b"1")
     stream.reader.buffer()[:4] = struct.pack(">i", -5)
     stream.received(4)
     assert take(stream) == b"1"
-    stream.answer([b"one"])
+    stream.respond([b"one"])
     with pytest.raises(ProtocolViolation, match="-5"):
         stream.next_request()
     assert sent(stream) == [b"one"]
 
 
-def test_a_new_bound_on_frames_holds_for_the_next_frame() -> None:
+def test_a_new_frame_limit_applies_to_the_next_frame() -> None:
     stream = stream_with()
     stream.apply(replace(LIMITS, request_bytes_max=3))
     feed(stream, b"four")
@@ -173,12 +171,12 @@ def test_a_new_bound_on_frames_holds_for_the_next_frame() -> None:
         stream.next_request()
 
 
-def test_a_request_is_answered_once() -> None:
+def test_a_second_response_to_a_request_is_a_bug() -> None:
     stream = stream_with(b"1", b"2")
     take(stream)
-    stream.wait(pipelined=True)
+    stream.defer(pipelined=True)
     take(stream)
-    turn = stream.wait(pipelined=True)
+    turn = stream.defer(pipelined=True)
     stream.complete(turn, None)
-    with pytest.raises(AssertionError, match="once"):
+    with pytest.raises(AssertionError, match="one response"):
         stream.complete(turn, None)

@@ -1,4 +1,4 @@
-"""How much of its answers a broker leaves to the kernel."""
+"""Send buffers are sized by the kernel or by socket.send.buffer.bytes."""
 
 import socket
 
@@ -8,19 +8,19 @@ from pykbroker import AsyncBroker
 
 
 @pytest.mark.parametrize(
-    ("asked", "set_to"), [({}, []), ({"socket.send.buffer.bytes": 50_000}, [50_000])]
+    ("config", "expected"), [({}, []), ({"socket.send.buffer.bytes": 50_000}, [50_000])]
 )
-async def test_the_kernel_sizes_send_buffers_unless_told(
-    asked: dict[str, int], set_to: list[int], monkeypatch: pytest.MonkeyPatch
+async def test_send_buffers_are_set_only_if_configured(
+    config: dict[str, int], expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[int] = []
+    sizes: list[int] = []
     plain = socket.socket.setsockopt
 
-    def listen_in(of: socket.socket, level: int, option: int, value: int) -> None:
+    def record_size(of: socket.socket, level: int, option: int, value: int) -> None:
         if (level, option) == (socket.SOL_SOCKET, socket.SO_SNDBUF):
-            told.append(value)
+            sizes.append(value)
         plain(of, level, option, value)
 
-    monkeypatch.setattr(socket.socket, "setsockopt", listen_in)
-    async with AsyncBroker(config=asked):
-        assert told == set_to
+    monkeypatch.setattr(socket.socket, "setsockopt", record_size)
+    async with AsyncBroker(config=config):
+        assert sizes == expected

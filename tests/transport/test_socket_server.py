@@ -1,4 +1,4 @@
-"""Who may come in, who has to leave, and how it all ends."""
+"""Listeners, connection quotas, idle and disconnected peers, and shutdown."""
 
 import asyncio
 import errno
@@ -17,11 +17,11 @@ import pytest
 
 from pykbroker.apis.answers import Answer, Ready, Waiting
 from pykbroker.apis.peer import Peer
-from pykbroker.transport import unread_ends
-from pykbroker.transport.edge import NetworkEdge
+from pykbroker.transport import paused_peers
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.listener import CannotListen, Listener, PortInUse, bind
-from tests.transport.raw import OpenEdge, RawClient, ServedEdge, until
+from pykbroker.transport.socket_server import SocketServer
+from tests.transport.raw import OpenServer, RawClient, RunningServer, until
 
 
 def echo(frame: memoryview, _: Peer) -> Answer:
@@ -42,7 +42,7 @@ async def clients() -> AsyncIterator[AsyncExitStack]:
         yield stack
 
 
-async def test_a_port_in_use_is_told_before_anything_is_served() -> None:
+async def test_a_port_in_use_fails_at_bind() -> None:
     limits = ConnectionLimits()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -51,20 +51,20 @@ async def test_a_port_in_use_is_told_before_anything_is_served() -> None:
 
 
 @pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
-async def test_an_address_that_is_not_ours_cannot_be_listened_on(host: str) -> None:
+async def test_an_address_of_another_host_cannot_be_bound(host: str) -> None:
     with pytest.raises(CannotListen, match=host):
         await bind("PLAINTEXT", host, 0, ConnectionLimits())
 
 
-async def test_two_brokers_that_bound_the_same_port_do_not_both_listen() -> None:
+async def test_only_one_of_two_servers_bound_to_a_port_can_listen() -> None:
     first = await bind("PLAINTEXT", "127.0.0.1", 0, ConnectionLimits())
     second = await bind("PLAINTEXT", "127.0.0.1", first.address.port, ConnectionLimits())
-    edges = [NetworkEdge(echo, ConnectionLimits()) for _ in range(2)]
-    edges[0].open(first)
+    servers = [SocketServer(echo, ConnectionLimits()) for _ in range(2)]
+    servers[0].open(first)
     with pytest.raises(PortInUse):
-        edges[1].open(second)
-    for edge in edges:
-        await edge.stop(deadline_s=0)
+        servers[1].open(second)
+    for server in servers:
+        await server.stop(timeout_seconds=0)
 
 
 def has_ipv6() -> bool:
@@ -86,116 +86,120 @@ def has_ipv6() -> bool:
         ("", ["127.0.0.1", "::1"], {"127.0.0.1", "::1"}),
     ],
 )
-async def test_a_listener_is_reached_at_all_its_addresses(
+async def test_a_listener_accepts_on_all_its_addresses(
     host: str, reached_at: list[str], seen_as: set[str]
 ) -> None:
     if not has_ipv6() and "::1" in reached_at:
-        pytest.skip("this machine has no IPv6")
+        pytest.skip("this host has no IPv6")
     seen: set[str] = set()
 
     def serve(frame: memoryview, peer: Peer) -> Answer:
         seen.add(peer.host)
         return [frame]
 
-    edge = NetworkEdge(serve, ConnectionLimits())
-    listener = await bind("PLAINTEXT", host, 0, edge.limits)
-    edge.open(listener)
+    server = SocketServer(serve, ConnectionLimits())
+    listener = await bind("PLAINTEXT", host, 0, server.limits)
+    server.open(listener)
     for where in reached_at:
         reader, writer = await asyncio.open_connection(where, listener.address.port)
         writer.write(bytes(4))
         assert await reader.readexactly(4) == bytes(4)
         writer.close()
         await writer.wait_closed()
-    await edge.stop(deadline_s=1)
+    await server.stop(timeout_seconds=1)
     assert seen == seen_as
 
 
-async def test_handlers_know_from_which_listener_and_program_a_request_comes() -> None:
+async def test_handlers_get_listener_address_and_connection_id_of_the_peer() -> None:
     peers: list[Peer] = []
 
     def serve(frame: memoryview, peer: Peer) -> Answer:
         peers.append(peer)
         return [frame]
 
-    edge = NetworkEdge(serve, ConnectionLimits())
+    server = SocketServer(serve, ConnectionLimits())
     for name in ("CLIENTS", "BROKERS"):
-        listener = await bind(name, "127.0.0.1", 0, edge.limits)
-        edge.open(listener)
+        listener = await bind(name, "127.0.0.1", 0, server.limits)
+        server.open(listener)
         async with RawClient(listener.address.port) as client:
             assert await is_served(client)
             assert (peers[-1].host, peers[-1].port) == ("127.0.0.1", client.local_port)
-    await edge.stop(deadline_s=1)
+    await server.stop(timeout_seconds=1)
     assert [peer.listener for peer in peers] == ["CLIENTS", "BROKERS"]
     assert len({peer.connection_id for peer in peers}) == 2
 
 
-async def test_beyond_the_bound_newcomers_wait_until_somebody_leaves(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo, ConnectionLimits(connections_max=2))
+async def test_connections_above_the_maximum_wait_until_one_closes(
+    open_server: OpenServer,
+) -> None:
+    served = await open_server(echo, ConnectionLimits(connections_max=2))
     async with served.client() as first, served.client() as second, served.client() as third:
         assert await is_served(first)
         assert await is_served(second)
         await third.send_frames(b"let me in")
         await asyncio.sleep(0.02)
-        assert served.edge.connection_count == 2
+        assert served.server.connection_count == 2
         first.reset()
         assert await third.receive_frame() == b"let me in"
 
 
-async def test_raising_the_bound_lets_newcomers_in(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo, ConnectionLimits(connections_max=0))
+async def test_waiting_connections_are_accepted_after_raising_the_maximum(
+    open_server: OpenServer,
+) -> None:
+    served = await open_server(echo, ConnectionLimits(connections_max=0))
     async with served.client() as client:
         await client.send_frames(b"let me in")
         await asyncio.sleep(0.02)
-        assert served.edge.connection_count == 0
-        served.edge.limits = replace(served.edge.limits, connections_max=1)
+        assert served.server.connection_count == 0
+        served.server.limits = replace(served.server.limits, connections_max=1)
         assert await client.receive_frame() == b"let me in"
 
 
-async def test_one_address_cannot_take_all_connections(
-    open_edge: OpenEdge, caplog: pytest.LogCaptureFixture
+async def test_connections_above_the_quota_of_their_address_are_rejected(
+    open_server: OpenServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     overrides = MappingProxyType({"127.0.0.1": 1})
     limits = ConnectionLimits(connections_per_ip_max=0, connections_per_ip_overrides=overrides)
-    served = await open_edge(echo, limits)
+    served = await open_server(echo, limits)
     async with served.client() as first, served.client() as second:
         assert await is_served(first)
         assert not await is_served(second)
-    assert "turned away a connection from 127.0.0.1" in caplog.text
+    assert "127.0.0.1 on listener PLAINTEXT: connection rejected" in caplog.text
 
 
-async def test_connections_on_which_nothing_moves_are_closed(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo, ConnectionLimits(idle_ms_max=1000))
+async def test_idle_connections_are_closed(open_server: OpenServer) -> None:
+    served = await open_server(echo, ConnectionLimits(idle_ms_max=1000))
     async with served.client() as lively, served.client() as silent:
         assert await is_served(silent)
         assert await is_served(lively)
-        served.edge.close_idle(now_ms=10)
+        served.server.close_idle(now_ms=10)
         assert await is_served(lively)
-        served.edge.close_idle(now_ms=1010)
+        served.server.close_idle(now_ms=1010)
         assert await is_served(lively)
-        served.edge.close_idle(now_ms=1011)
+        served.server.close_idle(now_ms=1011)
         assert await silent.is_closed_by_the_broker()
         assert await is_served(lively)
 
 
-async def test_the_edge_looks_for_idle_connections_by_itself() -> None:
-    edge = NetworkEdge(echo, ConnectionLimits())
-    edge.limits = ConnectionLimits(idle_ms_max=60)
-    listener = await bind("PLAINTEXT", "127.0.0.1", 0, edge.limits)
-    edge.open(listener)
+async def test_idle_connections_are_checked_periodically() -> None:
+    server = SocketServer(echo, ConnectionLimits())
+    server.limits = ConnectionLimits(idle_ms_max=60)
+    listener = await bind("PLAINTEXT", "127.0.0.1", 0, server.limits)
+    server.open(listener)
     async with RawClient(listener.address.port) as client:
         assert await client.is_closed_by_the_broker()
-    await edge.stop(deadline_s=1)
+    await server.stop(timeout_seconds=1)
 
 
-async def test_a_shorter_idle_time_holds_for_connections_that_are_open() -> None:
-    edge = NetworkEdge(echo, ConnectionLimits(idle_ms_max=-1))
-    listener = await bind("PLAINTEXT", "127.0.0.1", 0, edge.limits)
-    edge.open(listener)
+async def test_a_shorter_idle_time_applies_to_open_connections() -> None:
+    server = SocketServer(echo, ConnectionLimits(idle_ms_max=-1))
+    listener = await bind("PLAINTEXT", "127.0.0.1", 0, server.limits)
+    server.open(listener)
     async with RawClient(listener.address.port) as client:
         assert await is_served(client)
-        edge.limits = ConnectionLimits(idle_ms_max=60)
+        server.limits = ConnectionLimits(idle_ms_max=60)
         assert await client.is_closed_by_the_broker()
-    await edge.stop(deadline_s=1)
+    await server.stop(timeout_seconds=1)
 
 
 def client_hello() -> bytes:
@@ -216,77 +220,77 @@ def client_hello() -> bytes:
         (client_hello(), "TLS (this listener is PLAINTEXT)"),
     ],
 )
-async def test_a_peer_that_speaks_http_or_tls_is_named_in_the_log(
-    open_edge: OpenEdge, caplog: pytest.LogCaptureFixture, sent: bytes, protocol: str
+async def test_http_and_tls_clients_are_named_in_the_log(
+    open_server: OpenServer, caplog: pytest.LogCaptureFixture, sent: bytes, protocol: str
 ) -> None:
-    served = await open_edge(echo)
+    served = await open_server(echo)
     async with served.client() as client:
         await client.send(sent)
         assert await client.is_closed_by_the_broker()
-        peer = f"an unnamed client at 127.0.0.1:{client.local_port} on listener PLAINTEXT"
+        peer = f"client without id at 127.0.0.1:{client.local_port} on listener PLAINTEXT"
     reason = f"received {protocol} instead of the Kafka protocol"
-    assert f"closing the connection of {peer}: {reason}" in caplog.text
+    assert f"{peer}: connection closed ({reason})" in caplog.text
 
 
-async def test_without_a_bound_nobody_is_idle(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo, ConnectionLimits(idle_ms_max=-1))
+async def test_a_negative_idle_time_closes_no_connection(open_server: OpenServer) -> None:
+    served = await open_server(echo, ConnectionLimits(idle_ms_max=-1))
     async with served.client() as client:
         assert await is_served(client)
         for now_ms in (1, 1e12):
-            served.edge.close_idle(now_ms)
+            served.server.close_idle(now_ms)
         assert await is_served(client)
 
 
-async def test_a_peer_that_waits_for_an_answer_is_closed_after_the_idle_time(
-    open_edge: OpenEdge,
+async def test_a_connection_that_waits_for_a_response_can_be_idle(
+    open_server: OpenServer,
 ) -> None:
-    """As by Apache Kafka, which was asked: no bound of its own ends the wait of a Fetch."""
+    """Apache Kafka does the same (tried); no other bound ends the wait of a Fetch."""
     answer: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
-    served = await open_edge(
+    served = await open_server(
         lambda _, __: Waiting(answer, pipelined=False), ConnectionLimits(idle_ms_max=1000)
     )
     async with served.client() as client:
         await client.send_frames(b"join")
-        await until(lambda: bool(served.edge._around.waits))
+        await until(lambda: bool(served.server._context.waits))
         for now_ms in (0, 1000):
-            served.edge.close_idle(now_ms)
-        assert served.edge.connection_count == 1
-        served.edge.close_idle(1001)
+            served.server.close_idle(now_ms)
+        assert served.server.connection_count == 1
+        served.server.close_idle(1001)
         assert await client.is_closed_by_the_broker()
         assert answer.cancelled()
 
 
 def serve_fetches(frame: memoryview, _: Peer) -> Answer:
-    """Each `fetch` waits for ever; any other request is answered at once."""
+    """A `fetch` waits forever; other requests are answered at once."""
     if bytes(frame) != b"fetch":
         return [bytes(frame)]
     return Waiting(asyncio.Event().wait(), pipelined=False, answer_only=True)  # type: ignore[arg-type]  # never comes
 
 
-async def looked_until(edge: NetworkEdge, condition: Callable[[], bool]) -> None:
+async def polled_until(server: SocketServer, condition: Callable[[], bool]) -> None:
     def is_so() -> bool:
-        edge.look_for_unread_ends()
+        server.poll_paused_peers()
         return condition()
 
     await until(is_so)
 
 
 @pytest.mark.parametrize("requests", [2, 150])
-async def test_a_peer_that_leaves_behind_a_waiting_fetch_is_closed_though_it_is_not_read(
-    open_edge: OpenEdge, requests: int
+async def test_a_disconnect_behind_a_waiting_fetch_is_detected(
+    open_server: OpenServer, requests: int
 ) -> None:
-    served = await open_edge(serve_fetches)
+    served = await open_server(serve_fetches)
     async with served.client() as client:
         await client.send_frames(*[b"fetch"] * requests)
-        await until(lambda: bool(served.edge._around.unread_ends._connections))
-        served.edge.look_for_unread_ends()
-        assert served.edge.connection_count == 1
-    await looked_until(served.edge, lambda: served.edge.connection_count == 0)
-    assert not served.edge._around.unread_ends._connections
+        await until(lambda: bool(served.server._context.paused_peers._connections))
+        served.server.poll_paused_peers()
+        assert served.server.connection_count == 1
+    await polled_until(served.server, lambda: served.server.connection_count == 0)
+    assert not served.server._context.paused_peers._connections
 
 
-async def test_what_a_peer_sent_behind_a_waiting_fetch_is_still_done_when_it_has_gone(
-    open_edge: OpenEdge,
+async def test_requests_behind_a_waiting_fetch_are_served_after_the_peer_closed(
+    open_server: OpenServer,
 ) -> None:
     done = []
 
@@ -294,52 +298,54 @@ async def test_what_a_peer_sent_behind_a_waiting_fetch_is_still_done_when_it_has
         done.append(bytes(frame))
         return serve_fetches(frame, peer)
 
-    served = await open_edge(serve)
+    served = await open_server(serve)
     async with served.client() as client:
         await client.send_frames(b"fetch", b"produce", b"fetch")
         await until(lambda: done == [b"fetch"])
         client.end()
-        await looked_until(served.edge, lambda: served.edge.connection_count == 0)
+        await polled_until(served.server, lambda: served.server.connection_count == 0)
         assert not await client.receive_some()
     assert done == [b"fetch", b"produce", b"fetch"]
 
 
-async def test_a_peer_that_is_gone_while_it_is_not_read_gets_no_answer(
-    open_edge: OpenEdge,
+async def test_a_reset_is_detected_while_reading_is_paused(
+    open_server: OpenServer,
 ) -> None:
-    served = await open_edge(lambda _, __: Waiting(asyncio.Event().wait(), pipelined=False))  # type: ignore[arg-type]  # never comes
+    served = await open_server(lambda _, __: Waiting(asyncio.Event().wait(), pipelined=False))  # type: ignore[arg-type]  # never comes
     async with served.client() as client:
         await client.send_frames(b"join", b"join")
-        await until(lambda: bool(served.edge._around.unread_ends._connections))
+        await until(lambda: bool(served.server._context.paused_peers._connections))
         client.reset()
-        await looked_until(served.edge, lambda: served.edge.connection_count == 0)
+        await polled_until(served.server, lambda: served.server.connection_count == 0)
 
 
-async def test_the_edge_looks_for_unread_ends_by_itself(
-    open_edge: OpenEdge, monkeypatch: pytest.MonkeyPatch
+async def test_paused_peers_are_polled_periodically(
+    open_server: OpenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unread_ends, "LOOK_INTERVAL_S", 0.01)
-    served = await open_edge(serve_fetches)
+    monkeypatch.setattr(paused_peers, "POLL_INTERVAL_SECONDS", 0.01)
+    served = await open_server(serve_fetches)
     async with served.client() as client:
         await client.send_frames(b"fetch", b"fetch")
-        await until(lambda: bool(served.edge._around.unread_ends._connections))
-    await until(lambda: served.edge.connection_count == 0)
+        await until(lambda: bool(served.server._context.paused_peers._connections))
+    await until(lambda: served.server.connection_count == 0)
 
 
-async def test_a_reader_that_stalls_is_closed_after_the_idle_time(open_edge: OpenEdge) -> None:
+async def test_a_stalled_reader_is_closed_after_the_idle_time(open_server: OpenServer) -> None:
     answer = bytes(8 << 20)
     limits = ConnectionLimits(idle_ms_max=1000, send_buffer_bytes=65536)
-    served = await open_edge(lambda _, __: [answer], limits)
+    served = await open_server(lambda _, __: [answer], limits)
     async with served.client(receive_buffer_bytes=65536) as client:
         await client.send_frames(b"fetch", b"fetch")
         await client.receive_exactly(1000)
         await asyncio.sleep(0.02)
         for now_ms in (0, 1, 2000):
-            served.edge.close_idle(now_ms)
-        await until(lambda: served.edge.connection_count == 0)
+            served.server.close_idle(now_ms)
+        await until(lambda: served.server.connection_count == 0)
 
 
-async def test_a_stop_sends_what_is_answered_and_cancels_what_is_not(open_edge: OpenEdge) -> None:
+async def test_stop_sends_released_responses_and_cancels_waiting_requests(
+    open_server: OpenServer,
+) -> None:
     answer = bytes(4 << 20)
     cancelled = asyncio.Event()
 
@@ -350,54 +356,54 @@ async def test_a_stop_sends_what_is_answered_and_cancels_what_is_not(open_edge: 
             cancelled.set()
         return None
 
-    served = await open_edge(
+    served = await open_server(
         lambda frame, _: Waiting(never(), pipelined=True) if frame else [answer],
-        ConnectionLimits(unsent_bytes_max=2 * len(answer)),  # however much of it the kernel takes
+        ConnectionLimits(unsent_bytes_max=2 * len(answer)),  # independent of the kernel buffers
     )
     async with served.client() as client:
         await client.send_frames(b"", b"never")
-        await until(lambda: bool(served.edge._around.waits))
+        await until(lambda: bool(served.server._context.waits))
         async with asyncio.TaskGroup() as group:
-            group.create_task(served.edge.stop(deadline_s=5))
+            group.create_task(served.server.stop(timeout_seconds=5))
             received = group.create_task(client.receive_exactly(4 + len(answer)))
         assert len(received.result()) == 4 + len(answer)
         assert await client.is_closed_by_the_broker()
     assert cancelled.is_set()
-    assert served.edge.connection_count == 0
+    assert served.server.connection_count == 0
 
 
-async def test_a_stop_does_not_wait_for_a_stalled_reader_beyond_its_deadline(
-    open_edge: OpenEdge,
+async def test_stop_does_not_wait_for_a_stalled_reader_after_its_timeout(
+    open_server: OpenServer,
 ) -> None:
-    served = await open_edge(lambda _, __: [bytes(32 << 20)])
+    served = await open_server(lambda _, __: [bytes(32 << 20)])
     async with served.client() as client:
         await client.send_frames(b"fetch")
         await client.receive_exactly(4)
-        await served.edge.stop(deadline_s=0.02)
-        assert served.edge.connection_count == 0
+        await served.server.stop(timeout_seconds=0.02)
+        assert served.server.connection_count == 0
 
 
-async def test_after_a_stop_nobody_gets_in(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo)
-    await served.edge.stop(deadline_s=0)
+async def test_connections_are_refused_after_stop(open_server: OpenServer) -> None:
+    served = await open_server(echo)
+    await served.server.stop(timeout_seconds=0)
     client = served.client()
     with pytest.raises(ConnectionRefusedError):
         await client.__aenter__()
     await client.__aexit__(None, None, None)
 
 
-async def test_a_newcomer_in_the_moment_of_the_stop_is_let_go(open_edge: OpenEdge) -> None:
-    served = await open_edge(echo)
+async def test_a_connection_accepted_during_stop_is_closed(open_server: OpenServer) -> None:
+    served = await open_server(echo)
     async with served.client() as client:
         for _ in range(3):
             await asyncio.sleep(0)
-        await served.edge.stop(deadline_s=0)
-        assert served.edge.connection_count == 0
+        await served.server.stop(timeout_seconds=0)
+        assert served.server.connection_count == 0
         assert await client.is_closed_by_the_broker()
 
 
-async def test_without_file_descriptors_accepting_rests_and_does_not_spin(
-    open_edge: OpenEdge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_accepting_pauses_without_file_descriptors(
+    open_server: OpenServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     attempts = 0
 
@@ -414,9 +420,9 @@ async def test_without_file_descriptors_accepting_rests_and_does_not_spin(
             return self._bound.fileno()
 
     accept = Listener._accept
-    monkeypatch.setattr("pykbroker.transport.edge.ACCEPT_RETRY_S", 0.05)
-    served = await open_edge(echo)
-    (listener,) = served.edge._listeners
+    monkeypatch.setattr("pykbroker.transport.socket_server.ACCEPT_RETRY_SECONDS", 0.05)
+    served = await open_server(echo)
+    (listener,) = served.server._listeners
     listener.pause()
     monkeypatch.setattr(
         Listener,
@@ -430,7 +436,7 @@ async def test_without_file_descriptors_accepting_rests_and_does_not_spin(
         assert attempts == 1
         monkeypatch.setattr(Listener, "_accept", accept)
         assert await client.receive_frame() == b"let me in"
-    assert "cannot accept connections" in caplog.text
+    assert "connections cannot be accepted" in caplog.text
 
 
 @pytest.fixture
@@ -441,18 +447,18 @@ def many_files() -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_thousand_idle_connections_come_and_go(
-    open_edge: OpenEdge, clients: AsyncExitStack, many_files: int
+async def test_a_thousand_idle_connections_are_closed(
+    open_server: OpenServer, clients: AsyncExitStack, many_files: int
 ) -> None:
     if many_files < 2_500:
-        pytest.skip("this machine allows too few files")
-    served: ServedEdge = await open_edge(echo, ConnectionLimits(idle_ms_max=1000))
+        pytest.skip("this host allows too few open files")
+    served: RunningServer = await open_server(echo, ConnectionLimits(idle_ms_max=1000))
     for _ in range(1_000):
         await clients.enter_async_context(served.client())
-    await until(lambda: len(served.edge._around.connections) == 1_000)
+    await until(lambda: len(served.server._context.connections) == 1_000)
     for now_ms in (1, 2_000):
-        served.edge.close_idle(now_ms)
-    await until(lambda: served.edge.connection_count == 0)
+        served.server.close_idle(now_ms)
+    await until(lambda: served.server.connection_count == 0)
 
 
 @pytest.fixture(autouse=True)

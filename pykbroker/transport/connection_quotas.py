@@ -1,4 +1,4 @@
-"""Decides whether one more connection may come in."""
+"""Connection quotas: `max.connections`, `max.connections.per.ip` and its overrides."""
 
 from collections import Counter
 from enum import Enum, auto
@@ -7,14 +7,14 @@ from pykbroker.transport.limits import ConnectionLimits
 
 
 class Verdict(Enum):
-    """What happens to the next connection."""
+    """Decision on an accepted connection."""
 
     ADMIT = auto()
-    TURN_AWAY = auto()  # its address holds too many: accept and close
+    REJECT = auto()  # its IP address has reached its quota: close it
 
 
-class Admission:
-    """Counts connections, all together and by address."""
+class ConnectionQuotas:
+    """Counts admitted connections, in total and by IP address."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -23,24 +23,23 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        """Whether newcomers have to wait in the system's backlog until somebody leaves."""
+        """True if new connections must wait in the backlog until an open one closes."""
         return self.count >= self.limits.connections_max
 
-    def enter(self, ip: str) -> Verdict:
-        """One more from this address; an admitted one leaves again some day."""
+    def admit(self, ip: str) -> Verdict:
+        """Counts a connection unless its address has reached its quota; `release` reverses it."""
         if self._by_ip[ip] >= self.limits.connections_from(ip):
             if not self._by_ip[ip]:
                 del self._by_ip[ip]
-            return Verdict.TURN_AWAY
+            return Verdict.REJECT
         self._by_ip[ip] += 1
         self.count += 1
         return Verdict.ADMIT
 
-    def leave(self, ip: str) -> None:
-        """One of this address is gone."""
+    def release(self, ip: str) -> None:
         self.count -= 1
         self._by_ip[ip] -= 1
         assert self.count >= 0
-        assert self._by_ip[ip] >= 0, "nobody leaves who was not admitted"
+        assert self._by_ip[ip] >= 0, "a released connection was admitted before"
         if not self._by_ip[ip]:
             del self._by_ip[ip]

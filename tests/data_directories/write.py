@@ -2,8 +2,8 @@
 
 A release adds one archive to this folder; all earlier ones stay. The archive holds the directory as
 `kill -9` left it, and the contents that the broker served before. Clients wrote each compression,
-both timestamp types, headers, null keys and values, a compacted topic, a higher log start offset, added
-partitions, committed, aborted and open transactions, groups of both protocols, offsets in a
+both timestamp types, headers, null keys and values, a compacted topic, a higher log start offset,
+added partitions, committed, aborted and open transactions, groups of both protocols, offsets in a
 transaction, and changed properties.
 """
 

@@ -32,7 +32,7 @@ from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker.metadata.effective_settings import effective_settings
 from pykbroker.metadata.features import TRANSACTION_VERSION
 from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from pykbroker.partitions.board import Partitions, log_configuration
+from pykbroker.partitions.partition_registry import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.reconciler import Reconciler
 from pykbroker.settings import (

@@ -12,7 +12,7 @@ from pykbroker.clock import SystemClock
 from pykbroker.controller_access import ConfigurationChange, NewTopic
 from pykbroker.environment import Environment
 from pykbroker.metadata.image import BROKER_RESOURCE, TopicImage
-from pykbroker.partitions.board import Partitions
+from pykbroker.partitions.partition_registry import Partitions
 from pykbroker.reconciler import LOGGED_MAX, RETRY_SECONDS_MAX, Reconciler
 from pykbroker.settings import CurrentSettings, load_settings
 from pykbroker_storage.filesystem import VolatileDisk

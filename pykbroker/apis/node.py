@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
     from pykbroker.generation import Generation
     from pykbroker.metadata.image import ClusterImage
-    from pykbroker.partitions.board import Partitions
+    from pykbroker.partitions.partition_registry import Partitions
     from pykbroker.settings import Settings
 
 

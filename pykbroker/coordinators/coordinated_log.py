@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pykbroker.coordination.outcome import SetTimer
 from pykbroker.coordinators.records import encode_write
-from pykbroker.coordinators.stored import known_records, stored_batches
+from pykbroker.coordinators.state_loader import known_records, stored_batches
 from pykbroker.coordinators.timers import Name, Timers
 from pykbroker.coordinators.turns import Turns
 from pykbroker.partitions.waiting import wait_for_commit

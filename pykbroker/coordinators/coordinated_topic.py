@@ -12,8 +12,8 @@ from pykbroker_protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.partition_registry import Partitions
 
 
 class CoordinatedTopic(Generic[AnyState]):

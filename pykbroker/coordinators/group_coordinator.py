@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pykbroker.coordinators.coordinated_log import CoordinatedLog, DecisionObserver
     from pykbroker.coordinators.group_log import GroupLog
     from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
-    from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.partition_registry import Partitions
     from pykbroker_protocol.message import Message
 
     Decision = Callable[[Groups, Ticket], Outcome]

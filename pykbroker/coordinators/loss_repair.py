@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pykbroker.coordinators.coordinated_log import CoordinatedLog
     from pykbroker.coordinators.coordinated_topic import CoordinatedTopic
     from pykbroker.coordinators.transaction_markers import MarkerWriter
-    from pykbroker.partitions.board import Partitions
+    from pykbroker.partitions.partition_registry import Partitions
 
     TransactionLog = CoordinatedLog[Transactions]
 

@@ -12,8 +12,8 @@ from pykbroker_storage.producer import NO_OFFSET
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.partition_registry import Partitions
     from pykbroker.slices import Slices
     from pykbroker_storage.producer import Producer
 

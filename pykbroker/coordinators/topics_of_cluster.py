@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pykbroker.partitions.followed import FollowedCluster, FollowedTopic
+from pykbroker.partitions.metadata_view import MetadataView, TopicMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -19,9 +19,9 @@ class BrokerSeen(Protocol):
     def rack(self) -> str | None: ...
 
 
-class ClusterSeen(FollowedCluster, Protocol):
+class ClusterSeen(MetadataView, Protocol):
     @property
-    def topics_by_id(self) -> Mapping[bytes, FollowedTopic]: ...
+    def topics_by_id(self) -> Mapping[bytes, TopicMetadata]: ...
     @property
     def brokers(self) -> Mapping[int, BrokerSeen]: ...
 
@@ -60,7 +60,7 @@ class TopicsOfCluster:
     def names(self) -> Collection[str]:
         return self._image().topics
 
-    def view_of(self, topic: FollowedTopic) -> TopicView:
+    def view_of(self, topic: TopicMetadata) -> TopicView:
         brokers = self._image().brokers
         rack_of = {it.id: it.rack for it in brokers.values() if it.rack is not None}
         racks = [

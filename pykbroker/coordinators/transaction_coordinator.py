@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pykbroker.coordinators.loss_repair import LossRepair
     from pykbroker.coordinators.transaction_log import Verdicts
     from pykbroker.coordinators.transaction_markers import MarkerWriter
-    from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.partition_registry import Partitions
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.transactions.outcome import Markers, Place
-    from pykbroker.partitions.board import Partitions
-    from pykbroker.partitions.followed import FollowedCluster
+    from pykbroker.partitions.metadata_view import MetadataView
     from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.partition_registry import Partitions
     from pykbroker_storage.log import AppendResult
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class MarkerWriter:
         self,
         partitions: Partitions,
         groups: CommitsOffsets,
-        image: Callable[[], FollowedCluster],
+        image: Callable[[], MetadataView],
         clock: Clock,
     ) -> None:
         self._partitions = partitions

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from pykbroker.partitions.troubles import OF_THE_DISK, Troubles
+from pykbroker.partitions.recurring_errors import STORAGE_ERRORS, RecurringErrors
 from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.compaction import (
     Cleanable,
@@ -82,7 +82,7 @@ class Cleaner:
         self.partitions = partitions
         self.new_process = new_process or CompactionProcess
         self.clock = partitions.clock
-        self.troubles = Troubles()
+        self.errors = RecurringErrors()
         # By topic id: a topic of the same name, made anew, deserves another try.
         self.uncleanable: set[tuple[bytes, int]] = set()
         self.in_work: set[tuple[bytes, int]] = set()
@@ -114,7 +114,7 @@ class Cleaner:
         try:
             while lane < self.settings.log_cleaner_threads:
                 has_cleaned = False
-                with self.troubles.borne("compaction", self.partitions.directory.path):
+                with self.errors.caught("compaction", self.partitions.directory.path):
                     has_cleaned = await self.clean_dirtiest(process)
                 if not has_cleaned:
                     await self.on_thread(process, process.end)
@@ -212,7 +212,7 @@ class Cleaner:
             logger.warning("%s: is not compacted for now, but later: %s", partition, error)
             return
         self.uncleanable.add(name_of(partition))
-        reason = str(error) if isinstance(error, OF_THE_DISK) else repr(error)
+        reason = str(error) if isinstance(error, STORAGE_ERRORS) else repr(error)
         logger.warning(
             "%s: cannot be compacted, so it will grow until the next start: %s", partition, reason
         )

@@ -87,7 +87,7 @@ class Partition:
     """
 
     __slots__ = (
-        "disk_refuses",
+        "appends_fail_since_ms",
         "flushing",
         "generation",
         "high_watermark",
@@ -132,7 +132,7 @@ class Partition:
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.waiting = WaitingRequests()
         self.joining = JoiningProducers()
-        self.disk_refuses = False
+        self.appends_fail_since_ms: int | None = None
         self.last_appending: Appending | None = None
         """The last batch that waits for a thread, or for the batches before it."""
         self.flushing = Flushing(self, flush_threads or FlushThreads())
@@ -295,15 +295,19 @@ class Partition:
         except FlushFailed:  # 'flushing' logs it
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
         except OSError as error:
-            if not self.disk_refuses:  # each try would be told, and there are many
+            if self.appends_fail_since_ms is None:  # the first of many
+                self.appends_fail_since_ms = now_ms
                 logger.warning(
-                    "%s: cannot append, whoever writes is told to try again: %s", self, error
+                    "%s: append failed (%s); producers get KAFKA_STORAGE_ERROR and retry; "
+                    "no restart needed",
+                    self,
+                    error.strerror or error,
                 )
-            self.disk_refuses = True
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-        if self.disk_refuses:
-            self.disk_refuses = False
-            logger.info("%s: can append again", self)
+        if self.appends_fail_since_ms is not None:
+            seconds = (now_ms - self.appends_fail_since_ms) / 1000
+            self.appends_fail_since_ms = None
+            logger.info("%s: appends succeed again after %.0f s", self, seconds)
         if log.log_end_offset - log.recovery_point >= log.configuration.flush_messages:
             self.flushing.begin()
         self.commit()

@@ -11,14 +11,14 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pykbroker.partitions.troubles import Troubles
+from pykbroker.partitions.recurring_errors import RecurringErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pykbroker.partitions.board import Partitions
     from pykbroker.partitions.cleaning import Rewriter
     from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.partition_registry import Partitions
     from pykbroker.settings import Settings
     from pykbroker_storage.log import Log
     from pykbroker_storage.partition_files import DeferredSnapshot
@@ -59,7 +59,7 @@ class Upkeep:
         self.partitions = partitions
         self.new_process = new_process
         self.clock = partitions.clock
-        self.troubles = Troubles()
+        self.errors = RecurringErrors()
 
     @property
     def settings(self) -> Settings:
@@ -100,7 +100,7 @@ class Upkeep:
     async def repeat(self, name: str, work: Callable[[], object], each_ms: int) -> None:
         while True:
             await self.clock.sleep(each_ms / 1000)
-            with self.troubles.borne(name, self.partitions.directory.path):
+            with self.errors.caught(name, self.partitions.directory.path):
                 outcome = work()
                 if asyncio.iscoroutine(outcome):
                     await outcome
@@ -108,7 +108,7 @@ class Upkeep:
     async def each(self, name: str, work: Callable[[Partition], object]) -> None:
         """Do something at every partition, and let requests in between."""
         for count, partition in enumerate(self.partitions):
-            with self.troubles.borne(name, partition):
+            with self.errors.caught(name, partition):
                 work(partition)
             if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
                 await asyncio.sleep(0)
@@ -126,9 +126,9 @@ class Upkeep:
             if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
                 await asyncio.sleep(0)
             if partition.log.deferred_snapshot is not None:
-                with self.troubles.borne(SNAPSHOT, partition):
+                with self.errors.caught(SNAPSHOT, partition):
                     await save_producers(partition.log, partition.log.deferred_snapshot)
-            with self.troubles.borne(FLUSH, partition), suppress(OSError):  # the partition logs it
+            with self.errors.caught(FLUSH, partition), suppress(OSError):  # the partition logs it
                 upto = partition.log.flush_due(self.clock.now_ms())
                 if upto is not None:
                     await partition.flushing.until_flushed(upto)

@@ -15,7 +15,7 @@ import pytest
 from pykbroker.apis.answers import ProtocolViolation
 from pykbroker.controller_access import ConfigurationChange, NewTopic
 from pykbroker.internal_topics import CONSUMER_OFFSETS
-from pykbroker.partitions.board import TOPIC
+from pykbroker.partitions.partition_registry import TOPIC
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.offset_commit import (

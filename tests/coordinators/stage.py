@@ -15,7 +15,7 @@ from pykbroker.coordinators.transaction_markers import MarkerWriter
 from pykbroker.generation import Generation
 from pykbroker.internal_topics import TRANSACTION_STATE
 from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
-from pykbroker.partitions.board import Partitions, log_configuration
+from pykbroker.partitions.partition_registry import Partitions, log_configuration
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.end_txn import EndTxnRequest

@@ -6,7 +6,7 @@ import pytest
 
 from pykbroker.generation import Generation
 from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
-from pykbroker.partitions.board import Partitions
+from pykbroker.partitions.partition_registry import Partitions
 from tests.partitions.boards import Board
 
 HERE, TOPIC = 1, "trucks"

@@ -8,7 +8,7 @@ import pytest
 from pykbroker.clock import SystemClock
 from pykbroker.generation import Generation
 from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
-from pykbroker.partitions.board import Partitions
+from pykbroker.partitions.partition_registry import Partitions
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import RecordBatch
@@ -20,7 +20,7 @@ from tests.storage.disks import SmallDisk
 PLENTY = 1 << 20
 
 
-def test_appends_that_find_no_room_are_told_of_once_until_there_is_room(
+def test_the_first_failed_append_and_the_first_successful_one_are_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = SmallDisk(PLENTY)
@@ -38,11 +38,18 @@ def test_appends_that_find_no_room_are_told_of_once_until_there_is_room(
             ] * 3
             disk.room_bytes = PLENTY
             assert isinstance(write(), AppendResult)
-    told = [message.partition(",")[0] for message in caplog.messages]
-    assert told == ["a-0: cannot append", "a-0: can append again"] * 2
+    begin = "a-0: append failed (No space left on device); producers get KAFKA_STORAGE_ERROR "
+    assert (
+        caplog.messages
+        == [
+            f"{begin}and retry; no restart needed",
+            "a-0: appends succeed again after 0 s",
+        ]
+        * 2
+    )
 
 
-def test_a_partition_that_waits_for_its_log_is_told_of_once_until_it_has_it(
+def test_a_log_that_cannot_be_opened_is_logged_once_and_once_opened(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = SmallDisk(PLENTY)
@@ -73,5 +80,5 @@ def test_a_partition_that_waits_for_its_log_is_told_of_once_until_it_has_it(
         partitions.try_again()
     assert partitions.get("a", 0) is not None
     waits, has = caplog.messages
-    assert waits.startswith("a-0 waits for its log")
-    assert has == "a-0 has its log"
+    assert waits.startswith("a-0: log cannot be opened")
+    assert has == "a-0: log opened; the partition is served"

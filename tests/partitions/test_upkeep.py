@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pykbroker.partitions.partition import Partition
-from pykbroker.partitions.troubles import TOLD_MAX, Troubles
+from pykbroker.partitions.recurring_errors import LOGGED_MAX, RecurringErrors
 from pykbroker.partitions.upkeep import PARTITIONS_PER_BREATH, Upkeep
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
 from tests.partitions.boards import Board, damage
 from tests.storage.batches import NOW, append
 
 if TYPE_CHECKING:
-    from pykbroker.partitions.board import Partitions
+    from pykbroker.partitions.partition_registry import Partitions
 
 DAY_MS = 86_400_000
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -48,8 +48,8 @@ async def test_a_damaged_partition_keeps_none_behind_it_from_its_retention(
     board.clock.now += 1
     await upkeep_of(board).enforce_retention()
     assert (damaged.log.segment_count, sound.log.segment_count) == (4, 1)
-    (told,) = [it for it in caplog.records if it.name.endswith("troubles")]
-    assert told.getMessage().startswith("damaged-0: retention fails")
+    (told,) = [it for it in caplog.records if it.name.endswith("recurring_errors")]
+    assert told.getMessage().startswith("damaged-0: retention failed")
     assert told.exc_info is None
 
 
@@ -176,9 +176,9 @@ async def test_a_round_that_fails_is_followed_by_the_next(
     assert told.exc_info, "a bug shows its trace"
 
 
-def bear(troubles: Troubles, *errors: Exception | None) -> None:
+def run_rounds(caught: RecurringErrors, *errors: Exception | None) -> None:
     for error in errors:
-        with troubles.borne("retention", "a-0"):
+        with caught.caught("retention", "a-0"):
             if error is not None:
                 raise error
 
@@ -186,28 +186,28 @@ def bear(troubles: Troubles, *errors: Exception | None) -> None:
 @pytest.mark.parametrize(
     ("rounds", "told"),
     [
-        ([FULL] * 5, ["fails"]),
+        ([FULL] * 5, ["failed"]),
         ([None, None], []),
-        ([FULL, None, None], ["fails", "works again"]),
-        ([FULL, None, FULL], ["fails", "works again", "fails"]),
-        ([FULL, RuntimeError(), RuntimeError(), FULL], ["fails"] * 3),
+        ([FULL, None, None], ["failed", "succeeds again"]),
+        ([FULL, None, FULL], ["failed", "succeeds again", "failed"]),
+        ([FULL, RuntimeError(), RuntimeError(), FULL], ["failed"] * 3),
     ],
     ids=["lasting", "none", "over", "again", "another"],
 )
-def test_a_trouble_is_told_when_it_begins_changes_and_ends(
+def test_a_recurring_error_is_logged_when_it_begins_changes_and_ends(
     rounds: list[Exception | None], told: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        bear(Troubles(), *rounds)
+        run_rounds(RecurringErrors(), *rounds)
     assert len(caplog.messages) == len(told)
     for message, words in zip(caplog.messages, told, strict=True):
         assert message.startswith(f"a-0: retention {words}")
 
 
-def test_no_more_is_remembered_of_troubles_than_the_bound(caplog: pytest.LogCaptureFixture) -> None:
-    troubles = Troubles()
-    for number in range(TOLD_MAX + 1):
-        with troubles.borne("retention", f"a-{number}"):
+def test_remembered_errors_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    caught = RecurringErrors()
+    for number in range(LOGGED_MAX + 1):
+        with caught.caught("retention", f"a-{number}"):
             raise FULL
-    bear(troubles, FULL)
-    assert len(caplog.messages) == TOLD_MAX + 2
+    run_rounds(caught, FULL)
+    assert len(caplog.messages) == LOGGED_MAX + 2

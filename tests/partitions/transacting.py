@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pykbroker.partitions.board import log_configuration
 from pykbroker.partitions.partition import Leadership, Partition
+from pykbroker.partitions.partition_registry import log_configuration
 from pykbroker.settings import load_settings, resolve_topic
 from pykbroker_protocol.errors import Refusal
 from pykbroker_protocol.records.batch import SEQUENCE_MAX, RecordBatch

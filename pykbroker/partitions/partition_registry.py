@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Clock
     from pykbroker.generation import Generation
-    from pykbroker.partitions.followed import FollowedCluster, FollowedPartition, FollowedTopic
+    from pykbroker.partitions.metadata_view import MetadataView, PartitionMetadata, TopicMetadata
     from pykbroker.settings import Settings, TopicSettings
     from pykbroker.slices import Slices
     from pykbroker_storage.log import Log
@@ -44,8 +44,8 @@ TOPIC = 2
 class WithoutLog(NamedTuple):
     """A partition that cannot be served yet, and what it is to be like."""
 
-    topic: FollowedTopic
-    image: FollowedPartition
+    topic: TopicMetadata
+    image: PartitionMetadata
     settings: TopicSettings
 
 
@@ -100,7 +100,7 @@ class Partitions:
 
     # --- following the metadata
 
-    def set_strays_aside(self, image: FollowedCluster, besides: tuple[str, int]) -> None:
+    def set_strays_aside(self, image: MetadataView, besides: tuple[str, int]) -> None:
         """At a start: logs that the metadata does not know may be all that is left of a topic."""
         for name in self.directory.partitions():
             if name == besides:
@@ -118,7 +118,7 @@ class Partitions:
                 ", …" if len(strays) > STRAYS_NAMED_MAX else "",
             )
 
-    def _is_known(self, name: tuple[str, int], image: FollowedCluster) -> bool:
+    def _is_known(self, name: tuple[str, int], image: MetadataView) -> bool:
         topic = image.topics.get(name[0])
         return (
             topic is not None
@@ -127,7 +127,7 @@ class Partitions:
             and self._is_of(name, topic)
         )
 
-    def _is_of(self, name: tuple[str, int], topic: FollowedTopic) -> bool:
+    def _is_of(self, name: tuple[str, int], topic: TopicMetadata) -> bool:
         """Whether a log on disk is of this topic; without a readable topic id its name tells."""
         return self.directory.topic_id(name) in (topic.id, None)
 
@@ -140,14 +140,14 @@ class Partitions:
             stray,
         )
 
-    def follow(self, image: FollowedCluster, topics: Iterable[FollowedTopic]) -> None:
+    def follow(self, image: MetadataView, topics: Iterable[TopicMetadata]) -> None:
         """Create what is missing of these topics, and take over who leads."""
         at_once(self.following(image, topics))
 
     def following(
         self,
-        image: FollowedCluster,
-        topics: Iterable[FollowedTopic],
+        image: MetadataView,
+        topics: Iterable[TopicMetadata],
         note_failure: NoteFailure | None = None,
     ) -> Slices[None]:
         """The same in slices; `note_failure` receives failed partitions, else errors are raised."""
@@ -171,7 +171,7 @@ class Partitions:
                     cost = 0
                     yield
 
-    def follow_again(self, image: FollowedCluster, name: str, index: int) -> None:
+    def follow_again(self, image: MetadataView, name: str, index: int) -> None:
         """Retries `follow_partition` with the current metadata, if the partition still exists."""
         topic = image.topics.get(name)
         partitions = topic.partitions if topic is not None else ()
@@ -182,7 +182,7 @@ class Partitions:
                 self._on_late_log()
 
     def follow_partition(
-        self, topic: FollowedTopic, image: FollowedPartition, settings: TopicSettings
+        self, topic: TopicMetadata, image: PartitionMetadata, settings: TopicSettings
     ) -> None:
         name = (topic.name, image.index)
         known = self._partitions.get(name)
@@ -192,12 +192,17 @@ class Partitions:
         try:
             log = self.open_log(topic, image.index, settings)
         except OSError as problem:
-            if name not in self._without_log:  # or it would be told each second
-                logger.warning("%s-%d waits for its log: %s", *name, problem)
+            if name not in self._without_log:  # the first of many attempts
+                logger.warning(
+                    "%s-%d: log cannot be opened (%s); clients get UNKNOWN_TOPIC_OR_PARTITION; "
+                    "retrying every second",
+                    *name,
+                    problem,
+                )
             self._without_log[name] = WithoutLog(topic, image, settings)
             return
         if self._without_log.pop(name, None) is not None:
-            logger.info("%s-%d has its log", *name)
+            logger.info("%s-%d: log opened; the partition is served", *name)
         partition = self._partitions[name] = Partition(
             topic=topic.name,
             index=image.index,
@@ -231,7 +236,7 @@ class Partitions:
         if len(self._without_log) < waiting_before:
             self._on_late_log()
 
-    def open_log(self, topic: FollowedTopic, index: int, settings: TopicSettings) -> Log:
+    def open_log(self, topic: TopicMetadata, index: int, settings: TopicSettings) -> Log:
         """The log on disk, or a new one; a log with another topic id becomes a stray."""
         name, now_ms = (topic.name, index), self.clock.now_ms()
         configuration = log_configuration(settings)
@@ -245,10 +250,10 @@ class Partitions:
             self.directory.write_topic_id(name, topic.id)
         return self.directory.log(name, now_ms=now_ms, configuration=configuration)
 
-    def topic_settings(self, image: FollowedCluster, topic: str) -> TopicSettings:
+    def topic_settings(self, image: MetadataView, topic: str) -> TopicSettings:
         return resolve_topic(self.settings, image.configurations.get((TOPIC, topic), {}))
 
-    def change_defaults(self, settings: Settings, image: FollowedCluster) -> None:
+    def change_defaults(self, settings: Settings, image: MetadataView) -> None:
         """The broker's own properties have changed, and with them what topics do not override."""
         self.settings = settings
         self.flush_threads.resize(settings.num_io_threads)
@@ -256,7 +261,7 @@ class Partitions:
         for topic in image.topics:
             self.reconfigure(image, topic)
 
-    def reconfigure(self, image: FollowedCluster, topic: str) -> None:
+    def reconfigure(self, image: MetadataView, topic: str) -> None:
         settings = self.topic_settings(image, topic)
         found = image.topics.get(topic)
         for index in range(len(found.partitions) if found else 0):
@@ -267,12 +272,12 @@ class Partitions:
             if partition is not None:
                 partition.configure(settings, log_configuration(settings))
 
-    def drop(self, topic: FollowedTopic) -> None:
+    def drop(self, topic: TopicMetadata) -> None:
         """A deleted topic's logs go; who is still reading keeps what it holds."""
         at_once(self.dropping([topic]))
 
     def dropping(
-        self, topics: Iterable[FollowedTopic], note_failure: NoteFailure | None = None
+        self, topics: Iterable[TopicMetadata], note_failure: NoteFailure | None = None
     ) -> Slices[None]:
         """The same in slices; `note_failure` receives failed partitions, else errors are raised."""
         cost = 0
@@ -291,7 +296,7 @@ class Partitions:
                     cost = 0
                     yield
 
-    def drop_partition(self, topic: FollowedTopic, index: int) -> None:
+    def drop_partition(self, topic: TopicMetadata, index: int) -> None:
         name = topic.name, index
         waiting = self._without_log.get(name)
         if waiting is not None and waiting.topic.id == topic.id:
@@ -306,7 +311,7 @@ class Partitions:
             self.directory.delete_log(name, now_ms=self.clock.now_ms())
 
 
-def leadership_of(image: FollowedPartition) -> Leadership:
+def leadership_of(image: PartitionMetadata) -> Leadership:
     return Leadership(
         leader=image.leader,
         leader_epoch=image.leader_epoch,

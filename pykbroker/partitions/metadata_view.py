@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class FollowedPartition(Protocol):
+class PartitionMetadata(Protocol):
     @property
     def index(self) -> int: ...
     @property
@@ -23,17 +23,17 @@ class FollowedPartition(Protocol):
     def in_sync(self) -> Sequence[int]: ...
 
 
-class FollowedTopic(Protocol):
+class TopicMetadata(Protocol):
     @property
     def name(self) -> str: ...
     @property
     def id(self) -> bytes: ...
     @property
-    def partitions(self) -> Sequence[FollowedPartition]: ...
+    def partitions(self) -> Sequence[PartitionMetadata]: ...
 
 
-class FollowedCluster(Protocol):
+class MetadataView(Protocol):
     @property
-    def topics(self) -> Mapping[str, FollowedTopic]: ...
+    def topics(self) -> Mapping[str, TopicMetadata]: ...
     @property
     def configurations(self) -> Mapping[tuple[int, str], Mapping[str, str]]: ...

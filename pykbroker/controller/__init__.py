@@ -1,1 +1,1 @@
-"""The cluster's mind: a command becomes records in the metadata log, replayed into an image."""
+"""The controller: decides commands and commits them as records of the metadata log."""

@@ -1,4 +1,4 @@
-"""Brokers come, are let in, and lead what they held before."""
+"""Decides registration, unfencing and unregistration of brokers, and leaders after a restart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNFENCE = -1
 
 
 def register_broker(registration: BrokerRegistration, *, next_offset: int) -> Decision[int]:
-    """The broker's epoch is the offset of its registration, so every later one is greater."""
+    """The broker epoch is the offset of the registration, so it grows with each registration."""
     record = RegisterBrokerRecord(
         broker_id=registration.broker_id,
         incarnation_id=registration.incarnation_id,
@@ -63,7 +63,7 @@ def unfence_broker(image: ClusterImage, broker_id: int) -> Decision[None]:
 
 
 def unregister_broker(image: ClusterImage, broker_id: int) -> Decision[Refusal | None]:
-    """Only one that is gone: a live broker would go on serving what the cluster knows not of."""
+    """Refused for a live broker, which would continue to serve partitions."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         refusal = Refusal(
@@ -72,7 +72,8 @@ def unregister_broker(image: ClusterImage, broker_id: int) -> Decision[Refusal |
         return Decision((), refusal)
     if not broker.fenced:
         return Decision(
-            (), Refusal(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is alive; stop it first.")
+            (),
+            Refusal(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is not fenced; stop it first."),
         )
     record = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
     return Decision((record,), None)
@@ -81,26 +82,27 @@ def unregister_broker(image: ClusterImage, broker_id: int) -> Decision[Refusal |
 def lead_again(
     image: ClusterImage, broker_id: int, *, was_clean: bool
 ) -> Iterator[PartitionChangeRecord]:
-    """A new leader epoch for what the broker leads, if its log may have lost its end.
+    """Begins new leader epochs of partitions whose logs may have lost their end.
 
-    After a clean stop the log is what it was and so is the epoch. A partition without a leader
-    is led by the broker again if it was the one in sync, or the last of them: a controller of
-    Apache Kafka takes even the last one out of the in-sync set when it stops (KIP-966).
+    After a clean shutdown the logs are complete and the epochs stay. The broker also becomes
+    leader of partitions without a leader, if it is in sync or was the last in-sync replica: a
+    controller of Apache Kafka removes even the last replica from the in-sync set when it stops
+    (KIP-966).
     """
     for topic in image.topics.values():
         for partition in topic.partitions:
-            if _leads_anew(partition, broker_id, was_clean=was_clean):
-                yield _led_again(topic.id, partition, broker_id)
+            if _needs_new_epoch(partition, broker_id, was_clean=was_clean):
+                yield _new_epoch(topic.id, partition, broker_id)
 
 
-def _leads_anew(partition: PartitionImage, broker_id: int, *, was_clean: bool) -> bool:
+def _needs_new_epoch(partition: PartitionImage, broker_id: int, *, was_clean: bool) -> bool:
     if partition.leader != NO_LEADER:
         return partition.leader == broker_id and not was_clean
     candidates = (*partition.in_sync, *partition.eligible) or partition.last_known
     return broker_id in candidates
 
 
-def _led_again(topic_id: bytes, partition: PartitionImage, broker_id: int) -> PartitionChangeRecord:
+def _new_epoch(topic_id: bytes, partition: PartitionImage, broker_id: int) -> PartitionChangeRecord:
     if broker_id in partition.in_sync:
         return PartitionChangeRecord(
             partition_id=partition.index, topic_id=topic_id, leader=broker_id

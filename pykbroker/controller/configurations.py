@@ -1,4 +1,4 @@
-"""Changing what topics, groups and brokers are set to: value by value, or all of a resource."""
+"""Decides AlterConfigs and IncrementalAlterConfigs of topics, groups and brokers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 RESOURCES_PER_SLICE = 32
-"""All properties of a resource are checked, which takes a while."""
+"""All properties of a resource are validated, which takes long."""
 
 
 AnyChange = ConfigurationChange | ConfigurationReplacement
@@ -64,7 +64,7 @@ def _decide(
     settings: Settings,
     values_after: Callable[..., dict[str, str] | Refusal],
 ) -> Slices[Decision[list[Refusal | None]]]:
-    """Each resource is decided by itself; a refused one keeps what it had."""
+    """Decides each resource by itself; a refused resource keeps its values."""
     times = Counter([(change.resource_type, change.name) for change in changes])
     records: list[Message] = []
     outcomes: list[Refusal | None] = []
@@ -95,7 +95,7 @@ def _refuse_resource(
         return _refuse_topic(image, name)
     if kind == BROKER_RESOURCE:
         return _refuse_broker(name, node_id)
-    if kind == GROUP_RESOURCE:  # one that is not there yet may be set up beforehand
+    if kind == GROUP_RESOURCE:  # a group can be configured before it exists
         return None if name else _invalid_request("Default group resources are not allowed.")
     return _invalid_request(f"Unknown resource type {kind}")
 

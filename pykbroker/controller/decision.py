@@ -1,4 +1,4 @@
-"""What a command leads to: records to be appended as one, and what its sender is told then."""
+"""The decision on a command: records of one batch, and the outcome once they are committed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Outcome = TypeVar("Outcome")
 
 RECORDS_PER_COMMAND_MAX = 10_000
-"""The records of a command are one batch, so that a torn tail takes all of them or none."""
+"""The records of a command are one batch, so a torn log tail loses all of them or none."""
 
 
 TOO_MANY_RECORDS = Refusal(
@@ -30,7 +30,7 @@ class Decision(NamedTuple, Generic[Outcome]):
 def bounded(
     records: Sequence[Message], outcomes: list[Outcome | Refusal]
 ) -> Decision[list[Outcome | Refusal]]:
-    """What was decided for each of many, unless all of it together is too much."""
+    """Returns a decision on several objects; refuses all if there are too many records."""
     if len(records) > RECORDS_PER_COMMAND_MAX:
         return Decision((), [TOO_MANY_RECORDS for _ in outcomes])
     return Decision(records, outcomes)

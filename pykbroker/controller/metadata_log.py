@@ -1,7 +1,6 @@
-"""The metadata log on disk, as the quorum's leader writes it: a quorum of one, for now.
+"""The metadata log on disk, as the leader of a quorum of one voter writes it.
 
-The seam to a larger quorum is narrow: records go in, the offset of the last one comes out, and
-`commit` returns when it cannot be lost any more; where that is not wanted, it is not called.
+`append` returns the offset of the last record. `commit` returns once appended records are flushed.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING
 from pykbroker.controller.quorum.state import MalformedQuorumState, QuorumState, next_epoch
 from pykbroker.controller.snapshot_files import newest_snapshot, read_snapshot, write_snapshot
 from pykbroker.metadata.batches import (
-    UnfinishedSpan,
+    UnfinishedTransaction,
+    committed_records,
     leader_change,
     record_batch_in_slices,
     records_of,
-    without_spans,
 )
 from pykbroker.metadata.records import MalformedRecord
 from pykbroker.metadata.replay import Replay, UnsupportedRecord
@@ -45,9 +44,9 @@ QUORUM_STATE_FILE = "quorum-state"
 READ_BYTES_MAX = 8 * 1024 * 1024
 
 DESCRIPTORS_MAX = 8
-"""For this log alone: a commit never waits for a descriptor that other logs and clients use."""
+"""Reserved for this log, so a commit does not wait for descriptors of other logs and clients."""
 
-# Only a snapshot lets go of records here: no policy, no age.
+# Records are deleted only when a snapshot contains them; there is no retention.
 CONFIGURATION = LogConfiguration(
     segment_bytes=1024 * 1024 * 1024,
     segment_ms=FOREVER_MS,
@@ -56,7 +55,7 @@ CONFIGURATION = LogConfiguration(
     forbids_data_loss=True,
 )
 
-WHAT_TO_DO = (
+ADVICE = (
     "nothing was changed; restore the folder from a copy "
     "(docs/operations.md, 'Metadata is corrupt or missing')"
 )
@@ -67,13 +66,13 @@ _UNREADABLE = (
     CorruptLog,
     MalformedMessage,
     MalformedRecord,
-    UnfinishedSpan,
+    UnfinishedTransaction,
     UnsupportedRecord,
 )
 
 
 class CannotLoadMetadata(Exception):
-    """The metadata in the log directory is not for this node; the message tells the operator."""
+    """This node cannot use the metadata in the log directory; the message is for the operator."""
 
 
 class MetadataLog:
@@ -89,7 +88,7 @@ class MetadataLog:
         durable: bool,
         filesystem: FileSystem = LOCAL_DISK,
     ) -> MetadataLog:
-        """Raises CannotLoadMetadata where a start would go on without metadata that was there."""
+        """Raises CannotLoadMetadata if existing metadata is missing or cannot be read."""
         open_files = OpenFiles(filesystem, DESCRIPTORS_MAX)
         if METADATA_PARTITION in directory:
             try:
@@ -100,7 +99,7 @@ class MetadataLog:
                     open_files=open_files,
                 )
             except FlushedDataLost as problem:
-                raise CannotLoadMetadata(f"{problem}; {WHAT_TO_DO}") from problem
+                raise CannotLoadMetadata(f"{problem}; {ADVICE}") from problem
             except OSError as problem:
                 raise CannotLoadMetadata(f"{directory.path}: {problem}") from problem
             if not log.log_end_offset and not newest_snapshot(filesystem, log.directory):
@@ -114,12 +113,12 @@ class MetadataLog:
                 now_ms=now_ms,
                 open_files=open_files,
             )
-            filesystem.sync_directory(directory.path)  # or a power cut takes the whole log
+            filesystem.sync_directory(directory.path)  # a power cut must not remove the log
         return cls(log, node_id=node_id, durable=durable, filesystem=filesystem)
 
     @staticmethod
     def _refuse_loss(directory: LogDirectory, condition: str) -> None:
-        """Without metadata and without partitions a node is new."""
+        """Raises CannotLoadMetadata unless the node is new: it has no partitions."""
         held = [
             f"{topic}-{index}"
             for topic, index in directory.partitions()
@@ -127,8 +126,8 @@ class MetadataLog:
         ]
         if held:
             raise CannotLoadMetadata(
-                f"{directory.path}/{CLUSTER_METADATA_TOPIC}-0 {condition}, but the directory holds "
-                f"{len(held)} partitions ({held[0]}, …); {WHAT_TO_DO}"
+                f"{directory.path}/{CLUSTER_METADATA_TOPIC}-0 {condition}, but the directory "
+                f"contains {len(held)} partitions ({held[0]}, …); {ADVICE}"
             )
 
     def __init__(
@@ -142,11 +141,11 @@ class MetadataLog:
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record gets."""
+        """Offset of the next record."""
         return self.log.log_end_offset
 
     def begin_epoch(self, now_ms: int) -> None:
-        """Lead: the epoch is written down before a record carries it."""
+        """Begins a new leader epoch; `quorum-state` is written before a record of the epoch."""
         try:
             known = self._read_state()
         except MalformedQuorumState as problem:
@@ -161,7 +160,7 @@ class MetadataLog:
         self._append(leader_change(self._node_id, state.voters, timestamp_ms=now_ms), now_ms)
 
     def append(self, records: Sequence[Message], now_ms: int) -> Slices[int]:
-        """All of the records or, after a crash, none; returns the offset of the last one."""
+        """Appends records as one batch, so a crash leaves all or none. Returns the last offset."""
         encoded = yield from record_batch_in_slices(records, timestamp_ms=now_ms)
         return self._append(encoded, now_ms)
 
@@ -171,20 +170,20 @@ class MetadataLog:
         return self.log.append(buffer, [batch], leader_epoch=self.epoch, now_ms=now_ms).last_offset
 
     def commit(self) -> None:
-        """Return when what was appended survives a power cut."""
+        """Flushes appended records."""
         self.log.flush()
 
-    # --- reading it back
+    # --- reading
 
     def load(self, image: ClusterImage) -> None:
         """Brings an empty image to the log end: replays the newest snapshot and later records."""
         replay = Replay(image)
         try:
             offset = self._load_snapshot(replay)
-            for record in without_spans(self._records(offset)):
+            for record in committed_records(self._records(offset)):
                 replay.add(record)
         except _UNREADABLE as problem:
-            raise CannotLoadMetadata(f"{self.log.directory}: {problem}; {WHAT_TO_DO}") from problem
+            raise CannotLoadMetadata(f"{self.log.directory}: {problem}; {ADVICE}") from problem
         image.apply(at_once(replay.finish(self.end_offset - 1)))
 
     def _load_snapshot(self, replay: Replay) -> int:
@@ -194,18 +193,18 @@ class MetadataLog:
         if name is None or name.end_offset < start:
             if start > 0:
                 raise CannotLoadMetadata(
-                    f"{self.log.directory} begins at offset {start}, and there is no snapshot of "
-                    f"what was before; {WHAT_TO_DO}"
+                    f"{self.log.directory} begins at offset {start}, and no snapshot contains the "
+                    f"records before it; {ADVICE}"
                 )
             return start
         for record in read_snapshot(self._filesystem, self.log.directory, name):
             replay.add(record)
-        if name.end_offset > self.end_offset:  # what the snapshot covers may be lost
+        if name.end_offset > self.end_offset:  # unflushed records that the snapshot contains
             self.log.truncate_fully_and_start_at(name.end_offset, now_ms=0)
         return name.end_offset
 
     def _records(self, offset: int) -> Iterator[Message]:
-        """Every record from an offset to the end."""
+        """Returns all records from an offset to the log end."""
         end = self.log.log_end_offset
         while offset < end:
             found = self.log.read(offset, bytes_max=READ_BYTES_MAX, end_offset=end)
@@ -217,23 +216,23 @@ class MetadataLog:
                 offset = batch.next_offset
                 yield from records_of(batch)
 
-    # --- making it short
+    # --- snapshots
 
     @property
     def size_bytes(self) -> int:
         return self.log.size_bytes
 
     def begin_snapshot(self, now_ms: int) -> SnapshotName:
-        """The snapshot to be written now; the log goes on in a new segment."""
+        """Rolls the log and returns the name of a snapshot that ends here."""
         self.log.roll(now_ms)
         return SnapshotName(self.end_offset, self.log.leader_epochs.latest_epoch)
 
     def write_snapshot(self, name: SnapshotName, image: ClusterImage, now_ms: int) -> None:
-        """Durable when it returns; may run on another thread while nothing changes the image."""
+        """Writes and flushes a snapshot. The image must not change; may run in another thread."""
         write_snapshot(self._filesystem, self.log.directory, name, image, timestamp_ms=now_ms)
 
     def delete_before(self, name: SnapshotName, now_ms: int) -> None:
-        """Let go of the segments that a snapshot stands for."""
+        """Deletes segments that the snapshot contains."""
         self.log.advance_log_start(name.end_offset, now_ms)
 
     # --- the state of the voter

@@ -1,4 +1,4 @@
-"""Partitions that do not exist yet: their replicas and the records that make them."""
+"""Decides CreatePartitions, and returns the records of new partitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pykbroker.controller.decision import RECORDS_PER_COMMAND_MAX, TOO_MANY_RECORDS, Decision
-from pykbroker.controller.placement import Candidate, place
+from pykbroker.controller.placement import Candidate, place_replicas
 from pykbroker.slices import SLICE_ELEMENTS
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.message import ZERO_UUID
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 PLACED_PER_SLICE = 128
 UNASSIGNED_DIRECTORY = ZERO_UUID
-"""A broker of several directories chooses itself."""
+"""A broker with several directories chooses one itself."""
 
 
 def create_partitions(
-    image: ClusterImage, wanted: Sequence[NewPartitions], draw: Draw
+    image: ClusterImage, topics: Sequence[NewPartitions], draw: Draw
 ) -> Slices[Decision[list[Refusal | None]]]:
-    times = Counter([it.name for it in wanted])
+    times = Counter([it.name for it in topics])
     left = SLICE_ELEMENTS
     records: list[Message] = []
     outcomes: list[Refusal | None] = []
-    for topic in wanted:
+    for topic in topics:
         made = (
             Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if times[topic.name] > 1
@@ -55,42 +55,42 @@ def create_partitions(
 
 
 def _grow(
-    image: ClusterImage, wanted: NewPartitions, draw: Draw
+    image: ClusterImage, target: NewPartitions, draw: Draw
 ) -> Slices[list[Message] | Refusal]:
-    topic = image.topics.get(wanted.name)
+    topic = image.topics.get(target.name)
     if topic is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    refusal = _refuse_count(topic, wanted)
+    refusal = _refuse_count(topic, target)
     if refusal is not None:
         return refusal
-    indexes = range(len(topic.partitions), wanted.count)
+    indexes = range(len(topic.partitions), target.count)
     replicas = len(topic.partitions[0].replicas)
-    if wanted.assignments is None:
+    if target.assignments is None:
         return (
             yield from placed_partitions(
                 image, topic.id, indexes=indexes, replicas=replicas, draw=draw
             )
         )
-    assigned = zip(indexes, wanted.assignments, strict=True)
+    assigned = zip(indexes, target.assignments, strict=True)
     return assigned_partitions(image, topic.id, assigned, replicas_each=replicas)
 
 
-def _refuse_count(topic: TopicImage, wanted: NewPartitions) -> Refusal | None:
+def _refuse_count(topic: TopicImage, target: NewPartitions) -> Refusal | None:
     have = len(topic.partitions)
-    if wanted.count == have:
+    if target.count == have:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
-    if wanted.count < have:
+    if target.count < have:
         return Refusal(
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {topic.name} currently has {have} partition(s); "
-            f"{wanted.count} would not be an increase.",
+            f"{target.count} would not be an increase.",
         )
-    more = wanted.count - have
-    if wanted.assignments is not None and len(wanted.assignments) != more:
+    more = target.count - have
+    if target.assignments is not None and len(target.assignments) != more:
         return Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {more} additional partition(s), "
-            f"but only {len(wanted.assignments)} assignment(s) were specified.",
+            f"but only {len(target.assignments)} assignment(s) were specified.",
         )
     return TOO_MANY_RECORDS if more > RECORDS_PER_COMMAND_MAX else None
 
@@ -98,12 +98,12 @@ def _refuse_count(topic: TopicImage, wanted: NewPartitions) -> Refusal | None:
 def placed_partitions(
     image: ClusterImage, topic_id: bytes, *, indexes: Sequence[int], replicas: int, draw: Draw
 ) -> Slices[list[Message] | Refusal]:
-    """Where the cluster chooses the brokers."""
+    """Returns records of partitions whose replicas the controller chooses."""
     candidates = (
         Candidate(broker.id, broker.rack, broker.fenced or broker.in_controlled_shutdown)
         for broker in image.brokers.values()
     )
-    placed = place(candidates, partitions=len(indexes), replicas=replicas, draw=draw)
+    placed = place_replicas(candidates, partitions=len(indexes), replicas=replicas, draw=draw)
     if isinstance(placed, Refusal):
         return placed
     records: list[Message] = []
@@ -121,7 +121,10 @@ def assigned_partitions(
     *,
     replicas_each: int | None,
 ) -> list[Message] | Refusal:
-    """Where the client chose them; the first assignment says how many, unless that is known."""
+    """Returns records of partitions whose replicas the client chose.
+
+    Without `replicas_each` the first assignment determines the replication factor.
+    """
     records: list[Message] = []
     for index, brokers in assignments:
         refusal = _refuse_assignment(image, index, brokers, replicas_each)
@@ -142,7 +145,7 @@ def _refuse_assignment(
 def problem_with_assignment(
     image: ClusterImage, index: int, brokers: Sequence[int], replicas_each: int | None = None
 ) -> str | None:
-    """What speaks against these brokers as replicas, in words for the client."""
+    """Returns the reason if these brokers cannot be the replicas, in Kafka's words."""
     prefix = "The manual partition assignment includes"
     if not brokers:
         return f"{prefix} an empty replica list."
@@ -185,7 +188,7 @@ def _record(
 
 
 def _in_sync(image: ClusterImage, brokers: Iterable[int]) -> tuple[int, ...]:
-    """A new partition is empty, so whoever is up has all of it."""
+    """A new partition is empty, so every live replica is in sync."""
     known = image.brokers
     return tuple(it for it in brokers if not (known[it].fenced or known[it].in_controlled_shutdown))
 

@@ -1,9 +1,9 @@
-"""Where the replicas of new partitions go: striped over racks and brokers, as Kafka does it.
+"""Places replicas of new partitions: striped over racks and brokers, like Apache Kafka.
 
-Leaders take turns over the racks, and within a rack over its brokers. A partition's further
-replicas go to the following racks, so that a rack holds two only when there are too few racks.
-Fenced brokers come last and never lead. Each lap over the brokers of a rack begins one further
-on, so that the partitions one broker leads do not all follow on the same neighbour.
+Leaders alternate over the racks, and within a rack over its brokers. The other replicas of a
+partition are placed on the following racks, so a rack gets two only if there are too few racks.
+Fenced brokers are used last and never lead. Each lap over the brokers of a rack is shifted by one,
+so the partitions of one leader do not all have the same follower.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,21 +12,21 @@ from typing import NamedTuple
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 Draw = Callable[[int], int]
-"""A number from 0 up to, not including, the bound."""
+"""Returns a random number from 0 to the bound, exclusive."""
 
 
 class Candidate(NamedTuple):
-    """A broker that could hold a replica."""
+    """A broker that can get a replica."""
 
     broker_id: int
     rack: str | None = None
     fenced: bool = False
 
 
-def place(
+def place_replicas(
     candidates: Iterable[Candidate], *, partitions: int, replicas: int, draw: Draw
 ) -> Iterator[tuple[int, ...]] | Refusal:
-    """The replicas of each partition, the preferred leader first; worked out as it is asked for."""
+    """Returns the replicas of each partition, the preferred leader first, as an iterator."""
     known = sorted(candidates)
     refusal = _refuse(known, replicas)
     if refusal is not None:
@@ -67,7 +67,7 @@ class _Rack(NamedTuple):
 
 
 def _racks(candidates: Iterable[Candidate]) -> list[_Rack]:
-    """Those that can lead first, by name, so that the same draw leads to the same placement."""
+    """Racks with unfenced brokers first, sorted by name, so equal draws give equal placements."""
     racks: dict[str, _Rack] = {}
     for candidate in candidates:
         rack = racks.setdefault(candidate.rack or "", _Rack([], []))
@@ -76,7 +76,7 @@ def _racks(candidates: Iterable[Candidate]) -> list[_Rack]:
 
 
 def _stripe(racks: Sequence[_Rack], replicas: int, *, rack: int, turn: int) -> tuple[int, ...]:
-    """One partition's replicas: unfenced ones round the racks, then fenced ones."""
+    """Returns replicas of a partition: unfenced brokers of alternating racks, then fenced."""
     leading = sum(1 for it in racks if it.unfenced)
     first = rack % leading
     lap = turn // leading
@@ -89,7 +89,7 @@ def _stripe(racks: Sequence[_Rack], replicas: int, *, rack: int, turn: int) -> t
 
 
 def _rotated(brokers: list[int], lap: int, position: int) -> list[int]:
-    """The leader's rack turns by one each lap; the others by one more each full turn."""
+    """Rotates the rack of the leader by one each lap, other racks by one more each full turn."""
     if not brokers:
         return brokers
     shift = lap if position == 0 else lap + lap // len(brokers)
@@ -102,6 +102,6 @@ def _rotated(brokers: list[int], lap: int, position: int) -> list[int]:
 
 
 def _interleaved(queues: Sequence[list[int]]) -> list[int]:
-    """One of each, then the next of each."""
+    """Returns the first of each queue, then the second of each, and so on."""
     longest = max((len(queue) for queue in queues), default=0)
     return [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]

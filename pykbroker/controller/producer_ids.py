@@ -1,4 +1,4 @@
-"""Handing out blocks of producer ids: each broker numbers producers from its own."""
+"""Decides AllocateProducerIds: the next block of producer ids for a broker."""
 
 from __future__ import annotations
 

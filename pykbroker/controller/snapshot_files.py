@@ -1,4 +1,8 @@
-"""Writes and reads snapshots of the metadata as files: `<end offset>-<epoch>.checkpoint`."""
+"""Snapshot files of the metadata log, `<end offset>-<epoch>.checkpoint`.
+
+A snapshot contains all metadata before its end offset. It is written under a temporary name and
+renamed once it is complete and flushed. A start reads the newest snapshot.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ def write_snapshot(
     *,
     timestamp_ms: int,
 ) -> None:
-    """When it returns, the snapshot is durable; older ones and unfinished ones are gone."""
+    """Writes and flushes a snapshot, then deletes older and unfinished snapshots."""
     path = f"{directory}/{name.file_name}"
     unfinished = path.removesuffix(SUFFIX) + UNFINISHED_SUFFIX
     write_file(filesystem, unfinished, encode_snapshot(image, name, timestamp_ms))
@@ -50,5 +54,5 @@ def write_snapshot(
 
 
 def read_snapshot(filesystem: FileSystem, directory: str, name: SnapshotName) -> Iterator[Message]:
-    """Every record; raises `CorruptBatch` if the file is not what was written."""
+    """Returns all records. Raises `CorruptBatch` if the file is incomplete or corrupt."""
     return decode_snapshot(read_file(filesystem, f"{directory}/{name.file_name}"))

@@ -1,4 +1,4 @@
-"""Creating and deleting topics: what is refused, and the records of what is not."""
+"""Validates topic creation and deletion and returns the metadata records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOO_MANY_PARTITIONS = Refusal(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRules:
-    """What a decision about topics asks of the settings, and of chance."""
+    """Settings and random values that decisions on topics use."""
 
     default_partitions: int
     default_replication_factor: int
@@ -49,16 +49,16 @@ class TopicRules:
 
 
 def create_topics(
-    image: ClusterImage, wanted: Sequence[NewTopic], rules: TopicRules
+    image: ClusterImage, topics: Sequence[NewTopic], rules: TopicRules
 ) -> Slices[Decision[list[TopicImage | Refusal]]]:
-    """One outcome for each topic asked for; a topic that was refused leaves no record."""
-    if (yield from _asks_for_too_many_partitions(wanted, rules)):
-        return Decision((), [TOO_MANY_PARTITIONS] * len(wanted))
-    twice = _named_twice([topic.name for topic in wanted])
+    """Returns one outcome for each topic; a refused topic has no records."""
+    if (yield from _asks_for_too_many_partitions(topics, rules)):
+        return Decision((), [TOO_MANY_PARTITIONS] * len(topics))
+    twice = _named_twice([topic.name for topic in topics])
     records: list[Message] = []
     outcomes: list[TopicImage | Refusal] = []
     left = SLICE_ELEMENTS
-    for topic in wanted:
+    for topic in topics:
         made = (
             Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if topic.name in twice
@@ -69,7 +69,7 @@ def create_topics(
         else:
             records += made
             outcomes.append(_topic_in(made))
-            left -= 8 * len(made)  # those of a topic are placed, made and replayed
+            left -= 8 * len(made)  # its records are placed, created and replayed
         left -= 1
         if left < 0:
             left = SLICE_ELEMENTS
@@ -77,9 +77,9 @@ def create_topics(
     return bounded(records, outcomes)
 
 
-def _asks_for_too_many_partitions(wanted: Sequence[NewTopic], rules: TopicRules) -> Slices[bool]:
+def _asks_for_too_many_partitions(topics: Sequence[NewTopic], rules: TopicRules) -> Slices[bool]:
     partitions = 0
-    for count, topic in enumerate(wanted):
+    for count, topic in enumerate(topics):
         partitions += len(topic.assigned()) or _partitions_of(topic, rules)
         if partitions > PARTITIONS_PER_REQUEST_MAX:
             return True
@@ -183,7 +183,7 @@ def _placed(
 def delete_topics(
     image: ClusterImage, named: Sequence[str | bytes]
 ) -> Slices[Decision[list[TopicImage | Refusal]]]:
-    """Topics are named, or given by their id."""
+    """Finds each topic by its name or id."""
     twice = _named_twice(named)
     records: list[Message] = []
     outcomes: list[TopicImage | Refusal] = []

@@ -1,4 +1,4 @@
-"""The batches of the metadata log and its snapshots: of records, and of control records."""
+"""Batches of the metadata log and its snapshots: metadata records and control records."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 CONTROL_VERSION = 0
 RECORDS_PER_SLICE = 128
-"""To encode one takes as long as to serve several elements of a request."""
+"""Encoding one record takes as long as serving several elements of a request."""
 
 
 def record_batch(
     records: Iterable[Message], *, timestamp_ms: int, base_offset: int = 0, epoch: int = 0
 ) -> bytes:
-    """The log replaces offset and epoch by its own when it appends the batch."""
+    """Encodes records as one batch. The log sets offset and epoch when it appends the batch."""
     builder = BatchBuilder(base_offset=base_offset, partition_leader_epoch=epoch)
     for record in records:
         builder.append(timestamp_ms, None, encode_record(record))
@@ -38,7 +38,7 @@ def record_batch(
 
 
 def record_batch_in_slices(records: Sequence[Message], *, timestamp_ms: int) -> Slices[bytes]:
-    """The same as `record_batch`, for the many records of one large command."""
+    """Like `record_batch`, for commands with many records."""
     builder = BatchBuilder()
     for count, record in enumerate(records):
         if count % RECORDS_PER_SLICE == RECORDS_PER_SLICE - 1:
@@ -61,7 +61,7 @@ def control_batch(
 
 
 def leader_change(leader_id: int, voters: Sequence[int], *, timestamp_ms: int) -> bytes:
-    """Opens every epoch: who leads it, and that all voters were for it."""
+    """LeaderChangeMessage, the first record of each epoch: leader, voters, granted votes."""
     rows = [Voter(voter_id=voter) for voter in voters]
     message = LeaderChangeMessage(
         version=CONTROL_VERSION, leader_id=leader_id, voters=rows, granting_voters=rows
@@ -70,7 +70,7 @@ def leader_change(leader_id: int, voters: Sequence[int], *, timestamp_ms: int) -
 
 
 def records_of(batch: RecordBatch) -> Iterator[Message]:
-    """The records of a batch; a control batch has none for the image."""
+    """Returns the metadata records of a batch; a control batch has none."""
     if batch.is_control:
         return
     for record in batch.records():
@@ -78,12 +78,16 @@ def records_of(batch: RecordBatch) -> Iterator[Message]:
         yield decode_record(record.value)
 
 
-class UnfinishedSpan(Exception):
-    """The log ends between the begin of a span and its end."""
+class UnfinishedTransaction(Exception):
+    """The log ends inside a metadata transaction."""
 
 
-def without_spans(records: Iterable[Message]) -> Iterator[Message]:
-    """The records that count, in order; those of a span come when it ends."""
+def committed_records(records: Iterable[Message]) -> Iterator[Message]:
+    """Returns records outside of metadata transactions and of those that end with a commit.
+
+    A metadata transaction (KIP-868) spans batches. Apache Kafka writes such transactions; this
+    controller does not, because the records of a command are one batch.
+    """
     pending: list[Message] | None = None
     for record in records:
         match record:
@@ -99,4 +103,4 @@ def without_spans(records: Iterable[Message]) -> Iterator[Message]:
             case _:
                 yield record
     if pending is not None:
-        raise UnfinishedSpan("the metadata log ends inside a transaction")
+        raise UnfinishedTransaction("the metadata log ends inside a transaction")

@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 METADATA_VERSION = "metadata.version"
 METADATA_VERSION_LEVEL = 30
-"""What Apache Kafka calls 4.3-IV0; it fixes the versions of the records in `records`."""
+"""4.3-IV0. The level determines the versions of metadata records."""
 
 GROUP_VERSION = "group.version"
 GROUP_VERSION_LEVEL = 1
-"""Groups of the next-generation protocol (KIP-848)."""
+"""Consumer groups of the next-generation protocol (KIP-848)."""
 
 TRANSACTION_VERSION = "transaction.version"
 TRANSACTION_VERSION_LEVEL = 2
-"""Each transaction has an epoch of its own, and leaders add their partitions (KIP-890)."""
+"""Each transaction has its own epoch, and leaders add their partitions (KIP-890)."""
 
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
@@ -25,17 +25,17 @@ SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     GROUP_VERSION: (0, GROUP_VERSION_LEVEL),
     TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LEVEL),
 }
-"""The lowest and the highest level of each; what is not named is supported at level 0 alone."""
+"""Lowest and highest level of each feature. Other features are supported at level 0 only."""
 
 CARRIED_FEATURES = {
     "eligible.leader.replicas.version": 1,
     "share.version": 1,
     "streams.version": 1,
 }
-"""Not served, but a cluster of Apache Kafka that has them can go on here.
+"""Highest accepted level of features that are not supported, but finalized by Apache Kafka.
 
-Its log keeps their levels, and nothing that is kept here depends on them: where each partition has
-one replica, none is eligible beside it, and groups of other kinds are left as they are.
+Nothing depends on their levels here: a partition with one replica has no other eligible replica,
+and share and streams groups are not read.
 """
 
 FEATURES_OF_A_NEW_CLUSTER = {
@@ -43,16 +43,16 @@ FEATURES_OF_A_NEW_CLUSTER = {
     GROUP_VERSION: GROUP_VERSION_LEVEL,
     TRANSACTION_VERSION: TRANSACTION_VERSION_LEVEL,
 }
-"""Those that have a record; the level of kraft.version 0 follows from there being none."""
+"""Features with a record. kraft.version has no record, so its level is 0."""
 
 
 def refuse_features(finalized: Mapping[str, int]) -> str | None:
-    """Why this node cannot work with the metadata of a cluster that has these features."""
+    """Returns the reason if this node does not support the finalized features."""
     for name, level in sorted(finalized.items()):
         lowest, highest = SUPPORTED_FEATURES.get(name, (0, CARRIED_FEATURES.get(name, 0)))
         if not lowest <= level <= highest:
             return (
-                f"the cluster's metadata has {name} at level {level}; "
-                f"this node supports {lowest} to {highest}"
+                f"feature {name} is finalized at level {level}; "
+                f"this node supports levels {lowest} to {highest}"
             )
     return None

@@ -1,4 +1,4 @@
-"""How a record lies in the metadata log: a frame of three small numbers, and the message.
+"""Encodes and decodes records of the metadata log: three small numbers, then the message.
 
 frame version  uvarint, always 1
 record type    uvarint
@@ -31,11 +31,11 @@ RECORD_TYPES: dict[int, type[Message]] = {
 
 
 class MalformedRecord(Exception):
-    """A value in the metadata log is no record; the message says why."""
+    """A value in the metadata log is not a valid record; the message gives the reason."""
 
 
 def encode_record(record: Message) -> bytes:
-    """The value by which the log keeps a record, in the newest version we know."""
+    """Returns the value of a record in the newest version that this release supports."""
     version = type(record).versions.last
     return _frame(record.record_type, version) + encode(record, version)
 
@@ -43,7 +43,7 @@ def encode_record(record: Message) -> bytes:
 def decode_record(value: bytes) -> Message:
     frame_version, position = read_uvarint(value, 0)
     if frame_version != FRAME_VERSION:
-        raise MalformedRecord(f"frame version {frame_version}")
+        raise MalformedRecord(f"record frame version {frame_version} is not supported")
     record_type, position = read_uvarint(value, position)
     version, position = read_uvarint(value, position)
     record: Message = _reader(record_type, version)(value, position)[0]
@@ -59,7 +59,7 @@ def _frame(record_type: int, version: int) -> bytes:
 def _reader(record_type: int, version: int) -> Callable[[bytes, int], tuple[Any, int]]:
     message = RECORD_TYPES.get(record_type)
     if message is None:
-        raise MalformedRecord(f"record type {record_type} is unknown")
+        raise MalformedRecord(f"record type {record_type} is not supported")
     if version not in message.versions:
-        raise MalformedRecord(f"{message.__name__} version {version} is unknown")
+        raise MalformedRecord(f"{message.__name__} version {version} is not supported")
     return reader_of(message, version)

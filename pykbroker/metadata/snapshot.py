@@ -1,9 +1,4 @@
-"""The whole image in one file, so that a start need not replay all that ever happened.
-
-`<end offset>-<epoch>.checkpoint` holds the image of everything before its end offset, as batches
-of records between a header and a footer. It is written beside and renamed when it is whole and
-durable; a start takes the newest one.
-"""
+"""Snapshots of the metadata: the records of a complete image between a header and a footer."""
 
 from __future__ import annotations
 
@@ -38,7 +33,7 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class SnapshotName(NamedTuple):
-    """Which part of the log a snapshot stands for; the newer one is the greater."""
+    """Offset and epoch at which a snapshot ends. A newer snapshot compares greater."""
 
     end_offset: int
     epoch: int
@@ -75,15 +70,15 @@ def decode_snapshot(data: bytes) -> Iterator[Message]:
     batches = list(iterate_batches(data))
     for batch in batches:
         if not batch.is_crc_valid():
-            raise CorruptBatch(f"the snapshot's batch at offset {batch.base_offset} is damaged")
+            raise CorruptBatch(f"snapshot: the batch at offset {batch.base_offset} is corrupt")
     if not batches or not _is_footer(batches[-1]):
-        raise CorruptBatch("the snapshot has no footer: it was not written to its end")
+        raise CorruptBatch("snapshot: the footer is missing, the file is incomplete")
     for batch in batches:
         yield from records_of(batch)
 
 
 def image_records(image: ClusterImage) -> Iterator[Message]:
-    """The records that make this image out of an empty one."""
+    """Returns records that create this image from an empty one."""
     for name, level in sorted(image.features.items()):
         yield FeatureLevelRecord(name=name, feature_level=level)
     for broker in image.brokers.values():

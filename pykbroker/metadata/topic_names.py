@@ -1,4 +1,4 @@
-"""Which names a topic may have."""
+"""Validates topic names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME_LETTERS_MAX = 249
-"""A partition's folder adds a dash and a number, and may be renamed for deletion."""
+"""The folder of a partition adds a dash and a number, and a suffix when it is deleted."""
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
@@ -41,9 +41,9 @@ def _problem(name: str) -> str | None:
 
 
 def refuse_collision(name: str, existing: Mapping[str, str]) -> Refusal | None:
-    """Metrics write a dot as an underscore: two topics must differ in more than that.
+    """Refuses names that differ from an existing topic only in dots and underscores.
 
-    `existing` finds a topic by its unified name.
+    Metrics replace dots by underscores. `existing` has topics by their unified name.
     """
     other = existing.get(unified(name)) if can_collide(name) else None
     if other is None or other == name:

@@ -1,4 +1,4 @@
-"""A controller on a directory of its own, with a clock that stands still and chance that counts."""
+"""A controller in its own directory, with a fixed clock and counted random values."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""The controller's decisions and replays, which are made in slices, all at once."""
+"""Decisions and replays of the controller without slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller writes is Kafka's own: its tools read it, and a broker starts on it."""
+"""Apache Kafka's tools read the metadata log, and its broker starts on a copy."""
 
 import base64
 import re

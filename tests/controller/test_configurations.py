@@ -1,4 +1,4 @@
-"""Changes of configurations as tables; the oracle is asked the same and must answer the same."""
+"""Configuration changes as tables; Apache Kafka must answer the same requests in the same way."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -290,7 +290,7 @@ def test_all_values_are_replaced_or_refused(
         ),
     ],
 )
-def test_what_an_alteration_leaves(
+def test_an_alteration_keeps_other_values(
     before: dict[str, str], operations: list[Operation], after: dict[str, str]
 ) -> None:
     image = cluster(**before)
@@ -299,7 +299,7 @@ def test_what_an_alteration_leaves(
     assert image.configurations.get((TOPIC, SEED), {}) == after
 
 
-def test_a_replacement_takes_away_what_it_does_not_name() -> None:
+def test_a_replacement_removes_values_that_it_does_not_name() -> None:
     image = cluster(retention_ms="5", segment_ms="7")
     replacement = ConfigurationReplacement(
         resource_type=TOPIC, name=SEED, values=[("segment.ms", "7")]
@@ -318,14 +318,14 @@ def test_a_resource_named_twice_is_refused_and_others_are_changed() -> None:
     assert alter_configurations(image, changes, SETTINGS).outcome == [twice, None, twice]
 
 
-def test_an_operation_nobody_knows_is_refused() -> None:
+def test_an_unknown_operation_is_refused() -> None:
     decision = alter_configurations(
         cluster(), [change(TOPIC, SEED, [("retention.ms", 9, "5")])], SETTINGS
     )
     assert decision.outcome == [bad_request("Unknown operation type 9")]
 
 
-# --- the same, asked of Apache Kafka
+# --- the same requests to Apache Kafka
 
 CODES = {int(code): code for code in ErrorCode}
 
@@ -368,14 +368,14 @@ def replacement(
     return alter_configs.AlterConfigsRequest(resources=[resource], validate_only=True)
 
 
-def test_apache_refuses_alterations_with_the_same_words(ask_seeded: Any) -> None:
+def test_apache_kafka_refuses_alterations_with_the_same_messages(ask_seeded: Any) -> None:
     for case, kind, name, operations, expected in ALTERED:
         request = alteration(kind, name, operations, validate_only=True)
         (row,) = ask_seeded(request, 1, incremental.IncrementalAlterConfigsResponse).responses
         assert refusal_of(row.error_code, row.error_message) == expected, case
 
 
-def test_apache_refuses_replacements_with_the_same_words(ask_seeded: Any) -> None:
+def test_apache_kafka_refuses_replacements_with_the_same_messages(ask_seeded: Any) -> None:
     for case, kind, name, values, expected in REPLACED:
         request = replacement(kind, name, values)
         (row,) = ask_seeded(request, 2, alter_configs.AlterConfigsResponse).responses

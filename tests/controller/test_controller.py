@@ -1,4 +1,4 @@
-"""The controller's promise: what it told somebody is in the log, and the log makes the image."""
+"""Outcomes of commands are in the log, and the log loads the image."""
 
 import asyncio
 import errno
@@ -47,7 +47,7 @@ def epochs(controller: Controller) -> list[tuple[str, int, int]]:
     ]
 
 
-async def test_a_topic_outlives_a_restart(node: Any) -> None:
+async def test_a_topic_exists_after_a_restart(node: Any) -> None:
     controller = await node.start()
     (made,) = await controller.create_topics([NewTopic(name="kept", partitions=2)])
     await node.stop(controller)
@@ -56,7 +56,7 @@ async def test_a_topic_outlives_a_restart(node: Any) -> None:
     assert again.image.topics_by_id == {made.id: made}
 
 
-async def test_what_is_only_validated_leaves_no_trace(node: Any) -> None:
+async def test_validate_only_appends_no_records(node: Any) -> None:
     controller = await node.start()
     end = controller.log.end_offset
     (made,) = await controller.create_topics([NewTopic(name="maybe")], validate_only=True)
@@ -107,7 +107,7 @@ async def test_a_rejected_command_delivers_no_delta(node: Any) -> None:
     assert not seen
 
 
-async def test_commands_at_the_same_time_are_decided_one_after_the_other(node: Any) -> None:
+async def test_concurrent_commands_are_decided_one_after_the_other(node: Any) -> None:
     controller = await node.start()
     outcomes = await asyncio.gather(
         *(controller.create_topics([NewTopic(name="contested")]) for _ in range(5))
@@ -115,7 +115,7 @@ async def test_commands_at_the_same_time_are_decided_one_after_the_other(node: A
     assert [isinstance(it, TopicImage) for (it,) in outcomes] == [True] + [False] * 4
 
 
-async def test_producer_ids_are_never_given_twice(node: Any) -> None:
+async def test_producer_id_blocks_do_not_overlap_after_a_crash(node: Any) -> None:
     controller = await node.start()
     first = await controller.allocate_producer_ids()
     assert isinstance(first, range)
@@ -125,7 +125,7 @@ async def test_producer_ids_are_never_given_twice(node: Any) -> None:
     assert await again.allocate_producer_ids() == range(2000, 3000)
 
 
-async def test_stored_properties_of_the_broker_bear_on_later_decisions(node: Any) -> None:
+async def test_dynamic_broker_properties_apply_to_later_commands(node: Any) -> None:
     controller = await node.start()
     lag = ("log.cleaner.min.compaction.lag.ms", 0, "1000")
     change = ConfigurationChange(resource_type=BROKER, name="", operations=[lag])
@@ -137,7 +137,7 @@ async def test_stored_properties_of_the_broker_bear_on_later_decisions(node: Any
     assert "min.compaction.lag.ms (1000) > max.compaction.lag.ms (10)" in (refused.message or "")
 
 
-async def test_without_durability_nothing_waits_for_the_disk(
+async def test_a_volatile_metadata_log_is_not_flushed(
     node: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MetadataLog, "commit", None)
@@ -147,7 +147,7 @@ async def test_without_durability_nothing_waits_for_the_disk(
     assert list((await node.start(durable=False)).image.topics) == ["brief"]
 
 
-# --- starting again
+# --- restarts
 
 
 async def test_each_start_is_a_new_epoch_and_incarnation_of_the_broker(node: Any) -> None:
@@ -177,7 +177,7 @@ async def test_leader_epochs_grow_after_a_crash(node: Any) -> None:
     assert epochs(await node.start()) == [("led", 0, 1), ("led", 1, 1)]
 
 
-async def test_a_thousand_partitions_and_more_are_led_anew(node: Any) -> None:
+async def test_leader_epochs_of_2500_partitions_grow_after_a_crash(node: Any) -> None:
     controller = await node.start()
     await controller.create_topics([NewTopic(name="wide", partitions=2_500)])
     node.crash()
@@ -185,7 +185,7 @@ async def test_a_thousand_partitions_and_more_are_led_anew(node: Any) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 40, 120])
-async def test_a_torn_tail_takes_the_last_command_whole(node: Any, cut: int) -> None:
+async def test_a_torn_log_tail_loses_the_last_command_completely(node: Any, cut: int) -> None:
     controller = await node.start()
     await controller.create_topics([NewTopic(name="safe")])
     await controller.create_topics([NewTopic(name="torn", partitions=2)])
@@ -197,7 +197,7 @@ async def test_a_torn_tail_takes_the_last_command_whole(node: Any, cut: int) -> 
     assert contents(reloaded(again)) == contents(again.image)
 
 
-async def test_a_lost_quorum_state_is_made_up_for_by_the_log(node: Any) -> None:
+async def test_a_missing_quorum_state_is_restored_from_the_log(node: Any) -> None:
     controller = await node.start()
     epoch = controller.log.epoch
     await node.stop(controller)
@@ -205,7 +205,7 @@ async def test_a_lost_quorum_state_is_made_up_for_by_the_log(node: Any) -> None:
     assert (await node.start()).log.epoch == epoch + 1
 
 
-async def test_a_broken_quorum_state_is_refused(node: Any) -> None:
+async def test_a_start_with_a_corrupt_quorum_state_fails(node: Any) -> None:
     await node.stop(await node.start())
     (node.metadata / "quorum-state").write_text("{}")
     with pytest.raises(CannotLoadMetadata, match="quorum-state"):
@@ -218,15 +218,15 @@ async def test_a_broken_quorum_state_is_refused(node: Any) -> None:
         (ClientQuotaRecord(entity=[], key="k", value=1.0, remove=False), "ClientQuotaRecord"),
         (
             FeatureLevelRecord(name="share.version", feature_level=2),
-            "share.version at level 2; this node supports 0 to 1",
+            "share.version is finalized at level 2; this node supports levels 0 to 1",
         ),
         (
             FeatureLevelRecord(name="metadata.version", feature_level=31),
-            "metadata.version at level 31; this node supports 30 to 30",
+            "metadata.version is finalized at level 31; this node supports levels 30 to 30",
         ),
     ],
 )
-async def test_metadata_this_node_would_forget_is_refused(
+async def test_a_start_with_unsupported_metadata_fails(
     node: Any, record: Any, message: str
 ) -> None:
     controller = await node.start()
@@ -281,7 +281,7 @@ async def test_a_commit_waits_for_a_file_descriptor(
     assert list((await node.start()).image.topics) == ["a", "b"]
 
 
-async def test_after_a_failed_fsync_no_metadata_changes(
+async def test_metadata_changes_are_rejected_after_a_failed_fsync(
     node: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller = await node.start()
@@ -300,7 +300,7 @@ async def test_after_a_failed_fsync_no_metadata_changes(
 # --- snapshots
 
 
-async def test_a_snapshot_and_what_follows_make_the_same_image(node: Any) -> None:
+async def test_a_snapshot_and_later_records_load_the_same_image(node: Any) -> None:
     controller = await node.start(snapshot_after_bytes=2_000)
     for number in range(40):
         await controller.create_topics(
@@ -316,7 +316,7 @@ async def test_a_snapshot_and_what_follows_make_the_same_image(node: Any) -> Non
     assert list(again.image.topics) == [f"t{number}" for number in range(40)]
 
 
-async def test_a_log_shorter_than_its_snapshot_goes_on_after_it(node: Any) -> None:
+async def test_a_log_shorter_than_its_snapshot_continues_after_it(node: Any) -> None:
     controller = await node.start(snapshot_after_bytes=1)
     await controller.create_topics([NewTopic(name="covered")])
     await controller.close()
@@ -340,7 +340,7 @@ async def test_a_large_image_fits_into_a_snapshot(node: Any) -> None:
     assert contents(reloaded(controller)) == contents(controller.image)
 
 
-async def test_a_snapshot_that_cannot_be_written_leaves_the_log_whole(
+async def test_a_failed_snapshot_deletes_no_records(
     node: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller = await node.start(snapshot_after_bytes=2_000)
@@ -357,7 +357,7 @@ async def test_a_snapshot_that_cannot_be_written_leaves_the_log_whole(
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
-async def test_a_damaged_snapshot_is_refused(node: Any, damage: str) -> None:
+async def test_a_start_with_a_corrupt_snapshot_fails(node: Any, damage: str) -> None:
     controller = await node.start(snapshot_after_bytes=1)
     await controller.create_topics([NewTopic(name="covered")])
     await controller.close()
@@ -375,10 +375,10 @@ async def test_a_damaged_snapshot_is_refused(node: Any, damage: str) -> None:
         await node.start()
 
 
-# --- when it goes wrong in the middle
+# --- failures during a command
 
 
-async def test_a_sender_that_gives_up_does_not_tear_image_and_log_apart(
+async def test_a_cancelled_command_is_committed_and_replayed(
     node: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller = await node.start()
@@ -407,7 +407,7 @@ async def is_told_of_the_disk(controller: Controller, topic: str) -> bool:
     return isinstance(outcome, Refusal) and outcome.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_what_was_appended_but_not_answered_is_there_after_a_crash(
+async def test_records_of_a_failed_flush_can_be_in_the_log_after_a_crash(
     node: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller = await node.start()
@@ -425,9 +425,7 @@ async def test_what_was_appended_but_not_answered_is_there_after_a_crash(
     assert list((await node.start()).image.topics) == ["unanswered"]
 
 
-async def test_an_append_that_fails_is_as_if_it_had_not_been_tried(
-    node: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_append_has_no_effect(node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     controller = await node.start()
 
     def fail(*_: object, **__: object) -> None:
@@ -444,7 +442,7 @@ async def test_an_append_that_fails_is_as_if_it_had_not_been_tried(
     assert contents(reloaded(controller)) == contents(controller.image)
 
 
-# --- whatever happens, in whatever order
+# --- any commands in any order
 
 names = st.sampled_from(["a", "b", "c.d", "c_d", "bad name"])
 values = st.sampled_from(["5", "-1", "x"])
@@ -484,7 +482,7 @@ async def run(controller: Controller, command: tuple[str, str, Any]) -> None:
 @settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_the_log_always_makes_the_live_image(
+def test_the_log_loads_the_live_image(
     tmp_path_factory: pytest.TempPathFactory,
     node: Any,
     steps: list[tuple[str, str, Any]],

@@ -1,4 +1,4 @@
-"""Elections, moves and farewells, decided on clusters that were larger once."""
+"""Elections, reassignments and unregistration in metadata of a larger cluster."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_no_leader_is_elected(
     assert after_election(image, election) == answer
 
 
-def test_the_preferred_replica_leads_again() -> None:
+def test_the_preferred_replica_is_elected() -> None:
     image = cluster((HERE, GONE), leader=GONE, in_sync=(GONE, HERE))
     elected = after_election(image, ElectionType.PREFERRED)
     assert isinstance(elected, PartitionImage)
@@ -111,7 +111,7 @@ def test_an_unclean_leader_is_the_only_one_in_sync() -> None:
     assert elected.last_known == ()
 
 
-def test_who_is_asked_for_twice_is_elected_once() -> None:
+def test_a_partition_named_twice_is_elected_once() -> None:
     image = cluster((HERE, GONE), leader=GONE, in_sync=(GONE, HERE))
     decision = elect_leaders(image, [PLACE, PLACE], ElectionType.PREFERRED)
     assert decision.outcome == [None, None]
@@ -143,19 +143,19 @@ def after_move(
         (cluster((HERE,)), None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
     ],
 )
-def test_a_partition_stays_where_it_is(
+def test_a_reassignment_is_refused(
     image: ClusterImage, wanted: tuple[int, ...] | None, answer: ErrorCode
 ) -> None:
     assert after_move(image, wanted) == answer
 
 
-def test_a_move_to_where_it_lies_changes_nothing() -> None:
+def test_a_reassignment_to_the_same_replicas_changes_nothing() -> None:
     image = cluster((HERE,))
     (before,) = image.topics["trucks"].partitions
     assert after_move(image, (HERE,)) is before
 
 
-def test_a_replica_that_is_gone_is_given_up() -> None:
+def test_a_replica_on_a_removed_broker_can_be_removed() -> None:
     moved = after_move(cluster((GONE, HERE)), (HERE,))
     assert isinstance(moved, PartitionImage)
     assert (moved.replicas, moved.in_sync, moved.leader) == ((HERE,), (HERE,), HERE)
@@ -163,20 +163,20 @@ def test_a_replica_that_is_gone_is_given_up() -> None:
     assert moved.leader_epoch == 3, "the leader is the same"
 
 
-def test_a_number_of_replicas_that_shall_stay_stays() -> None:
+def test_a_reassignment_can_forbid_a_new_replication_factor() -> None:
     image = cluster((HERE, GONE))
     refused = after_move(image, (HERE,), may_change_replication_factor=False)
     assert refused == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_a_move_under_way_is_given_up() -> None:
+def test_a_reassignment_is_cancelled() -> None:
     image = cluster((HERE, GONE), adding=(GONE,))
     moved = after_move(image, None)
     assert isinstance(moved, PartitionImage)
     assert (moved.replicas, moved.adding, moved.removing) == ((HERE,), (), ())
 
 
-def test_a_move_is_not_given_up_where_the_records_are_on_the_new_replica_only() -> None:
+def test_a_reassignment_is_not_cancelled_if_only_the_new_replica_is_in_sync() -> None:
     image = cluster((GONE, HERE), adding=(HERE,), removing=(GONE,))
     assert after_move(image, None) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
@@ -189,7 +189,7 @@ def test_a_move_is_not_given_up_where_the_records_are_on_the_new_replica_only() 
         (GONE, None),
     ],
 )
-def test_only_a_broker_that_is_gone_is_forgotten(broker_id: int, answer: ErrorCode | None) -> None:
+def test_only_a_fenced_broker_is_unregistered(broker_id: int, answer: ErrorCode | None) -> None:
     image = cluster((HERE,))
     decision = unregister_broker(image, broker_id)
     replay(image, decision.records)
@@ -197,7 +197,7 @@ def test_only_a_broker_that_is_gone_is_forgotten(broker_id: int, answer: ErrorCo
     assert (broker_id in image.brokers) == (broker_id == HERE)
 
 
-async def test_what_was_given_up_is_not_there_after_a_restart(node: Any) -> None:
+async def test_removed_replicas_and_brokers_stay_removed_after_a_restart(node: Any) -> None:
     controller = await node.start()
     await controller.register_broker(
         BrokerRegistration(

@@ -1,4 +1,4 @@
-"""Levels of features: within what is supported, as the request says, all of them or none."""
+"""Feature updates: supported levels, the requested direction, all or none."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def update(level: int, upgrade_type: UpgradeType, name: str = NAME) -> FeatureUp
         (2, 1, UpgradeType.UNKNOWN, False),
     ],
 )
-def test_a_level_goes_where_it_was_asked_to(
+def test_a_level_changes_only_in_the_requested_direction(
     current: int, level: int, upgrade_type: UpgradeType, *, is_taken: bool
 ) -> None:
     records, refusal = update_features({NAME: current}, [update(level, upgrade_type)])
@@ -45,7 +45,7 @@ def test_a_level_goes_where_it_was_asked_to(
 
 
 @pytest.mark.parametrize("name", ["no.such.feature", "", "metadata.version"])
-def test_one_that_cannot_be_taken_keeps_all_as_they_are(name: str) -> None:
+def test_one_refused_update_refuses_all(name: str) -> None:
     wanted = [update(1, DOWN), update(1, DOWN, name)]
     records, refusal = update_features(FEATURES_OF_A_NEW_CLUSTER, wanted)
     assert not records
@@ -53,7 +53,7 @@ def test_one_that_cannot_be_taken_keeps_all_as_they_are(name: str) -> None:
     assert refusal.code is ErrorCode.INVALID_UPDATE_VERSION
 
 
-async def test_a_level_outlives_a_restart(node: Any) -> None:
+async def test_a_level_is_kept_after_a_restart(node: Any) -> None:
     controller = await node.start()
     assert controller.image.features[NAME] == 2
     assert await controller.update_features([update(1, DOWN)], validate_only=True) is None

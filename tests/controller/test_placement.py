@@ -1,4 +1,4 @@
-"""Where replicas go: a picture for small clusters, properties for all."""
+"""Placement: drawn examples for small clusters, properties for all."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykbroker.controller.placement import Candidate, place
+from pykbroker.controller.placement import Candidate, place_replicas
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 
 def placed(
     candidates: Sequence[Candidate], partitions: int, replicas: int, drawn: int = 0
 ) -> list[tuple[int, ...]]:
-    result = place(
+    result = place_replicas(
         candidates, partitions=partitions, replicas=replicas, draw=lambda bound: drawn % bound
     )
     assert not isinstance(result, Refusal)
@@ -36,7 +36,7 @@ def brokers(*racks: str | None) -> list[Candidate]:
         (brokers("a", "b", "c"), 3, [(1, 2, 3), (2, 3, 1), (3, 1, 2)]),
     ],
 )
-def test_leaders_take_turns(
+def test_leaders_alternate_over_racks_and_brokers(
     candidates: list[Candidate], replicas: int, picture: list[tuple[int, ...]]
 ) -> None:
     assert placed(candidates, len(picture), replicas) == picture
@@ -60,13 +60,13 @@ def test_over_two_racks_each_leader_has_each_follower_of_the_other_equally_often
         assert len(set(pairs[lap * period : (lap + 1) * period])) == period
 
 
-def test_a_rack_of_fenced_brokers_has_no_turn() -> None:
+def test_a_rack_of_fenced_brokers_has_no_leader() -> None:
     candidates = [*brokers("a", "b"), Candidate(3, "c", fenced=True)]
     assert placed(candidates, 4, 1, drawn=0) == [(1,), (2,), (1,), (2,)]
 
 
 @pytest.mark.parametrize("drawn", range(7))
-def test_where_it_begins_is_drawn_for_the_racks_and_for_the_brokers(drawn: int) -> None:
+def test_the_first_rack_and_the_first_broker_are_random(drawn: int) -> None:
     candidates = brokers("a", "a", "b", "b", "c", "c")
     bounds: list[int] = []
 
@@ -74,14 +74,14 @@ def test_where_it_begins_is_drawn_for_the_racks_and_for_the_brokers(drawn: int) 
         bounds.append(bound)
         return drawn % bound
 
-    result = place(candidates, partitions=1, replicas=1, draw=draw)
+    result = place_replicas(candidates, partitions=1, replicas=1, draw=draw)
     assert bounds == [3, 6]
     rack, lap = drawn % 3, (drawn % 6) // 3
     assert not isinstance(result, Refusal)
     assert list(result) == [(2 * rack + lap % 2 + 1,)]
 
 
-def test_a_fenced_broker_holds_replicas_only_when_the_others_do_not_suffice() -> None:
+def test_a_fenced_broker_gets_replicas_only_if_the_others_do_not_suffice() -> None:
     candidates = [Candidate(1), Candidate(2, fenced=True), Candidate(3)]
     assert all(2 not in replicas for replicas in placed(candidates, 6, 2))
     assert all(replicas[-1] == 2 for replicas in placed(candidates, 6, 3))
@@ -105,7 +105,7 @@ def test_a_fenced_broker_holds_replicas_only_when_the_others_do_not_suffice() ->
     ],
 )
 def test_too_few_brokers_are_refused(candidates: list[Candidate], reason: str) -> None:
-    assert place(candidates, partitions=1, replicas=2, draw=lambda _: 0) == Refusal(
+    assert place_replicas(candidates, partitions=1, replicas=2, draw=lambda _: 0) == Refusal(
         ErrorCode.INVALID_REPLICATION_FACTOR,
         f"Unable to replicate the partition 2 time(s): {reason}",
     )
@@ -119,7 +119,7 @@ clusters = st.lists(
 
 
 @given(clusters, st.integers(1, 9), st.integers(1, 40), st.integers(0, 100))
-def test_every_placement_is_sound(
+def test_every_placement_is_valid(
     candidates: list[Candidate], replicas: int, partitions: int, drawn: int
 ) -> None:
     usable = [it for it in candidates if not it.fenced]

@@ -1,4 +1,4 @@
-"""Decisions about topics as tables; the oracle is asked the same and must answer the same."""
+"""Decisions on topics as tables; Apache Kafka must answer the same requests in the same way."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -316,11 +316,11 @@ def test_a_topic_grows_or_is_refused(wanted: NewPartitions, expected: Refusal | 
 @pytest.mark.parametrize(
     ("named", "expected"), [it[1:] for it in DELETED], ids=[it[0] for it in DELETED]
 )
-def test_what_is_not_there_cannot_be_deleted(named: str | bytes, expected: Refusal) -> None:
+def test_deleting_an_unknown_topic_is_refused(named: str | bytes, expected: Refusal) -> None:
     assert delete_topics(cluster(), [named]).outcome == [expected]
 
 
-def test_a_topic_named_twice_is_refused_and_the_others_are_made() -> None:
+def test_a_topic_named_twice_is_refused_and_the_others_are_created() -> None:
     decision = create_topics(cluster(), [topic("a"), topic("b"), topic("a")], rules())
     twice = Refusal(BAD_REQUEST, "Duplicate topic name.")
     assert [type(it) for it in decision.outcome] == [Refusal, TopicImage, Refusal]
@@ -333,7 +333,7 @@ def test_the_partitions_of_one_request_are_counted_together() -> None:
     assert decision.outcome == [too_many, too_many]
 
 
-def test_more_records_than_fit_into_a_batch_are_refused_together() -> None:
+def test_a_command_with_too_many_records_is_refused() -> None:
     image = cluster()
     for number in range(10_001):
         apply(image, TopicRecord(name=f"t{number}", topic_id=number.to_bytes(16, "little")))
@@ -371,7 +371,7 @@ def test_assignments_must_be_of_one_size() -> None:
     ]
 
 
-def test_a_deleted_topic_takes_its_configuration_along() -> None:
+def test_deleting_a_topic_deletes_its_configuration() -> None:
     image = cluster()
     made = create_topics(image, [configured({"retention.ms": "5"}, name="brief")], rules())
     replay(image, made.records)
@@ -382,7 +382,7 @@ def test_a_deleted_topic_takes_its_configuration_along() -> None:
     assert list(image.topics) == [SEED]
 
 
-def test_replicas_that_are_fenced_are_not_in_sync() -> None:
+def test_fenced_replicas_are_not_in_sync() -> None:
     image = cluster(brokers=2)
     registration = BrokerRegistration(
         broker_id=3, incarnation_id=UNKNOWN_ID, listeners={}, rack=None, directories=()
@@ -400,7 +400,7 @@ def test_replicas_that_are_fenced_are_not_in_sync() -> None:
     )
 
 
-# --- the same, asked of Apache Kafka
+# --- the same requests to Apache Kafka
 
 
 CODES = {int(code): code for code in ErrorCode}
@@ -433,14 +433,14 @@ def ask_seeded(ask_apache: Any) -> Any:
     return ask_apache
 
 
-def test_apache_refuses_new_topics_with_the_same_words(ask_seeded: Any) -> None:
+def test_apache_kafka_refuses_new_topics_with_the_same_messages(ask_seeded: Any) -> None:
     for case, wanted, expected in CREATED:
         request = CreateTopicsRequest(topics=[creatable(wanted)], validate_only=True)
         (row,) = ask_seeded(request, 7, CreateTopicsResponse).topics
         assert refusal_of(row.error_code, row.error_message) == expected, case
 
 
-def test_apache_refuses_more_partitions_with_the_same_words(ask_seeded: Any) -> None:
+def test_apache_kafka_refuses_new_partitions_with_the_same_messages(ask_seeded: Any) -> None:
     for case, wanted, expected in GROWN:
         assignments = wanted.assignments
         row = CreatePartitionsTopic(
@@ -455,7 +455,7 @@ def test_apache_refuses_more_partitions_with_the_same_words(ask_seeded: Any) -> 
         assert refusal_of(result.error_code, result.error_message) == expected, case
 
 
-def test_apache_refuses_deletions_with_the_same_words(ask_seeded: Any) -> None:
+def test_apache_kafka_refuses_deletions_with_the_same_messages(ask_seeded: Any) -> None:
     for case, named, expected in DELETED:
         row = (
             DeleteTopicState(name=named)

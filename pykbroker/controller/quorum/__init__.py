@@ -1,1 +1,1 @@
-"""Who may append to the metadata log: epochs and votes, without sockets, files or clocks."""
+"""KRaft leader election as pure state: epochs, votes, leader."""

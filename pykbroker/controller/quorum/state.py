@@ -1,6 +1,6 @@
-"""What a voter must not forget: the epoch, who leads it and whom it voted for.
+"""Persistent state of a voter (`quorum-state`): epoch, leader and vote.
 
-Written to disk, durably, before anything is said or appended that follows from it.
+It is flushed before a vote is answered and before a record of the epoch is appended.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from pykbroker_protocol.late_dataclass import dataclass
 
 NO_VOTER = -1
 DATA_VERSION = 0
-"""That of a static set of voters; 1 belongs to sets that change, and adds directory ids."""
+"""Version 0 is for static voters; version 1 adds directory ids for dynamic voters."""
 
 
 class MalformedQuorumState(ValueError):
-    """The text is not the state of a voter; without it nobody knows which epochs were used."""
+    """The file is not a valid voter state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """The defaults are those of a voter that has never seen an election."""
+    """State of a voter; the defaults are the state before the first election."""
 
     leader_id: int = NO_VOTER
     leader_epoch: int = 0
@@ -29,7 +29,7 @@ class QuorumState:
     voters: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
-        """As Apache Kafka writes it; the cluster id and the applied offset have no meaning."""
+        """Encodes as Apache Kafka does; cluster id and applied offset are not used."""
         values = {
             "clusterId": "",
             "leaderId": self.leader_id,
@@ -46,7 +46,9 @@ class QuorumState:
         try:
             values = json.loads(data)
             if values["data_version"] != DATA_VERSION:
-                raise MalformedQuorumState(f"data version {values['data_version']} is unknown")
+                raise MalformedQuorumState(
+                    f"data version {values['data_version']} is not supported"
+                )
             return cls(
                 leader_id=int(values["leaderId"]),
                 leader_epoch=int(values["leaderEpoch"]),
@@ -58,7 +60,7 @@ class QuorumState:
 
 
 def next_epoch(state: QuorumState, *, node_id: int, last_epoch_in_log: int) -> QuorumState:
-    """The only voter elects itself; the epoch is greater than any that was ever used."""
+    """Returns the state after the only voter elected itself, in an unused epoch."""
     return QuorumState(
         leader_id=node_id,
         leader_epoch=max(state.leader_epoch, last_epoch_in_log) + 1,

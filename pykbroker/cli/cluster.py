@@ -1,4 +1,4 @@
-"""The commands that show who is in the cluster, and what a broker speaks."""
+"""The commands `cluster describe` and `api-versions`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.describe_cluster import DescribeClusterBroker
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
 
-BROKER_HEADINGS = ("BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "REPLICAS", "DISK")
+BROKER_HEADINGS = ("BROKER", "ADDRESS", "RACK", "STATE", "LEADERS", "REPLICAS", "DISK")
 
 
 @cluster_command
@@ -74,7 +74,7 @@ async def broker_document(
 
 
 async def log_dirs(client: ClusterClient, node_id: int) -> list[dict[str, Any]]:
-    """The directories of a broker with the bytes of its partitions in them."""
+    """Returns the log directories of a broker with the size of their partitions."""
     if not (await client.broker()).offers(ApiKey.DESCRIBE_LOG_DIRS):
         return []
     response = await client.request(
@@ -112,7 +112,7 @@ def broker_row(broker: dict[str, Any]) -> tuple[object, ...]:
         broker["id"],
         f"{broker['host']}:{broker['port']}",
         broker["rack"],
-        "fenced" if broker["fenced"] else "serves",
+        "fenced" if broker["fenced"] else "active",
         broker["leads"],
         broker["replicas"],
         bytes_text(used) if broker["log_dirs"] else None,
@@ -135,14 +135,14 @@ async def api_versions(options: Namespace, client: ClusterClient) -> None:
         print_json({"apis": documents, "features": feature_documents(offered)})
         return
     rows = [(it["key"], it["name"], it["min_version"], it["max_version"]) for it in documents]
-    print(table(("KEY", "API", "FROM", "TO"), rows))
+    print(table(("KEY", "API", "MIN", "MAX"), rows))
     features = [tuple(it.values()) for it in feature_documents(offered)]
     if features:
-        print("\n" + table(("FEATURE", "FROM", "TO", "IN USE"), features))
+        print("\n" + table(("FEATURE", "MIN", "MAX", "FINALIZED"), features))
 
 
 def api_name(api_key: int) -> str | None:
-    """The name as the protocol writes it; a key newer than this program has none."""
+    """Returns the name in the protocol, such as ApiVersions; None for an unknown key."""
     try:
         words = ApiKey(api_key).name.split("_")
     except ValueError:
@@ -151,13 +151,13 @@ def api_name(api_key: int) -> str | None:
 
 
 def feature_documents(offers: ApiVersionsResponse) -> list[dict[str, Any]]:
-    in_use = features_of(offers)
+    finalized = features_of(offers)
     return [
         {
             "name": it.name,
             "min_version": it.min_version,
             "max_version": it.max_version,
-            "finalized": in_use.get(it.name),
+            "finalized": finalized.get(it.name),
         }
         for it in sorted(offers.supported_features, key=lambda it: it.name)
     ]

@@ -1,4 +1,4 @@
-"""The commands that show and change the properties of topics, groups and brokers."""
+"""The commands `configs describe` and `configs alter`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykbroker.cli.cluster_command import cluster_command, error_line
 from pykbroker.cli.command_line.values import INT32_MAX, is_between
-from pykbroker.cli.failure import CannotBegin, RefusedEach
+from pykbroker.cli.failure import CannotBegin, raise_if_any
 from pykbroker.cli.output import print_json, table
 from pykbroker.client.errors import raise_if_error
 from pykbroker_protocol.messages.describe_configs import (
@@ -45,7 +45,7 @@ class Resource(NamedTuple):
 
     @property
     def node_id(self) -> int | None:
-        """The broker that alone knows its own properties."""
+        """The broker to send the request to: only a broker knows its own properties."""
         return int(self.name) if self.type is ResourceType.BROKER and self.name else None
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Resource(NamedTuple):
 
 
 class Source(Enum):
-    """Where a value comes from, in the order of strength."""
+    """Source of a value (DescribeConfigs protocol), highest precedence first."""
 
     TOPIC = 1
     BROKER = 2
@@ -95,23 +95,23 @@ def resource_of(options: Namespace) -> Resource:
     if options.name == ALL_BROKERS:
         return Resource(ResourceType.BROKER, "")
     if not is_between(options.name, 0, INT32_MAX):
-        raise CannotBegin(f"a broker has a number for a name, or is {ALL_BROKERS!r}")
+        raise CannotBegin(f"{options.name!r} is not a broker id and not {ALL_BROKERS!r}")
     return Resource(ResourceType.BROKER, options.name)
 
 
 @cluster_command
 async def describe(options: Namespace, client: ClusterClient) -> None:
     resource = resource_of(options)
-    found = await describe_configs(client, resource, options.keys, is_explained=options.explain)
+    found = await describe_configs(client, resource, options.keys, is_documented=options.explain)
     if not options.all and not options.keys:
         found = [config for config in found if is_changed(config)]
     documents = [config_document(it) for it in sorted(found, key=lambda config: config.name)]
     if options.json:
         print_json(documents)
     elif documents:
-        print(configs_text(documents, is_explained=options.explain))
+        print(configs_text(documents, is_documented=options.explain))
     else:
-        print(f"{resource}: every property has its default (--all shows them)")
+        print(f"{resource}: all properties have their default, use --all to show them")
 
 
 async def describe_configs(
@@ -119,21 +119,21 @@ async def describe_configs(
     resource: Resource,
     keys: Sequence[str] = (),
     *,
-    is_explained: bool = False,
+    is_documented: bool = False,
 ) -> Sequence[DescribeConfigsResourceResult]:
-    wanted = DescribeConfigsResource(
+    requested = DescribeConfigsResource(
         resource_type=resource.type,
         resource_name=resource.name,
         configuration_keys=list(keys) or None,
     )
-    request = DescribeConfigsRequest(resources=[wanted], include_documentation=is_explained)
+    request = DescribeConfigsRequest(resources=[requested], include_documentation=is_documented)
     response = await client.request(request, DescribeConfigsResponse, node_id=resource.node_id)
     raise_if_error(response.results[0].error_code, response.results[0].error_message)
     return response.results[0].configs
 
 
 async def changed_configs(client: ClusterClient, resource: Resource) -> dict[str, str | None]:
-    """The properties that somebody gave this very topic or broker."""
+    """Returns the properties that were set for this topic or broker."""
     own = Source.TOPIC if resource.type is ResourceType.TOPIC else Source.BROKER
     found = await describe_configs(client, resource)
     return {it.name: it.value for it in found if it.config_source == own.value}
@@ -161,15 +161,15 @@ def config_document(config: DescribeConfigsResourceResult) -> dict[str, Any]:
     }
 
 
-def configs_text(documents: list[dict[str, Any]], *, is_explained: bool) -> str:
+def configs_text(documents: list[dict[str, Any]], *, is_documented: bool) -> str:
     rows = [
         (it["name"], HIDDEN if it["sensitive"] else it["value"], it["source"]) for it in documents
     ]
-    headings = ("PROPERTY", "VALUE", "FROM")
-    if not is_explained:
+    headings = ("PROPERTY", "VALUE", "SOURCE")
+    if not is_documented:
         return table(headings, rows)
-    explained = [(*row, it["documentation"]) for row, it in zip(rows, documents, strict=True)]
-    return table((*headings, "MEANING"), explained)
+    documented = [(*row, it["documentation"]) for row, it in zip(rows, documents, strict=True)]
+    return table((*headings, "DOCUMENTATION"), documented)
 
 
 @cluster_command
@@ -177,11 +177,10 @@ async def alter(options: Namespace, client: ClusterClient) -> None:
     resource = resource_of(options)
     changes = changes_of(options)
     if not changes:
-        raise CannotBegin("nothing to alter: --set, --unset, --append or --subtract is needed")
-    refusals = await alter_configs(client, [resource], changes, is_dry_run=options.dry_run)
-    if refusals:
-        raise RefusedEach(refusals)
-    verb = "could be altered" if options.dry_run else "altered"
+        raise CannotBegin("specify at least one of --set, --unset, --append, --subtract")
+    errors = await alter_configs(client, [resource], changes, is_dry_run=options.dry_run)
+    raise_if_any(errors)
+    verb = "would be altered" if options.dry_run else "altered"
     if options.json:
         print_json([change_document(change) for change in changes])
     else:
@@ -212,17 +211,17 @@ async def alter_configs(
     *,
     is_dry_run: bool,
 ) -> list[str]:
-    """Make the same changes to each resource; the refusals come back."""
+    """Applies the changes to each resource; returns a line per error."""
     configs = [
         AlterableConfig(name=it.key, config_operation=it.operation, value=it.value)
         for it in changes
     ]
-    wanted = [
+    altered = [
         AlterConfigsResource(resource_type=it.type, resource_name=it.name, configs=configs)
         for it in resources
     ]
     response = await client.request(
-        IncrementalAlterConfigsRequest(resources=wanted, validate_only=is_dry_run),
+        IncrementalAlterConfigsRequest(resources=altered, validate_only=is_dry_run),
         IncrementalAlterConfigsResponse,
         node_id=resources[0].node_id,
     )

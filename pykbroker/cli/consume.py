@@ -1,4 +1,4 @@
-"""The command that reads the records of a topic, alone or as a member of a group."""
+"""The command `consume`: prints the records of a topic, with or without a consumer group."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.failure import CannotBegin
-from pykbroker.cli.groups.reading import GroupReading
+from pykbroker.cli.groups.group_reading import GroupReading
 from pykbroker.cli.offset_specs import begin_offsets, chosen_partitions
 from pykbroker.cli.record_printer import RecordPrinter
 from pykbroker.client.consumer import READ_COMMITTED, READ_UNCOMMITTED, Consumer, Position
@@ -26,15 +26,15 @@ async def consume(options: Namespace, client: ClusterClient) -> None:
     printer = RecordPrinter(options)
     isolation_level = ISOLATION_LEVELS[options.isolation]
     if options.group is None:
-        await consume_alone(options, client, printer, isolation_level)
+        await consume_without_group(options, client, printer, isolation_level)
     elif options.partitions:
-        raise CannotBegin("--partition: which partitions are read is up to the group")
+        raise CannotBegin("--partition cannot be combined with --group")
     else:
         await GroupReading(options, client, printer, isolation_level).read()
     printer.end()
 
 
-async def consume_alone(
+async def consume_without_group(
     options: Namespace, client: ClusterClient, printer: RecordPrinter, isolation_level: int
 ) -> None:
     topic = await client.topic(options.topic)
@@ -48,7 +48,7 @@ async def consume_alone(
 async def first_positions(
     options: Namespace, client: ClusterClient, topic: MetadataResponseTopic, isolation_level: int
 ) -> list[Position]:
-    """Where each partition is read from and, without --follow, where its present end is."""
+    """Returns the start offset of each partition and, without --follow, its end offset."""
     partitions = chosen_partitions(options.partitions, topic)
     starts = await log_offsets(client, topic, EARLIEST, partitions=partitions)
     ends = await log_offsets(

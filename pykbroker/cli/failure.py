@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class ExitCode(IntEnum):
@@ -31,9 +35,16 @@ class CannotBegin(CommandFailed):
     exit_code = ExitCode.NOT_STARTED
 
 
-class RefusedEach(CommandFailed):
+class SomeFailed(CommandFailed):
     """Some parts of a request were rejected: one line each. The other parts succeeded."""
 
-    def __init__(self, refusals: list[str]) -> None:
-        self.refusals = refusals
-        super().__init__("; ".join(refusals))
+    def __init__(self, errors: list[str]) -> None:
+        self.errors = errors
+        super().__init__("; ".join(errors))
+
+
+def raise_if_any(errors: Iterable[str]) -> None:
+    """Raises SomeFailed with these error lines, unless there are none."""
+    lines = list(errors)
+    if lines:
+        raise SomeFailed(lines)

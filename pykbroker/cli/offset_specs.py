@@ -1,4 +1,4 @@
-"""Turns a place that somebody names into an offset of each partition of a topic."""
+"""Resolves an offset spec (`earliest`, `-10`, a time) to an offset per partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pykbroker.client.cluster_client import ClusterClient
     from pykbroker_protocol.messages.metadata import MetadataResponseTopic
 
-NO_SUCH_RECORD: Final = -1
+UNKNOWN_OFFSET: Final = -1
+"""ListOffsets returns it if no record is at or after the time."""
 
 
 async def begin_offsets(
@@ -36,22 +37,22 @@ async def begin_offsets(
             return offsets_within(begin.amount, starts, ends)
         case Anchor.TIMESTAMP:
             found = await log_offsets(client, topic, begin.amount, partitions=starts.keys())
-            return {it: ends[it] if at == NO_SUCH_RECORD else at for it, at in found.items()}
+            return {it: ends[it] if at == UNKNOWN_OFFSET else at for it, at in found.items()}
 
 
 def offsets_within(offset: int, starts: dict[int, int], ends: dict[int, int]) -> dict[int, int]:
-    """The same offset in each partition, if all of them hold it or end there."""
+    """Returns the offset for each partition; raises if it is outside of one of them."""
     for partition, start in starts.items():
         if not start <= offset <= ends[partition]:
-            text = f"partition {partition} holds {start} to {ends[partition]}, not {offset}"
+            text = f"{offset} is not in partition {partition} ({start} to {ends[partition]})"
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
     return dict.fromkeys(starts, offset)
 
 
-def chosen_partitions(wanted: Sequence[int] | None, topic: MetadataResponseTopic) -> set[int]:
-    """These partitions, if the topic has them, or all that it has."""
-    there = {partition.partition_index for partition in topic.partitions}
-    for partition in wanted or ():
-        if partition not in there:
-            raise no_such_partition(partition, len(there))
-    return set(wanted) if wanted else there
+def chosen_partitions(chosen: Sequence[int] | None, topic: MetadataResponseTopic) -> set[int]:
+    """Returns the chosen partitions, or all if none are chosen; raises for an unknown one."""
+    existing = {partition.partition_index for partition in topic.partitions}
+    for partition in chosen or ():
+        if partition not in existing:
+            raise no_such_partition(partition, len(existing))
+    return set(chosen) if chosen else existing

@@ -1,4 +1,4 @@
-"""The command that writes records to a topic."""
+"""The command `produce`: writes records to a topic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.failure import CannotBegin
 from pykbroker.cli.output import Progress, counted, print_json
-from pykbroker.cli.record_lines import BadLine, line_reader, typed_bytes
+from pykbroker.cli.record_lines import InvalidLine, argument_bytes, line_reader
 from pykbroker.cli.standard_input import line_groups
 from pykbroker.client.producer import ACKS_ALL, ACKS_NONE, UNKNOWN_OFFSET, Delivery, Producer
 from pykbroker_protocol.records.compression import Compression
@@ -25,18 +25,18 @@ ACKS = {"0": ACKS_NONE, "1": 1, "all": ACKS_ALL}
 @cluster_command
 async def produce(options: Namespace, client: ClusterClient) -> None:
     if options.values and options.json_lines:
-        raise CannotBegin("--json-lines reads standard input, not values")
+        raise CannotBegin("--json-lines cannot be combined with VALUE arguments")
     read = line_reader(options)
     producer = await Producer.open(client, options.topic, delivery_of(options))
     progress = Progress("record")
     count = 0
     try:
         async for lines in lines_of(options):
-            records, bad_line = read_until_bad(read, lines)
+            records, invalid = read_valid(read, lines)
             await producer.write(records)
             count += len(records)
-            if bad_line is not None:
-                raise BadLine(f"line {count + 1}: {bad_line}")
+            if invalid is not None:
+                raise InvalidLine(f"line {count + 1}: {invalid}")
             progress.show(count)
         await producer.flush()
     finally:
@@ -55,24 +55,24 @@ def delivery_of(options: Namespace) -> Delivery:
 
 
 async def lines_of(options: Namespace) -> AsyncIterator[list[bytes]]:
-    """The values of the command line, or standard input if there are none."""
+    """Yields the values of the command line, or the lines of standard input."""
     if options.values:
-        yield [typed_bytes(value) for value in options.values]
+        yield [argument_bytes(value) for value in options.values]
         return
     async for lines in line_groups():
         yield lines
 
 
-def read_until_bad(
+def read_valid(
     read: Callable[[bytes], NewRecord], lines: Iterable[bytes]
-) -> tuple[list[NewRecord], BadLine | None]:
-    """What stands before a line that is no record is still written."""
+) -> tuple[list[NewRecord], InvalidLine | None]:
+    """Returns the records before the first invalid line, and its error."""
     records = []
     for line in lines:
         try:
             records.append(read(line))
-        except BadLine as bad_line:
-            return records, bad_line
+        except InvalidLine as invalid:
+            return records, invalid
     return records, None
 
 
@@ -88,8 +88,8 @@ def report(options: Namespace, written: dict[int, Written]) -> None:
             }
         )
         return
-    where = ", ".join(partition_text(*it) for it in partitions)
-    print(f"{options.topic}: {counted(total, 'record')} written{f', {where}' if where else ''}")
+    offsets = ", ".join(partition_text(*it) for it in partitions)
+    print(f"{options.topic}: {counted(total, 'record')} written{f', {offsets}' if offsets else ''}")
 
 
 def partition_document(partition: int, written: Written) -> dict[str, Any]:
@@ -108,5 +108,5 @@ def partition_text(partition: int, written: Written) -> str:
     if written.first_offset == UNKNOWN_OFFSET:
         return f"partition {partition}"
     if written.first_offset == written.last_offset:
-        return f"partition {partition} at {written.first_offset}"
-    return f"partition {partition} at {written.first_offset} to {written.last_offset}"
+        return f"partition {partition} offset {written.first_offset}"
+    return f"partition {partition} offsets {written.first_offset} to {written.last_offset}"

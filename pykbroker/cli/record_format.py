@@ -1,4 +1,4 @@
-"""How a consumed record looks: a line of text, a JSON object, or what a template makes of it."""
+"""Formats consumed records as text, JSON or by a template."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.cli.failure import CannotBegin
-from pykbroker.cli.record_lines import typed_bytes
+from pykbroker.cli.record_lines import argument_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     Format = Callable[[int, Record], bytes]
 
 SPEC: Final = r"(.?[<>=^])?[-+ ]?0?\d{0,4},?(\.\d{1,4})?[sdxX]?"
-"""The part of Python's format language that says how wide something is."""
+"""The accepted format specifications: alignment, width, precision, number base."""
 FIELDS: Final = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
 
 
 def record_format(options: Namespace) -> Format:
-    """The format that this command line asks for."""
+    """Returns the formatter for --format."""
     if options.format == "text":
         return text_format(options)
     if options.format == "json":
@@ -35,14 +35,14 @@ def record_format(options: Namespace) -> Format:
 
 
 def text_format(options: Namespace) -> Format:
-    null, separator = typed_bytes(options.null), typed_bytes(options.separator)
+    null, separator = argument_bytes(options.null), argument_bytes(options.separator)
 
     def line(_: int, record: Record) -> bytes:
         parts = [null if record.value is None else record.value]
         if options.keys:
             parts.insert(0, null if record.key is None else record.key)
         if options.headers:
-            parts.insert(0, typed_bytes(headers_text(record, options.null)))
+            parts.insert(0, argument_bytes(headers_text(record, options.null)))
         return separator.join(parts) + b"\n"
 
     return line
@@ -65,7 +65,7 @@ def json_format(topic: str) -> Format:
 
 
 def field(name: str, content: bytes | None) -> dict[str, Any]:
-    """Text as text; other bytes under a name that says how they are written."""
+    """Returns {name: text}, or {name_base64: …} for bytes that are not UTF-8."""
     if content is None:
         return {name: None}
     try:
@@ -88,23 +88,23 @@ def template_format(template: str, topic: str, null: str) -> Format:
             value=text_of(record.value, null),
             headers=headers_text(record, null),
         )
-        return typed_bytes(text) + b"\n"
+        return argument_bytes(text) + b"\n"
 
     return line
 
 
 def check_template(template: str) -> None:
-    """A template names known fields, and says at most how wide they are."""
+    """Raises CannotBegin unless the template has only known fields and accepted specifications."""
     try:
         fields = [it[1:3] for it in string.Formatter().parse(template) if it[1] is not None]
         if not fields:
-            raise CannotBegin(f"--format: {template!r} is neither text, json nor a template")
+            raise CannotBegin(f"--format: {template!r} is not text, json or a template")
         for name, spec in fields:
             if name not in FIELDS:
                 known = ", ".join(FIELDS)
-                raise CannotBegin(f"--format: there is no {{{name}}}, but {known}")
+                raise CannotBegin(f"--format: unknown field {{{name}}}, use {known}")
             if spec and not re.fullmatch(SPEC, spec):
-                raise CannotBegin(f"--format: {{{name}:{spec}}} is no width from 0 to 9999")
+                raise CannotBegin(f"--format: {{{name}:{spec}}} is not a width from 0 to 9999")
         template.format(**(dict.fromkeys(FIELDS, "") | dict.fromkeys(FIELDS[1:4], 0)))
     except ValueError as reason:
         raise CannotBegin(f"--format: {template!r}: {reason}") from None
@@ -119,7 +119,7 @@ def headers_text(record: Record, null: str) -> str:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """The time with its zone, to the millisecond; times out of the calendar stay numbers."""
+    """Formats a time in UTC with milliseconds; returns the number if it is out of range."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)
     except (OverflowError, ValueError, OSError):

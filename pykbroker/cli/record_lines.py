@@ -1,4 +1,4 @@
-"""Reads records out of what people type and programs pipe: values, `key:value`, JSON lines."""
+"""Parses input lines of `produce`: values, `key:value`, JSON."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ FIELDS: Final = frozenset(
         "value_base64",
     ]
 )
-"""As `consume --format json` prints them."""
+"""The fields that `consume --format json` prints."""
 HEADER_FIELDS: Final = frozenset(("name", "value", "value_base64"))
 
 PARTITIONS: Final = range(INT32_MAX + 1)
 TIMESTAMPS: Final = range(NO_TIMESTAMP, INT64_MAX)
-"""A batch has the distances between them, which must fit 64 bits with their sign, too."""
+"""A batch stores differences of timestamps as signed 64-bit numbers."""
 
 
-class BadLine(CommandFailed):
-    """A line of the input is no record."""
+class InvalidLine(CommandFailed):
+    """An input line is not a valid record."""
 
 
 def line_reader(options: Namespace) -> Callable[[bytes], NewRecord]:
-    """How this command line wants its lines to be read."""
-    null = typed_bytes(options.null) if options.null is not None else None
-    headers = tuple(typed_header(*header) for header in options.headers)
+    """Returns the parser of input lines for these options."""
+    null = argument_bytes(options.null) if options.null is not None else None
+    headers = tuple(parsed_header(*header) for header in options.headers)
     if options.json_lines:
         return json_reader(headers, options)
     if options.key_separator is not None:
-        return separated_reader(typed_bytes(options.key_separator), null, headers, options)
+        return separated_reader(argument_bytes(options.key_separator), null, headers, options)
     return value_reader(null, headers, options)
 
 
 def value_reader(
     null: bytes | None, headers: Headers, options: Namespace
 ) -> Callable[[bytes], NewRecord]:
-    key = nullable(typed_bytes(options.key), null) if options.key is not None else None
+    key = nullable(argument_bytes(options.key), null) if options.key is not None else None
 
     def read(line: bytes) -> NewRecord:
         return NewRecord(
@@ -75,12 +75,12 @@ def separated_reader(
     separator: bytes, null: bytes | None, headers: Headers, options: Namespace
 ) -> Callable[[bytes], NewRecord]:
     if not separator:
-        raise CannotBegin("--key-separator: it may not be empty")
+        raise CannotBegin("--key-separator must not be empty")
 
     def read(line: bytes) -> NewRecord:
         key, found, value = line.partition(separator)
         if not found:
-            raise BadLine(f"a line without {shortened(separator)!r}: {shortened(line)}")
+            raise InvalidLine(f"no separator {shortened(separator)!r}: {shortened(line)}")
         return NewRecord(
             key=nullable(key, null),
             value=nullable(value, null),
@@ -97,40 +97,39 @@ def json_reader(headers: Headers, options: Namespace) -> Callable[[bytes], NewRe
         try:
             document = json.loads(line)
             if not isinstance(document, dict):
-                raise BadLine(f"a line that is no JSON object: {shortened(line)}")
-            refuse_unknown(document, FIELDS)
+                raise InvalidLine(f"not a JSON object: {shortened(line)}")
+            reject_unknown(document, FIELDS)
             return NewRecord(
                 key=field_bytes(document, "key"),
                 value=field_bytes(document, "value"),
                 headers=headers + json_headers(document.get("headers") or ()),
-                partition=chosen(options.partition, document.get("partition"), PARTITIONS),
-                timestamp=chosen(options.timestamp, document.get("timestamp"), TIMESTAMPS),
+                partition=option_or_field(options.partition, document.get("partition"), PARTITIONS),
+                timestamp=option_or_field(options.timestamp, document.get("timestamp"), TIMESTAMPS),
             )
         except (ValueError, TypeError, KeyError, binascii.Error) as reason:
-            raise BadLine(f"a line that is no record ({reason}): {shortened(line)}") from reason
+            raise InvalidLine(f"invalid record ({reason}): {shortened(line)}") from reason
         except RecursionError:
-            text = f"a line that is no record (too deep): {shortened(line)}"
-            raise BadLine(text) from None
+            raise InvalidLine(f"nested too deeply: {shortened(line)}") from None
 
     return read
 
 
-def refuse_unknown(document: dict[str, Any], known: frozenset[str]) -> None:
-    """A misspelt `value` would write a record without a value, which deletes its key."""
+def reject_unknown(document: dict[str, Any], known: frozenset[str]) -> None:
+    """Raises ValueError for unknown fields: a misspelt `value` would write a tombstone."""
     unknown = set(document) - known
     if unknown:
         names = ", ".join(shown(it) for it in sorted(unknown))
         raise ValueError(f"unknown field {names}, use {', '.join(sorted(known))}")
 
 
-def chosen(option: int | None, in_line: Any, possible: range) -> int | None:
-    """What the command line says counts for every line."""
+def option_or_field(option: int | None, in_line: Any, valid: range) -> int | None:
+    """Returns the value of the option, else that of the line; raises if it is invalid."""
     if option is not None or in_line is None:
         return option
     if isinstance(in_line, bool) or not isinstance(in_line, int):
-        raise TypeError(f"{shown(str(in_line))} is not a whole number")
-    if in_line not in possible:
-        raise ValueError(f"{in_line} is not between {possible[0]} and {possible[-1]}")
+        raise TypeError(f"{shown(str(in_line))} is not an integer")
+    if in_line not in valid:
+        raise ValueError(f"{in_line} is not between {valid[0]} and {valid[-1]}")
     return in_line
 
 
@@ -144,7 +143,7 @@ def field_bytes(document: dict[str, Any], name: str) -> bytes | None:
 
 
 def text_bytes(value: Any) -> bytes | None:
-    """Strings as they are, null as null, everything else as JSON."""
+    """Encodes strings as UTF-8 and other values as JSON; returns None for null."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -153,30 +152,30 @@ def text_bytes(value: Any) -> bytes | None:
 
 
 def json_headers(headers: Any) -> Headers:
-    """An object, or a list of {"name": …, "value": …} where a name comes twice."""
+    """Parses an object, or a list of {"name": …, "value": …}, which allows repeated names."""
     if isinstance(headers, dict):
         return tuple((header_name(name), text_bytes(value)) for name, value in headers.items())
     for header in headers:
-        refuse_unknown(header, HEADER_FIELDS)
+        reject_unknown(header, HEADER_FIELDS)
     return tuple((header_name(header["name"]), field_bytes(header, "value")) for header in headers)
 
 
 def header_name(name: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"{shown(str(name))} is no name")
-    name.encode()  # half of a surrogate pair can be written in JSON, but not in UTF-8
+        raise TypeError(f"{shown(str(name))} is not a name")
+    name.encode()  # raises for a lone surrogate, which JSON can contain
     return name
 
 
-def typed_header(name: str, value: str) -> tuple[str, bytes]:
+def parsed_header(name: str, value: str) -> tuple[str, bytes]:
     try:
-        return header_name(name), typed_bytes(value)
+        return header_name(name), argument_bytes(value)
     except UnicodeEncodeError:
-        raise CannotBegin(f"--header: the name {name!r} is no text") from None
+        raise CannotBegin(f"--header: name {name!r} is not valid UTF-8") from None
 
 
-def typed_bytes(text: str) -> bytes:
-    """What somebody typed, byte for byte, even where it is not UTF-8."""
+def argument_bytes(text: str) -> bytes:
+    """Returns the bytes of a command-line argument, also if they are not UTF-8."""
     return text.encode(errors="surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""Prints consumed records as they come, as many as are wanted, and counts them."""
+"""Prints consumed records up to --max and shows the progress."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 class RecordPrinter:
     def __init__(self, options: Namespace) -> None:
-        self._formatted = record_format(options)
+        self._format = record_format(options)
         self._progress = None if sys.stdout.isatty() else Progress("record")
-        self._left: int | None = options.max
+        self._remaining: int | None = options.max
         self._count = 0
 
     @property
     def is_done(self) -> bool:
-        """Whether as many were printed as were wanted."""
-        return self._left == 0
+        """True if --max records were printed."""
+        return self._remaining == 0
 
     def print(self, partition: int, records: list[Record]) -> list[Record]:
-        """Print them, or the first of them if fewer are wanted; those printed come back."""
-        wanted = records if self._left is None else records[: self._left]
-        sys.stdout.buffer.writelines([self._formatted(partition, record) for record in wanted])
+        """Prints records up to --max; returns the printed ones."""
+        printed = records if self._remaining is None else records[: self._remaining]
+        sys.stdout.buffer.writelines([self._format(partition, record) for record in printed])
         sys.stdout.buffer.flush()
-        self._count += len(wanted)
-        if self._left is not None:
-            self._left -= len(wanted)
+        self._count += len(printed)
+        if self._remaining is not None:
+            self._remaining -= len(printed)
         if self._progress:
             self._progress.show(self._count)
-        return wanted
+        return printed
 
     def end(self) -> None:
         if self._progress:

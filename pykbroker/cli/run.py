@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pykbroker.cli.command_line import read_command_line
-from pykbroker.cli.failure import CannotBegin, CommandFailed, ExitCode, RefusedEach
+from pykbroker.cli.failure import CannotBegin, CommandFailed, ExitCode, SomeFailed
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -85,9 +85,9 @@ def escape_unencodable_output() -> None:
 def print_error(options: Namespace, failure: CommandFailed) -> None:
     """Prints a line such as `topics create trucks: TOPIC_ALREADY_EXISTS: ...` for each error."""
     command = " ".join((options.command, *(getattr(options, name) for name in options.subject)))
-    if isinstance(failure, RefusedEach):
-        for refusal in failure.refusals:
-            print(f"{command} {refusal}", file=sys.stderr)
+    if isinstance(failure, SomeFailed):
+        for error in failure.errors:
+            print(f"{command} {error}", file=sys.stderr)
     else:
         print(f"{command}: {failure}", file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""The commands that create, list, describe, alter and delete topics."""
+"""The commands `topics create`, `list`, `describe`, `alter` and `delete`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykbroker.cli.cluster_command import cluster_command, error_line
 from pykbroker.cli.configs import Change, Operation, alter_configs, changed_configs, topic_resource
-from pykbroker.cli.failure import CannotBegin, RefusedEach
+from pykbroker.cli.failure import CannotBegin, raise_if_any
 from pykbroker.cli.output import counted, print_json, table, uuid_text
 from pykbroker.client.log_offsets import EARLIEST, LATEST, log_offsets
 from pykbroker_protocol.errors import ErrorCode
@@ -37,32 +37,32 @@ if TYPE_CHECKING:
         MetadataResponseTopic,
     )
 
-PARTITION_HEADINGS = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END")
+PARTITION_HEADINGS = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END")
 
 
 @cluster_command
 async def create(options: Namespace, client: ClusterClient) -> None:
     response = await client.request(
         CreateTopicsRequest(
-            topics=[wished(name, options) for name in options.names],
+            topics=[new_topic(name, options) for name in options.names],
             timeout_ms=client.timeout_ms,
             validate_only=options.dry_run,
         ),
         CreateTopicsResponse,
     )
-    fine = {ErrorCode.NONE}
+    accepted = {ErrorCode.NONE}
     if options.if_not_exists:
-        fine.add(ErrorCode.TOPIC_ALREADY_EXISTS)
+        accepted.add(ErrorCode.TOPIC_ALREADY_EXISTS)
     created = [topic for topic in response.topics if topic.error_code == ErrorCode.NONE]
     report_created(created, options)
     raise_if_any(
         error_line(topic.name, topic.error_code, topic.error_message)
         for topic in response.topics
-        if topic.error_code not in fine
+        if topic.error_code not in accepted
     )
 
 
-def wished(name: str, options: Namespace) -> CreatableTopic:
+def new_topic(name: str, options: Namespace) -> CreatableTopic:
     return CreatableTopic(
         name=name,
         num_partitions=options.partitions,
@@ -76,7 +76,7 @@ def report_created(created: list[CreatableTopicResult], options: Namespace) -> N
     if options.json:
         print_json([created_document(topic) for topic in created])
         return
-    verb = "could be created" if options.dry_run else "created"
+    verb = "would be created" if options.dry_run else "created"
     for topic in created:
         partitions = counted(topic.num_partitions, "partition")
         print(f"{topic.name}: {verb}, {partitions}, {counted(topic.replication_factor, 'replica')}")
@@ -174,19 +174,19 @@ async def alter(options: Namespace, client: ClusterClient) -> None:
     changes = [Change(Operation.SET, key, value) for key, value in options.settings]
     changes += [Change(Operation.UNSET, key) for key in options.unset]
     if options.partitions is None and not changes:
-        raise CannotBegin("nothing to alter: --partitions, --set or --unset is needed")
-    refusals = []
+        raise CannotBegin("specify at least one of --partitions, --set, --unset")
+    errors = []
     if options.partitions is not None:
-        refusals += await grow(options, client)
+        errors += await add_partitions(options, client)
     if changes:
         resources = [topic_resource(name) for name in options.names]
-        refusals += await alter_configs(client, resources, changes, is_dry_run=options.dry_run)
-    raise_if_any(refusals)
-    report_done(options, "could be altered" if options.dry_run else "altered")
+        errors += await alter_configs(client, resources, changes, is_dry_run=options.dry_run)
+    raise_if_any(errors)
+    report_names(options, options.names, "would be altered" if options.dry_run else "altered")
 
 
-async def grow(options: Namespace, client: ClusterClient) -> list[str]:
-    """Ask for more partitions; the refusals come back."""
+async def add_partitions(options: Namespace, client: ClusterClient) -> list[str]:
+    """Sends CreatePartitions; returns a line per error."""
     response = await client.request(
         CreatePartitionsRequest(
             topics=[
@@ -215,20 +215,16 @@ async def delete(options: Namespace, client: ClusterClient) -> None:
         ),
         DeleteTopicsResponse,
     )
-    fine = {ErrorCode.NONE}
+    accepted = {ErrorCode.NONE}
     if options.if_exists:
-        fine.add(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        accepted.add(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     deleted = [it.name for it in response.responses if it.error_code == ErrorCode.NONE]
     report_names(options, deleted, "deleted")
     raise_if_any(
         error_line(it.name or "", it.error_code, it.error_message)
         for it in response.responses
-        if it.error_code not in fine
+        if it.error_code not in accepted
     )
-
-
-def report_done(options: Namespace, verb: str) -> None:
-    report_names(options, options.names, verb)
 
 
 def report_names(options: Namespace, names: list[str | None], verb: str) -> None:
@@ -237,9 +233,3 @@ def report_names(options: Namespace, names: list[str | None], verb: str) -> None
     else:
         for name in names:
             print(f"{name}: {verb}")
-
-
-def raise_if_any(refusals: Any) -> None:
-    found = list(refusals)
-    if found:
-        raise RefusedEach(found)

@@ -1,4 +1,4 @@
-"""Groups, asked for and changed, on a real Apache Kafka and on our own broker alike."""
+"""Group commands on Apache Kafka and on PyKBroker."""
 
 import json
 import os
@@ -18,7 +18,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def group(ask: Run, topic: str) -> str:
-    """A group without members that has read two records of each partition."""
+    """A group without members, with two committed records per partition."""
     for partition in "012":
         ask("produce", topic, *"abcdef", "--partition", partition)
     name = f"{topic}-readers"
@@ -27,7 +27,7 @@ def group(ask: Run, topic: str) -> str:
 
 
 class Following(subprocess.Popen[str]):
-    """A command that goes on until it is interrupted."""
+    """A command that runs until it is interrupted."""
 
     def __init__(self, bootstrap: str, *arguments: str) -> None:
         super().__init__(
@@ -64,13 +64,13 @@ def follow(node: Any) -> Iterator[Callable[..., Following]]:
 
 @pytest.fixture
 def read(follow: Callable[..., Following], topic: str, group: str) -> Callable[[], Following]:
-    """A member of the group by this very command."""
+    """A member of the group: `pykbroker consume`."""
     return lambda: follow("consume", topic, "--group", group)
 
 
 @pytest.fixture
 def member(node: Any, topic: str, group: str) -> Iterator[Callable[..., Consumer]]:
-    """A member by librdkafka, once it has its partitions."""
+    """A member of the group: librdkafka, after its assignment."""
     consumers: list[Consumer] = []
 
     def join(**settings: Any) -> Consumer:
@@ -87,7 +87,7 @@ def member(node: Any, topic: str, group: str) -> Iterator[Callable[..., Consumer
 
 
 def offsets(ask: Run, group: str) -> list[int]:
-    """What is committed, in the order of the partitions."""
+    """Returns the committed offsets, ordered by partition."""
     (found,) = ask("groups", "lag", group, "--json").json
     return [it["committed_offset"] for it in found["partitions"]]
 
@@ -108,7 +108,7 @@ def test_a_group_is_listed_with_its_state_and_type(ask: Run, group: str) -> None
     assert ask("groups", "list").lines[0].split()[:3] == ["GROUP", "STATE", "TYPE"]
 
 
-def test_members_are_described_with_what_they_are_assigned(
+def test_members_are_described_with_their_assignment(
     ask: Run, group: str, topic: str, member: Callable[..., Consumer]
 ) -> None:
     member(**{"group.instance.id": "depot-7"})
@@ -136,7 +136,7 @@ def test_members_are_described_with_what_they_are_assigned(
     assert lines[-1].endswith(f"{topic}:0-2")
 
 
-def test_lag_is_told_by_partition_member_and_client(
+def test_lag_is_shown_by_partition_member_and_client(
     ask: Run, group: str, topic: str, member: Callable[..., Consumer]
 ) -> None:
     member()
@@ -157,7 +157,7 @@ def test_lag_is_told_by_partition_member_and_client(
     assert f"group {group}, Stable, lag 12" in ask("groups", "lag").lines
 
 
-def test_lag_is_followed(
+def test_follow_repeats_the_lag(
     ask: Run, group: str, topic: str, follow: Callable[..., Following]
 ) -> None:
     following = follow("groups", "lag", group, "--interval", "0.1")
@@ -183,7 +183,7 @@ def test_lag_is_followed(
         (("--shift", "-3"), [0, 0, 0]),
     ],
 )
-def test_offsets_are_reset_after_a_look_at_what_would_be(
+def test_offsets_are_reset_after_a_dry_run(
     ask: Run, group: str, topic: str, where: tuple[str, str], expected: list[int]
 ) -> None:
     arguments = ("groups", "reset", group, "--topic", topic, *where, "--json")
@@ -194,22 +194,22 @@ def test_offsets_are_reset_after_a_look_at_what_would_be(
     assert offsets(ask, group) == expected
 
 
-def test_some_partitions_are_reset_and_others_stay(ask: Run, group: str, topic: str) -> None:
+def test_only_the_given_partitions_are_reset(ask: Run, group: str, topic: str) -> None:
     outcome = ask("groups", "reset", group, "--topic", f"{topic}:0,2", "--shift", "-3")
     assert outcome.lines == [
         f"group {group}: 2 partitions reset",
         *outcome.lines[1:2],
-        f"{topic}          0          2    0    6  no further, the log's start",
-        f"{topic}          2          2    0    6  no further, the log's start",
+        f"{topic}          0          2    0    6  limited to the log start",
+        f"{topic}          2          2    0    6  limited to the log start",
     ]
     assert offsets(ask, group) == [0, 2, 0]
     ask("groups", "reset", group, "--all-topics", "--to", "end")
     assert offsets(ask, group) == [6, 6, 6]
 
 
-def test_offsets_are_forgotten_and_then_the_group(ask: Run, group: str, topic: str) -> None:
-    forgotten = ask("groups", "delete-offsets", group, "--topic", f"{topic}:1")
-    assert forgotten.lines == [f"{group}: {topic}-1 forgotten"]
+def test_offsets_and_group_are_deleted(ask: Run, group: str, topic: str) -> None:
+    deleted = ask("groups", "delete-offsets", group, "--topic", f"{topic}:1")
+    assert deleted.lines == [f"{group}: offset of {topic}-1 deleted"]
     assert offsets(ask, group) == [2, 2]
     assert ask("groups", "delete", group).lines == [f"{group}: deleted"]
     assert group not in ask("groups", "list", "--names").lines
@@ -217,11 +217,11 @@ def test_offsets_are_forgotten_and_then_the_group(ask: Run, group: str, topic: s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
-        (("describe", "nobody"), "describe nobody: GROUP_ID_NOT_FOUND: "),
-        (("lag", "nobody"), "lag nobody: GROUP_ID_NOT_FOUND: "),
-        (("delete", "nobody"), "delete nobody: GROUP_ID_NOT_FOUND: "),
+        (("describe", "unknown"), "describe unknown: GROUP_ID_NOT_FOUND: "),
+        (("lag", "unknown"), "lag unknown: GROUP_ID_NOT_FOUND: "),
+        (("delete", "unknown"), "delete unknown: GROUP_ID_NOT_FOUND: "),
         (
             ("reset", "GROUP", "--topic", "nowhere", "--to", "end"),
             "reset GROUP: UNKNOWN_TOPIC_OR_PARTITION: ",
@@ -231,12 +231,12 @@ def test_offsets_are_forgotten_and_then_the_group(ask: Run, group: str, topic: s
             "reset GROUP: UNKNOWN_TOPIC_OR_PARTITION: There is no partition 7, there are 3.",
         ),
         (
-            ("reset", "nobody", "--topic", "TOPIC:1", "--shift", "1"),
-            "reset nobody TOPIC-1: there is no committed offset to shift",
+            ("reset", "unknown", "--topic", "TOPIC:1", "--shift", "1"),
+            "reset unknown TOPIC-1: --shift needs a committed offset",
         ),
         (
-            ("reset", "nobody", "--all-topics", "--to", "end"),
-            "reset nobody: the group has committed no offsets",
+            ("reset", "unknown", "--all-topics", "--to", "end"),
+            "reset unknown: no committed offsets",
         ),
         (
             ("delete-offsets", "GROUP", "--topic", "TOPIC:8"),
@@ -244,7 +244,7 @@ def test_offsets_are_forgotten_and_then_the_group(ask: Run, group: str, topic: s
         ),
         (
             ("delete-offsets", "GROUP", "--topic", "nowhere"),
-            "delete-offsets GROUP: the group has committed no offset for nowhere",
+            "delete-offsets GROUP: no committed offsets for topic nowhere",
         ),
         (
             ("remove-member", "GROUP", "--member", "ghost"),
@@ -256,22 +256,22 @@ def test_offsets_are_forgotten_and_then_the_group(ask: Run, group: str, topic: s
         ),
     ],
 )
-def test_what_is_refused_is_one_line(
-    ask: Run, group: str, topic: str, arguments: tuple[str, ...], complaint: str
+def test_an_error_is_one_line(
+    ask: Run, group: str, topic: str, arguments: tuple[str, ...], message: str
 ) -> None:
     def named(text: str) -> str:
         known = text in {"GROUP", "TOPIC"} or text.startswith("TOPIC:")
         return text.replace("GROUP", group).replace("TOPIC", topic) if known else text
 
     outcome = ask("groups", *map(named, arguments))
-    subject, colon, rest = complaint.partition(":")
+    subject, colon, rest = message.partition(":")
     subject = subject.replace("GROUP", group).replace("TOPIC", topic)
     assert outcome.exit_code == 1
     assert outcome.err.startswith(f"groups {subject}{colon}{rest}")
     assert outcome.err.count("\n") == 1
 
 
-def test_a_group_that_reads_is_left_alone(
+def test_a_group_with_members_is_not_changed(
     ask: Run, group: str, topic: str, member: Callable[..., Consumer]
 ) -> None:
     member()
@@ -300,7 +300,7 @@ def test_members_are_removed(
     assert described["member"] not in ask("groups", "describe", group).out
 
 
-def test_a_group_of_the_next_generation_is_described(
+def test_a_group_of_the_consumer_protocol_is_described(
     ask: Run, group: str, topic: str, member: Callable[..., Consumer]
 ) -> None:
     member(**{"group.protocol": "consumer"})
@@ -314,28 +314,28 @@ def test_a_group_of_the_next_generation_is_described(
     assert ask("groups", "lag", group, "--json").json[0]["lag"] == 12
 
 
-def test_a_group_reads_on_from_where_it_is(ask: Run, group: str, topic: str) -> None:
+def test_a_group_starts_at_its_committed_offsets(ask: Run, group: str, topic: str) -> None:
     assert sorted(ask("consume", topic, "--group", group).lines) == sorted("cdef" * 3)
     assert offsets(ask, group) == [6, 6, 6]
     assert ask("consume", topic, "--group", group).lines == []
     assert ask("groups", "describe", group, "--json").json[0]["state"] == "Empty"
 
 
-def test_a_new_group_begins_where_it_is_told_to(ask: Run, group: str, topic: str) -> None:
+def test_a_new_group_starts_at_the_given_position(ask: Run, group: str, topic: str) -> None:
     for begin, count in (("end", 0), ("-1", 3), ("beginning", 18)):
         new = f"{group}-{begin}"
         assert len(ask("consume", topic, "--group", new, "--from", begin).lines) == count
 
 
-def test_only_what_was_printed_is_committed(ask: Run, group: str, topic: str) -> None:
+def test_only_printed_records_are_committed(ask: Run, group: str, topic: str) -> None:
     assert len(ask("consume", topic, "--group", group, "--max", "3").lines) == 3
     assert sum(offsets(ask, group)) == 2 * 3 + 3
 
 
-def test_a_member_of_a_group_takes_no_partitions_of_its_own_choice(ask: Run, topic: str) -> None:
+def test_partition_cannot_be_combined_with_group(ask: Run, topic: str) -> None:
     outcome = ask("consume", topic, "--group", "g", "--partition", "1")
     assert outcome.exit_code == 2
-    assert outcome.err.startswith(f"consume {topic}: --partition: ")
+    assert outcome.err.startswith(f"consume {topic}: --partition cannot be combined with --group")
 
 
 def test_ctrl_c_commits_and_leaves(ask: Run, group: str, read: Callable[[], Following]) -> None:
@@ -347,7 +347,7 @@ def test_ctrl_c_commits_and_leaves(ask: Run, group: str, read: Callable[[], Foll
     assert (found["state"], found["members"]) == ("Empty", [])
 
 
-def test_two_members_share_and_one_takes_over_from_the_other(
+def test_two_members_share_partitions_and_one_takes_over_the_others(
     ask: Run, group: str, topic: str, read: Callable[[], Following], eventually: Run
 ) -> None:
     def shares() -> list[int]:
@@ -369,7 +369,7 @@ def test_two_members_share_and_one_takes_over_from_the_other(
     assert first.interrupt() == (130, "")
 
 
-def test_whoever_waits_to_join_can_leave(
+def test_a_member_waiting_in_join_group_can_leave(
     ask: Run,
     group: str,
     read: Callable[[], Following],
@@ -387,7 +387,7 @@ def test_whoever_waits_to_join_can_leave(
     assert len(ask("groups", "describe", group, "--json").json[0]["members"]) == 1
 
 
-def test_what_a_coordinator_remembers_is_explained(
+def test_coordinator_records_are_dumped(
     group: str, topic: str, node: Any, pykbroker: Run, member: Callable[..., Consumer]
 ) -> None:
     member()

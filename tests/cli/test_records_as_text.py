@@ -1,4 +1,4 @@
-"""Records out of lines, and lines out of records."""
+"""Parsing of input lines and formatting of records."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pykbroker.cli.command_line import read_command_line
 from pykbroker.cli.failure import CannotBegin
 from pykbroker.cli.record_format import record_format
-from pykbroker.cli.record_lines import BadLine, line_reader
+from pykbroker.cli.record_lines import InvalidLine, line_reader
 from pykbroker.client.producer import NewRecord
 from pykbroker_protocol.records.record import Record
 
@@ -19,7 +19,7 @@ def read(line: bytes, *arguments: str) -> NewRecord:
     return line_reader(read_command_line(["produce", "trucks", *arguments]))(line)
 
 
-def written(record: Record, *arguments: str, partition: int = 3) -> str:
+def formatted(record: Record, *arguments: str, partition: int = 3) -> str:
     options = read_command_line(["consume", "trucks", *arguments])
     return record_format(options)(partition, record).decode()
 
@@ -47,7 +47,9 @@ def written(record: Record, *arguments: str, partition: int = 3) -> str:
         ),
     ],
 )
-def test_a_line_is_a_record(line: bytes, arguments: tuple[str, ...], record: NewRecord) -> None:
+def test_a_line_is_parsed_as_a_record(
+    line: bytes, arguments: tuple[str, ...], record: NewRecord
+) -> None:
     assert read(line, *arguments) == record
 
 
@@ -69,7 +71,7 @@ def test_a_line_is_a_record(line: bytes, arguments: tuple[str, ...], record: New
         ),
     ],
 )
-def test_a_json_object_is_a_record(document: dict[str, Any], record: NewRecord) -> None:
+def test_a_json_object_is_parsed_as_a_record(document: dict[str, Any], record: NewRecord) -> None:
     assert read(json.dumps(document).encode(), "--json-lines") == record
 
 
@@ -100,14 +102,14 @@ def test_a_json_object_is_a_record(document: dict[str, Any], record: NewRecord) 
         (b'{"value": 1, "value_base64": "/w=="}', ("--json-lines",)),
     ],
 )
-def test_a_line_that_is_no_record_is_refused(line: bytes, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(BadLine):
+def test_an_invalid_line_is_rejected(line: bytes, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidLine):
         read(line, *arguments)
 
 
-def test_a_misspelt_field_is_named() -> None:
-    """Else it would write a tombstone."""
-    with pytest.raises(BadLine, match="unknown field 'vlaue', use headers, key, key_base64"):
+def test_an_unknown_field_is_named() -> None:
+    """A misspelt `value` would write a tombstone."""
+    with pytest.raises(InvalidLine, match="unknown field 'vlaue', use headers, key, key_base64"):
         read(b'{"key": "k", "vlaue": 1}', "--json-lines")
 
 
@@ -133,21 +135,21 @@ RECORD = Record(
         (("--format", "{{{key}}}"), "{k}\n"),
     ],
 )
-def test_a_record_is_a_line(arguments: tuple[str, ...], line: str) -> None:
-    assert written(RECORD, *arguments) == line
+def test_a_record_is_formatted_as_a_line(arguments: tuple[str, ...], line: str) -> None:
+    assert formatted(RECORD, *arguments) == line
 
 
-def test_null_looks_as_it_is_told_to() -> None:
+def test_null_is_printed_as_the_given_text() -> None:
     tombstone = Record(offset=0, timestamp=0, key=b"k", value=None)
-    assert written(tombstone, "--keys", "--null", "∅") == "k\t∅\n"
-    assert written(tombstone, "--format", "{value}") == "null\n"
+    assert formatted(tombstone, "--keys", "--null", "∅") == "k\t∅\n"
+    assert formatted(tombstone, "--format", "{value}") == "null\n"
 
 
-def test_bytes_that_are_no_text_pass_through_as_text_and_are_escaped_in_a_template() -> None:
+def test_undecodable_bytes_are_unchanged_as_text_and_escaped_in_a_template() -> None:
     record = Record(offset=0, timestamp=0, key=None, value=b"\xff")
     options = read_command_line(["consume", "trucks"])
     assert record_format(options)(0, record) == b"\xff\n"
-    assert written(record, "--format", "{value}") == "\\xff\n"
+    assert formatted(record, "--format", "{value}") == "\\xff\n"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_bytes_that_are_no_text_pass_through_as_text_and_are_escaped_in_a_templa
         "{key:{value}}",
     ],
 )
-def test_a_template_that_cannot_work_is_refused_before_anything_is_read(template: str) -> None:
+def test_an_invalid_template_is_rejected_before_reading(template: str) -> None:
     with pytest.raises(CannotBegin, match="--format"):
         record_format(read_command_line(["consume", "trucks", "--format", template]))
 
@@ -177,14 +179,14 @@ content = st.none() | st.binary(max_size=20)
     headers=st.lists(st.tuples(st.text(max_size=5), content), max_size=3),
     timestamp=st.integers(0, 2**62),
 )
-def test_a_record_written_as_json_is_read_back_as_it_was(
+def test_a_record_formatted_as_json_is_parsed_to_the_same_record(
     key: bytes | None,
     value: bytes | None,
     headers: list[tuple[str, bytes | None]],
     timestamp: int,
 ) -> None:
     record = Record(offset=1, timestamp=timestamp, key=key, value=value, headers=tuple(headers))
-    line = written(record, "--format", "json", partition=5)
+    line = formatted(record, "--format", "json", partition=5)
     assert read(line.encode(), "--json-lines") == NewRecord(
         key=key, value=value, headers=tuple(headers), partition=5, timestamp=timestamp
     )

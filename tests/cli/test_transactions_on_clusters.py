@@ -1,4 +1,4 @@
-"""Transactions, looked at and ended, on a real Apache Kafka and on our own broker alike."""
+"""Transaction commands on Apache Kafka and on PyKBroker."""
 
 import json
 import time
@@ -15,13 +15,13 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def name(topic: str) -> str:
-    """A transactional id that no other test knows."""
+    """A transactional id that is unique to the test."""
     return f"{topic}-depot"
 
 
 @pytest.fixture
 def producer(node: Any, name: str) -> Iterator[Producer]:
-    """In the middle of a transaction that has touched two partitions."""
+    """An open transaction with records on two partitions."""
     producer = Producer(
         {"bootstrap.servers": node.bootstrap, "transactional.id": name, "linger.ms": 0}
     )
@@ -41,9 +41,9 @@ def under_way(producer: Producer, topic: str) -> Producer:
 
 @pytest.fixture
 def hanging(node: Any, topic: str, ask: Run) -> Iterator[int]:
-    """A transaction that is open in a partition and that no coordinator knows: its producer id.
+    """The producer id of an open transaction that no coordinator lists.
 
-    Both brokers ask the coordinator before they take the first batch, unless they are told not to.
+    Brokers verify transactions with the coordinator, unless the verification is disabled.
     """
     key = "transaction.partition.verification.enable"
     assert ask("configs", "alter", "broker", "1", "--set", f"{key}=false").exit_code == 0
@@ -77,10 +77,10 @@ def test_transactional_ids_are_listed(ask: Run, name: str) -> None:
     assert ask("transactions", "list").lines[0].split()[:3] == ["TRANSACTIONAL", "ID", "STATE"]
 
 
-def test_a_pattern_that_is_none_is_refused(ask: Run) -> None:
-    refused = ask("transactions", "list", "--matching", "(")
-    assert refused.exit_code == 1
-    assert refused.err.startswith("transactions list: INVALID_REGULAR_EXPRESSION")
+def test_an_invalid_pattern_is_rejected(ask: Run) -> None:
+    failed = ask("transactions", "list", "--matching", "(")
+    assert failed.exit_code == 1
+    assert failed.err.startswith("transactions list: INVALID_REGULAR_EXPRESSION")
 
 
 @pytest.mark.usefixtures("under_way")
@@ -102,14 +102,14 @@ def test_a_transaction_is_described(ask: Run, name: str, topic: str) -> None:
     assert lines[-1] == f"partitions        {topic}:0,2"
 
 
-def test_a_transactional_id_that_nobody_knows_is_refused(ask: Run, name: str) -> None:
-    refused = ask("transactions", "describe", name)
-    assert refused.exit_code == 1
-    assert refused.err.startswith(f"transactions describe {name}: TRANSACTIONAL_ID_NOT_FOUND")
+def test_an_unknown_transactional_id_is_an_error(ask: Run, name: str) -> None:
+    failed = ask("transactions", "describe", name)
+    assert failed.exit_code == 1
+    assert failed.err.startswith(f"transactions describe {name}: TRANSACTIONAL_ID_NOT_FOUND")
 
 
 @pytest.mark.usefixtures("under_way")
-def test_partitions_tell_of_their_producers(ask: Run, topic: str) -> None:
+def test_producers_of_partitions_are_described(ask: Run, topic: str) -> None:
     found = ask("transactions", "describe-producers", f"{topic}:0,1", "--json").json
     (described,) = found
     assert described | {"producer_id": 0, "last_timestamp": 0} == {
@@ -127,23 +127,21 @@ def test_partitions_tell_of_their_producers(ask: Run, topic: str) -> None:
 
 
 @pytest.mark.usefixtures("under_way")
-def test_a_transaction_that_hangs_is_found_and_aborted(ask: Run, topic: str, hanging: int) -> None:
+def test_a_hanging_transaction_is_found_and_aborted(ask: Run, topic: str, hanging: int) -> None:
     assert ask("transactions", "find-hanging", topic, "--json").json == []
     find = ("transactions", "find-hanging", topic, "--longer-than", "0.001s", "--json")
     (found,) = ask(*find).json
     assert (found["partition"], found["producer_id"]) == (1, hanging)
-    beside_another = ask(*find, "no-such-topic")
-    assert beside_another.exit_code == 1
-    assert json.loads(beside_another.out) == [found]
-    assert beside_another.err.startswith(
+    with_error = ask(*find, "no-such-topic")
+    assert with_error.exit_code == 1
+    assert json.loads(with_error.out) == [found]
+    assert with_error.err.startswith(
         "transactions find-hanging no-such-topic: UNKNOWN_TOPIC_OR_PARTITION"
     )
-    place = ("transactions", "abort", f"{topic}:1", "--start-offset")
-    refused = ask(*place, "77")
-    assert refused.exit_code == 1
-    assert (
-        refused.err == f"transactions abort: {topic}-1 has no open transaction that begins at 77\n"
-    )
-    (line,) = ask(*place, str(found["start_offset"])).lines
-    assert line == f"{topic}-1: the transaction of producer {hanging} from offset 0 on is aborted"
+    abort = ("transactions", "abort", f"{topic}:1", "--start-offset")
+    failed = ask(*abort, "77")
+    assert failed.exit_code == 1
+    assert failed.err == f"transactions abort: {topic}-1 has no open transaction at offset 77\n"
+    (line,) = ask(*abort, str(found["start_offset"])).lines
+    assert line == f"{topic}-1: aborted the transaction of producer {hanging} at offset 0"
     assert ask(*find).json == []

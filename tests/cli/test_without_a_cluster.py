@@ -1,4 +1,4 @@
-"""What happens when nobody is there, and when nobody listens to us."""
+"""Commands without a reachable broker, and without a reader of their output."""
 
 import socket
 import subprocess
@@ -13,16 +13,16 @@ import pytest
 Run = Callable[..., Any]
 
 
-def test_nobody_listens(pykbroker: Run) -> None:
-    with closing(socket.socket()) as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, and not listening
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+def test_a_refused_connection_is_reported_in_one_line(pykbroker: Run) -> None:
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))  # without listen()
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
         outcome = pykbroker("topics", "list", "--bootstrap", address)
     assert outcome.exit_code == 2
     assert outcome.err == f"topics list: cannot connect to {address}: connection refused\n"
 
 
-def test_a_wrong_address_is_one_line(pykbroker: Run) -> None:
+def test_an_invalid_address_is_reported_in_one_line(pykbroker: Run) -> None:
     outcome = pykbroker("topics", "list", "--bootstrap", "nonsense")
     assert outcome.exit_code == 2
     assert outcome.err == "topics list: --bootstrap: 'nonsense' is not HOST:PORT\n"
@@ -30,18 +30,18 @@ def test_a_wrong_address_is_one_line(pykbroker: Run) -> None:
 
 @pytest.fixture
 def silent_server() -> Iterator[str]:
-    """Takes connections and says nothing."""
+    """Accepts connections and sends nothing."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_broker_that_does_not_answer_is_given_up(pykbroker: Run, silent_server: str) -> None:
+def test_a_broker_that_does_not_respond_times_out(pykbroker: Run, silent_server: str) -> None:
     outcome = pykbroker("topics", "list", "--bootstrap", silent_server, "--timeout", "0.2")
     assert outcome.exit_code == 2
     assert outcome.err == f"topics list: {silent_server} did not respond in 0.2 s\n"
 
 
-def test_of_several_addresses_one_that_answers_is_enough_to_name_the_silent_ones(
+def test_the_error_of_each_bootstrap_address_is_reported(
     pykbroker: Run, silent_server: str
 ) -> None:
     addresses = f"127.0.0.1:1,{silent_server}"
@@ -52,26 +52,26 @@ def test_of_several_addresses_one_that_answers_is_enough_to_name_the_silent_ones
     )
 
 
-def test_a_server_that_is_no_broker_is_said_so(pykbroker: Run) -> None:
+def test_a_server_that_is_not_a_broker_is_reported_in_one_line(pykbroker: Run) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        talking = threading.Thread(target=talk_nonsense, args=(server,))
-        talking.start()
+        server_thread = threading.Thread(target=send_http_error, args=(server,))
+        server_thread.start()
         address = f"127.0.0.1:{server.getsockname()[1]}"
         outcome = pykbroker("topics", "list", "--bootstrap", address, "--timeout", "5")
-        talking.join()
+        server_thread.join()
     assert outcome.exit_code in (1, 2)
     assert outcome.err.startswith(f"topics list: {address}")
     assert outcome.err.count("\n") == 1
 
 
-def talk_nonsense(server: socket.socket) -> None:
+def send_http_error(server: socket.socket) -> None:
     connection, _ = server.accept()
     with connection:
         connection.recv(1000)
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
-def test_a_reader_that_leaves_early_is_no_error_worth_a_word() -> None:
+def test_a_closed_pipe_is_not_reported() -> None:
     command = [sys.executable, "-m", "pykbroker", "completion", "bash"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
@@ -81,7 +81,7 @@ def test_a_reader_that_leaves_early_is_no_error_worth_a_word() -> None:
         assert running.stderr.read() == b""
 
 
-def test_the_version_is_told(pykbroker: Run) -> None:
+def test_version_is_printed(pykbroker: Run) -> None:
     outcome = pykbroker("--version")
     assert outcome.exit_code == 0
     assert outcome.out.startswith("pykbroker ")

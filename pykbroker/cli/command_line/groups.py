@@ -50,7 +50,7 @@ def declare(commands: Commands) -> None:
 def declare_list(groups: Commands) -> None:
     command = groups.add(
         "list",
-        run="groups.listing:list_all",
+        run="groups.list_groups:list_all",
         brief="List groups",
         examples=("pykbroker groups list --state Stable --type consumer",),
     )
@@ -71,7 +71,7 @@ def declare_list(groups: Commands) -> None:
 def declare_describe(groups: Commands) -> None:
     describe = groups.add(
         "describe",
-        run="groups.describing:describe",
+        run="groups.describe:describe",
         brief="Show the members of groups and their assigned partitions",
         examples=("pykbroker groups describe depot",),
     )

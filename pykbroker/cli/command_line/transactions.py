@@ -55,7 +55,7 @@ def declare(commands: Commands) -> None:
 def declare_list(transactions: Commands) -> None:
     command = transactions.add(
         "list",
-        run="transactions.listing:list_all",
+        run="transactions.list_transactions:list_all",
         brief="List transactional ids",
         examples=(
             "pykbroker transactions list --state Ongoing --longer-than 5m",
@@ -102,7 +102,7 @@ def declare_list(transactions: Commands) -> None:
 def declare_describe(transactions: Commands) -> None:
     describe = transactions.add(
         "describe",
-        run="transactions.describing:describe",
+        run="transactions.describe:describe",
         brief="Show the state, producer and partitions of transactional ids",
         examples=("pykbroker transactions describe depot-1",),
     )
@@ -130,7 +130,7 @@ def declare_describe_producers(transactions: Commands) -> None:
 def declare_find_hanging(transactions: Commands) -> None:
     command = transactions.add(
         "find-hanging",
-        run="transactions.hanging:find_hanging",
+        run="transactions.find_hanging:find_hanging",
         brief="Find hanging transactions",
         about=HANGING_ABOUT,
         examples=("pykbroker transactions find-hanging trucks",),
@@ -158,13 +158,13 @@ def declare_find_hanging(transactions: Commands) -> None:
 def declare_abort(transactions: Commands) -> None:
     command = transactions.add(
         "abort",
-        run="transactions.aborting:abort",
+        run="transactions.abort:abort",
         brief="Abort a hanging transaction",
         about=ABORT_ABOUT,
         examples=("pykbroker transactions abort trucks:3 --start-offset 1200",),
     )
     command.add_argument(
-        "place",
+        "partition",
         metavar="TOPIC:PARTITION",
         type=partition_choice,
         help="Partition of the transaction",

@@ -1,1 +1,1 @@
-"""The commands that show groups of consumers, move their offsets and end them."""
+"""The commands of `pykbroker groups`."""

@@ -1,4 +1,4 @@
-"""What a coordinator tells of a group: its state, its members, and what each of them reads."""
+"""Describes a group of either protocol: state, members and assignments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WITHOUT_MEMBERS: Final = frozenset({"Empty", DEAD})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member; what it reads is None where only the members themselves can read it."""
+    """A member of a group. Topics and assignment are None if their format is unknown."""
 
     member_id: str
     instance_id: str | None
@@ -65,7 +65,7 @@ class GroupDescription:
 
 
 async def describe_group(client: ClusterClient, group_id: str) -> GroupDescription:
-    """A group of the next generation or, if there is none of this name, a classic one."""
+    """Requests a group of the consumer protocol first, then one of the classic protocol."""
     coordinator = Coordinator(client, group_id)
     if (await client.broker()).offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
         found = await described_consumer_group(coordinator, group_id)
@@ -124,7 +124,7 @@ async def described_classic_group(coordinator: Coordinator, group_id: str) -> Gr
     )
     group = response.groups[0]
     raise_if_error(group.error_code, group.error_message)
-    if group.group_state == DEAD:  # so say brokers that are older than the error for it
+    if group.group_state == DEAD:  # older brokers return this state instead of GROUP_ID_NOT_FOUND
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     return GroupDescription(
         group_id=group_id,
@@ -147,7 +147,7 @@ def classic_member(member: describe_groups.DescribedGroupMember, protocol_type: 
             metadata = member.member_metadata
             topics = list(read_subscription(metadata).topics) if metadata else []
         except MalformedMessage:
-            topics, assignment = None, None  # members may mean anything by these bytes
+            topics, assignment = None, None  # the bytes have an unknown format
     return GroupMember(
         member_id=member.member_id,
         instance_id=member.group_instance_id,

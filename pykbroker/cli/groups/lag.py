@@ -1,4 +1,4 @@
-"""The command that shows how far groups are behind: by partition, by member, by client."""
+"""The command `groups lag`: shows the lag of groups by partition, member or client."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.cli.cluster_command import cluster_command
-from pykbroker.cli.failure import RefusedEach
-from pykbroker.cli.groups.describing import host_text
+from pykbroker.cli.failure import raise_if_any
+from pykbroker.cli.groups.describe import host_text
 from pykbroker.cli.groups.description import describe_group
-from pykbroker.cli.groups.listing import listed_groups
+from pykbroker.cli.groups.list_groups import listed_groups
 from pykbroker.cli.output import print_json, table
 from pykbroker.client.committed_offsets import TopicPartition, by_topic, committed_offsets
 from pykbroker.client.errors import ApiError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pykbroker.client.cluster_client import ClusterClient
     from pykbroker.client.committed_offsets import Committed
 
-# Groups that commit offsets; those of other types keep theirs elsewhere.
+# Other group types do not store committed offsets.
 TYPES_WITH_OFFSETS: Final = ("classic", "consumer")
 COLUMNS: Final = {
     "partition": {
@@ -68,20 +68,19 @@ async def lag(options: Namespace, client: ClusterClient) -> None:
 
 
 async def show_lag(options: Namespace, client: ClusterClient) -> None:
-    documents, refusals = [], []
+    documents, errors = [], []
     for group_id in options.names or await groups_with_offsets(client):
         try:
             documents.append(await lag_document(client, group_id))
-        except ApiError as refused:
-            is_gone = refused.code is ErrorCode.GROUP_ID_NOT_FOUND and not options.names
-            if not is_gone:  # a group may end after it was listed
-                refusals.append(f"{group_id}: {refused}")
+        except ApiError as error:
+            is_deleted = error.code is ErrorCode.GROUP_ID_NOT_FOUND and not options.names
+            if not is_deleted:  # since it was listed
+                errors.append(f"{group_id}: {error}")
     if options.json:
         print_json(documents)
     elif documents:
         print("\n\n".join(lag_text(it, options.by) for it in documents))
-    if refusals:
-        raise RefusedEach(refusals)
+    raise_if_any(errors)
 
 
 async def groups_with_offsets(client: ClusterClient) -> list[str]:
@@ -115,36 +114,36 @@ def owners_of(group: GroupDescription) -> dict[TopicPartition, GroupMember]:
 
 
 async def end_offsets(
-    client: ClusterClient, places: Iterable[TopicPartition]
+    client: ClusterClient, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int | None]:
-    """Where the log of each partition ends; None where it has no leader, or is gone."""
+    """Returns the end offsets; None for a partition that has no leader or does not exist."""
     ends: dict[TopicPartition, int | None] = {}
-    for topic, wanted in by_topic(places).items():
-        found = await topic_ends(client, topic, {it.partition for it in wanted})
-        ends.update((it, found.get(it.partition)) for it in wanted)
+    for topic, of_topic in by_topic(partitions).items():
+        found = await topic_ends(client, topic, {it.partition for it in of_topic})
+        ends.update((it, found.get(it.partition)) for it in of_topic)
     return ends
 
 
 async def topic_ends(client: ClusterClient, topic: str, partitions: set[int]) -> dict[int, int]:
     try:
         found = await client.topic(topic)
-    except ApiError as refused:
-        if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    except ApiError as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return {}
         raise
     return await log_offsets(client, found, LATEST, partitions=partitions)
 
 
 def partition_document(
-    place: TopicPartition,
+    partition: TopicPartition,
     committed: dict[TopicPartition, Committed],
     ends: dict[TopicPartition, int | None],
     owner: GroupMember | None,
 ) -> dict[str, Any]:
-    read, end = committed.get(place), ends[place]
+    read, end = committed.get(partition), ends[partition]
     return {
-        "topic": place.topic,
-        "partition": place.partition,
+        "topic": partition.topic,
+        "partition": partition.partition,
         "committed_offset": read and read.offset,
         "end_offset": end,
         "lag": end - read.offset if read is not None and end is not None else None,
@@ -170,7 +169,7 @@ def member_document(member: GroupMember, partitions: list[dict[str, Any]]) -> di
 
 
 def client_documents(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Members of one client id, summed up."""
+    """Returns the sums of members with the same client id."""
     by_client: dict[str, list[dict[str, Any]]] = {}
     for member in members:
         by_client.setdefault(member["client"], []).append(member)
@@ -186,7 +185,7 @@ def client_documents(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def summed(documents: Iterable[dict[str, Any]]) -> int:
-    """What is known of the lag; partitions without a committed offset add nothing."""
+    """Returns the total lag; partitions without a committed offset count as 0."""
     return sum(it["lag"] or 0 for it in documents)
 
 

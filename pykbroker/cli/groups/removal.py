@@ -1,16 +1,16 @@
-"""The commands that make a coordinator forget: offsets, groups, members."""
+"""The commands `groups delete-offsets`, `groups delete` and `groups remove-member`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.cli.cluster_command import cluster_command, error_line
-from pykbroker.cli.failure import CannotBegin, RefusedEach
+from pykbroker.cli.failure import CannotBegin, raise_if_any
 from pykbroker.cli.groups.description import describe_group
-from pykbroker.cli.groups.selection import places_to_forget
+from pykbroker.cli.groups.selection import partitions_to_delete
 from pykbroker.cli.output import print_json
 from pykbroker.client.committed_offsets import committed_offsets
-from pykbroker.client.committed_offsets import delete_offsets as ask_to_delete_offsets
+from pykbroker.client.committed_offsets import delete_offsets as send_delete_offsets
 from pykbroker.client.coordinator import Coordinator
 from pykbroker.client.errors import ApiError, error_of, raise_if_error
 from pykbroker_protocol.errors import ErrorCode
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 @cluster_command
 async def delete_offsets(options: Namespace, client: ClusterClient) -> None:
     committed = await committed_offsets(client, options.group)
-    places = places_to_forget(options, committed)
-    codes = await ask_to_delete_offsets(client, options.group, places)
-    done = [place for place, code in codes.items() if code is ErrorCode.NONE]
+    partitions = partitions_to_delete(options, committed)
+    codes = await send_delete_offsets(client, options.group, partitions)
+    done = [partition for partition, code in codes.items() if code is ErrorCode.NONE]
     if options.json:
         print_json([{"topic": it.topic, "partition": it.partition} for it in done])
     else:
-        for place in done:
-            print(f"{options.group}: {place} forgotten")
-    raise_refused([f"{it}: {ApiError(code)}" for it, code in codes.items() if code])
+        for partition in done:
+            print(f"{options.group}: offset of {partition} deleted")
+    raise_if_any([f"{it}: {ApiError(code)}" for it, code in codes.items() if code])
 
 
 @cluster_command
@@ -51,10 +51,10 @@ async def delete(options: Namespace, client: ClusterClient) -> None:
     else:
         for group_id in done:
             print(f"{group_id}: deleted")
-    fine = {ErrorCode.NONE}
+    accepted = {ErrorCode.NONE}
     if options.if_exists:
-        fine.add(ErrorCode.GROUP_ID_NOT_FOUND)
-    raise_refused([f"{it}: {ApiError(code)}" for it, code in codes.items() if code not in fine])
+        accepted.add(ErrorCode.GROUP_ID_NOT_FOUND)
+    raise_if_any([f"{it}: {ApiError(code)}" for it, code in codes.items() if code not in accepted])
 
 
 async def deleted(client: ClusterClient, group_id: str) -> ErrorCode:
@@ -81,13 +81,13 @@ async def remove_member(options: Namespace, client: ClusterClient) -> None:
     else:
         for member in done:
             print(f"{options.group}: {name_of(member)} removed")
-    raise_refused(
+    raise_if_any(
         [error_line(name_of(it), it.error_code) for it in response.members if it.error_code]
     )
 
 
 async def members_to_remove(options: Namespace, client: ClusterClient) -> list[MemberIdentity]:
-    """Those named, by the id of the member or of the instance, or all that there are."""
+    """Returns the members of the options, or all members of the group."""
     reason = options.reason
     if options.all:
         group = await describe_group(client, options.group)
@@ -100,7 +100,7 @@ async def members_to_remove(options: Namespace, client: ClusterClient) -> list[M
     named = [MemberIdentity(member_id=it, reason=reason) for it in options.members]
     named += [MemberIdentity(group_instance_id=it, reason=reason) for it in options.instances]
     if not named:
-        raise CannotBegin("nobody to remove: --member, --instance or --all is needed")
+        raise CannotBegin("specify at least one of --member, --instance, --all")
     return named
 
 
@@ -110,8 +110,3 @@ def removed_document(member: MemberResponse) -> dict[str, Any]:
 
 def name_of(member: MemberResponse) -> str:
     return member.group_instance_id or member.member_id
-
-
-def raise_refused(refusals: list[str]) -> None:
-    if refusals:
-        raise RefusedEach(refusals)

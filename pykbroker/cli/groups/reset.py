@@ -1,4 +1,4 @@
-"""The command that moves the committed offsets of a group whose members are gone."""
+"""The command `groups reset`: resets the committed offsets of an inactive group."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pykbroker.cli.cluster_command import cluster_command
-from pykbroker.cli.command_line.values import Anchor
-from pykbroker.cli.command_line.values import OffsetSpec as Target
-from pykbroker.cli.failure import RefusedEach
+from pykbroker.cli.command_line.values import Anchor, OffsetSpec
+from pykbroker.cli.failure import raise_if_any
 from pykbroker.cli.groups.description import describe_group
-from pykbroker.cli.groups.selection import places_to_move
+from pykbroker.cli.groups.selection import partitions_to_reset
 from pykbroker.cli.offset_specs import begin_offsets
 from pykbroker.cli.output import counted, print_json, table
 from pykbroker.client.committed_offsets import (
@@ -37,23 +36,23 @@ HEADINGS: Final = ("TOPIC", "PARTITION", "COMMITTED", "NEW", "LAG", "NOTE")
 
 
 class Limit(Enum):
-    """Why a partition does not stand where it was told to: its log does not reach there."""
+    """The end of the log that limits a new offset."""
 
     START = "start"
     END = "end"
 
 
 class Shift(NamedTuple):
-    """So far from where the group is; backward if negative."""
+    """A distance from the committed offset; backward if negative."""
 
     amount: int
 
 
-Wish = Shift | Target
+Target = Shift | OffsetSpec
 
 
-class Standing(NamedTuple):
-    """How matters stand in a topic: what its partitions hold, what the group has committed."""
+class TopicOffsets(NamedTuple):
+    """Start, end and committed offsets by partition of a topic."""
 
     starts: dict[int, int]
     ends: dict[int, int]
@@ -61,10 +60,10 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """One partition's committed offset, before and after."""
+class OffsetReset:
+    """The committed offset of a partition before and after the reset."""
 
-    place: TopicPartition
+    partition: TopicPartition
     before: int | None
     after: int
     end: int
@@ -73,25 +72,25 @@ class Move:
 
 @cluster_command
 async def reset(options: Namespace, client: ClusterClient) -> None:
-    await refuse_if_read(client, options.group)
+    await raise_if_active(client, options.group)
     committed = await committed_offsets(client, options.group)
-    places = await places_to_move(options, client, committed)
-    moves = await planned_moves(options, client, places, committed)
+    partitions = await partitions_to_reset(options, client, committed)
+    resets = await planned_resets(options, client, partitions, committed)
     if not options.dry_run:
-        await carry_out(client, options.group, moves)
+        await commit(client, options.group, resets)
     if options.json:
-        print_json([move_document(move) for move in moves])
+        print_json([reset_document(it) for it in resets])
     else:
-        print(moves_text(options.group, moves, is_dry_run=options.dry_run))
+        print(resets_text(options.group, resets, is_dry_run=options.dry_run))
 
 
-async def refuse_if_read(client: ClusterClient, group_id: str) -> None:
-    """Members would go on from where they are, and commit over what we write."""
+async def raise_if_active(client: ClusterClient, group_id: str) -> None:
+    """Raises if the group has members, because they would overwrite the new offsets."""
     try:
         group = await describe_group(client, group_id)
-    except ApiError as refused:
-        if refused.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return  # to be made by its first offset
+    except ApiError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return  # the first commit creates the group
         raise
     if group.has_members:
         members = counted(len(group.members), "member")
@@ -99,120 +98,117 @@ async def refuse_if_read(client: ClusterClient, group_id: str) -> None:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, text)
 
 
-async def planned_moves(
+async def planned_resets(
     options: Namespace,
     client: ClusterClient,
-    places: list[TopicPartition],
+    partitions: list[TopicPartition],
     committed: dict[TopicPartition, Committed],
-) -> list[Move]:
-    wish = wish_of(options, now_ms=round(time.time() * 1000))
-    if isinstance(wish, Shift):
-        refuse_never_committed(places, committed)
-    moves = []
-    for topic, wanted in by_topic(places).items():
+) -> list[OffsetReset]:
+    target = target_of(options, now_ms=round(time.time() * 1000))
+    if isinstance(target, Shift):
+        raise_if_never_committed(partitions, committed)
+    resets = []
+    for topic, of_topic in by_topic(partitions).items():
         found = await client.topic(topic)
-        partitions = {it.partition for it in wanted}
-        starts = await log_offsets(client, found, EARLIEST, partitions=partitions)
-        ends = await log_offsets(client, found, LATEST, partitions=partitions)
-        refuse_without_leader(wanted, ends)
-        before = {it.partition: committed[it].offset for it in wanted if it in committed}
-        standing = Standing(starts, ends, before)
-        aims = await aims_of(wish, client, found, standing)
-        moves += [move_within(it, aims[it.partition], standing) for it in wanted]
-    return moves
+        indexes = {it.partition for it in of_topic}
+        starts = await log_offsets(client, found, EARLIEST, partitions=indexes)
+        ends = await log_offsets(client, found, LATEST, partitions=indexes)
+        raise_if_leaderless(of_topic, ends)
+        before = {it.partition: committed[it].offset for it in of_topic if it in committed}
+        offsets = TopicOffsets(starts, ends, before)
+        targets = await targets_of(target, client, found, offsets)
+        resets += [reset_within(it, targets[it.partition], offsets) for it in of_topic]
+    return resets
 
 
-def wish_of(options: Namespace, *, now_ms: int) -> Wish:
+def target_of(options: Namespace, *, now_ms: int) -> Target:
     if options.shift is not None:
         return Shift(options.shift)
     if options.back_ms is not None:
-        return Target(Anchor.TIMESTAMP, max(now_ms - options.back_ms, 0))
-    wanted: Target = options.to
-    return wanted
+        return OffsetSpec(Anchor.TIMESTAMP, max(now_ms - options.back_ms, 0))
+    spec: OffsetSpec = options.to
+    return spec
 
 
-async def aims_of(
-    wish: Wish,
+async def targets_of(
+    target: Target,
     client: ClusterClient,
     topic: MetadataResponseTopic,
-    standing: Standing,
+    offsets: TopicOffsets,
 ) -> dict[int, int]:
-    """Where each partition should stand, whether or not its log reaches there."""
-    starts = standing.starts
-    if isinstance(wish, Shift):
-        return {it: standing.committed[it] + wish.amount for it in starts}
-    if wish.anchor is Anchor.OFFSET:
-        return dict.fromkeys(starts, wish.amount)
-    return await begin_offsets(wish, client, topic, starts, standing.ends)
+    """Returns the target offset of each partition, which can be outside of its log."""
+    starts = offsets.starts
+    if isinstance(target, Shift):
+        return {it: offsets.committed[it] + target.amount for it in starts}
+    if target.anchor is Anchor.OFFSET:
+        return dict.fromkeys(starts, target.amount)
+    return await begin_offsets(target, client, topic, starts, offsets.ends)
 
 
-def move_within(place: TopicPartition, aim: int, standing: Standing) -> Move:
-    """As near to the aim as the log reaches."""
-    start, end = standing.starts[place.partition], standing.ends[place.partition]
-    before = standing.committed.get(place.partition)
-    limited_by = Limit.START if aim < start else Limit.END if aim > end else None
-    after = min(max(aim, start), end)
-    return Move(place=place, before=before, after=after, end=end, limited_by=limited_by)
-
-
-def refuse_never_committed(
-    places: list[TopicPartition], committed: dict[TopicPartition, Committed]
-) -> None:
-    refuse_each(
-        [f"{it}: there is no committed offset to shift" for it in places if it not in committed]
+def reset_within(partition: TopicPartition, target: int, offsets: TopicOffsets) -> OffsetReset:
+    """Limits the target offset to the start and end of the log."""
+    start, end = offsets.starts[partition.partition], offsets.ends[partition.partition]
+    before = offsets.committed.get(partition.partition)
+    limited_by = Limit.START if target < start else Limit.END if target > end else None
+    after = min(max(target, start), end)
+    return OffsetReset(
+        partition=partition, before=before, after=after, end=end, limited_by=limited_by
     )
 
 
-def refuse_without_leader(places: list[TopicPartition], ends: dict[int, int]) -> None:
-    refuse_each(
+def raise_if_never_committed(
+    partitions: list[TopicPartition], committed: dict[TopicPartition, Committed]
+) -> None:
+    raise_if_any(
+        [f"{it}: --shift needs a committed offset" for it in partitions if it not in committed]
+    )
+
+
+def raise_if_leaderless(partitions: list[TopicPartition], ends: dict[int, int]) -> None:
+    raise_if_any(
         [
             f"{it}: {ApiError(ErrorCode.LEADER_NOT_AVAILABLE)}"
-            for it in places
+            for it in partitions
             if it.partition not in ends
         ]
     )
 
 
-def refuse_each(refusals: list[str]) -> None:
-    if refusals:
-        raise RefusedEach(refusals)
-
-
-async def carry_out(client: ClusterClient, group_id: str, moves: list[Move]) -> None:
-    """Commit the new offsets; where one is refused, the others are moved nevertheless."""
+async def commit(client: ClusterClient, group_id: str, resets: list[OffsetReset]) -> None:
+    """Commits the new offsets; an error for one partition does not affect the others."""
     coordinator = Coordinator(client, group_id)
-    codes = await commit_offsets(coordinator, group_id, {it.place: it.after for it in moves})
-    refuse_each(
+    codes = await commit_offsets(coordinator, group_id, {it.partition: it.after for it in resets})
+    raise_if_any(
         [
-            f"{place}: {ApiError(code)}"
-            for place, code in codes.items()
+            f"{partition}: {ApiError(code)}"
+            for partition, code in codes.items()
             if code is not ErrorCode.NONE
         ]
     )
 
 
-def move_document(move: Move) -> dict[str, Any]:
+def reset_document(it: OffsetReset) -> dict[str, Any]:
     return {
-        "topic": move.place.topic,
-        "partition": move.place.partition,
-        "committed_offset": move.before,
-        "new_offset": move.after,
-        "end_offset": move.end,
-        "lag": move.end - move.after,
-        "limited_by": move.limited_by and move.limited_by.value,
+        "topic": it.partition.topic,
+        "partition": it.partition.partition,
+        "committed_offset": it.before,
+        "new_offset": it.after,
+        "end_offset": it.end,
+        "lag": it.end - it.after,
+        "limited_by": it.limited_by and it.limited_by.value,
     }
 
 
-def moves_text(group_id: str, moves: list[Move], *, is_dry_run: bool) -> str:
-    partitions = counted(len(moves), "partition")
+def resets_text(group_id: str, resets: list[OffsetReset], *, is_dry_run: bool) -> str:
+    partitions = counted(len(resets), "partition")
     verb = "would be reset" if is_dry_run else "reset"
     head = f"group {group_id}: {partitions} {verb}"
     if is_dry_run:
-        head += " (nothing has changed)"
-    return f"{head}\n{table(HEADINGS, map(move_row, moves))}"
+        head += " (dry run)"
+    return f"{head}\n{table(HEADINGS, map(reset_row, resets))}"
 
 
-def move_row(move: Move) -> tuple[object, ...]:
-    note = move.limited_by and f"no further, the log's {move.limited_by.value}"
-    lag = move.end - move.after
-    return move.place.topic, move.place.partition, move.before, move.after, lag, note
+def reset_row(it: OffsetReset) -> tuple[object, ...]:
+    note = it.limited_by and f"limited to the log {it.limited_by.value}"
+    lag = it.end - it.after
+    return it.partition.topic, it.partition.partition, it.before, it.after, lag, note

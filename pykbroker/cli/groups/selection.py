@@ -1,4 +1,4 @@
-"""Which partitions a command that changes committed offsets is about."""
+"""Selects the partitions of commands that change committed offsets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pykbroker.client.cluster_client import ClusterClient
 
 
-async def places_to_move(
+async def partitions_to_reset(
     options: Namespace, client: ClusterClient, committed: Collection[TopicPartition]
 ) -> list[TopicPartition]:
-    """The partitions that are named, of topics that exist, or all that the group has read."""
+    """Returns the given partitions of existing topics, or all with a committed offset."""
     if options.all_topics:
-        return some(committed)
+        return not_empty(committed)
     return sorted(
         {
             TopicPartition(choice.name, partition)
@@ -30,23 +30,23 @@ async def places_to_move(
     )
 
 
-def places_to_forget(
+def partitions_to_delete(
     options: Namespace, committed: Collection[TopicPartition]
 ) -> list[TopicPartition]:
-    """The partitions that are named, or all of a topic that the group has read."""
+    """Returns the given partitions, or all with a committed offset, also of deleted topics."""
     if options.all_topics:
-        return some(committed)
-    places: set[TopicPartition] = set()
+        return not_empty(committed)
+    partitions: set[TopicPartition] = set()
     for choice in options.topics:
-        named = {TopicPartition(choice.name, partition) for partition in choice.partitions}
-        named = named or {it for it in committed if it.topic == choice.name}
-        if not named:
-            raise CommandFailed(f"the group has committed no offset for {choice.name}")
-        places |= named
-    return sorted(places)
+        chosen = {TopicPartition(choice.name, partition) for partition in choice.partitions}
+        chosen = chosen or {it for it in committed if it.topic == choice.name}
+        if not chosen:
+            raise CommandFailed(f"no committed offsets for topic {choice.name}")
+        partitions |= chosen
+    return sorted(partitions)
 
 
-def some(committed: Collection[TopicPartition]) -> list[TopicPartition]:
+def not_empty(committed: Collection[TopicPartition]) -> list[TopicPartition]:
     if not committed:
-        raise CommandFailed("the group has committed no offsets")
+        raise CommandFailed("no committed offsets")
     return sorted(committed)

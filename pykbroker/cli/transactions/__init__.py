@@ -1,1 +1,1 @@
-"""Commands about transactions: asked of coordinators, and of the leaders of partitions."""
+"""The commands of `pykbroker transactions`."""

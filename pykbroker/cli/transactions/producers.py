@@ -1,4 +1,4 @@
-"""The command that shows what partitions remember of their producers; others ask it as well."""
+"""The command `transactions describe-producers`: requests the active producers of partitions."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def print_producers(found: list[Document], *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    rows = (it | {"last_timestamp": moment(it["last_timestamp"])} for it in found)
+    rows = (it | {"last_timestamp": timestamp_text(it["last_timestamp"])} for it in found)
     print(table(HEADINGS, [tuple(row.values()) for row in rows]))
 
 
-def moment(timestamp_ms: int | None) -> str | None:
+def timestamp_text(timestamp_ms: int | None) -> str | None:
     return None if timestamp_ms is None else time_text(timestamp_ms)
 
 
 async def active_producers(client: ClusterClient, choices: Iterable[TopicChoice]) -> list[Document]:
-    """What the leaders of these partitions remember, partition by partition."""
+    """Returns the active producers of these partitions, sorted by partition."""
     found: list[Document] = []
     for choice in choices:
         for leader, indexes in (await partitions_by_leader(client, choice)).items():
-            found += await asked_producers(client, choice.name, indexes, leader)
+            found += await request_producers(client, choice.name, indexes, leader)
     return in_order(found)
 
 
@@ -71,15 +71,15 @@ def in_order(producers: Iterable[Document]) -> list[Document]:
 
 async def partitions_by_leader(client: ClusterClient, choice: TopicChoice) -> dict[int, list[int]]:
     topic = await client.topic(choice.name)
-    wanted = chosen_partitions(choice.partitions, topic)
+    chosen = chosen_partitions(choice.partitions, topic)
     by_leader = defaultdict(list)
     for partition in topic.partitions:
-        if partition.partition_index in wanted:
+        if partition.partition_index in chosen:
             by_leader[partition.leader_id].append(partition.partition_index)
     return by_leader
 
 
-async def asked_producers(
+async def request_producers(
     client: ClusterClient, topic: str, partitions: list[int], leader: int
 ) -> list[Document]:
     request = DescribeProducersRequest(
@@ -112,5 +112,5 @@ def producer_document(topic: str, partition: int, producer: ProducerState) -> Do
 
 
 def known(number: int) -> int | None:
-    """-1 stands for what there is not."""
+    """Returns None for -1, which stands for an unknown value."""
     return None if number < 0 else number

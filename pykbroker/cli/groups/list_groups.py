@@ -1,4 +1,4 @@
-"""The command that lists groups: every broker is asked for those that it coordinates."""
+"""The command `groups list`: collects the groups of all coordinators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def list_all(options: Namespace, client: ClusterClient) -> None:
 async def listed_groups(
     client: ClusterClient, *, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Every group of the cluster in the order of names, or those of some states and types."""
+    """Returns the groups of all brokers, filtered by state and type, sorted by name."""
     request = ListGroupsRequest(states_filter=states, types_filter=types)
     metadata = await client.metadata()
     groups = [
@@ -45,12 +45,12 @@ async def listed_groups(
             "coordinator": broker.node_id,
         }
         for broker in metadata.brokers
-        for group in (await asked_groups(client, request, broker.node_id)).groups
+        for group in (await request_groups(client, request, broker.node_id)).groups
     ]
     return sorted(groups, key=lambda group: str(group["group"]))
 
 
-async def asked_groups(
+async def request_groups(
     client: ClusterClient, request: ListGroupsRequest, node_id: int
 ) -> ListGroupsResponse:
     return await request_when_loaded(

@@ -1,4 +1,4 @@
-"""The command that ends a transaction in one partition, because nobody else will."""
+"""The command `transactions abort`: writes an abort marker to one partition."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @cluster_command
 async def abort(options: Namespace, client: ClusterClient) -> None:
-    (partition,) = options.place.partitions
+    (index,) = options.partition.partitions
     producer = await producer_at(client, options)
-    topic = await client.topic(options.place.name)
-    (leader,) = (it.leader_id for it in topic.partitions if it.partition_index == partition)
+    topic = await client.topic(options.partition.name)
+    (leader,) = (it.leader_id for it in topic.partitions if it.partition_index == index)
     response = await client.request(
         WriteTxnMarkersRequest(markers=[abort_marker(producer)]),
         WriteTxnMarkersResponse,
@@ -38,22 +38,22 @@ async def abort(options: Namespace, client: ClusterClient) -> None:
         print_json(producer)
         return
     print(
-        f"{options.place.name}-{partition}: the transaction of producer "
-        f"{producer['producer_id']} from offset {options.start_offset} on is aborted"
+        f"{options.partition.name}-{index}: aborted the transaction of producer "
+        f"{producer['producer_id']} at offset {options.start_offset}"
     )
 
 
 async def producer_at(client: ClusterClient, options: Namespace) -> dict[str, Any]:
-    """Whose transaction begins there."""
-    for producer in await active_producers(client, [options.place]):
+    """Returns the producer whose open transaction begins at --start-offset."""
+    for producer in await active_producers(client, [options.partition]):
         if producer["start_offset"] == options.start_offset:
             return producer
-    place = f"{options.place.name}-{options.place.partitions[0]}"
-    raise CommandFailed(f"{place} has no open transaction that begins at {options.start_offset}")
+    partition = f"{options.partition.name}-{options.partition.partitions[0]}"
+    raise CommandFailed(f"{partition} has no open transaction at offset {options.start_offset}")
 
 
 def abort_marker(producer: dict[str, Any]) -> WritableTxnMarker:
-    """In the epoch of the coordinator that the partition heard of last, so that it counts."""
+    """Uses the latest coordinator epoch of the partition, because older ones are fenced."""
     return WritableTxnMarker(
         producer_id=producer["producer_id"],
         producer_epoch=producer["producer_epoch"],

@@ -1,4 +1,4 @@
-"""The command that shows transactional ids: who owns them, and what they have touched."""
+"""The command `transactions describe`: shows state, producer and partitions of transactions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.cli.cluster_command import cluster_command
-from pykbroker.cli.failure import RefusedEach
-from pykbroker.cli.groups.describing import shares_text
+from pykbroker.cli.failure import raise_if_any
+from pykbroker.cli.groups.describe import shares_text
 from pykbroker.cli.output import print_json
 from pykbroker.cli.record_format import time_text
 from pykbroker.client.coordinator import Coordinator, CoordinatorType
@@ -25,21 +25,20 @@ if TYPE_CHECKING:
 
 @cluster_command
 async def describe(options: Namespace, client: ClusterClient) -> None:
-    found, refusals = [], []
+    found, errors = [], []
     for transactional_id in options.names:
         try:
-            found.append(await described(client, transactional_id))
-        except ApiError as refused:
-            refusals.append(f"{transactional_id}: {refused}")
+            found.append(await describe_transaction(client, transactional_id))
+        except ApiError as error:
+            errors.append(f"{transactional_id}: {error}")
     if options.json:
         print_json(found)
     elif found:
         print("\n\n".join(map(transaction_text, found)))
-    if refusals:
-        raise RefusedEach(refusals)
+    raise_if_any(errors)
 
 
-async def described(client: ClusterClient, transactional_id: str) -> dict[str, Any]:
+async def describe_transaction(client: ClusterClient, transactional_id: str) -> dict[str, Any]:
     coordinator = Coordinator(client, transactional_id, CoordinatorType.TRANSACTION)
     response = await coordinator.request(
         DescribeTransactionsRequest(transactional_ids=[transactional_id]),
@@ -65,12 +64,12 @@ async def described(client: ClusterClient, transactional_id: str) -> dict[str, A
 
 
 def transaction_text(transaction: dict[str, Any]) -> str:
-    owner = f"{transaction['producer_id']}, epoch {transaction['producer_epoch']}"
+    producer = f"{transaction['producer_id']}, epoch {transaction['producer_epoch']}"
     return "\n".join(
         (
             f"transactional id  {transaction['transactional_id']}",
             f"state             {transaction['state']}",
-            f"producer          {owner}",
+            f"producer          {producer}",
             f"timeout           {transaction['timeout_ms']} ms",
             f"started           {started_text(transaction['started'])}",
             f"coordinator       {transaction['coordinator']}",

@@ -1,4 +1,4 @@
-"""The command that lists transactional ids: every broker is asked for those it coordinates."""
+"""The command `transactions list`: collects the transactional ids of all coordinators."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def list_all(options: Namespace, client: ClusterClient) -> None:
 async def listed_transactions(
     client: ClusterClient, request: ListTransactionsRequest
 ) -> list[dict[str, Any]]:
-    """Those of the whole cluster in the order of their names."""
+    """Returns the transactions of all brokers, sorted by transactional id."""
     metadata = await client.metadata()
     transactions = [
         {
@@ -52,12 +52,12 @@ async def listed_transactions(
             "coordinator": broker.node_id,
         }
         for broker in metadata.brokers
-        for it in (await asked_transactions(client, request, broker.node_id)).transaction_states
+        for it in (await request_transactions(client, request, broker.node_id)).transaction_states
     ]
     return sorted(transactions, key=lambda it: str(it["transactional_id"]))
 
 
-async def asked_transactions(
+async def request_transactions(
     client: ClusterClient, request: ListTransactionsRequest, node_id: int
 ) -> ListTransactionsResponse:
     return await request_when_loaded(

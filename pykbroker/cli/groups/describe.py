@@ -1,11 +1,11 @@
-"""The command that shows groups with their members and what is assigned to each."""
+"""The command `groups describe`: shows groups, their members and assignments."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.cli.cluster_command import cluster_command
-from pykbroker.cli.failure import RefusedEach
+from pykbroker.cli.failure import raise_if_any
 from pykbroker.cli.groups.description import describe_group
 from pykbroker.cli.output import print_json, table
 from pykbroker.client.errors import ApiError
@@ -22,18 +22,17 @@ MEMBER_HEADINGS = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "ASSIGNMENT")
 
 @cluster_command
 async def describe(options: Namespace, client: ClusterClient) -> None:
-    found, refusals = [], []
+    found, errors = [], []
     for group_id in options.names:
         try:
             found.append(group_document(await describe_group(client, group_id)))
-        except ApiError as refused:
-            refusals.append(f"{group_id}: {refused}")
+        except ApiError as error:
+            errors.append(f"{group_id}: {error}")
     if options.json:
         print_json(found)
     elif found:
         print("\n\n".join(map(group_text, found)))
-    if refusals:
-        raise RefusedEach(refusals)
+    raise_if_any(errors)
 
 
 def group_document(group: GroupDescription) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def shares_document(shares: PartitionsByTopic | None) -> list[dict[str, Any]] | 
 
 
 def host_text(host: str) -> str:
-    """The address alone; Kafka's brokers write the name before it, with a slash between."""
+    """Returns the address without the host name, which brokers write as `name/address`."""
     return host.rpartition("/")[2]
 
 
@@ -102,14 +101,14 @@ def member_row(member: dict[str, Any]) -> tuple[object, ...]:
 
 
 def shares_text(shares: list[dict[str, Any]] | None) -> str:
-    """`trucks:0-3,7`, a topic after the other."""
+    """Formats assignments as `trucks:0-3,7 ships:0`."""
     if shares is None:
         return "unreadable"
     return " ".join(f"{it['topic']}:{runs_text(it['partitions'])}" for it in shares) or "-"
 
 
 def runs_text(numbers: list[int]) -> str:
-    """Ascending numbers with the runs among them drawn together."""
+    """Formats ascending numbers as `0-3,7`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

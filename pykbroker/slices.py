@@ -16,7 +16,7 @@ from pykbroker_protocol.compiler import SLICE_ELEMENTS
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["SLICE_ELEMENTS", "Slices", "at_once", "in_slices", "next_turn"]
+__all__ = ["SLICE_ELEMENTS", "Slices", "in_slices", "next_turn"]
 
 T = TypeVar("T")
 Slices: TypeAlias = "Generator[None, None, T]"
@@ -36,16 +36,6 @@ async def in_slices(slices: Slices[T], *, begins_at_once: bool = False) -> T:
         return result
     finally:
         slices.close()
-
-
-def at_once(slices: Slices[T]) -> T:
-    """Runs a generator to its end without yielding to the event loop."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as done:
-            result: T = done.value
-            return result
 
 
 class Turns:

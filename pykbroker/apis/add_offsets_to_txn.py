@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.internal_topics import CONSUMER_OFFSETS, partition_of_name
 from pykbroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 
@@ -30,8 +30,8 @@ def handle(request: AddOffsetsToTxnRequest, call: Call) -> Message | Awaitable[M
     )
 
 
-def offsets_partition(group_id: str, node: Node) -> Place:
+def offsets_partition(group_id: str, node: Node) -> TopicPartition:
     """Before the first group there is no such topic; it will have as many partitions as is set."""
     count = node.image.partition_count(CONSUMER_OFFSETS)
     count = count or node.settings.offsets_topic_num_partitions
-    return Place(CONSUMER_OFFSETS, partition_of_name(group_id, count))
+    return TopicPartition(CONSUMER_OFFSETS, partition_of_name(group_id, count))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from pykbroker.apis.parts import Joined, elements_in, parts_of
 from pykbroker.apis.slices import SLICE_ELEMENTS, Slice, all_of, sliced
-from pykbroker.coordination.transactions.joining import (
-    refused_for_some,
+from pykbroker.coordination.transactions.add_partitions import (
+    refused_for_partitions,
     response_of,
     transactions_of,
 )
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
@@ -55,7 +55,7 @@ def add(asked: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slice
     large request is reduced to the partitions that exist: the coordinator handles it in one piece.
     """
     named: dict[str, dict[int, None]] = {}
-    missing: dict[Place, ErrorCode] = {}
+    missing: dict[TopicPartition, ErrorCode] = {}
     elements = 0
     for topic in asked.topics:
         elements += 1 + len(topic.partitions)
@@ -64,7 +64,7 @@ def add(asked: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slice
         for index in topic.partitions:
             indexes[index] = None
             if not 0 <= index < known:
-                missing[Place(topic.name, index)] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                missing[TopicPartition(topic.name, index)] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if count.is_full():
                 yield
     if missing:
@@ -80,11 +80,11 @@ def add(asked: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slice
 
 
 def refuse(
-    asked: AddPartitionsToTxnTransaction, missing: Mapping[Place, ErrorCode], count: Slice
+    asked: AddPartitionsToTxnTransaction, missing: Mapping[TopicPartition, ErrorCode], count: Slice
 ) -> Slices[Message]:
     joined = Joined()
     for part in parts_of(asked, "topics", SLICE_ELEMENTS // 2):
-        joined.add(refused_for_some(part, missing))
+        joined.add(refused_for_partitions(part, missing))
         if count.is_full(elements_in(part)):
             yield
     refused: Message = joined.response()

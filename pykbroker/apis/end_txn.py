@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.with_producer_id import decided_with_producer_id
-from pykbroker.coordination.transactions.ending import refused
+from pykbroker.coordination.transactions.end_txn import refused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

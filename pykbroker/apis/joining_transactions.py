@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.partitions.admission import MAGIC, MAGIC_POSITION
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.compiler import Buffer
     from pykbroker_protocol.messages.produce import ProduceRequest
 
-    Verdicts = Mapping[Place, ErrorCode]
+    Verdicts = Mapping[TopicPartition, ErrorCode]
     Refusals = Mapping[tuple[str, int], Refusal]
 
 TOPIC_IDS_SINCE_VERSION = 13
@@ -153,7 +153,7 @@ class Question:
             self.transactional_id,
             self.producer.id,
             self.producer.epoch,
-            [Place(it.partition.topic, it.partition.index) for it in self.newcomers],
+            [TopicPartition(it.partition.topic, it.partition.index) for it in self.newcomers],
             verify_only=self.call.version < ADDED_SINCE_VERSION,
         )
 
@@ -180,16 +180,16 @@ class Question:
     def settle(self, verdicts: Verdicts) -> Refusals:
         refusals: dict[tuple[str, int], Refusal] = {}
         for partition, joining in self.newcomers:
-            place = Place(partition.topic, partition.index)
+            place = TopicPartition(partition.topic, partition.index)
             code = verdicts[place]
             has_joined = code is ErrorCode.NONE
             partition.joining.answered(self.producer.id, joining, has_joined=has_joined)
             if not has_joined:
-                refusals[place] = Refusal(told_as(code, self.call.version))
+                refusals[place] = Refusal(error_for_version(code, self.call.version))
         return refusals
 
 
-def told_as(code: ErrorCode, version: int) -> ErrorCode:
+def error_for_version(code: ErrorCode, version: int) -> ErrorCode:
     """What a producer makes something of: older ones give up where newer ones try again."""
     match code:
         case (

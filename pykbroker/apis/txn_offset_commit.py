@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.apis.answers import Deferred
 from pykbroker.coordination.groups.offsets import answered_in_transaction, refused_in_transaction
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.message import Message
 from pykbroker_protocol.messages.txn_offset_commit import (
@@ -113,7 +113,7 @@ def refusal_of_transaction(
     """Whether the partition takes part in the transaction; where it is open, the log tells."""
     if partition.log.producers.is_in_transaction(request.producer_id, request.producer_epoch):
         return ErrorCode.NONE
-    place = Place(partition.topic, partition.index)
+    place = TopicPartition(partition.topic, partition.index)
     joined = join(request, place, call, verify_only=call.version < ADDED_HERE_SINCE)
     if isinstance(joined, Future):
         return refusal_after(joined, request, place, call)
@@ -121,7 +121,10 @@ def refusal_of_transaction(
 
 
 async def refusal_after(
-    joined: Verdicts | Future[Verdicts], request: TxnOffsetCommitRequest, place: Place, call: Call
+    joined: Verdicts | Future[Verdicts],
+    request: TxnOffsetCommitRequest,
+    place: TopicPartition,
+    call: Call,
 ) -> ErrorCode:
     """What held before a wait need not hold after it: who had to wait asks once more.
 
@@ -136,7 +139,7 @@ async def refusal_after(
 
 
 def join(
-    request: TxnOffsetCommitRequest, place: Place, call: Call, *, verify_only: bool
+    request: TxnOffsetCommitRequest, place: TopicPartition, call: Call, *, verify_only: bool
 ) -> Verdicts | Future[Verdicts]:
     return call.node.transactions.join(
         request.transactional_id,

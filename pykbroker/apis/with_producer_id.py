@@ -22,7 +22,7 @@ def decided_with_producer_id(
 ) -> Message | Awaitable[Message]:
     """Ids are taken only where one may be wanted; now and then that means the next block."""
     node = call.node
-    if not node.transactions.wants_producer_id(transactional_id):
+    if not node.transactions.needs_producer_id(transactional_id):
         return decide(None)
     producer_id = node.producer_ids.take()
     if producer_id is not None:

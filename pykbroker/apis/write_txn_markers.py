@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.coordination.transactions.outcome import Markers, Place
+from pykbroker.coordination.transactions.outcome import Markers, TopicPartition
 from pykbroker.partitions.waiting import wait_for_commit
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.write_txn_markers import (
@@ -45,7 +45,7 @@ class Ended(NamedTuple):
         return self.partition is None or self.partition.high_watermark >= self.end_offset
 
 
-Outcomes = list[dict[Place, Ended]]
+Outcomes = list[dict[TopicPartition, Ended]]
 """Of each marker, by the partitions that it is for."""
 
 
@@ -59,11 +59,13 @@ def handle(request: WriteTxnMarkersRequest, call: Call) -> Message | Awaitable[M
     return respond_when_committed(request, outcomes, call.node.clock)
 
 
-def places_of(marker: WritableTxnMarker) -> list[Place]:
-    return [Place(topic.name, it) for topic in marker.topics for it in topic.partition_indexes]
+def places_of(marker: WritableTxnMarker) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, it) for topic in marker.topics for it in topic.partition_indexes
+    ]
 
 
-def end(place: Place, marker: WritableTxnMarker, call: Call) -> Ended:
+def end(place: TopicPartition, marker: WritableTxnMarker, call: Call) -> Ended:
     writer = call.node.transactions.markers
     partition = writer.partition(place)
     if partition is None:
@@ -118,7 +120,8 @@ def respond(request: WriteTxnMarkersRequest, outcomes: Outcomes) -> WriteTxnMark
                         name=topic.name,
                         partitions=[
                             WritableTxnMarkerPartitionResult(
-                                partition_index=it, error_code=outcome[Place(topic.name, it)].code
+                                partition_index=it,
+                                error_code=outcome[TopicPartition(topic.name, it)].code,
                             )
                             for it in topic.partition_indexes
                         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.coordination.assignors.question import Subscriber, TopicToAssign
+from pykbroker.coordination.assignors.assignor import Subscriber, TopicToAssign
 from pykbroker.coordination.assignors.range import assign_range
 
 if TYPE_CHECKING:

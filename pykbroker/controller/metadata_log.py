@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.controller.quorum.state import MalformedQuorumState, QuorumState, next_epoch
 from pykbroker.controller.snapshot_files import newest_snapshot, read_snapshot, write_snapshot
+from pykbroker.generators import run_to_end
 from pykbroker.metadata.batches import (
     UnfinishedTransaction,
     committed_records,
@@ -20,7 +21,6 @@ from pykbroker.metadata.records import MalformedRecord
 from pykbroker.metadata.replay import Replay, UnsupportedRecord
 from pykbroker.metadata.snapshot import SnapshotName
 from pykbroker.metadata.topic_names import CLUSTER_METADATA_TOPIC
-from pykbroker.slices import at_once
 from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.corrupt import CorruptBatch
@@ -184,7 +184,7 @@ class MetadataLog:
                 replay.add(record)
         except _UNREADABLE as problem:
             raise CannotLoadMetadata(f"{self.log.directory}: {problem}; {ADVICE}") from problem
-        image.apply(at_once(replay.finish(self.end_offset - 1)))
+        image.apply(run_to_end(replay.finish(self.end_offset - 1)))
 
     def _load_snapshot(self, replay: Replay) -> int:
         """Returns the offset at which the remaining records begin in the log."""

@@ -11,6 +11,7 @@ from pykbroker.controller.new_partitions import (
     placed_partitions,
 )
 from pykbroker.controller_access import UNSET
+from pykbroker.generators import run_to_end
 from pykbroker.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from pykbroker.metadata.replay import replay
 from pykbroker.metadata.topic_names import (
@@ -18,7 +19,7 @@ from pykbroker.metadata.topic_names import (
     refuse_collision,
     refuse_name,
 )
-from pykbroker.slices import SLICE_ELEMENTS, at_once
+from pykbroker.slices import SLICE_ELEMENTS
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.metadata.topics import ConfigRecord, RemoveTopicRecord, TopicRecord
@@ -229,6 +230,6 @@ def _unused_id(image: ClusterImage, rules: TopicRules) -> bytes:
 def _topic_in(records: Sequence[Message]) -> TopicImage:
     """Returns the topic that these records create."""
     image = ClusterImage(cluster_id="")
-    delta = at_once(replay(image, records, last_offset=0))
+    delta = run_to_end(replay(image, records, last_offset=0))
     (topic,) = delta.topics.values()
     return topic

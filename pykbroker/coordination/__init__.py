@@ -1,1 +1,1 @@
-"""Coordinators as pure decisions: values and the time in, an outcome out."""
+"""Pure decisions of the coordinators: state, request and time in, an `Outcome` out."""

@@ -1,9 +1,9 @@
-"""What a decision of a coordinator amounts to: records to write, replies to give, timers to set.
+"""The result of a coordinator's decision: records to write, replies to send, timers to set.
 
-The runtime carries an outcome out in this order: it appends the records as one batch, replays them
-into the state, sets the timers at once, and releases the replies when the records are committed.
-What may go in parts it appends as several batches, each replayed before the next. What is put off
-it calls back for as soon as all requests that have come in by now are decided.
+The runtime applies an outcome in this order: it appends the records as one batch, replays them into
+the state, sets the timers immediately, and sends the replies when the records are committed. With
+`in_parts` it appends several batches and replays each before the next. Deferred names are called
+back after all requests that have arrived so far.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 Ticket = int
-"""Stands for a request that waits for its reply; a reply may come with a later decision."""
+"""Identifies a request that waits for its reply; a later decision may reply to it."""
 
 
 class Write(NamedTuple):
-    """One record of the coordinator's log; without a value it is a tombstone."""
+    """One record of the coordinator's partition; without a value it is a tombstone."""
 
     key: Message
     value: Message | None
@@ -31,14 +31,14 @@ class Write(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer to a request, which may have been parked for a while."""
+    """The response to a request, which may have been waiting."""
 
     ticket: Ticket
     response: Message
 
 
 class SetTimer(NamedTuple):
-    """When the time comes the runtime calls back with the name; setting it again replaces it."""
+    """At this time the runtime calls back with the name. Setting a timer again replaces it."""
 
     name: tuple[str, ...]
     at_ms: int
@@ -50,33 +50,37 @@ class CancelTimer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """All that follows from one request, or from a timer that has fired."""
+    """Everything that follows from one request or one timer."""
 
     writes: tuple[Write, ...] = ()
     replies: tuple[Reply, ...] = ()
     timers: tuple[SetTimer | CancelTimer, ...] = ()
     reasons: tuple[str, ...] = ()
-    """Sentences for the operator: who joined, why a group rebalances, who was fenced."""
+    """Log messages: members that joined, the cause of a rebalance, a fenced producer."""
     in_parts: bool = False
-    """Whether the log may end between any two of the writes: then no number of them is too many."""
-    put_off: tuple[tuple[str, ...], ...] = ()
-    """Names to call back with, as with those of timers, whatever the clock says."""
-    waits: tuple[Ticket, ...] = ()
-    """Requests that wait for it; refused where the records cannot be written."""
+    """True if the log may end after any of the writes; their number is then unlimited."""
+    deferred: tuple[tuple[str, ...], ...] = ()
+    """Names to call back with, like those of timers, independent of the clock."""
+    deferred_tickets: tuple[Ticket, ...] = ()
+    """Requests that wait for a deferred decision; they fail if the records cannot be written."""
 
-    def then(self, name: tuple[str, ...], waits: tuple[Ticket, ...]) -> Self:
-        """The same outcome, with one more decision that is put off."""
-        return replace(self, put_off=(*self.put_off, name), waits=(*self.waits, *waits))
+    def with_deferred(self, name: tuple[str, ...], deferred_tickets: tuple[Ticket, ...]) -> Self:
+        """Returns the same outcome with another deferred decision."""
+        return replace(
+            self,
+            deferred=(*self.deferred, name),
+            deferred_tickets=(*self.deferred_tickets, *deferred_tickets),
+        )
 
 
-def joined(outcomes: Iterable[Outcome]) -> Outcome:
-    """Several outcomes of one moment, carried out as one."""
+def merged(outcomes: Iterable[Outcome]) -> Outcome:
+    """Merges several outcomes of one moment into one."""
     parts = tuple(outcomes)
     return Outcome(
         writes=tuple(write for part in parts for write in part.writes),
         replies=tuple(reply for part in parts for reply in part.replies),
         timers=tuple(timer for part in parts for timer in part.timers),
         reasons=tuple(reason for part in parts for reason in part.reasons),
-        put_off=tuple(name for part in parts for name in part.put_off),
-        waits=tuple(ticket for part in parts for ticket in part.waits),
+        deferred=tuple(name for part in parts for name in part.deferred),
+        deferred_tickets=tuple(ticket for part in parts for ticket in part.deferred_tickets),
     )

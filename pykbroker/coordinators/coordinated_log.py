@@ -64,7 +64,7 @@ class State(Protocol):
     def loaded(self, now_ms: int) -> Outcome: ...
     def timer(self, name: Name, now_ms: int) -> Outcome: ...
     def may_wait(self, name: Name) -> bool: ...
-    def forget_requests(self, tickets: Iterable[Ticket]) -> None: ...
+    def cancel_requests(self, tickets: Iterable[Ticket]) -> None: ...
 
 
 class Status(Enum):
@@ -122,7 +122,7 @@ class CoordinatedLog(Generic[AnyState]):
         self._last_written = -1
         self._once_loaded: list[Callable[[], Outcome]] = []
         self._turns = Turns() if turns is None else turns
-        self._put_off: dict[Name, list[Ticket]] = {}
+        self._deferred: dict[Name, list[Ticket]] = {}
         """And the requests that wait for it."""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -171,9 +171,9 @@ class CoordinatedLog(Generic[AnyState]):
         """All that was written before is replayed: requests are served from here on."""
         self.status = Status.ACTIVE
         self._last_written = self.partition.log.log_end_offset - 1
-        self._carry_out(self.state.loaded(self._clock.now_ms()))
+        self._write_and_apply(self.state.loaded(self._clock.now_ms()))
         for decide in self._once_loaded:
-            self._carry_out(decide())
+            self._write_and_apply(decide())
         self._once_loaded.clear()
 
     def _replay_batch(self, batch: RecordBatch) -> Iterator[None]:
@@ -190,7 +190,7 @@ class CoordinatedLog(Generic[AnyState]):
         """Another node coordinates from here on; who waits is told so."""
         self.status = Status.GIVEN_UP
         self._timers.cancel_all()
-        for name in self._put_off:
+        for name in self._deferred:
             self._turns.cancel((self, name))
         for task in self._tasks:
             task.cancel()
@@ -215,7 +215,7 @@ class CoordinatedLog(Generic[AnyState]):
             return refused(code)
         ticket = next(self._tickets)
         parked = self._parked[ticket] = Parked(refused)
-        self._carry_out(decision(ticket))
+        self._write_and_apply(decision(ticket))
         if parked.answer is not None:
             return parked.answer
         parked.future = asyncio.get_running_loop().create_future()
@@ -232,59 +232,62 @@ class CoordinatedLog(Generic[AnyState]):
     def carry_out(self, outcome: Outcome) -> None:
         """Something other than a request was decided, that all markers are written for instance."""
         if self.status is Status.ACTIVE:
-            self._carry_out(outcome)
+            self._write_and_apply(outcome)
 
     def repair(self, outcome: Outcome) -> bool:
         """Writes what was decided before `begin` or after it; False if the log takes no records."""
         if self.status in (Status.LOADING, Status.ACTIVE):
-            return self._carry_out(outcome)
+            return self._write_and_apply(outcome)
         return True
 
     def _when_answered(self, ticket: Ticket, future: asyncio.Future[Message]) -> None:
         if future.cancelled() and self._parked.pop(ticket, None) is not None:
-            self.state.forget_requests((ticket,))
+            self.state.cancel_requests((ticket,))
 
     def _fire(self, name: Name) -> None:
         """What could not be written is decided again: nobody else would, with the timer gone."""
         now_ms = self._clock.now_ms()
-        if not self._carry_out(self.state.timer(name, now_ms)):
+        if not self._write_and_apply(self.state.timer(name, now_ms)):
             self._timers.set_if_missing(name, now_ms + RETRY_MS)
 
     # --- carrying out
 
-    def _carry_out(self, outcome: Outcome) -> bool:
+    def _write_and_apply(self, outcome: Outcome) -> bool:
         """Whether what it writes was written; if not, the timers that it would end go on."""
         refusal = self._write(outcome)
         if refusal is not None:
             self._timers.apply(it for it in outcome.timers if isinstance(it, SetTimer))
-            self._refuse((*tickets_of(outcome.replies), *outcome.waits), refusal)
-            self.state.forget_requests(outcome.waits)
+            self._refuse((*tickets_of(outcome.replies), *outcome.deferred_tickets), refusal)
+            self.state.cancel_requests(outcome.deferred_tickets)
             return False
         self._tell(outcome.reasons)
         self._timers.apply(outcome.timers)
-        for name in outcome.put_off:
-            self._go_on_soon(name, outcome.waits)
+        for name in outcome.deferred:
+            self._defer(name, outcome.deferred_tickets)
         if self.partition.high_watermark > self._last_written:
             self._committed(outcome)
         elif outcome.replies or self._consequence is not None:
             self.begin_work(self._when_committed(outcome, self._last_written + 1))
         return True
 
-    def _go_on_soon(self, name: Name, waits: Sequence[Ticket]) -> None:
+    def _defer(self, name: Name, waits: Sequence[Ticket]) -> None:
         """What has arrived by now is served in this turn of the loop."""
-        if name not in self._put_off:
-            self._put_off[name] = []
-            self._turns.wait((self, name), partial(self._go_on, name))
-        self._put_off[name].extend(waits)
+        if name not in self._deferred:
+            self._deferred[name] = []
+            self._turns.wait((self, name), partial(self._run_deferred, name))
+        self._deferred[name].extend(waits)
 
-    def _go_on(self, name: Name) -> None:
-        waiting = self._put_off.pop(name)
+    def _run_deferred(self, name: Name) -> None:
+        waiting = self._deferred.pop(name)
         try:
             self._fire(name)
         except Exception:
-            logger.exception("%s: a fault of ours; who waits is told to come again", self.partition)
+            logger.exception(
+                "%s: internal error; waiting requests get COORDINATOR_NOT_AVAILABLE",
+                self.partition,
+            )
             self._release_refused(waiting, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            self.state.forget_requests(waiting)
+            self.state.cancel_requests(waiting)
 
     def begin_work(self, work: Coroutine[None, None, None]) -> None:
         """It ends at the latest when the partition is given up."""
@@ -380,7 +383,7 @@ class CoordinatedLog(Generic[AnyState]):
     def _refuse(self, tickets: Iterable[Ticket], refusal: Refusal) -> None:
         reason = refusal.code.name if refusal.message is None else refusal.message
         logger.warning("%s: coordinator append failed (%s)", self.partition, reason)
-        self._release_refused(tickets, told_as(refusal.code))
+        self._release_refused(tickets, error_for_version(refusal.code))
 
     def _release_refused(self, tickets: Iterable[Ticket], code: ErrorCode) -> None:
         for ticket in tickets:
@@ -421,7 +424,7 @@ def tickets_of(replies: Iterable[Reply]) -> Iterator[Ticket]:
     return (reply.ticket for reply in replies)
 
 
-def told_as(code: ErrorCode) -> ErrorCode:
+def error_for_version(code: ErrorCode) -> ErrorCode:
     """What a client is told of a coordinator's failed write: something that it tries again."""
     match code:
         case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:

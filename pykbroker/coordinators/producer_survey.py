@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.transactions.after_loss import Seen
-from pykbroker.coordination.transactions.outcome import Markers, Place
+from pykbroker.coordination.transactions.outcome import Markers, TopicPartition
+from pykbroker.coordination.transactions.reconciliation import ProducerOnPartitions
 from pykbroker.slices import SLICE_ELEMENTS
 from pykbroker_storage.producer import NO_OFFSET
 
@@ -46,16 +46,16 @@ class ProducerSurvey:
         if producer.transaction_first_offset != NO_OFFSET:
             self._open.setdefault(producer_id, []).append(partition)
 
-    def seen(self, producer_id: int) -> Seen | None:
+    def seen(self, producer_id: int) -> ProducerOnPartitions | None:
         epoch = self._epochs.get(producer_id)
         if epoch is None:
             return None
         open_at = {place: it.epoch for place, it in self._open_now(producer_id)}
-        return Seen(max(epoch, *open_at.values()) if open_at else epoch, open_at)
+        return ProducerOnPartitions(max(epoch, *open_at.values()) if open_at else epoch, open_at)
 
-    def _open_now(self, producer_id: int) -> Iterator[tuple[Place, Producer]]:
+    def _open_now(self, producer_id: int) -> Iterator[tuple[TopicPartition, Producer]]:
         for partition in self._open.get(producer_id, ()):
-            place = Place(partition.topic, partition.index)
+            place = TopicPartition(partition.topic, partition.index)
             producer = partition.log.producers.get(producer_id)
             if producer is None or producer.transaction_first_offset == NO_OFFSET:
                 continue

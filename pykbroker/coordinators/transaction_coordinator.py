@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.outcome import Outcome, Ticket
-    from pykbroker.coordination.transactions.outcome import Markers, Place
+    from pykbroker.coordination.transactions.outcome import Markers, TopicPartition
     from pykbroker.coordination.transactions.registry import Transactions
     from pykbroker.coordination.transactions.settings import TransactionSettings
     from pykbroker.coordinators.coordinated_log import CoordinatedLog, DecisionObserver
@@ -113,7 +113,7 @@ class TransactionCoordinator:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        places: Sequence[Place],
+        places: Sequence[TopicPartition],
         *,
         verify_only: bool,
     ) -> Verdicts | asyncio.Future[Verdicts]:
@@ -145,8 +145,8 @@ class TransactionCoordinator:
         self, asked: AddPartitionsToTxnTransaction, *, version: int
     ) -> Message | asyncio.Future[Message]:
         """Answered with an `AddPartitionsToTxnResult`."""
-        from pykbroker.coordination.transactions.joining import (  # noqa: PLC0415  # as its log
-            answer_for,
+        from pykbroker.coordination.transactions.add_partitions import (  # noqa: PLC0415  # as its log
+            result_for,
         )
 
         now_ms = self._clock.now_ms()
@@ -155,13 +155,13 @@ class TransactionCoordinator:
             lambda transactions, ticket: transactions.add_partitions_to_txn(
                 asked, version=version, ticket=ticket, now_ms=now_ms
             ),
-            lambda code: answer_for(asked, lambda _: code),
+            lambda code: result_for(asked, lambda _: code),
         )
 
-    def wants_producer_id(self, transactional_id: str) -> bool:
+    def needs_producer_id(self, transactional_id: str) -> bool:
         """Whether a new producer id should be at hand when its next request is decided."""
         log = self._topic.find(transactional_id)
-        return not isinstance(log, ErrorCode) and log.state.wants_producer_id(transactional_id)
+        return not isinstance(log, ErrorCode) and log.state.needs_producer_id(transactional_id)
 
     def find(self, transactional_id: str) -> TransactionLog | ErrorCode:
         return self._topic.find(transactional_id)

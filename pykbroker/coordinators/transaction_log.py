@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.coordination.transactions.records import by_topic
 from pykbroker.coordination.transactions.registry import Transactions
 from pykbroker.coordinators.coordinated_log import CoordinatedLog
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.message import Message
 
-    Verdicts = Mapping[Place, ErrorCode]
+    Verdicts = Mapping[TopicPartition, ErrorCode]
 
 TRANSACTION_RECORDS = record_types(transactions)
 
@@ -66,7 +66,7 @@ def question(
     transactional_id: str,
     producer_id: int,
     producer_epoch: int,
-    places: Sequence[Place],
+    places: Sequence[TopicPartition],
     *,
     verify_only: bool,
 ) -> AddPartitionsToTxnTransaction:
@@ -90,7 +90,7 @@ def verdicts_of(answer: Message) -> Verdicts:
     """Leaders tell producers of a fenced epoch with the older word for it, as Kafka's do."""
     assert isinstance(answer, AddPartitionsToTxnResult)
     return {
-        Place(topic.name, it.partition_index): known_to_all(CODES[it.partition_error_code])
+        TopicPartition(topic.name, it.partition_index): known_to_all(CODES[it.partition_error_code])
         for topic in answer.topic_results
         for it in topic.results_by_partition
     }

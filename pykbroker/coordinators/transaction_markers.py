@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pykbroker.clock import Clock
-    from pykbroker.coordination.transactions.outcome import Markers, Place
+    from pykbroker.coordination.transactions.outcome import Markers, TopicPartition
     from pykbroker.partitions.metadata_view import MetadataView
     from pykbroker.partitions.partition import Partition
     from pykbroker.partitions.partition_registry import Partitions
@@ -52,12 +52,12 @@ class MarkerWriter:
         self._image = image
         self.clock = clock
 
-    def is_gone(self, place: Place) -> bool:
+    def is_gone(self, place: TopicPartition) -> bool:
         """Its topic was deleted since the transaction touched it."""
         topic = self._image().topics.get(place.topic)
         return topic is None or place.partition >= len(topic.partitions)
 
-    def partition(self, place: Place) -> Partition | None:
+    def partition(self, place: TopicPartition) -> Partition | None:
         return self._partitions.get(*place)
 
     def write(self, partition: Partition, markers: Markers) -> AppendResult | Refusal:
@@ -92,7 +92,7 @@ class Progress(Enum):
 class Unconfirmed(NamedTuple):
     """A marker that was written, and that the in-sync replicas do not all have yet."""
 
-    place: Place
+    place: TopicPartition
     partition: Partition
     leader_epoch: int
     end_offset: int
@@ -158,7 +158,7 @@ class Delivery:
             if not await it.until_confirmed(self._writer):
                 self._left.append(it.place)
 
-    def _end_at(self, place: Place) -> Progress:
+    def _end_at(self, place: TopicPartition) -> Progress:
         partition = self._writer.partition(place)
         if partition is None:
             gone = self._writer.is_gone(place)
@@ -172,7 +172,7 @@ class Delivery:
             self._unconfirmed.append(Unconfirmed(place, partition, epoch, end_offset))
         return Progress.DONE
 
-    def _progress_after(self, refusal: Refusal, place: Place) -> Progress:
+    def _progress_after(self, refusal: Refusal, place: TopicPartition) -> Progress:
         match refusal.code:
             case ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                 logger.warning(
@@ -187,7 +187,7 @@ class Delivery:
             case _:
                 return self._later(place, refusal.code)
 
-    def _later(self, place: Place, code: ErrorCode) -> Progress:
+    def _later(self, place: TopicPartition, code: ErrorCode) -> Progress:
         if not self._is_told:
             self._is_told = True
             logger.warning(

@@ -8,11 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from pykbroker.generators import run_to_end
 from pykbroker.partitions.flushing import FlushThreads
 from pykbroker.partitions.off_loop import OffLoop
 from pykbroker.partitions.partition import Leadership, Partition
 from pykbroker.settings import resolve_topic
-from pykbroker.slices import at_once
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Partitions:
 
     def follow(self, image: MetadataView, topics: Iterable[TopicMetadata]) -> None:
         """Create what is missing of these topics, and take over who leads."""
-        at_once(self.following(image, topics))
+        run_to_end(self.following(image, topics))
 
     def following(
         self,
@@ -274,7 +274,7 @@ class Partitions:
 
     def drop(self, topic: TopicMetadata) -> None:
         """A deleted topic's logs go; who is still reading keeps what it holds."""
-        at_once(self.dropping([topic]))
+        run_to_end(self.dropping([topic]))
 
     def dropping(
         self, topics: Iterable[TopicMetadata], note_failure: NoteFailure | None = None

@@ -11,7 +11,7 @@ import pytest
 
 from pykbroker.apis.node import Call, Node
 from pykbroker.apis.produce import handle
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.produce import (
@@ -39,7 +39,7 @@ VERSION_1, VERSION_2 = 11, 12
 BEFORE_ABORTABLE = 10
 CODES = {code.value: code for code in ErrorCode}
 
-Verdicts = Mapping[Place, ErrorCode]
+Verdicts = Mapping[TopicPartition, ErrorCode]
 
 
 class Clock:
@@ -64,14 +64,14 @@ class Coordinator:
     """Answers as it is told, at once or by a future; remembers the questions."""
 
     answers: list[ErrorCode | asyncio.Future[Verdicts]] = field(default_factory=list)
-    asked: list[tuple[str, int, int, list[Place], bool]] = field(default_factory=list)
+    asked: list[tuple[str, int, int, list[TopicPartition], bool]] = field(default_factory=list)
 
     def join(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        places: Sequence[Place],
+        places: Sequence[TopicPartition],
         *,
         verify_only: bool,
     ) -> Verdicts | asyncio.Future[Verdicts]:
@@ -151,7 +151,7 @@ def test_old_clients_have_added_the_partition_for_new_ones_it_is_added(
     broker: Broker, version: int, *, verify_only: bool
 ) -> None:
     assert broker.code(version=version, producer_epoch=3) is ErrorCode.NONE
-    assert broker.transactions.asked == [("id", PRODUCER, 3, [Place("t", 0)], verify_only)]
+    assert broker.transactions.asked == [("id", PRODUCER, 3, [TopicPartition("t", 0)], verify_only)]
 
 
 def test_an_open_transaction_is_asked_about_once(broker: Broker) -> None:
@@ -226,7 +226,7 @@ def later(broker: Broker, count: int = 1) -> list[asyncio.Future[Verdicts]]:
     return answers
 
 
-JOINED: Verdicts = {Place("t", 0): ErrorCode.NONE}
+JOINED: Verdicts = {TopicPartition("t", 0): ErrorCode.NONE}
 
 
 async def test_the_batch_is_written_when_the_answer_has_come(broker: Broker) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pykbroker.apis.txn_offset_commit import refusal_of_transaction
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pykbroker.apis.node import Call
     from pykbroker.partitions.partition import Partition
 
-PLACE = Place("__consumer_offsets", 3)
+PLACE = TopicPartition("__consumer_offsets", 3)
 REQUEST = TxnOffsetCommitRequest(
     transactional_id="t", group_id="g", producer_id=7, producer_epoch=1, topics=()
 )

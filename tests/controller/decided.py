@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pykbroker.controller import configurations, new_partitions, topics
-from pykbroker.slices import at_once
+from pykbroker.generators import run_to_end
 from tests.metadata.replaying import apply
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ T = TypeVar("T")
 def whole(work: Callable[Given, Slices[T]]) -> Callable[Given, T]:
     @wraps(work)
     def done(*given: Given.args, **named: Given.kwargs) -> T:
-        return at_once(work(*given, **named))
+        return run_to_end(work(*given, **named))
 
     return done
 

@@ -13,8 +13,8 @@ from pykbroker.controller.controller import Controller
 from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
 from pykbroker.controller.snapshot_files import newest_snapshot
 from pykbroker.controller_access import ConfigurationChange, NewPartitions, NewTopic
+from pykbroker.generators import run_to_end
 from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
-from pykbroker.slices import at_once
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_protocol.metadata.security import ClientQuotaRecord
@@ -230,7 +230,7 @@ async def test_a_start_with_unsupported_metadata_fails(
     node: Any, record: Any, message: str
 ) -> None:
     controller = await node.start()
-    at_once(controller.log.append([record], now_ms=0))
+    run_to_end(controller.log.append([record], now_ms=0))
     node.crash()
     with pytest.raises(CannotLoadMetadata, match=message):
         await node.start()

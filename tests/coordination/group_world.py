@@ -155,7 +155,7 @@ class World:
     def cut_off(self, ticket: Ticket) -> None:
         """The connection behind a parked request is lost."""
         self.waiting.remove(ticket)
-        self.groups.forget_requests([ticket])
+        self.groups.cancel_requests([ticket])
 
     def restart(self) -> None:
         """The coordinator crashes: nothing remains but its log."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.clock import SystemClock
-from pykbroker.coordination.transactions.ending import refused as refused_end
+from pykbroker.coordination.transactions.end_txn import refused as refused_end
 from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
 from pykbroker.coordinators.transaction_markers import MarkerWriter
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
-    from pykbroker.coordination.transactions.outcome import Place
+    from pykbroker.coordination.transactions.outcome import TopicPartition
     from pykbroker_protocol.message import Message
     from pykbroker_storage.filesystem import FileSystem
 
@@ -138,7 +138,7 @@ class Stage:
         )
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
 
-    async def join(self, *places: Place, verify_only: bool = False) -> set[ErrorCode]:
+    async def join(self, *places: TopicPartition, verify_only: bool = False) -> set[ErrorCode]:
         told = self.coordinator.join(
             NAME, self.producer_id, self.producer_epoch, places, verify_only=verify_only
         )
@@ -179,7 +179,7 @@ class Stage:
         (described,) = log.state.describe_transactions([NAME])
         return described.transaction_state
 
-    def markers_in(self, places: Iterable[Place]) -> list[int]:
+    def markers_in(self, places: Iterable[TopicPartition]) -> list[int]:
         """How many records of any kind are in each; these tests write none but markers."""
         found = [self.partitions.get(*place) for place in places]
         return [-1 if it is None else it.log.log_end_offset for it in found]

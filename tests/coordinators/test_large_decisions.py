@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker.coordination.groups.classic_answers import refused_join, refused_sync
+from pykbroker.coordination.groups.classic_responses import refused_join, refused_sync
 from pykbroker.coordination.groups.registry import EXPIRY_TIMER
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker_protocol.errors import ErrorCode

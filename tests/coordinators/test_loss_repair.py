@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.coordinators import loss_repair
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker_protocol.records.batch import RecordBatch
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pykbroker.partitions.partition import Partition
 
-ONE, OTHER = Place(TOPIC, 0), Place(TOPIC, 1)
-OFFSETS = Place(CONSUMER_OFFSETS, 0)
+ONE, OTHER = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
 UNKNOWN_ID = 99
 
 
@@ -34,14 +34,19 @@ async def node(tmp_path: Path) -> AsyncIterator[Stage]:
         yield staged
 
 
-def partition_of(node: Stage, place: Place) -> Partition:
+def partition_of(node: Stage, place: TopicPartition) -> Partition:
     partition = node.partitions.get(*place)
     assert partition is not None
     return partition
 
 
 def write(
-    node: Stage, place: Place, producer_id: int, epoch: int, *, is_transactional: bool = True
+    node: Stage,
+    place: TopicPartition,
+    producer_id: int,
+    epoch: int,
+    *,
+    is_transactional: bool = True,
 ) -> None:
     """Straight into the log, as if the coordinator had lost what went before."""
     data = batch(
@@ -58,7 +63,7 @@ def write(
     assert hasattr(written, "last_offset"), written
 
 
-def is_stable(node: Stage, place: Place) -> bool:
+def is_stable(node: Stage, place: TopicPartition) -> bool:
     partition = partition_of(node, place)
     return partition.last_stable_offset == partition.log.log_end_offset
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.coordinators import transaction_markers
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-ONE, OTHER = Place(TOPIC, 0), Place(TOPIC, 1)
+ONE, OTHER = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 PLENTY = 1 << 30
 BYTES_OF_AN_END = 600
 """The decision, two markers and the word that they are written have room in as much."""
@@ -56,7 +56,7 @@ async def test_a_transaction_of_many_partitions_is_complete_a_few_breaths_later(
 ) -> None:
     count = transaction_markers.MARKERS_PER_BREATH * 2 + 1
     node.topic("wide", count)
-    places = [Place("wide", index) for index in range(count)]
+    places = [TopicPartition("wide", index) for index in range(count)]
     await node.join(*places)
     assert not (await node.end()).error_code
     assert node.state == "PrepareCommit"
@@ -77,7 +77,7 @@ async def test_a_partition_that_cannot_take_its_marker_keeps_no_other_waiting(no
 
 async def test_partitions_that_were_deleted_are_done(node: Stage) -> None:
     node.topic("gone")
-    await node.join(ONE, Place("gone", 0))
+    await node.join(ONE, TopicPartition("gone", 0))
     node.delete("gone")
     await node.end()
     assert node.state == "CompleteCommit"
@@ -195,7 +195,7 @@ async def test_a_partition_may_be_deleted_while_its_marker_is_not_committed(node
 
 async def test_groups_hear_how_a_transaction_ended(node: Stage) -> None:
     node.topic(CONSUMER_OFFSETS, 2)
-    await node.join(ONE, Place(CONSUMER_OFFSETS, 1))
+    await node.join(ONE, TopicPartition(CONSUMER_OFFSETS, 1))
     await node.end(committed=False)
     assert node.groups.told == [(1, node.producer_id, False)]
 

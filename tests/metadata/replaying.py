@@ -1,8 +1,8 @@
 """Replays records into images."""
 
+from pykbroker.generators import run_to_end
 from pykbroker.metadata.image import ClusterImage, ImageDelta
 from pykbroker.metadata.replay import replay
-from pykbroker.slices import at_once
 from pykbroker_protocol.message import Message
 from pykbroker_protocol.metadata.topics import (
     PartitionChangeRecord,
@@ -14,7 +14,7 @@ TOPIC_ID = b"t" * 16
 
 
 def delta_of(image: ClusterImage, *records: Message) -> ImageDelta:
-    return at_once(replay(image, records, last_offset=image.offset + len(records)))
+    return run_to_end(replay(image, records, last_offset=image.offset + len(records)))
 
 
 def apply(image: ClusterImage, *records: Message) -> ImageDelta:

@@ -1,4 +1,4 @@
-"""Ways in which the coordinator shares partitions out: pure functions of who subscribes to what."""
+"""Server-side assignors: pure functions from subscriptions to assignments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from pykbroker.coordination.assignors.uniform import assign_uniform
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pykbroker.coordination.assignors.question import Assignor
+    from pykbroker.coordination.assignors.assignor import Assignor
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}

@@ -1,9 +1,9 @@
-"""The range assignor: each member has one run of partitions, the same run in topics that match.
+"""The range assignor: each member gets one run of partitions, the same run in equal topics.
 
-Topics with the same subscribers and the same number of partitions are co-partitioned: who has
-partition 3 of the one has partition 3 of the other. Members keep the order in which their runs
-stood before, newcomers follow, so that a join or a leave shifts the runs and does not shuffle them.
-Among newcomers, a run goes to the member whose rack holds most of it.
+Topics with the same subscribers and the same number of partitions are co-partitioned: the owner of
+partition 3 of one topic owns partition 3 of the others. Members keep the order of their previous
+runs and new members follow, so that a join or leave shifts runs instead of shuffling them. Among
+new members, a run goes to the member whose rack has most of its replicas.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.assignors.question import Assignor
+from pykbroker.coordination.assignors.assignor import Assignor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pykbroker.coordination.assignors.question import (
+    from pykbroker.coordination.assignors.assignor import (
         Assignment,
         Steps,
         Subscriber,
@@ -31,8 +31,8 @@ def assign_range(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
 ) -> Steps[Mapping[str, Assignment]]:
     assigned: dict[str, dict[bytes, frozenset[int]]] = {it.member_id: {} for it in subscribers}
-    for topic_ids, members in (yield from alike(subscribers, topics)):
-        order = yield from in_standing_order(members, topic_ids, topics)
+    for topic_ids, members in (yield from group_by_subscribers(subscribers, topics)):
+        order = yield from in_previous_order(members, topic_ids, topics)
         shares = {
             count: [frozenset(run) for run in runs(count, len(order))]
             for count in {topics[it].partition_count for it in topic_ids}
@@ -46,35 +46,35 @@ def assign_range(
     return assigned
 
 
-def alike(
+def group_by_subscribers(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
 ) -> Steps[list[tuple[list[bytes], list[Subscriber]]]]:
-    """Topics with the same subscribers, together with these."""
+    """Groups topics with the same subscribers; returns each group with its subscribers."""
     members_of: dict[bytes, list[Subscriber]] = {}
-    for subscriber in sorted(subscribers, key=lambda it: it.lasting_name):
+    for subscriber in sorted(subscribers, key=lambda it: it.stable_id):
         for topic_id in subscriber.topic_ids & topics.keys():
             members_of.setdefault(topic_id, []).append(subscriber)
         yield 1 + min(len(subscriber.topic_ids), len(topics))
-    together: dict[tuple[str, ...], list[bytes]] = {}
+    merged: dict[tuple[str, ...], list[bytes]] = {}
     for topic_id in sorted(members_of):
         names = tuple(it.member_id for it in members_of[topic_id])
-        together.setdefault(names, []).append(topic_id)
+        merged.setdefault(names, []).append(topic_id)
         yield len(names)
-    return [(topic_ids, members_of[topic_ids[0]]) for topic_ids in together.values()]
+    return [(topic_ids, members_of[topic_ids[0]]) for topic_ids in merged.values()]
 
 
-def in_standing_order(
+def in_previous_order(
     members: list[Subscriber], topic_ids: list[bytes], topics: Mapping[bytes, TopicToAssign]
 ) -> Steps[list[Subscriber]]:
-    """By the first partition that each has had in these topics; newcomers last, by name."""
+    """Sorts members by their first previous partition in these topics; new members come last."""
     firsts = {}
     for it in members:
         firsts[it.member_id] = first_partition(it, topic_ids)
         yield 1 + (len(topic_ids) if it.owned else 0)
     order = sorted(members, key=lambda it: firsts[it.member_id])
-    newcomers = [it for it in order if firsts[it.member_id] == math.inf]
-    standing = order[: len(order) - len(newcomers)]
-    placed = yield from near_their_runs(newcomers, topics[topic_ids[0]], len(order))
+    new_members = [it for it in order if firsts[it.member_id] == math.inf]
+    standing = order[: len(order) - len(new_members)]
+    placed = yield from ordered_by_rack(new_members, topics[topic_ids[0]], len(order))
     return standing + placed
 
 
@@ -86,7 +86,7 @@ def first_partition(member: Subscriber, topic_ids: list[bytes]) -> float:
 
 
 def runs(partition_count: int, count: int) -> Iterator[range]:
-    """As many runs as there are members; the first ones are longer by one if need be."""
+    """Yields one run per member; the first runs are longer by one if the division has a rest."""
     length, rest = divmod(partition_count, count)
     start = 0
     for index in range(count):
@@ -95,14 +95,14 @@ def runs(partition_count: int, count: int) -> Iterator[range]:
         start = stop
 
 
-def near_their_runs(
-    newcomers: list[Subscriber], topic: TopicToAssign, member_count: int
+def ordered_by_rack(
+    new_members: list[Subscriber], topic: TopicToAssign, member_count: int
 ) -> Steps[list[Subscriber]]:
-    """Let the newcomers choose among the runs that are left for them, by their racks."""
-    if not topic.racks or all(it.rack_id is None for it in newcomers):
-        return newcomers
-    waiting, placed = list(newcomers), []
-    first_left = member_count - len(newcomers)
+    """Orders the new members so that each remaining run goes to the nearest by rack."""
+    if not topic.racks or all(it.rack_id is None for it in new_members):
+        return new_members
+    waiting, placed = list(new_members), []
+    first_left = member_count - len(new_members)
     for run in islice(runs(topic.partition_count, member_count), first_left, None):
         nearest = max(waiting, key=partial(nearness, topic, run))
         yield len(waiting) * len(run)

@@ -1,27 +1,27 @@
-"""The uniform assignor: shares differ by one partition at most, and little moves.
+"""The uniform assignor: balanced within one partition, with as few moves as possible.
 
-Where all members subscribe to the same topics, each is due the same number of partitions. Where
-they do not, partitions wander from the loaded to the idle as long as that evens them out.
-Members keep what they have as far as the balance allows. A partition that has to move goes to a
-member in a rack of one of its replicas, if one such has room.
+If all members subscribe to the same topics, all shares differ by at most one. Otherwise partitions
+move from loaded to less loaded members while that improves the balance. Members keep their
+partitions as far as the balance allows. A partition that moves goes to a member in a rack of one of
+its replicas, if such a member has capacity.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.assignors.question import (
+from pykbroker.coordination.assignors.assignor import (
     NOTHING,
     OPERATIONS_PER_STEP,
     Assignor,
-    Place,
+    TopicIdPartition,
 )
 from pykbroker.coordination.assignors.uniform_mixed import assign_to_mixed_subscribers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pykbroker.coordination.assignors.question import (
+    from pykbroker.coordination.assignors.assignor import (
         Assignment,
         Steps,
         Subscriber,
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 def assign_uniform(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
 ) -> Steps[Mapping[str, Assignment]]:
-    in_order = sorted(subscribers, key=lambda subscriber: subscriber.lasting_name)
-    wanted = set()
+    in_order = sorted(subscribers, key=lambda subscriber: subscriber.stable_id)
+    subscriptions = set()
     for topic_ids in {it.topic_ids for it in in_order}:
-        wanted.add(topic_ids.intersection(topics))
+        subscriptions.add(topic_ids.intersection(topics))
         yield len(topic_ids)
-    if len(wanted) > 1:
+    if len(subscriptions) > 1:
         return (yield from assign_to_mixed_subscribers(in_order, topics))
-    subscribed = {topic_id: topics[topic_id] for one in wanted for topic_id in one}
+    subscribed = {topic_id: topics[topic_id] for one in subscriptions for topic_id in one}
     return (yield from assign_to_equal_subscribers(in_order, subscribed))
 
 
 def assign_to_equal_subscribers(
     subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
 ) -> Steps[Mapping[str, Assignment]]:
-    """Members whose share stays as it is get the very value that they own.
+    """Assigns topics to members with equal subscriptions; unchanged shares keep their value.
 
-    A group of many members computes this whenever one leaves, and few shares change: the work for
-    each of the others is a few operations on whole sets.
+    A large group computes this after each leave, when few shares change: other members cost a few
+    operations on whole sets.
     """
     free = {topic_id: set(range(topic.partition_count)) for topic_id, topic in topics.items()}
     yield len(free)
@@ -59,46 +59,46 @@ def assign_to_equal_subscribers(
         held[it.member_id] = claim(it.owned, free)
         yield 1 + len(it.owned)
     counts = {member_id: sum(map(len, share.values())) for member_id, share in held.items()}
-    rooms = Rooms(counts, free_count=sum(map(len, free.values())))
-    return held | (yield from even_out(rooms, held, free, Neighbourhood(subscribers, topics)))
+    capacities = Capacities(counts, free_count=sum(map(len, free.values())))
+    return held | (yield from even_out(capacities, held, free, RackIndex(subscribers, topics)))
 
 
-def share_with_newcomers(
+def assign_to_new_members(
     counts: dict[str, int], owned: Mapping[str, Assignment]
 ) -> Steps[Mapping[str, Assignment]]:
-    """The shares that change, where equal subscribers own all partitions, each by one of them.
+    """Returns the changed shares if equal subscribers own each partition exactly once.
 
-    Gives what `assign_uniform` would; whom nothing is taken from, and nothing given, is not even
-    looked at. A newcomer owns nothing and counts 0. Counts come in the order of lasting names.
+    The result is that of `assign_uniform`, without touching unchanged members. New members own
+    nothing and have count 0. `counts` is in the order of stable ids.
     """
-    return even_out(Rooms(counts, free_count=0), owned, {})
+    return even_out(Capacities(counts, free_count=0), owned, {})
 
 
 def even_out(
-    rooms: Rooms,
+    capacities: Capacities,
     held: Mapping[str, Assignment],
     free: dict[bytes, set[int]],
-    neighbourhood: Neighbourhood | None = None,
+    rack_index: RackIndex | None = None,
 ) -> Steps[dict[str, Assignment]]:
-    """Take from those who have too much, and share out what is free: the shares that change."""
+    """Takes surplus partitions, assigns the free ones and returns the changed shares."""
     changed: dict[str, Assignment] = {}
-    for member_id, count in rooms.cuts():
-        changed[member_id] = let_go(held[member_id], count, free)
-        yield 2 * rooms.counts[member_id]
+    for member_id, count in capacities.surplus():
+        changed[member_id] = release(held[member_id], count, free)
+        yield 2 * capacities.counts[member_id]
     left = in_order(free)
     yield len(left)
-    if neighbourhood is not None:
-        left = yield from rooms.take_near(left, neighbourhood)
-    yield from rooms.take(left)
-    for member_id, places in rooms.given.items():
+    if rack_index is not None:
+        left = yield from capacities.assign_near(left, rack_index)
+    yield from capacities.assign_in_turn(left)
+    for member_id, partitions in capacities.given.items():
         had = changed.get(member_id) or held.get(member_id, NOTHING)
-        changed[member_id] = together(had, places)
-        yield 2 * len(had) + len(places)
+        changed[member_id] = merged(had, partitions)
+        yield 2 * len(had) + len(partitions)
     return changed
 
 
 def claim(owned: Assignment, free: dict[bytes, set[int]]) -> Assignment:
-    """What a member owns and nobody else has claimed; it is no longer free."""
+    """Removes a member's partitions from the free ones; returns those not claimed before."""
     claimed: dict[bytes, frozenset[int]] = {}
     for topic_id, partitions in owned.items():
         unclaimed = free.get(topic_id)
@@ -111,9 +111,9 @@ def claim(owned: Assignment, free: dict[bytes, set[int]]) -> Assignment:
     return owned if claimed == owned else claimed
 
 
-def let_go(held: Assignment, count: int, free: dict[bytes, set[int]]) -> Assignment:
-    """Keep so many partitions, the lowest numbers of each topic; the others are free again."""
-    if len(held) == 1:  # of one topic, as mostly
+def release(held: Assignment, count: int, free: dict[bytes, set[int]]) -> Assignment:
+    """Keeps `count` partitions, the lowest of each topic, and frees the others."""
+    if len(held) == 1:  # the most common case
         [(topic_id, partitions)] = held.items()
         in_turn = sorted(partitions)
         free.setdefault(topic_id, set()).update(in_turn[count:])
@@ -131,22 +131,24 @@ def let_go(held: Assignment, count: int, free: dict[bytes, set[int]]) -> Assignm
     return {topic_id: partitions for topic_id, partitions in kept.items() if partitions}
 
 
-def in_order(free: Mapping[bytes, set[int]]) -> list[Place]:
-    """Topic by topic, in the order of their numbers: neighbours go to different members."""
+def in_order(free: Mapping[bytes, set[int]]) -> list[TopicIdPartition]:
+    """Orders partitions by topic and number, so that neighbours go to different members."""
     return [
-        Place(topic_id, number) for topic_id in sorted(free) for number in sorted(free[topic_id])
+        TopicIdPartition(topic_id, number)
+        for topic_id in sorted(free)
+        for number in sorted(free[topic_id])
     ]
 
 
-def together(held: Assignment, given: Iterable[Place]) -> Assignment:
+def merged(held: Assignment, given: Iterable[TopicIdPartition]) -> Assignment:
     numbers = {topic_id: set(partitions) for topic_id, partitions in held.items()}
     for topic_id, partition in given:
         numbers.setdefault(topic_id, set()).add(partition)
     return {topic_id: frozenset(numbers[topic_id]) for topic_id in sorted(numbers)}
 
 
-class Neighbourhood:
-    """Who lives where, as far as that matters to partitions."""
+class RackIndex:
+    """Members by rack, for racks of replicas."""
 
     def __init__(
         self, subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
@@ -162,26 +164,26 @@ class Neighbourhood:
     def is_empty(self) -> bool:
         return not self._members_by_rack
 
-    def near(self, place: Place) -> Iterator[str]:
-        racks = self._topics[place.topic_id].racks
-        for rack in racks[place.partition] if racks else ():
+    def members_near(self, partition: TopicIdPartition) -> Iterator[str]:
+        racks = self._topics[partition.topic_id].racks
+        for rack in racks[partition.partition] if racks else ():
             yield from self._members_by_rack.get(rack, ())
 
 
-class Rooms:
-    """How many partitions each member has, and how many it may still be given."""
+class Capacities:
+    """Partition count of each member and how many more it may get."""
 
     def __init__(self, counts: dict[str, int], *, free_count: int) -> None:
         self.counts = counts
         total = free_count + sum(counts.values())
         self.share, self.rest = divmod(total, max(len(counts), 1))
-        """The rest are shares that are larger by one, and are still to be had."""
-        self.given: dict[str, list[Place]] = {}
+        """Number of shares that are larger by one and not assigned yet."""
+        self.given: dict[str, list[TopicIdPartition]] = {}
 
-    def cuts(self) -> Iterator[tuple[str, int]]:
-        """Members that own too much, and how much each of them keeps.
+    def surplus(self) -> Iterator[tuple[str, int]]:
+        """Yields members with too many partitions and the number that each keeps.
 
-        Who owns most has most to lose: the shares that are larger by one go there first.
+        The members with most partitions get the larger shares, so that they lose fewer.
         """
         above = [it for it, count in self.counts.items() if count > self.share]
         for member_id in sorted(above, key=self.counts.__getitem__, reverse=True):
@@ -191,36 +193,38 @@ class Rooms:
                 self.counts[member_id] = due
                 yield member_id, due
 
-    def take_near(self, free: list[Place], neighbourhood: Neighbourhood) -> Steps[list[Place]]:
-        """Hand places to members in one of their racks; gives back those that found none."""
-        if neighbourhood.is_empty:
+    def assign_near(
+        self, free: list[TopicIdPartition], rack_index: RackIndex
+    ) -> Steps[list[TopicIdPartition]]:
+        """Assigns partitions to members in their racks; returns those without such a member."""
+        if rack_index.is_empty:
             return free
         left = []
-        for place in free:
-            takers = [it for it in neighbourhood.near(place) if self.room(it)]
-            if takers:
-                self.give(min(takers, key=lambda it: (self.counts[it], it)), place)
+        for partition in free:
+            receivers = [it for it in rack_index.members_near(partition) if self.has_capacity(it)]
+            if receivers:
+                self.give(min(receivers, key=lambda it: (self.counts[it], it)), partition)
             else:
-                left.append(place)
-            yield 1 + 2 * len(takers)
+                left.append(partition)
+            yield 1 + 2 * len(receivers)
         return left
 
-    def take(self, free: list[Place]) -> Steps[None]:
-        """Deal the places out in turn to the members with room, the emptiest first."""
+    def assign_in_turn(self, free: list[TopicIdPartition]) -> Steps[None]:
+        """Assigns partitions in turn to members with capacity, starting with the least loaded."""
         limit = self.share + (self.rest > 0)
         waiting = [it for it, count in self.counts.items() if count < limit]
         waiting.sort(key=self.counts.__getitem__)
-        for turn, place in enumerate(free):
-            while not self.room(member_id := waiting[turn % len(waiting)]):
+        for turn, partition in enumerate(free):
+            while not self.has_capacity(member_id := waiting[turn % len(waiting)]):
                 waiting.pop(turn % len(waiting))
-            self.give(member_id, place)
+            self.give(member_id, partition)
             if not turn % OPERATIONS_PER_STEP:
                 yield 3 * OPERATIONS_PER_STEP
 
-    def room(self, member_id: str) -> bool:
+    def has_capacity(self, member_id: str) -> bool:
         return self.counts[member_id] < self.share + (self.rest > 0)
 
-    def give(self, member_id: str, place: Place) -> None:
+    def give(self, member_id: str, partition: TopicIdPartition) -> None:
         self.rest -= self.counts[member_id] == self.share
         self.counts[member_id] += 1
-        self.given.setdefault(member_id, []).append(place)
+        self.given.setdefault(member_id, []).append(partition)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.groups.classic_answers import refused_join, told_generation
 from pykbroker.coordination.groups.classic_member import Member
 from pykbroker.coordination.groups.classic_rebalance import (
     SESSION_TIMER,
@@ -13,8 +12,9 @@ from pykbroker.coordination.groups.classic_rebalance import (
     expect_heartbeat,
     rebalance,
 )
-from pykbroker.coordination.groups.classic_return import return_of_static_member
+from pykbroker.coordination.groups.classic_responses import refused_join, told_generation
 from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState, OnRejoin
+from pykbroker.coordination.groups.static_member_return import return_of_static_member
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def turn_away(group: ClassicGroup, joining: Joining, draft: Draft) -> None:
         dismiss(group, member, draft)
     elif member_id in group.pending:
         group.stop_expecting(member_id)
-        draft.let_sleep(SESSION_TIMER, group.group_id, member_id)
+        draft.cancel_timer(SESSION_TIMER, group.group_id, member_id)
     complete_if_all_have_joined(group, draft)
 
 
@@ -90,7 +90,7 @@ def hand_out_member_id(group: ClassicGroup, joining: Joining, draft: Draft) -> N
     member_id = joining.new_member_id
     group.expect(member_id)
     timeout_ms = joining.request.session_timeout_ms
-    draft.wake(SESSION_TIMER, group.group_id, member_id, after_ms=timeout_ms)
+    draft.set_timer(SESSION_TIMER, group.group_id, member_id, after_ms=timeout_ms)
     draft.reply(joining.ticket, refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 
 
@@ -121,7 +121,7 @@ def add_member(
     # It cannot send heartbeats before it hears its generation, and if its connection is lost
     # unnoticed, it will join anew: so it does not wait for ever.
     after_ms = settings.newcomer_join_timeout_ms
-    draft.wake(SESSION_TIMER, group.group_id, member_id, after_ms=after_ms)
+    draft.set_timer(SESSION_TIMER, group.group_id, member_id, after_ms=after_ms)
     rebalance(group, draft, settings, because_of(joining, f"{member_id} joins"))
 
 

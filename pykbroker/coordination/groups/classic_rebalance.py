@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.groups.classic_answers import (
+from pykbroker.coordination.groups.classic_group import Gathering
+from pykbroker.coordination.groups.classic_responses import (
     refused_join,
     refused_sync,
     told_generation,
     told_to_rejoin,
 )
-from pykbroker.coordination.groups.classic_group import Gathering
 from pykbroker.coordination.groups.classic_state import GroupState
 from pykbroker_protocol.errors import ErrorCode
 
@@ -33,13 +33,13 @@ def rebalance(group: ClassicGroup, draft: Draft, settings: GroupSettings, reason
 
 
 def call_together(group: ClassicGroup, draft: Draft, settings: GroupSettings, reason: str) -> None:
-    draft.because(
+    draft.add_reason(
         f"group {group.group_id} rebalances after generation {group.generation}: {reason}"
     )
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             send_back_to_join(group, member, draft)
-    draft.let_sleep(SYNC_TIMER, group.group_id)
+    draft.cancel_timer(SYNC_TIMER, group.group_id)
     group.unsynced.clear()
     was_empty = group.is_empty
     group.move(GroupState.PREPARING_REBALANCE)
@@ -48,7 +48,7 @@ def call_together(group: ClassicGroup, draft: Draft, settings: GroupSettings, re
     elif group.all_have_joined or was_empty:
         complete(group, draft)
     else:
-        draft.wake(JOIN_TIMER, group.group_id, after_ms=group.rebalance_timeout_ms)
+        draft.set_timer(JOIN_TIMER, group.group_id, after_ms=group.rebalance_timeout_ms)
 
 
 def send_back_to_join(group: ClassicGroup, member: Member, draft: Draft) -> None:
@@ -65,7 +65,7 @@ def gather(group: ClassicGroup, draft: Draft, settings: GroupSettings) -> None:
     """Wait for company, and longer while more come, but no longer than a rebalance may take."""
     delay_ms = settings.initial_rebalance_delay_ms
     group.gathering = Gathering(left_ms=max(group.rebalance_timeout_ms - delay_ms, 0))
-    draft.wake(JOIN_TIMER, group.group_id, after_ms=delay_ms)
+    draft.set_timer(JOIN_TIMER, group.group_id, after_ms=delay_ms)
 
 
 def join_time_is_over(group: ClassicGroup, draft: Draft, settings: GroupSettings) -> None:
@@ -75,7 +75,7 @@ def join_time_is_over(group: ClassicGroup, draft: Draft, settings: GroupSettings
     if gathering is not None and gathering.grew and gathering.left_ms > 0:
         delay_ms = min(settings.initial_rebalance_delay_ms, gathering.left_ms)
         group.gathering = Gathering(left_ms=gathering.left_ms - delay_ms)
-        draft.wake(JOIN_TIMER, group.group_id, after_ms=delay_ms)
+        draft.set_timer(JOIN_TIMER, group.group_id, after_ms=delay_ms)
     else:
         complete(group, draft)
 
@@ -88,7 +88,7 @@ def complete_if_all_have_joined(group: ClassicGroup, draft: Draft) -> None:
 
 def complete(group: ClassicGroup, draft: Draft) -> None:
     """All have joined or had the time to: form the next generation from those who came."""
-    draft.let_sleep(JOIN_TIMER, group.group_id)
+    draft.cancel_timer(JOIN_TIMER, group.group_id)
     group.gathering = None
     drop_absent_members(group, draft)
     if not group.members:
@@ -97,14 +97,14 @@ def complete(group: ClassicGroup, draft: Draft) -> None:
         begin_generation(group, draft)
     else:
         # Only static members are left and none came: their sessions decide how long to wait.
-        draft.wake(JOIN_TIMER, group.group_id, after_ms=group.rebalance_timeout_ms)
+        draft.set_timer(JOIN_TIMER, group.group_id, after_ms=group.rebalance_timeout_ms)
 
 
 def drop_absent_members(group: ClassicGroup, draft: Draft) -> None:
     """Static members may be restarting: they keep their place until their session expires."""
     for member in list(group.members.values()):
         if member.member_id not in group.joined and member.instance_id is None:
-            draft.because(f"group {group.group_id}: {member.member_id} did not rejoin in time")
+            draft.add_reason(f"group {group.group_id}: {member.member_id} did not rejoin in time")
             dismiss(group, member, draft)
 
 
@@ -115,9 +115,9 @@ def write_empty_generation(group: ClassicGroup, draft: Draft) -> None:
     record was written finds the group empty.
     """
     generation = group.generation + 1
-    draft.wake(JOIN_TIMER, group.group_id, after_ms=WRITE_AGAIN_MS)
+    draft.set_timer(JOIN_TIMER, group.group_id, after_ms=WRITE_AGAIN_MS)
     draft.write([group.as_write(draft.now_ms, generation=generation, assignments={})])
-    draft.because(f"group {group.group_id} is empty at generation {generation}")
+    draft.add_reason(f"group {group.group_id} is empty at generation {generation}")
 
 
 def begin_generation(group: ClassicGroup, draft: Draft) -> None:
@@ -127,8 +127,8 @@ def begin_generation(group: ClassicGroup, draft: Draft) -> None:
         member.join_ticket = None
         member.is_new = False
         expect_heartbeat(group, member, draft)
-    draft.wake(SYNC_TIMER, group.group_id, after_ms=group.rebalance_timeout_ms)
-    draft.because(
+    draft.set_timer(SYNC_TIMER, group.group_id, after_ms=group.rebalance_timeout_ms)
+    draft.add_reason(
         f"group {group.group_id} forms generation {group.generation} of {len(group.members)} "
         f"members with {group.protocol}, led by {group.leader}"
     )
@@ -147,12 +147,14 @@ def sync_time_is_over(group: ClassicGroup, draft: Draft, settings: GroupSettings
 
 
 def expect_heartbeat(group: ClassicGroup, member: Member, draft: Draft) -> None:
-    draft.wake(SESSION_TIMER, group.group_id, member.member_id, after_ms=member.session_timeout_ms)
+    draft.set_timer(
+        SESSION_TIMER, group.group_id, member.member_id, after_ms=member.session_timeout_ms
+    )
 
 
 def dismiss(group: ClassicGroup, member: Member, draft: Draft) -> None:
     """Take a member out; what it waits for will not come, and it is told so."""
     draft.reply(member.join_ticket, refused_join(ErrorCode.UNKNOWN_MEMBER_ID))
     draft.reply(member.sync_ticket, refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
-    draft.let_sleep(SESSION_TIMER, group.group_id, member.member_id)
+    draft.cancel_timer(SESSION_TIMER, group.group_id, member.member_id)
     group.remove(member.member_id)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from pykbroker.coordination.groups.classic_answers import (
+from pykbroker.coordination.groups.classic_rebalance import SYNC_TIMER, expect_heartbeat
+from pykbroker.coordination.groups.classic_responses import (
     refused_sync,
     told_assignment,
     told_to_rejoin,
 )
-from pykbroker.coordination.groups.classic_rebalance import SYNC_TIMER, expect_heartbeat
 from pykbroker.coordination.groups.classic_state import ANSWERS, OnSync
 from pykbroker_protocol.errors import ErrorCode
 
@@ -68,7 +68,7 @@ def note_sync(group: ClassicGroup, member: Member, draft: Draft) -> None:
     if member.member_id in group.unsynced:
         group.unsynced.remove(member.member_id)
         if not group.unsynced:
-            draft.let_sleep(SYNC_TIMER, group.group_id)
+            draft.cancel_timer(SYNC_TIMER, group.group_id)
 
 
 def hand_out(group: ClassicGroup, request: SyncGroupRequest, draft: Draft) -> None:
@@ -82,4 +82,4 @@ def hand_out(group: ClassicGroup, request: SyncGroupRequest, draft: Draft) -> No
             draft.reply(member.sync_ticket, told_assignment(group, assignment))
             member.sync_ticket = None
         expect_heartbeat(group, member, draft)
-    draft.because(f"group {group.group_id} is stable at generation {generation}")
+    draft.add_reason(f"group {group.group_id} is stable at generation {generation}")

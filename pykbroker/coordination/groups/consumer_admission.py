@@ -47,8 +47,8 @@ def take_over(decision: Decision, predecessor: ConsumerMember, member_id: str) -
         records.progress(decision.group_id, successor),
     )
     for kind in MEMBER_TIMERS:
-        decision.let_sleep(kind, predecessor.member_id)
-    decision.draft.because(
+        decision.cancel_timer(kind, predecessor.member_id)
+    decision.draft.add_reason(
         f"group {decision.group_id}: static member {predecessor.instance_id} is back as {member_id}"
     )
     return successor

@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.assignors import ASSIGNORS
-from pykbroker.coordination.assignors.question import Subscriber
-from pykbroker.coordination.assignors.uniform import assign_uniform, share_with_newcomers
+from pykbroker.coordination.assignors.assignor import Subscriber
+from pykbroker.coordination.assignors.uniform import assign_to_new_members, assign_uniform
 from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.consumer_decision import ASSIGNMENT
 from pykbroker.coordination.groups.consumer_memory import NEVER
@@ -17,7 +17,7 @@ from pykbroker.coordination.groups.consumer_topics import known_topics
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pykbroker.coordination.assignors.question import Assignment, Steps, TopicToAssign
+    from pykbroker.coordination.assignors.assignor import Assignment, Steps, TopicToAssign
     from pykbroker.coordination.groups.consumer_decision import Decision
     from pykbroker.coordination.groups.consumer_memory import Memory
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
@@ -47,7 +47,7 @@ def assign_if_due(decision: Decision, memory: Memory) -> None:
     if not assignment_is_due(decision):
         return
     if size_of(decision.state, decision.topics) > SIZE_AT_ONCE_MAX:
-        decision.draft.go_on_soon(ASSIGNMENT, decision.group_id)  # it has to rejoin meanwhile
+        decision.draft.defer(ASSIGNMENT, decision.group_id)  # it has to rejoin meanwhile
         return
     sharing = Sharing(decision, memory)
     while not sharing.go_on(decision, memory, SHARING_EFFORT):
@@ -111,7 +111,7 @@ class Sharing:
             return False
         memory.shared_out_at_epoch = self.epoch
         decision.write(records.assignment_epoch(decision.group_id, self.epoch, decision.now_ms))
-        decision.draft.because(
+        decision.draft.add_reason(
             f"group {decision.group_id}: assignment of epoch {self.epoch} "
             f"for {len(decision.state.members)} members, {len(self._changed)} of them with a new "
             "share"
@@ -158,7 +158,7 @@ def compute(
     yield 10 * len(known)
     assign = ASSIGNORS[chosen_assignor(state, settings)]
     if assign is assign_uniform and was_shared_out_here and only_lacks_newcomers(state, to_assign):
-        return (yield from share_with_newcomers(meant_for_each(state), state.targets))
+        return (yield from assign_to_new_members(meant_for_each(state), state.targets))
     everybody = yield from subscribers(state, known)
     return (yield from assign.in_steps(everybody, to_assign))
 

@@ -16,7 +16,7 @@ from pykbroker.coordination.groups.consumer_member import (
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.assignor import Assignment
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
     from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

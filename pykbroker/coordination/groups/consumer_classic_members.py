@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups import consumer_classic_protocol as classic
-from pykbroker.coordination.groups.classic_answers import refused_join, refused_sync
+from pykbroker.coordination.groups.classic_responses import refused_join, refused_sync
 from pykbroker.coordination.groups.consumer_admission import admit
 from pykbroker.coordination.groups.consumer_checks import full, identified
 from pykbroker.coordination.groups.consumer_decision import REJOIN, SESSION, SYNC
@@ -132,15 +132,15 @@ def take_in(
     )
     owned = classic.owned_partitions(subscription, decision.topics)
     joined = bring_on(decision, memory, before, after, owned)
-    decision.let_sleep(REJOIN, member_id)
+    decision.cancel_timer(REJOIN, member_id)
     last_of_its_kind_was_replaced = replaced is not None and replaced.classic is None
     if last_of_its_kind_was_replaced and is_due_for_downgrade(
         decision.state, (), decision.settings
     ):
         downgrade(decision, (), rebalances=False)
     else:
-        decision.wake(SESSION, member_id, after_ms=request.session_timeout_ms)
-        decision.wake(SYNC, member_id, after_ms=joining.rebalance_timeout_ms)
+        decision.set_timer(SESSION, member_id, after_ms=request.session_timeout_ms)
+        decision.set_timer(SYNC, member_id, after_ms=joining.rebalance_timeout_ms)
     return joined
 
 
@@ -168,7 +168,7 @@ def sync(decision: Decision, memory: Memory, request: SyncGroupRequest) -> SyncG
     if has_to_rejoin_before_it_syncs(decision.state, member):
         ask_to_rejoin(decision, memory, member)
         return refused_sync(ErrorCode.REBALANCE_IN_PROGRESS)
-    decision.let_sleep(SYNC, member.member_id)
+    decision.cancel_timer(SYNC, member.member_id)
     keep_session(decision, member)
     return SyncGroupResponse(
         error_code=ErrorCode.NONE,
@@ -217,12 +217,12 @@ def ask_to_rejoin(decision: Decision, memory: Memory, member: ConsumerMember) ->
     """The time to rejoin counts from the first answer that asked for it."""
     asked_at_ms = memory.asked_to_rejoin_at_ms.setdefault(member.member_id, decision.now_ms)
     deadline_ms = asked_at_ms + member.rebalance_timeout_ms
-    decision.wake(REJOIN, member.member_id, after_ms=deadline_ms - decision.now_ms)
+    decision.set_timer(REJOIN, member.member_id, after_ms=deadline_ms - decision.now_ms)
 
 
 def keep_session(decision: Decision, member: ConsumerMember) -> None:
     assert member.classic is not None
-    decision.wake(SESSION, member.member_id, after_ms=member.classic.session_timeout_ms)
+    decision.set_timer(SESSION, member.member_id, after_ms=member.classic.session_timeout_ms)
 
 
 def classic_member(

@@ -9,7 +9,7 @@ from pykbroker_protocol import consumer_protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.assignor import Assignment
     from pykbroker.coordination.groups.consumer_topics import TopicsView
     from pykbroker_protocol.consumer_protocol import ConsumerProtocolSubscription
 

@@ -79,11 +79,11 @@ class Decision:
         for write in writes:
             self.state.replay(write.key, write.value)
 
-    def wake(self, kind: str, member_id: str, *, after_ms: int) -> None:
-        self.draft.wake(kind, self.group_id, member_id, after_ms=after_ms)
+    def set_timer(self, kind: str, member_id: str, *, after_ms: int) -> None:
+        self.draft.set_timer(kind, self.group_id, member_id, after_ms=after_ms)
 
-    def let_sleep(self, kind: str, member_id: str) -> None:
-        self.draft.let_sleep(kind, self.group_id, member_id)
+    def cancel_timer(self, kind: str, member_id: str) -> None:
+        self.draft.cancel_timer(kind, self.group_id, member_id)
 
     def answer(self, ticket: Ticket | None, response: Message) -> Outcome:
         self.draft.reply(ticket, response)

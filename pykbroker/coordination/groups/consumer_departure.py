@@ -50,7 +50,7 @@ def go_away(decision: Decision, member: ConsumerMember) -> None:
     away = member._replace(epoch=LEAVING_FOR_A_WHILE, revoking=NO_HOLDING)
     if away != member:
         decision.write(records.progress(decision.group_id, away))
-    decision.let_sleep(REVOCATION, member.member_id)
+    decision.cancel_timer(REVOCATION, member.member_id)
 
 
 def fence(decision: Decision, memory: Memory, kind: str, member_id: str) -> None:
@@ -68,7 +68,7 @@ def remove(decision: Decision, memory: Memory, members: Sequence[ConsumerMember]
     leaving = {it.member_id for it in members}
     for member in members:
         memory.asked_to_rejoin_at_ms.pop(member.member_id, None)
-        decision.draft.because(f"group {decision.group_id}: member {member.member_id} {why}")
+        decision.draft.add_reason(f"group {decision.group_id}: member {member.member_id} {why}")
     if is_due_for_downgrade(decision.state, leaving, decision.settings):
         downgrade(decision, leaving, rebalances=True)
         return
@@ -76,7 +76,7 @@ def remove(decision: Decision, memory: Memory, members: Sequence[ConsumerMember]
         decision.write(*records.without_member(decision.group_id, member.member_id))
         drop_unused_regex(decision, member.topic_regex)
         for kind in MEMBER_TIMERS:
-            decision.let_sleep(kind, member.member_id)
+            decision.cancel_timer(kind, member.member_id)
     state = decision.state
     metadata_hash = memory.fingerprint(state.subscriptions(), decision.topics)
     decision.write(records.group_epoch(state.group_id, state.epoch + 1, metadata_hash))

@@ -15,7 +15,7 @@ from pykbroker_protocol.messages.consumer_group_describe import (
 )
 
 if TYPE_CHECKING:
-    from pykbroker.coordination.assignors.question import Assignment as Share
+    from pykbroker.coordination.assignors.assignor import Assignment as Share
     from pykbroker.coordination.groups.consumer_member import ConsumerMember
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState

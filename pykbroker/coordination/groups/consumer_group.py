@@ -87,9 +87,9 @@ class ConsumerGroup:
         draft = Draft(now_ms)
         for member in self.state.members.values():
             name = (self.group_id, member.member_id)
-            draft.wake(SESSION, *name, after_ms=session_timeout_ms(member, settings))
+            draft.set_timer(SESSION, *name, after_ms=session_timeout_ms(member, settings))
             if member.state is MemberState.UNREVOKED_PARTITIONS:
-                draft.wake(REVOCATION, *name, after_ms=member.rebalance_timeout_ms)
+                draft.set_timer(REVOCATION, *name, after_ms=member.rebalance_timeout_ms)
         return draft.outcome()
 
     # --- members of the next generation
@@ -137,10 +137,10 @@ class ConsumerGroup:
         if isinstance(heard, Unmatched):
             let_match(arrived, heard.regex)
             decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
-            decision.draft.go_on_soon(MATCHING, waits=(ticket,))
+            decision.draft.defer(MATCHING, deferred_tickets=(ticket,))
         elif assignment_is_due(decision):
             let_wait(ticket, heard)
-            decision.draft.go_on_soon(ASSIGNMENT, self.group_id, waits=(ticket,))
+            decision.draft.defer(ASSIGNMENT, self.group_id, deferred_tickets=(ticket,))
         else:
             decision.draft.reply(ticket, answer(decision, heard))
         return decision.draft.outcome()
@@ -175,7 +175,7 @@ class ConsumerGroup:
         decision.draft.in_parts = True
         self.sharing = go_on_sharing(decision, self.memory, self.sharing)
         what_follows = NEXT_STEPS if self.sharing is None else ASSIGNMENT
-        decision.draft.go_on_soon(what_follows, self.group_id, waits=waiting)
+        decision.draft.defer(what_follows, self.group_id, deferred_tickets=waiting)
         return decision.draft.outcome()
 
     def members_of_a_slice(self, waiting: Mapping[Ticket, Heard]) -> int:
@@ -205,7 +205,7 @@ class ConsumerGroup:
         for ticket, heard in waiting.items():
             decision.draft.reply(ticket, answer(decision, heard))
         if later:
-            decision.draft.go_on_soon(NEXT_STEPS, self.group_id, waits=later)
+            decision.draft.defer(NEXT_STEPS, self.group_id, deferred_tickets=later)
         return decision.draft.outcome()
 
     # --- members of the classic protocol

@@ -27,7 +27,7 @@ from pykbroker_protocol.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.assignor import Assignment
     from pykbroker.coordination.groups.consumer_decision import Decision
     from pykbroker.coordination.groups.consumer_member import Holding
     from pykbroker.coordination.groups.consumer_memory import Memory
@@ -64,10 +64,10 @@ def hear(
     if (verdict := verdict_on_regex(decision, before, after.topic_regex)) is not None:
         return verdict
     subscription_changed = take_subscription(decision, memory, before, after)
-    decision.wake(SESSION, after.member_id, after_ms=decision.settings.session_timeout_ms)
+    decision.set_timer(SESSION, after.member_id, after_ms=decision.settings.session_timeout_ms)
     if before.classic is not None:
-        decision.let_sleep(REJOIN, after.member_id)
-        decision.let_sleep(SYNC, after.member_id)
+        decision.cancel_timer(REJOIN, after.member_id)
+        decision.cancel_timer(SYNC, after.member_id)
     return Heard(request, before, subscription_changed)
 
 
@@ -165,7 +165,7 @@ def verdict_on_regex(
         words = found.refusal
     if not words:
         return None
-    decision.draft.because(f"group {decision.group_id}: regular expression refused: {words}")
+    decision.draft.add_reason(f"group {decision.group_id}: regular expression refused: {words}")
     return Refusal(
         ErrorCode.INVALID_REGULAR_EXPRESSION,
         f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {words}.",
@@ -254,9 +254,9 @@ def subscribed_target(decision: Decision, member: ConsumerMember) -> Assignment:
 def note_progress(decision: Decision, member: ConsumerMember) -> None:
     decision.write(records.progress(decision.group_id, member))
     if member.state is MemberState.UNREVOKED_PARTITIONS:
-        decision.wake(REVOCATION, member.member_id, after_ms=member.rebalance_timeout_ms)
+        decision.set_timer(REVOCATION, member.member_id, after_ms=member.rebalance_timeout_ms)
     else:
-        decision.let_sleep(REVOCATION, member.member_id)
+        decision.cancel_timer(REVOCATION, member.member_id)
 
 
 def news(

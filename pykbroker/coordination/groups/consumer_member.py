@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.assignor import Assignment
     from pykbroker_protocol.internal_topics.consumer_groups import ClassicMemberMetadata
 
 JOINING = 0

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups import consumer_classic_protocol as classic
 from pykbroker.coordination.groups import consumer_records as records
-from pykbroker.coordination.groups.classic_answers import refused_join, refused_sync
 from pykbroker.coordination.groups.classic_rebalance import JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
+from pykbroker.coordination.groups.classic_responses import refused_join, refused_sync
 from pykbroker.coordination.groups.consumer_decision import (
     DOWNGRADED,
     MEMBER_TIMERS,
@@ -102,9 +102,9 @@ def let_go(group: ClassicGroup, decision: Decision) -> None:
         draft.reply(member.join_ticket, refused_join(code, member.member_id))
         draft.reply(member.sync_ticket, refused_sync(code))
     for member_id in (*group.members, *group.pending):
-        draft.let_sleep(SESSION_TIMER, group.group_id, member_id)
+        draft.cancel_timer(SESSION_TIMER, group.group_id, member_id)
     for kind in (JOIN_TIMER, SYNC_TIMER):
-        draft.let_sleep(kind, group.group_id)
+        draft.cancel_timer(kind, group.group_id)
 
 
 def write_carried_over(
@@ -124,8 +124,8 @@ def write_carried_over(
         *(records.progress(group_id, it) for it in members),
     )
     for member in group.members.values():
-        decision.wake(SESSION, member.member_id, after_ms=member.session_timeout_ms)
-    decision.draft.because(f"group {group_id}: {len(members)} classic members carried over")
+        decision.set_timer(SESSION, member.member_id, after_ms=member.session_timeout_ms)
+    decision.draft.add_reason(f"group {group_id}: {len(members)} classic members carried over")
 
 
 def carried_over(member: Member, group: ClassicGroup, topics: TopicsView) -> ConsumerMember:
@@ -187,13 +187,17 @@ def downgrade(decision: Decision, leaving: Collection[str], *, rebalances: bool)
     decision.draft.write([classic_group])
     for member_id in state.members:
         for kind in MEMBER_TIMERS:
-            decision.let_sleep(kind, member_id)
+            decision.cancel_timer(kind, member_id)
     for member in staying:
         assert member.classic is not None
-        decision.wake(SESSION_TIMER, member.member_id, after_ms=member.classic.session_timeout_ms)
+        decision.set_timer(
+            SESSION_TIMER, member.member_id, after_ms=member.classic.session_timeout_ms
+        )
     if rebalances:
-        decision.draft.go_on_soon(DOWNGRADED, group_id)
-    decision.draft.because(f"group {group_id}: only classic members are left, it is classic again")
+        decision.draft.defer(DOWNGRADED, group_id)
+    decision.draft.add_reason(
+        f"group {group_id}: only classic members are left, it is classic again"
+    )
 
 
 def as_classic_group(

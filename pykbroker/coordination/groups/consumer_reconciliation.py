@@ -25,7 +25,7 @@ from pykbroker_protocol.late_dataclass import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.assignor import Assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

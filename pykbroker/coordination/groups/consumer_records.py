@@ -27,7 +27,7 @@ from pykbroker_protocol.internal_topics.consumer_groups import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.assignor import Assignment
     from pykbroker.coordination.groups.consumer_member import Holding
 
 

@@ -28,7 +28,7 @@ from pykbroker.coordination.groups.consumer_group import (
 from pykbroker.coordination.groups.consumer_matching import Arrived, Matchings
 from pykbroker.coordination.groups.consumer_member import JOINING
 from pykbroker.coordination.groups.draft import Draft
-from pykbroker.coordination.outcome import Outcome, joined
+from pykbroker.coordination.outcome import Outcome, merged
 from pykbroker_protocol.internal_topics import consumer_groups as log
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class ConsumerGroups:
     def _let_wait(self, ticket: Ticket, heard: Heard) -> None:
         self.unassigned.setdefault(heard.request.group_id, {})[ticket] = heard
 
-    def forget_request(self, group_id: str, ticket: Ticket) -> None:
+    def cancel_request(self, group_id: str, ticket: Ticket) -> None:
         """Drops a waiting response. The state change of the request has been applied already.
 
         A heartbeat whose regular expression is not matched yet has not been decided: it is void.
@@ -224,7 +224,7 @@ class ConsumerGroups:
     def _and_go_on_matching(self, outcome: Outcome) -> Outcome:
         if not self.matchings:
             return outcome
-        return outcome.then((MATCHING,), self.matchings.tickets())
+        return outcome.with_deferred((MATCHING,), self.matchings.tickets())
 
     def _share_out(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
         """Heartbeats that come while a target is computed wait for the next one."""
@@ -240,7 +240,7 @@ class ConsumerGroups:
         if group.sharing is not None or group_id not in self.unassigned:
             return outcome
         waits = tuple(self.unassigned[group_id])
-        return outcome.then((ASSIGNMENT, group_id), waits)
+        return outcome.with_deferred((ASSIGNMENT, group_id), waits)
 
     def _answer(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
         group = self.find(group_id)
@@ -262,7 +262,7 @@ class ConsumerGroups:
 
 def strangers(waiting: Mapping[Ticket, Heard]) -> Outcome:
     """The group has gone while they waited."""
-    return joined(
+    return merged(
         refused(ticket, unknown_member(heard.request.group_id, heard.before.member_id))
         for ticket, heard in waiting.items()
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.assignors.question import NOTHING, Assignment
+from pykbroker.coordination.assignors.assignor import NOTHING, Assignment
 from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.consumer_member import (
     JOINING,

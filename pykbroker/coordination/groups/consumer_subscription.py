@@ -50,7 +50,7 @@ def match_regexes(decision: Decision, memory: Memory, regex_of_member: str) -> N
         memory.looked_at[regex] = (decision.topics.version, decision.now_ms)
         found = look_up(decision, regex)
         if found is None:
-            decision.draft.go_on_soon(MATCHING, decision.group_id, regex)
+            decision.draft.defer(MATCHING, decision.group_id, regex)
         else:
             note_match(decision, regex, found)
 
@@ -102,4 +102,4 @@ def grow(decision: Decision, memory: Memory, *, because_of_members: bool) -> Non
         epoch = state.epoch + 1
         decision.write(records.group_epoch(state.group_id, epoch, metadata_hash))
         why = "subscriptions" if because_of_members else "topics"
-        decision.draft.because(f"group {state.group_id}: epoch {epoch}, its {why} changed")
+        decision.draft.add_reason(f"group {state.group_id}: epoch {epoch}, its {why} changed")

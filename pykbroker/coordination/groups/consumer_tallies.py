@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from pykbroker.coordination.assignors.question import NOTHING
+from pykbroker.coordination.assignors.assignor import NOTHING
 from pykbroker.coordination.groups.member_bytes import bytes_of_consumer_member
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.assignor import Assignment
     from pykbroker.coordination.groups.consumer_member import ConsumerMember
 
 Counted = TypeVar("Counted", bound="Hashable")

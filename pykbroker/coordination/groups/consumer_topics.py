@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Protocol
 
-from pykbroker.coordination.assignors.question import TopicToAssign
+from pykbroker.coordination.assignors.assignor import TopicToAssign
 from pykbroker_protocol.late_dataclass import dataclass
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""An outcome in the making: what a decision gathers while it walks through the rules."""
+"""Collects the parts of an outcome while a decision runs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class Draft:
-    """Lives as long as one decision, which happens at one moment.
+    """The outcome of one decision, under construction.
 
-    One that may end after any of its writes, as one that only forgets, is written `in_parts`.
+    A decision that may end after any of its writes, such as expiration, is written `in_parts`.
     """
 
     __slots__ = (
+        "deferred",
+        "deferred_tickets",
         "in_parts",
         "now_ms",
-        "put_off",
         "reasons",
         "replies",
         "timers",
-        "waits",
         "writes",
     )
 
@@ -36,30 +36,30 @@ class Draft:
         self.replies: list[Reply] = []
         self.timers: dict[tuple[str, ...], SetTimer | CancelTimer] = {}
         self.reasons: list[str] = []
-        self.put_off: tuple[tuple[str, ...], ...] = ()
-        self.waits: tuple[Ticket, ...] = ()
+        self.deferred: tuple[tuple[str, ...], ...] = ()
+        self.deferred_tickets: tuple[Ticket, ...] = ()
         self.in_parts = in_parts
 
     def write(self, writes: Iterable[Write]) -> None:
         self.writes.extend(writes)
 
     def reply(self, ticket: Ticket | None, response: Message) -> None:
-        """Answer a request; one whose connection was lost has no ticket and hears nothing."""
+        """Adds a response; a request whose connection was lost has no ticket and gets none."""
         if ticket is not None:
             self.replies.append(Reply(ticket, response))
 
-    def wake(self, *name: str, after_ms: int) -> None:
+    def set_timer(self, *name: str, after_ms: int) -> None:
         self.timers[name] = SetTimer(name, self.now_ms + after_ms)
 
-    def let_sleep(self, *name: str) -> None:
+    def cancel_timer(self, *name: str) -> None:
         self.timers[name] = CancelTimer(name)
 
-    def go_on_soon(self, *name: str, waits: Iterable[Ticket] = ()) -> None:
-        """The rest is decided once all that has come in by now is heard."""
-        self.put_off += (name,)
-        self.waits += tuple(waits)
+    def defer(self, *name: str, deferred_tickets: Iterable[Ticket] = ()) -> None:
+        """Defers the rest of a decision until all requests that have arrived so far are decided."""
+        self.deferred += (name,)
+        self.deferred_tickets += tuple(deferred_tickets)
 
-    def because(self, reason: str) -> None:
+    def add_reason(self, reason: str) -> None:
         self.reasons.append(reason)
 
     def outcome(self) -> Outcome:
@@ -69,6 +69,6 @@ class Draft:
             timers=tuple(self.timers.values()),
             reasons=tuple(self.reasons),
             in_parts=self.in_parts,
-            put_off=self.put_off,
-            waits=self.waits,
+            deferred=self.deferred,
+            deferred_tickets=self.deferred_tickets,
         )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from pykbroker.coordination.groups import (
     admission,
-    classic_answers,
-    classic_presence,
+    classic_liveness,
+    classic_responses,
     offset_fetch,
     offsets,
 )
@@ -33,7 +33,7 @@ from pykbroker.coordination.groups.consumer_group import refused
 from pykbroker.coordination.groups.consumer_heartbeat import is_sign_of_life
 from pykbroker.coordination.groups.consumer_requests import ConsumerGroupKey, ConsumerGroups
 from pykbroker.coordination.groups.draft import Draft
-from pykbroker.coordination.groups.forgetting import delete_group, expire
+from pykbroker.coordination.groups.expiration import delete_group, expire
 from pykbroker.coordination.groups.listing import describe_group, list_groups
 from pykbroker.coordination.groups.member_bytes import (
     MemberBytes,
@@ -42,7 +42,7 @@ from pykbroker.coordination.groups.member_bytes import (
     bytes_of_joining,
 )
 from pykbroker.coordination.groups.outcome import OutcomeInTransaction
-from pykbroker.coordination.outcome import joined
+from pykbroker.coordination.outcome import merged
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.internal_topics.classic_groups import GroupMetadataKey, GroupMetadataValue
 from pykbroker_protocol.internal_topics.offsets import OffsetCommitKey, OffsetCommitValue
@@ -131,7 +131,7 @@ class Groups:
         group_id = request.group_id
         code = admission.refusal_of_join(request, self.groups.get(group_id), self.settings)
         if code is not ErrorCode.NONE:
-            draft.reply(ticket, classic_answers.refused_join(code, request.member_id))
+            draft.reply(ticket, classic_responses.refused_join(code, request.member_id))
             return draft.outcome()
         joining = Joining(
             request=request,
@@ -148,7 +148,7 @@ class Groups:
             draft,
         )
         if code is not ErrorCode.NONE:
-            draft.reply(ticket, classic_answers.refused_join(code, request.member_id))
+            draft.reply(ticket, classic_responses.refused_join(code, request.member_id))
             return draft.outcome()
         consumer = self.consumer.find(group_id)
         if consumer is not None and not consumer.is_empty:
@@ -182,7 +182,7 @@ class Groups:
             before_bytes, after_bytes, self.settings, others_bytes=others_bytes
         )
         if words:
-            draft.because(f"group {group_id}: {words}; refused with {code.name}")
+            draft.add_reason(f"group {group_id}: {words}; refused with {code.name}")
         return code
 
     def _group_to_join(self, group_id: str, draft: Draft) -> ClassicGroup:
@@ -207,11 +207,11 @@ class Groups:
                 request, ticket=ticket, now_ms=now_ms, **self._surroundings(request.group_id)
             )
         if code is not ErrorCode.NONE:
-            draft.reply(ticket, classic_answers.refused_sync(code))
+            draft.reply(ticket, classic_responses.refused_sync(code))
         elif group is None:
-            draft.reply(ticket, classic_answers.refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
+            draft.reply(ticket, classic_responses.refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
         elif (code := self._refusal_of_assignments(group, request, draft)) is not ErrorCode.NONE:
-            draft.reply(ticket, classic_answers.refused_sync(code))
+            draft.reply(ticket, classic_responses.refused_sync(code))
         else:
             sync_group(group, request, ticket, draft)
         return self._outcome(draft, parked=(ticket, request.group_id))
@@ -247,12 +247,12 @@ class Groups:
         draft = Draft(now_ms)
         group = self.classic(request.group_id)
         if not request.group_id:
-            draft.reply(ticket, classic_answers.told_heartbeat(ErrorCode.INVALID_GROUP_ID))
+            draft.reply(ticket, classic_responses.told_heartbeat(ErrorCode.INVALID_GROUP_ID))
         elif group is None:
             code = ANSWERS[GroupState.DEAD].heartbeat
-            draft.reply(ticket, classic_answers.told_heartbeat(code))
+            draft.reply(ticket, classic_responses.told_heartbeat(code))
         else:
-            classic_presence.heartbeat(group, request, ticket, draft)
+            classic_liveness.heartbeat(group, request, ticket, draft)
         return draft.outcome()
 
     def leave_group(
@@ -268,17 +268,17 @@ class Groups:
                 **self._surroundings(request.group_id),
             )
         draft = Draft(now_ms)
-        leaving = classic_presence.leaving_members(request, version)
+        leaving = classic_liveness.leaving_members(request, version)
         group = self.classic(request.group_id)
         if not request.group_id:
-            draft.reply(ticket, classic_answers.refused_leaving(ErrorCode.INVALID_GROUP_ID))
+            draft.reply(ticket, classic_responses.refused_leaving(ErrorCode.INVALID_GROUP_ID))
             return draft.outcome()
         if group is None:
-            fates = classic_answers.strangers(leaving)
+            fates = classic_responses.strangers(leaving)
         else:
-            fates = classic_presence.leave_group(group, leaving, draft, self.settings)
+            fates = classic_liveness.leave_group(group, leaving, draft, self.settings)
             self._count_members(request.group_id)
-        draft.reply(ticket, classic_answers.told_leaving(fates, version))
+        draft.reply(ticket, classic_responses.told_leaving(fates, version))
         return self._outcome(draft)
 
     # --- membership of next-generation groups
@@ -317,7 +317,7 @@ class Groups:
             now_ms=now_ms,
             topics=self.topics,
         )
-        for waiting in outcome.waits:
+        for waiting in outcome.deferred_tickets:
             self._parked[waiting] = request.group_id
         return self._let_go(outcome)
 
@@ -471,9 +471,9 @@ class Groups:
         draft = Draft(now_ms)
         for group in self.groups.values():
             if isinstance(group, ClassicGroup):
-                classic_presence.loaded(group, draft, self.settings)
-        draft.wake(EXPIRY_TIMER, after_ms=self.settings.offsets_retention_check_interval_ms)
-        return joined([draft.outcome(), *self.consumer.loaded(now_ms)])
+                classic_liveness.loaded(group, draft, self.settings)
+        draft.set_timer(EXPIRY_TIMER, after_ms=self.settings.offsets_retention_check_interval_ms)
+        return merged([draft.outcome(), *self.consumer.loaded(now_ms)])
 
     # --- time, and lost connections
 
@@ -499,7 +499,7 @@ class Groups:
             return
         match name:
             case (kind, _, member_id) if kind == SESSION_TIMER:
-                classic_presence.session_is_over(group, member_id, draft, self.settings)
+                classic_liveness.session_is_over(group, member_id, draft, self.settings)
             case (kind, _) if kind == JOIN_TIMER:
                 join_time_is_over(group, draft, self.settings)
             case (kind, _) if kind == SYNC_TIMER:
@@ -510,21 +510,21 @@ class Groups:
         draft = Draft(now_ms, in_parts=True)
         for group in self.groups.values():
             expire(group, self.offsets, draft, self.settings.offsets_retention_ms)
-        draft.wake(EXPIRY_TIMER, after_ms=self.settings.offsets_retention_check_interval_ms)
+        draft.set_timer(EXPIRY_TIMER, after_ms=self.settings.offsets_retention_check_interval_ms)
         return draft.outcome()
 
-    def forget_requests(self, tickets: Iterable[Ticket]) -> None:
+    def cancel_requests(self, tickets: Iterable[Ticket]) -> None:
         for ticket in tickets:
             group_id = self._parked.pop(ticket, "")
             group = self.classic(group_id)
             if group is not None:
-                classic_presence.forget_request(group, ticket)
-            self.consumer.forget_request(group_id, ticket)
+                classic_liveness.cancel_request(group, ticket)
+            self.consumer.cancel_request(group_id, ticket)
 
     def unload(self) -> list[Ticket]:
         """The requests that still wait here; another coordinator will answer their senders."""
         tickets = list(self._parked)
-        self.forget_requests(tickets)
+        self.cancel_requests(tickets)
         return tickets
 
     def _outcome(self, draft: Draft, parked: tuple[Ticket, str] | None = None) -> Outcome:

@@ -1,1 +1,1 @@
-"""Transactions: who may write under a transactional id, and whether what it wrote counts."""
+"""Transactions: producers of transactional ids, the partitions of a transaction, its end."""

@@ -1,4 +1,4 @@
-"""Transactions as operators see them: listed by state, producer, age and name, and described."""
+"""ListTransactions with its filters, and DescribeTransactions."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ STATE_NAMES = frozenset(it.value for it in STATES)
 
 
 Slices = Generator[None, None, ListTransactionsResponse]
-"""Yields after each slice of work, and returns the response."""
+"""Yields after each slice of work and returns the response."""
 
 
 def listed_in_slices(
     transactions: Iterable[Transaction], request: ListTransactionsRequest, now_ms: int
 ) -> Slices:
-    """The client chooses the pattern, so matching it must not occupy the event loop."""
+    """Lists in slices: a pattern from a client must not block the event loop."""
     found = [it for it in transactions if passes(it, request, now_ms)]
     if request.transactional_id_pattern:
         try:
@@ -72,10 +72,10 @@ def listed(
 
 
 def passes(transaction: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
-    """Whether a transaction passes the filters; an empty filter lets everything through.
+    """Returns whether a transaction passes the filters; an empty filter passes all.
 
-    The name of a state must be exact. Without a transaction there is no age: a filter for long
-    ones lets it pass, as Kafka does.
+    State names must match exactly. Without a transaction the duration is unknown and passes the
+    duration filter, as in Kafka.
     """
     states, producer_ids = request.state_filters, request.producer_id_filters
     duration_ms = now_ms - transaction.started_ms

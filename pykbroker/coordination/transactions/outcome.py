@@ -1,4 +1,4 @@
-"""What a decision about transactions amounts to: an outcome as of groups, and markers to write."""
+"""The result of a decision about transactions: an outcome, and markers to write."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pykbroker.coordination.outcome import Outcome
 from pykbroker_protocol.late_dataclass import dataclass
 
 
-class Place(NamedTuple):
-    """A partition that takes part in a transaction."""
+class TopicPartition(NamedTuple):
+    """A partition of a transaction."""
 
     topic: str
     partition: int
@@ -17,12 +17,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markers:
-    """Work for the runtime: one control record in each partition, which ends the transaction there.
+    """Transaction markers that the runtime must write, one control record per partition.
 
-    It may begin once the records of its outcome are committed, and must not begin if they could
-    not be appended. It belongs to the runtime until every partition has its marker, or is gone;
-    then `Transactions.markers_written` is told. A coordinator that loads its log hands out again
-    what was not finished, so the runtime forgets its work when the partition is given up.
+    The runtime may start when the records of the outcome are committed, and must not start if they
+    could not be appended. When every partition has its marker or is deleted, the runtime calls
+    `Transactions.markers_written`. A coordinator that loads its partition returns unfinished
+    markers again, so the runtime drops its work when it resigns.
     """
 
     transactional_id: str
@@ -31,9 +31,9 @@ class Markers:
     coordinator_epoch: int
     committed: bool
     transaction_version: int
-    """2 where each transaction has an epoch of its own: a marker then ends none that is newer."""
-    partitions: tuple[Place, ...]
-    """None, perhaps, in a log that others have written; then there is only to report."""
+    """With version 2 each transaction has its own epoch, and a marker ends no newer one."""
+    partitions: tuple[TopicPartition, ...]
+    """May be empty in a log of another broker; then only completion is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

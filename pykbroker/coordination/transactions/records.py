@@ -1,4 +1,4 @@
-"""How a transactional id lies in `__transaction_state`, as Apache Kafka writes it."""
+"""Encodes transactional ids as records of `__transaction_state`, like Apache Kafka."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.outcome import Write
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.coordination.transactions.states import NUMBERS, STATES, TransactionState
 from pykbroker.coordination.transactions.transaction import Transaction
 from pykbroker_protocol.internal_topics.transactions import (
@@ -49,7 +49,7 @@ def tagged_value(transaction: Transaction) -> TransactionLogValue:
 
 
 def plain_value(transaction: Transaction) -> TransactionLogValue:
-    """Releases that know no transaction version cannot read tags."""
+    """Encodes version 0, for releases without transaction versions, which cannot read tags."""
     return TransactionLogValue(
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
@@ -62,7 +62,7 @@ def plain_value(transaction: Transaction) -> TransactionLogValue:
 
 
 def partitions_of(transaction: Transaction) -> list[PartitionsSchema] | None:
-    """An empty transactional id has none, a complete transaction an empty list of them."""
+    """Returns None for an empty transactional id and an empty list for a complete transaction."""
     if transaction.state is TransactionState.EMPTY:
         return None
     return [
@@ -71,7 +71,7 @@ def partitions_of(transaction: Transaction) -> list[PartitionsSchema] | None:
     ]
 
 
-def by_topic(places: Iterable[Place]) -> list[tuple[str, list[int]]]:
+def by_topic(places: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
     return [
         (topic, [it.partition for it in group])
         for topic, group in groupby(sorted(places), key=itemgetter(0))
@@ -88,7 +88,7 @@ def transaction_of(key: TransactionLogKey, value: TransactionLogValue) -> Transa
         next_producer_id=value.next_producer_id,
         timeout_ms=value.transaction_timeout_ms,
         partitions=frozenset(
-            Place(it.topic, partition)
+            TopicPartition(it.topic, partition)
             for it in value.transaction_partitions or ()
             for partition in it.partition_ids
         ),

@@ -1,7 +1,7 @@
-"""The transactional ids of one partition of `__transaction_state`: each request finds its own here.
+"""The transactional ids of one partition of `__transaction_state`, and dispatch of requests.
 
-What an id answers in which state is told in `states`; how a producer takes over, how partitions
-join, how a transaction ends, in the modules of these names. Every request is answered at once.
+The table in `states` defines the result per state; `init_producer_id`, `add_partitions` and
+`end_txn` decide the requests. Every request is answered immediately.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.outcome import Reply, SetTimer
-from pykbroker.coordination.transactions import ending, joining, listing, taking_over
+from pykbroker.coordination.transactions import add_partitions, end_txn, init_producer_id, listing
+from pykbroker.coordination.transactions.init_producer_id import Init, Recovery
 from pykbroker.coordination.transactions.outcome import Markers, TransactionOutcome
 from pykbroker.coordination.transactions.records import tombstone_of, transaction_of, write_of
 from pykbroker.coordination.transactions.states import ANSWERS, PREPARED, TransactionState
-from pykbroker.coordination.transactions.taking_over import Init, Recovery
 from pykbroker_protocol.internal_topics.transactions import TransactionLogKey, TransactionLogValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pykbroker.coordination.outcome import Ticket
-    from pykbroker.coordination.transactions.after_loss import Seen
-    from pykbroker.coordination.transactions.outcome import Place
+    from pykbroker.coordination.transactions.outcome import TopicPartition
+    from pykbroker.coordination.transactions.reconciliation import ProducerOnPartitions
     from pykbroker.coordination.transactions.settings import TransactionSettings
     from pykbroker.coordination.transactions.step import Step
     from pykbroker.coordination.transactions.transaction import Transaction
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 TIMEOUT_TIMER = ("transaction-timeout",)
 EXPIRY_TIMER = ("transactional-id-expiry",)
 PARTITIONS_PER_SWEEP_MAX = 1_000
-"""The records of one sweep have to fit into one batch; what is left comes with the next."""
+"""Limits the records of one sweep to one batch; the next sweep continues."""
 TOMBSTONES_PER_SWEEP_MAX = 1_000
 NEXT_SWEEP_MS = 100
 LOSSES_LOGGED_MAX = 5
-"""Lines of each batch of transactional ids that are repaired after a power cut."""
+"""Log lines per batch of transactional ids that are repaired after a power cut."""
 
 
 class Transactions:
-    """Decides what follows from requests and timers; only a replayed record changes it."""
+    """Decides requests and timers; only replayed records change the state."""
 
     def __init__(
         self,
@@ -55,22 +55,22 @@ class Transactions:
     ) -> None:
         self.settings = settings
         self.coordinator_epoch = coordinator_epoch
-        """The leader epoch of the partition: markers of a former coordinator are refused by it."""
+        """Leader epoch of the partition; markers of an earlier coordinator are rejected by it."""
         self.transaction_version = transaction_version
-        """The cluster's feature level; whoever follows the cluster sets it anew."""
+        """The feature level of the cluster, updated by the runtime."""
         self.transactions: dict[str, Transaction] = {}
         self._ongoing: dict[str, None] = {}
         self._recoveries: dict[str, Recovery] = {}
-        """Not in the log, as in Kafka: a repetition across a crash finds itself fenced."""
+        """Not in the log, as in Kafka: after a crash a retry is fenced."""
         self._marked: dict[str, Markers] = {}
-        """All markers are written, and the record which says so is not yet replayed."""
+        """Transactions whose markers are all written and whose complete record is not replayed."""
 
-    def wants_producer_id(self, transactional_id: str) -> bool:
-        """Whether a new producer id should be at hand when its next request is decided."""
+    def needs_producer_id(self, transactional_id: str) -> bool:
+        """Returns whether the next InitProducerId or EndTxn needs a new producer id."""
         transaction = self.transactions.get(transactional_id)
         return transaction is None or transaction.is_exhausted
 
-    # --- what producers ask
+    # --- requests of producers
 
     def init_producer_id(
         self,
@@ -91,30 +91,30 @@ class Transactions:
             transaction_version=self.transaction_version,
             now_ms=now_ms,
         )
-        step = taking_over.init_producer_id(init, transaction, self.settings)
+        step = init_producer_id.init_producer_id(init, transaction, self.settings)
         if transaction is not None:
             self._remember_recovery(init, step)
         return self._outcome(step, ticket)
 
     def _remember_recovery(self, init: Init, step: Step) -> None:
-        """It counts as long as the epoch it was given is the present one."""
-        if init.producer is None or not step.becomes:
+        """Stores the recovery, which is valid as long as the granted epoch is the current one."""
+        if init.producer is None or not step.new_states:
             return
-        (given,) = step.becomes
+        (given,) = step.new_states
         if given.state is TransactionState.EMPTY:
             self._recoveries[given.transactional_id] = Recovery(init.producer, given.owner)
 
     def add_partitions_to_txn(
-        self, asked: AddPartitionsToTxnTransaction, *, version: int, ticket: Ticket, now_ms: int
+        self, requested: AddPartitionsToTxnTransaction, *, version: int, ticket: Ticket, now_ms: int
     ) -> TransactionOutcome:
-        """One transaction of a request, answered with its `AddPartitionsToTxnResult`.
+        """Decides one transaction of a request and replies with its `AddPartitionsToTxnResult`.
 
-        `joining` takes requests of all versions apart and puts responses together. Whether the
-        partitions exist is asked before, of somebody who knows.
+        `add_partitions` converts requests and responses of all versions. The caller has checked
+        before that the partitions exist.
         """
-        step = joining.add_partitions(
-            asked,
-            self.transactions.get(asked.transactional_id),
+        step = add_partitions.add_partitions(
+            requested,
+            self.transactions.get(requested.transactional_id),
             version=version,
             transaction_version=self.transaction_version,
             now_ms=now_ms,
@@ -127,10 +127,10 @@ class Transactions:
         *,
         version: int,
         ticket: Ticket,
-        offsets_partition: Place,
+        offsets_partition: TopicPartition,
         now_ms: int,
     ) -> TransactionOutcome:
-        step = joining.add_offsets(
+        step = add_partitions.add_offsets(
             request,
             self.transactions.get(request.transactional_id),
             version=version,
@@ -148,20 +148,20 @@ class Transactions:
         new_producer_id: int | None,
         now_ms: int,
     ) -> TransactionOutcome:
-        end = ending.End(
+        end = end_txn.End(
             request=request,
             version=version,
             new_producer_id=new_producer_id,
             transaction_version=self.transaction_version,
             now_ms=now_ms,
         )
-        step = ending.end_txn(end, self.transactions.get(request.transactional_id))
+        step = end_txn.end_txn(end, self.transactions.get(request.transactional_id))
         return self._outcome(step, ticket)
 
-    # --- what the runtime reports
+    # --- reports of the runtime
 
     def markers_written(self, markers: Markers, now_ms: int) -> TransactionOutcome:
-        """Every partition has its marker, or is gone."""
+        """Completes a transaction: every partition has its marker or is deleted."""
         prepared = self._prepared_for(markers)
         if prepared is None:
             return TransactionOutcome()
@@ -175,17 +175,17 @@ class Transactions:
         is_same = transaction.owner == (markers.producer_id, markers.producer_epoch)
         return transaction if is_same else None
 
-    # --- what operators ask
+    # --- requests of operators
 
     def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> list[describe_transactions.TransactionState]:
         return [listing.described(it, self.transactions.get(it)) for it in transactional_ids]
 
-    # --- the log
+    # --- replay
 
     def replay(self, key: Message, value: Message | None) -> None:
-        assert isinstance(key, TransactionLogKey), f"{type(key).__name__} is no transaction's"
+        assert isinstance(key, TransactionLogKey), f"unexpected key {type(key).__name__}"
         transactional_id = key.transactional_id
         self._ongoing.pop(transactional_id, None)
         self._marked.pop(transactional_id, None)
@@ -202,7 +202,7 @@ class Transactions:
             del self._recoveries[transactional_id]
 
     def loaded(self, now_ms: int) -> TransactionOutcome:
-        """What was decided and not finished is handed out again."""
+        """Returns the markers of all prepared transactions and starts the timers."""
         prepared = [it for it in self.transactions.values() if it.state in PREPARED]
         return TransactionOutcome(
             markers=tuple(self._markers_for(it) for it in prepared),
@@ -213,11 +213,14 @@ class Transactions:
         )
 
     def reconcile(
-        self, transactional_ids: Iterable[str], seen: Callable[[int], Seen | None], now_ms: int
+        self,
+        transactional_ids: Iterable[str],
+        seen: Callable[[int], ProducerOnPartitions | None],
+        now_ms: int,
     ) -> TransactionOutcome:
-        """Repairs ids of which a power cut took records; `seen` looks up a producer id."""
-        from pykbroker.coordination.transactions.after_loss import (  # noqa: PLC0415 - rarely needed
-            after_loss,
+        """Repairs ids that lost records in a power cut; `seen` looks up a producer id."""
+        from pykbroker.coordination.transactions.reconciliation import (  # noqa: PLC0415 - rarely needed
+            reconciled,
         )
 
         repaired: list[Transaction] = []
@@ -226,64 +229,66 @@ class Transactions:
             found = None if before is None else seen(before.producer_id)
             if before is None or found is None:
                 continue
-            after = after_loss(
+            after = reconciled(
                 before, found, transaction_version=self.transaction_version, now_ms=now_ms
             )
             if after is not None:
                 repaired.append(after)
-        reasons = [told_of_loss(it) for it in repaired[:LOSSES_LOGGED_MAX]]
+        reasons = [loss_message(it) for it in repaired[:LOSSES_LOGGED_MAX]]
         if len(repaired) > LOSSES_LOGGED_MAX:
-            reasons.append(f"{len(repaired) - LOSSES_LOGGED_MAX} more transactional ids likewise")
-        becomes = [
+            reasons.append(f"{len(repaired) - LOSSES_LOGGED_MAX} more transactional ids repaired")
+        new_states = [
             step
             for it in repaired
-            for step in (ending.with_completion(it, now_ms) if it.state in PREPARED else (it,))
+            for step in (end_txn.with_completion(it, now_ms) if it.state in PREPARED else (it,))
         ]
-        return replace(self._changed(tuple(becomes), reasons=tuple(reasons)), in_parts=True)
+        return replace(self._changed(tuple(new_states), reasons=tuple(reasons)), in_parts=True)
 
-    # --- time
+    # --- timers
 
     def timer(self, name: tuple[str, ...], now_ms: int) -> TransactionOutcome:
         if name == TIMEOUT_TIMER:
-            return self._abort_what_is_over_due(now_ms)
+            return self._abort_timed_out(now_ms)
         assert name == EXPIRY_TIMER, name
-        return self._forget_the_silent(now_ms)
+        return self._expire_ids(now_ms)
 
     def may_wait(self, name: tuple[str, ...]) -> bool:
-        """Whether nothing is lost if the timer fires late: no transaction is on its way."""
+        """Returns whether the timer may fire late without an effect on an ongoing transaction."""
         return name == EXPIRY_TIMER or not (self._ongoing or self._marked)
 
-    def _abort_what_is_over_due(self, now_ms: int) -> TransactionOutcome:
-        becomes: list[Transaction] = []
-        over_due = [
-            it for it in map(self.transactions.__getitem__, self._ongoing) if it.is_over_due(now_ms)
+    def _abort_timed_out(self, now_ms: int) -> TransactionOutcome:
+        new_states: list[Transaction] = []
+        timed_out = [
+            it
+            for it in map(self.transactions.__getitem__, self._ongoing)
+            if it.is_timed_out(now_ms)
         ]
         room = PARTITIONS_PER_SWEEP_MAX
-        for transaction in over_due:
+        for transaction in timed_out:
             room -= len(transaction.partitions)
-            if becomes and room < 0:
+            if new_states and room < 0:
                 break
-            aborted = transaction.taken_away(
+            aborted = transaction.aborted_and_fenced(
                 transaction_version=self.transaction_version, new_producer_id=None, now_ms=now_ms
             )
-            becomes.append(aborted)
-        is_all = len(becomes) == len(over_due)
+            new_states.append(aborted)
+        is_all = len(new_states) == len(timed_out)
         interval_ms = self.settings.timeout_check_interval_ms
         return self._changed(
-            (*becomes, *self._completions_that_were_not_written(now_ms)),
+            (*new_states, *self._unwritten_completions(now_ms)),
             timer=SetTimer(TIMEOUT_TIMER, now_ms + (interval_ms if is_all else NEXT_SWEEP_MS)),
             reasons=tuple(
-                f"transaction of {it.transactional_id} aborts: it took more than {it.timeout_ms} ms"
-                for it in becomes
+                f"transaction of {it.transactional_id} aborts: timeout of {it.timeout_ms} ms"
+                for it in new_states
             ),
         )
 
-    def _completions_that_were_not_written(self, now_ms: int) -> list[Transaction]:
-        """A full disk or too few replicas have kept the coordinator from it."""
+    def _unwritten_completions(self, now_ms: int) -> list[Transaction]:
+        """Returns complete states whose write failed (full disk, too few replicas)."""
         found = map(self._prepared_for, self._marked.values())
         return [it.completed(now_ms) for it in found if it is not None]
 
-    def _forget_the_silent(self, now_ms: int) -> TransactionOutcome:
+    def _expire_ids(self, now_ms: int) -> TransactionOutcome:
         latest_ms = now_ms - self.settings.id_expiration_ms
         silent = [
             it.transactional_id
@@ -297,29 +302,29 @@ class Transactions:
             timers=(SetTimer(EXPIRY_TIMER, now_ms + interval_ms),),
         )
 
-    def forget_requests(self, tickets: Iterable[Ticket]) -> None:
-        """A lost connection changes nothing: no request waits here for another."""
+    def cancel_requests(self, tickets: Iterable[Ticket]) -> None:
+        """Does nothing, because no request waits here."""
 
     # --- outcomes
 
     def _outcome(self, step: Step, ticket: Ticket) -> TransactionOutcome:
         reasons = () if step.reason is None else (step.reason,)
-        return self._changed(step.becomes, reply=Reply(ticket, step.response), reasons=reasons)
+        return self._changed(step.new_states, reply=Reply(ticket, step.response), reasons=reasons)
 
     def _changed(
         self,
-        becomes: tuple[Transaction, ...],
+        new_states: tuple[Transaction, ...],
         *,
         reply: Reply | None = None,
         timer: SetTimer | None = None,
         reasons: tuple[str, ...] = (),
     ) -> TransactionOutcome:
         return TransactionOutcome(
-            writes=tuple(write_of(it, self.transaction_version) for it in becomes),
+            writes=tuple(write_of(it, self.transaction_version) for it in new_states),
             replies=() if reply is None else (reply,),
             timers=() if timer is None else (timer,),
             reasons=reasons,
-            markers=tuple(self._markers_for(it) for it in becomes if has_markers(it)),
+            markers=tuple(self._markers_for(it) for it in new_states if has_markers(it)),
         )
 
     def _markers_for(self, prepared: Transaction) -> Markers:
@@ -335,11 +340,11 @@ class Transactions:
 
 
 def has_markers(transaction: Transaction) -> bool:
-    """A transaction without a partition is complete in the same step."""
+    """Returns False for a transaction without partitions, which is complete in the same step."""
     return transaction.state in PREPARED and bool(transaction.partitions)
 
 
-def told_of_loss(after: Transaction) -> str:
+def loss_message(after: Transaction) -> str:
     match after.state:
         case TransactionState.PREPARE_COMMIT:
             event = "partitions lack its commit marker; it is written again"

@@ -1,4 +1,4 @@
-"""What the operator has decided about transactions."""
+"""Settings of the transaction coordinator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pykbroker_protocol.late_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """Kafka's properties, with its defaults."""
+    """Kafka's properties with Kafka's defaults."""
 
     timeout_ms_max: int = 900_000
     """`transaction.max.timeout.ms`"""

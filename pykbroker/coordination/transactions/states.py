@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 
 class TransactionState(StrEnum):
-    """In the order of their numbers in the log."""
+    """The states in the order of their numbers in the log."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"

@@ -1,4 +1,4 @@
-"""What one request comes to: its answer, and what becomes of the transactional id."""
+"""The result of one request: its response and the new states of the transactional id."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 class Step(NamedTuple):
     response: Message
-    becomes: tuple[Transaction, ...] = ()
-    """The states it goes through, to be written as one batch."""
+    new_states: tuple[Transaction, ...] = ()
+    """The states it passes through, written as one batch."""
     reason: str | None = None
 
 
 def refusal_of_unknown(transactional_id: str) -> ErrorCode:
-    """Why a producer cannot act under a transactional id that is not there."""
+    """Returns the error for an unknown transactional id."""
     return ErrorCode.INVALID_PRODUCER_ID_MAPPING if transactional_id else ErrorCode.INVALID_REQUEST
 
 
-def told_as(code: ErrorCode, version: int, fenced_since: int) -> ErrorCode:
-    """Older clients know an older word for being fenced."""
+def error_for_version(code: ErrorCode, version: int, fenced_since: int) -> ErrorCode:
+    """Returns the error code for a request version: older clients do not know PRODUCER_FENCED."""
     if code is ErrorCode.PRODUCER_FENCED and version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code

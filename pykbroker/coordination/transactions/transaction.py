@@ -1,4 +1,4 @@
-"""A transactional id: who owns it, what its transaction has touched, and how it moves on."""
+"""The state of a transactional id: owner, partitions and transitions."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pykbroker_protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from pykbroker.coordination.transactions.outcome import Place
+    from pykbroker.coordination.transactions.outcome import TopicPartition
 
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_TIMESTAMP = -1
 FIRST_EPOCH = 0
 FENCING_EPOCH = 2**15 - 1
-"""The greatest number of 16 bits fences the epoch below it; no producer is ever given it."""
+"""The highest epoch; it fences the epoch below it and is never returned to a producer."""
 LAST_EPOCH = FENCING_EPOCH - 1
 ENDLESS_TIMEOUT_MS = 2**31 - 1
-"""Of a transaction that somebody else coordinates, in two phases: we never abort it."""
+"""Timeout of a transaction with an external coordinator (two-phase commit): never aborted."""
 EPOCH_PER_TRANSACTION = 2
-"""The transaction version from which each transaction has an epoch of its own (KIP-890)."""
+"""First transaction version in which every transaction has its own epoch (KIP-890)."""
 
 
 class Producer(NamedTuple):
-    """One instance of a producer, as it tells who it is."""
+    """Producer id and epoch of one producer instance."""
 
     id: int
     epoch: int
@@ -33,22 +33,22 @@ class Producer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """A value: every step makes a new one, which becomes true when its record is replayed."""
+    """Immutable transaction state. A transition returns a new value; replay makes it effective."""
 
     transactional_id: str
     state: TransactionState
     producer_id: int
     producer_epoch: int
     previous_producer_id: int
-    """The id that was in force one step before, most often the same."""
+    """Producer id before the last transition, usually the same."""
     next_producer_id: int = NO_PRODUCER_ID
-    """Takes over when the transaction is complete, since the epochs of the present one are used."""
+    """Producer id after completion, if the epochs of the current id are exhausted."""
     timeout_ms: int
-    partitions: frozenset[Place] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = NO_TIMESTAMP
     updated_ms: int
     client_version: int = 0
-    """The transaction version of who made the last step, 0 for all before version 2."""
+    """Transaction version of the client in the last transition; 0 before version 2."""
 
     @property
     def owner(self) -> Producer:
@@ -56,7 +56,7 @@ class Transaction:
 
     @property
     def owner_before_end(self) -> Producer | None:
-        """Who ended a transaction of version 2, and may not have heard of the new epoch yet."""
+        """The producer that ended a version 2 transaction and may not know the new epoch yet."""
         if self.state not in COMPLETE or self.client_version < EPOCH_PER_TRANSACTION:
             return None
         if self.producer_epoch > FIRST_EPOCH:
@@ -67,10 +67,10 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """The next epoch needs a new producer id."""
+        """True if the next epoch needs a new producer id."""
         return self.producer_epoch >= LAST_EPOCH
 
-    def is_over_due(self, now_ms: int) -> bool:
+    def is_timed_out(self, now_ms: int) -> bool:
         return (
             self.state is TransactionState.ONGOING
             and self.timeout_ms != ENDLESS_TIMEOUT_MS
@@ -78,19 +78,19 @@ class Transaction:
         )
 
     def refusal_of(self, producer: Producer) -> ErrorCode:
-        """Whether this producer may act under the transactional id."""
+        """Returns the error if this producer is not the owner of the transactional id."""
         if producer.id != self.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if producer.epoch != self.producer_epoch or producer.epoch == FENCING_EPOCH:
             return ErrorCode.PRODUCER_FENCED
         return ErrorCode.NONE
 
-    # --- steps
+    # --- transitions
 
-    def given_to(self, producer: Producer, *, timeout_ms: int, now_ms: int) -> Transaction:
-        """Whoever had it before is fenced."""
+    def with_producer(self, producer: Producer, *, timeout_ms: int, now_ms: int) -> Transaction:
+        """Sets a new owner and fences the previous one."""
         return replace(
-            self._moved(TransactionState.EMPTY, now_ms),
+            self._with_state(TransactionState.EMPTY, now_ms),
             producer_id=producer.id,
             producer_epoch=producer.epoch,
             timeout_ms=timeout_ms,
@@ -98,26 +98,26 @@ class Transaction:
             started_ms=NO_TIMESTAMP,
         )
 
-    def joined_by(
-        self, partitions: AbstractSet[Place], *, client_version: int, now_ms: int
+    def with_partitions(
+        self, partitions: AbstractSet[TopicPartition], *, client_version: int, now_ms: int
     ) -> Transaction:
         begins = self.state is not TransactionState.ONGOING
         return replace(
-            self._moved(TransactionState.ONGOING, now_ms),
+            self._with_state(TransactionState.ONGOING, now_ms),
             partitions=self.partitions | partitions,
             started_ms=now_ms if begins else self.started_ms,
             client_version=client_version,
         )
 
     def ended(self, *, committed: bool, now_ms: int) -> Transaction:
-        """The end as version 1 knows it: the epoch stays."""
+        """Ends the transaction as in version 1, with an unchanged epoch."""
         goal = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
-        return replace(self._moved(goal, now_ms), client_version=0)
+        return replace(self._with_state(goal, now_ms), client_version=0)
 
     def ended_with_epoch(
         self, *, committed: bool, next_producer_id: int, now_ms: int
     ) -> Transaction:
-        """The end as version 2 knows it: markers and next transaction have the next epoch."""
+        """Ends the transaction as in version 2: markers have the next epoch."""
         begun = self.state is TransactionState.ONGOING
         return replace(
             self.ended(committed=committed, now_ms=now_ms),
@@ -127,16 +127,16 @@ class Transaction:
             client_version=EPOCH_PER_TRANSACTION,
         )
 
-    def taken_away(
+    def aborted_and_fenced(
         self, *, transaction_version: int, new_producer_id: int | None, now_ms: int
     ) -> Transaction:
-        """The abort of an ongoing transaction whose owner did not ask for it, and is fenced.
+        """Aborts an ongoing transaction and fences its owner.
 
-        Where epochs are used up and no new id is at hand, the fencing epoch stays until somebody
-        takes over.
+        If the epochs are exhausted and no new id is available, the fencing epoch stays until the
+        next InitProducerId.
         """
         fence = replace(
-            self._moved(TransactionState.PREPARE_EPOCH_FENCE, now_ms),
+            self._with_state(TransactionState.PREPARE_EPOCH_FENCE, now_ms),
             producer_epoch=self._next_epoch(),
         )
         aborted = fence.ended(committed=False, now_ms=now_ms)
@@ -150,10 +150,10 @@ class Transaction:
         )
 
     def completed(self, now_ms: int) -> Transaction:
-        """All partitions have their markers."""
+        """Completes the transaction after all partitions have their markers."""
         is_commit = self.state is TransactionState.PREPARE_COMMIT
         goal = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
-        done = replace(self._moved(goal, now_ms), partitions=frozenset())
+        done = replace(self._with_state(goal, now_ms), partitions=frozenset())
         if self.next_producer_id == NO_PRODUCER_ID:
             return done
         return replace(
@@ -163,7 +163,7 @@ class Transaction:
             next_producer_id=NO_PRODUCER_ID,
         )
 
-    def _moved(self, goal: TransactionState, now_ms: int) -> Transaction:
+    def _with_state(self, goal: TransactionState, now_ms: int) -> Transaction:
         assert (self.state, goal) in LEGAL_TRANSITIONS, f"{self.state.value} to {goal.value}"
         return replace(self, state=goal, updated_ms=now_ms, previous_producer_id=self.producer_id)
 

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.coordination.assignors import ASSIGNORS
-from pykbroker.coordination.assignors.question import (
+from pykbroker.coordination.assignors.assignor import (
     NOTHING,
     Subscriber,
     TopicToAssign,
-    in_one_piece,
 )
 from pykbroker.coordination.assignors.range import assign_range
-from pykbroker.coordination.assignors.uniform import assign_uniform, share_with_newcomers
+from pykbroker.coordination.assignors.uniform import assign_to_new_members, assign_uniform
+from pykbroker.generators import run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.assignor import Assignment
 
     Topics = Mapping[bytes, TopicToAssign]
 
@@ -165,7 +165,7 @@ def test_newcomers_get_the_same_where_nobody_else_is_looked_at(
     topics = {it: TopicToAssign(partition_count=size) for it, size in sizes.items()}
     counts = {it: sum(map(len, owned.get(it, {}).values())) for it in names}
     empty = dict.fromkeys(names, NOTHING)
-    changed = in_one_piece(share_with_newcomers(counts, owned))
+    changed = run_to_end(assign_to_new_members(counts, owned))
     assert {**empty, **owned, **changed} == assign_uniform(group, topics)
 
 

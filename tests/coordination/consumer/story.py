@@ -19,7 +19,7 @@ from tests.coordination.consumer.clients import ClassicConsumer, Consumer
 from tests.coordination.consumer.world import World
 
 if TYPE_CHECKING:
-    from pykbroker.coordination.assignors.question import Assignment
+    from pykbroker.coordination.assignors.assignor import Assignment
     from pykbroker.coordination.groups.consumer_member import ConsumerMember
     from tests.coordination.consumer.clients import Places
 

@@ -71,7 +71,7 @@ def test_nobody_waits_where_nothing_is_to_be_shared_out() -> None:
     anna = Consumer(world, "anna", ["orders"])
     anna.beat()
     assert anna.take(anna.send()) is ErrorCode.NONE
-    assert not world.put_off
+    assert not world.deferred
 
 
 def test_a_member_that_is_removed_before_it_is_answered_hears_that_it_is_unknown() -> None:
@@ -123,7 +123,7 @@ def test_who_comes_after_the_target_does_not_push_aside_who_waits_for_its_answer
     for _ in range(2):
         world.go_one_step()
         sent.append(bob.send())
-        world.put_off.reverse()  # the second target before the first answer
+        world.deferred.reverse()  # the second target before the first answer
     world.go_on()
     assert [world.heartbeat_answer(it).error_code for it in sent] == [ErrorCode.NONE] * 3
 
@@ -150,7 +150,7 @@ def test_a_request_whose_sender_has_gone_counts_and_is_not_answered() -> None:
     world = world_with_orders()
     anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
     sent, forgotten = anna.send(), bob.send()
-    world.groups.forget_requests([forgotten])
+    world.groups.cancel_requests([forgotten])
     world.go_on()
     assert anna.take(sent) is ErrorCode.NONE
     assert len(anna.owned) == 3
@@ -162,8 +162,8 @@ def test_a_request_whose_sender_has_gone_counts_and_is_not_answered() -> None:
 def test_a_target_for_which_nobody_waits_leaves_no_trace_where_it_cannot_be_written() -> None:
     world = world_with_orders()
     anna = Consumer(world, "anna", ["orders"])
-    world.groups.forget_requests([anna.send()])
-    world.put_off.clear()
+    world.groups.cancel_requests([anna.send()])
+    world.deferred.clear()
     assert world.groups.timer((ASSIGNMENT, GROUP), world.now_ms).writes
     assert not world.groups.consumer.assigned
 
@@ -184,7 +184,7 @@ def test_a_large_assignment_is_computed_written_and_told_in_slices(assignor: str
     sent = [(consumer, consumer.send()) for consumer in consumers]
     share_max = SHARING_EFFORT // WRITING_EFFORT + 400 // (1 if assignor == "range" else 20)
     slices = 0
-    while world.put_off:
+    while world.deferred:
         world.written.clear()
         told = len(world.answers)
         world.go_one_step()
@@ -276,11 +276,11 @@ def test_a_write_that_is_refused_between_two_slices_is_made_again() -> None:
     for consumer in consumers:
         consumer.send()
     lost = None
-    while world.put_off:
-        name = world.put_off.pop(0)
+    while world.deferred:
+        name = world.deferred.pop(0)
         outcome = world.groups.timer(name, world.now_ms)
         if outcome.writes and lost is None:
-            lost, outcome = outcome, Outcome(put_off=(name,))
+            lost, outcome = outcome, Outcome(deferred=(name,))
         world.carry_out(outcome)
     assert lost is not None
     for _ in range(3):

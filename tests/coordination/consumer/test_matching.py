@@ -24,7 +24,7 @@ def world_with_orders() -> World:
 
 
 def slice_of_matching(world: World) -> None:
-    world.put_off.remove((MATCHING,))
+    world.deferred.remove((MATCHING,))
     world.carry_out(world.groups.timer((MATCHING,), world.now_ms))
 
 
@@ -32,7 +32,7 @@ def test_a_heartbeat_with_a_long_expression_waits_and_changes_nothing_until_it_i
     world = world_with_orders()
     anna, bob = Consumer(world, "anna", regex=LONG), Consumer(world, "bob", ["orders"])
     sent = anna.send()
-    assert world.put_off == [(MATCHING,)]
+    assert world.deferred == [(MATCHING,)]
     assert not world.log
     slice_of_matching(world)
     told = bob.send()
@@ -63,7 +63,7 @@ def test_expressions_of_several_groups_are_matched_in_turn() -> None:
         Consumer(world, "bob", regex="b.*|" + LONG[:-9]),
     )
     sent = [(it, it.send()) for it in (anna, bob)]
-    assert world.put_off == [(MATCHING,)]
+    assert world.deferred == [(MATCHING,)]
     world.go_on()
     assert [member.take(ticket) for member, ticket in sent] == [ErrorCode.NONE] * 2
     assert set(world.state.regexes) == {anna.regex, bob.regex}
@@ -76,7 +76,7 @@ def test_an_expression_that_costs_too_much_is_refused_after_some_slices() -> Non
     anna = Consumer(world, "anna", regex=COSTLY)
     sent = anna.send()
     slices = 0
-    while world.put_off:
+    while world.deferred:
         slice_of_matching(world)
         slices += 1
     answer = world.heartbeat_answer(sent)
@@ -92,12 +92,12 @@ def test_a_client_that_disconnects_takes_its_expression_out_of_the_queue() -> No
     anna, bob = Consumer(world, "anna", regex=LONG), Consumer(world, "bob", regex=LONG[:-1])
     gone, sent = anna.send(), bob.send()
     slice_of_matching(world)
-    world.groups.forget_requests([gone])
+    world.groups.cancel_requests([gone])
     world.go_on()
     assert bob.take(sent) is ErrorCode.NONE
     assert list(world.state.members) == ["bob"]
     assert gone not in world.answers
-    world.groups.forget_requests([anna.send()])
+    world.groups.cancel_requests([anna.send()])
     world.go_on()
     assert not world.groups.consumer.matchings
 
@@ -143,7 +143,7 @@ def test_many_short_expressions_share_the_effort_of_one_heartbeat() -> None:
     world.topics.put(f"{'o' * 200}-late", 1)
     world.pass_time(settings.regex_refresh_interval_ms)
     members[0].take(members[0].send())
-    assert any(len(name) == 3 and name[0] == MATCHING for name in world.put_off)
+    assert any(len(name) == 3 and name[0] == MATCHING for name in world.deferred)
     world.go_on()
     world.check()
 

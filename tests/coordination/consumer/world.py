@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.coordination.assignors import ASSIGNORS
-from pykbroker.coordination.assignors.question import in_one_piece
 from pykbroker.coordination.groups.consumer_assignment import (
     chosen_assignor,
     compute,
@@ -21,6 +20,7 @@ from pykbroker.coordination.groups.consumer_topics import TopicView, known_topic
 from pykbroker.coordination.groups.registry import Groups
 from pykbroker.coordination.groups.settings import GroupSettings
 from pykbroker.coordination.outcome import SetTimer
+from pykbroker.generators import run_to_end
 from pykbroker_protocol.compiler import decode, encode
 from pykbroker_protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -86,7 +86,7 @@ class World:
         self.now_ms = 1_000_000
         self.log: list[Write] = []
         self.timers: dict[tuple[str, ...], int] = {}
-        self.put_off: list[tuple[str, ...]] = []
+        self.deferred: list[tuple[str, ...]] = []
         self.written: list[Write] = []
         """Since the last step began."""
         self.reasons: list[str] = []
@@ -120,7 +120,7 @@ class World:
                 self.timers[timer.name] = timer.at_ms
             else:
                 self.timers.pop(timer.name, None)
-        self.put_off += (name for name in outcome.put_off if name not in self.put_off)
+        self.deferred += (name for name in outcome.deferred if name not in self.deferred)
         for reply in outcome.replies:
             self.answers[reply.ticket] = reply.response
         self.reasons += outcome.reasons
@@ -148,7 +148,7 @@ class World:
         """The coordinator crashes; another one reads the log."""
         self.start()
         self.timers.clear()
-        self.put_off.clear()
+        self.deferred.clear()
         for write in self.log:
             self.groups.replay(write.key, write.value)
         self.carry_out(self.groups.loaded(self.now_ms))
@@ -169,13 +169,13 @@ class World:
 
     def go_on(self) -> None:
         """All that have come in together are heard."""
-        while self.put_off:
+        while self.deferred:
             self.go_one_step()
 
     def go_one_step(self) -> None:
         """One deferred decision, if there is any."""
-        if self.put_off:
-            self.carry_out(self.groups.timer(self.put_off.pop(0), self.now_ms))
+        if self.deferred:
+            self.carry_out(self.groups.timer(self.deferred.pop(0), self.now_ms))
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, *, version: int = 1, client: str = "client"
@@ -272,9 +272,9 @@ class World:
         known = known_topics(state.subscriptions(), self.topics)
         to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
         assign = ASSIGNORS[chosen_assignor(state, settings)]
-        whole = assign(in_one_piece(subscribers(state, known)), to_assign)
+        whole = assign(run_to_end(subscribers(state, known)), to_assign)
         was_shared_out_here = memory.shared_out_at_epoch == state.assignment_epoch
-        computed = in_one_piece(
+        computed = run_to_end(
             compute(state, self.topics, settings, was_shared_out_here=was_shared_out_here)
         )
         before = {member_id: state.target_of(member_id) for member_id in state.members}

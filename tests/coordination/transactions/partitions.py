@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pykbroker.coordination.transactions.outcome import Markers, Place
+    from pykbroker.coordination.transactions.outcome import Markers, TopicPartition
     from pykbroker.coordination.transactions.transaction import Producer
 
 Token = int
@@ -13,7 +13,7 @@ Token = int
 
 
 class Fate(NamedTuple):
-    place: Place
+    place: TopicPartition
     token: Token
     committed: bool
 
@@ -21,7 +21,7 @@ class Fate(NamedTuple):
 class Partition:
     """Keeps what each producer id has written, and refuses epochs and coordinators of the past."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TopicPartition) -> None:
         self.place = place
         self.fates: list[Fate] = []
         self.open: dict[int, set[Token]] = {}

@@ -7,9 +7,9 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pykbroker.coordination.transactions import joining
+from pykbroker.coordination.transactions import add_partitions
 from pykbroker.coordination.transactions.listing import listed_in_slices
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pykbroker_protocol.messages.add_partitions_to_txn import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.transactions.settings import TransactionSettings
     from pykbroker_protocol.message import Message
 
-OFFSETS_PARTITION = Place("__consumer_offsets", 0)
+OFFSETS_PARTITION = TopicPartition("__consumer_offsets", 0)
 
 
 class Unanswered(Exception):
@@ -92,13 +92,13 @@ class OurCoordinator:
 
     def ask_to_join(self, request: AddPartitionsToTxnRequest, version: int) -> Any:
         told = len(self.world.told)
-        for asked in joining.transactions_of(request, version):
+        for asked in add_partitions.transactions_of(request, version):
             self.world.ask(partial(self.decide_to_join, asked, version))
         if len(self.world.told) == told:
             raise Unanswered
         results = [reply.response for reply in self.world.told[told:]]
         assert all(isinstance(it, AddPartitionsToTxnResult) for it in results)
-        return joining.response_of(results, version)  # type: ignore[arg-type]  # as asserted
+        return add_partitions.response_of(results, version)  # type: ignore[arg-type]  # as asserted
 
     def decide_to_join(
         self, asked: AddPartitionsToTxnTransaction, version: int, ticket: Ticket

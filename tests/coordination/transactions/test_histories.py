@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pykbroker.coordination.outcome import Write
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.coordination.transactions.records import transaction_of
 from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.coordination.transactions.states import LEGAL_TRANSITIONS, PREPARED, TransactionState
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ID = "shop"
 NOBODY = Producer(-1, -1)
-PLACES = [Place("orders", 0), Place("orders", 1), Place("bills", 0)]
+PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("bills", 0)]
 PROCESSES = st.integers(0, 3)
 """The first two know version 2, the others version 1."""
 VERSION_1_FROM = 2
@@ -116,7 +116,7 @@ class Histories(RuleBasedStateMachine):
         )
 
     @rule(number=PROCESSES, place=st.sampled_from(PLACES))
-    def writes(self, number: int, place: Place) -> None:
+    def writes(self, number: int, place: TopicPartition) -> None:
         process = self.processes[number]
         if process.owner == NOBODY or process.ending is not None:
             return
@@ -127,7 +127,7 @@ class Histories(RuleBasedStateMachine):
         if self.joins(process.owner, place, version) and self.has_joined(process.owner, place):
             self.partitions[place].write(process.owner, process.token)
 
-    def joins(self, owner: Producer, place: Place, version: int) -> bool:
+    def joins(self, owner: Producer, place: TopicPartition, version: int) -> bool:
         topics = [AddPartitionsToTxnTopic(name=place.topic, partitions=[place.partition])]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=ID,
@@ -146,14 +146,14 @@ class Histories(RuleBasedStateMachine):
         code: int = results[0].results_by_partition[0].partition_error_code
         return code == ErrorCode.NONE
 
-    def has_joined(self, owner: Producer, place: Place) -> bool:
+    def has_joined(self, owner: Producer, place: TopicPartition) -> bool:
         """What the partition's leader asks before the first batch of version 1."""
         response = self.coordinator.ask(self.batched(owner, place, verify_only=True), 5)
         (result,) = response.results_by_transaction[0].topic_results[0].results_by_partition
         return bool(result.partition_error_code == ErrorCode.NONE)
 
     def batched(
-        self, owner: Producer, place: Place, *, verify_only: bool
+        self, owner: Producer, place: TopicPartition, *, verify_only: bool
     ) -> AddPartitionsToTxnRequest:
         asked = AddPartitionsToTxnTransaction(
             transactional_id=ID,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from pykbroker.coordination.outcome import Write
-from pykbroker.coordination.transactions import joining
-from pykbroker.coordination.transactions.outcome import Place, TransactionOutcome
+from pykbroker.coordination.transactions import add_partitions
+from pykbroker.coordination.transactions.outcome import TopicPartition, TransactionOutcome
 from pykbroker.coordination.transactions.records import transaction_of, write_of
 from pykbroker.coordination.transactions.registry import (
     EXPIRY_TIMER,
@@ -35,7 +35,7 @@ from tests.coordination.transactions.performer import OurCoordinator, listed
 from tests.coordination.transactions.world import RECORDS, START_MS, World
 
 DAY_MS = 24 * 60 * 60_000
-ORDERS = Place("orders", 0)
+ORDERS = TopicPartition("orders", 0)
 EMPTY = Transaction(
     transactional_id="shop",
     state=TransactionState.EMPTY,
@@ -45,7 +45,7 @@ EMPTY = Transaction(
     timeout_ms=60_000,
     updated_ms=START_MS,
 )
-ONGOING = EMPTY.joined_by({ORDERS}, client_version=2, now_ms=START_MS)
+ONGOING = EMPTY.with_partitions({ORDERS}, client_version=2, now_ms=START_MS)
 
 
 SELDOM = TransactionSettings(timeout_check_interval_ms=DAY_MS)
@@ -198,8 +198,8 @@ def replace_request(producer_id: int, epoch: int) -> InitProducerIdRequest:
 def test_who_needs_a_producer_id_comes_back_when_there_is_one() -> None:
     """As in Apache Kafka, where a block of ids is under way."""
     transactions = world_with(replace(ONGOING, producer_epoch=32_766)).transactions
-    assert transactions.wants_producer_id("shop")
-    assert transactions.wants_producer_id("store")
+    assert transactions.needs_producer_id("shop")
+    assert transactions.needs_producer_id("store")
     request = InitProducerIdRequest(transactional_id="store", transaction_timeout_ms=1)
     new = transactions.init_producer_id(
         request, version=4, ticket=1, new_producer_id=None, now_ms=START_MS
@@ -243,8 +243,8 @@ def test_brokers_ask_for_many_transactions_at_once() -> None:
 
 
 def test_where_one_partition_cannot_join_none_does() -> None:
-    refusals = {Place("orders", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    result = joining.refused_for_some(asked("shop", 7, 3), refusals)
+    refusals = {TopicPartition("orders", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    result = add_partitions.refused_for_partitions(asked("shop", 7, 3), refusals)
     (topic,) = result.topic_results
     assert [it.partition_error_code for it in topic.results_by_partition] == [
         ErrorCode.OPERATION_NOT_ATTEMPTED,
@@ -256,7 +256,7 @@ def test_where_one_partition_cannot_join_none_does() -> None:
 
 
 def test_many_transactions_past_their_time_are_aborted_in_several_sweeps() -> None:
-    places = {Place("orders", it) for it in range(PARTITIONS_PER_SWEEP_MAX // 2)}
+    places = {TopicPartition("orders", it) for it in range(PARTITIONS_PER_SWEEP_MAX // 2)}
     many = [
         replace(ONGOING, transactional_id=f"shop{it}", partitions=frozenset(places))
         for it in range(5)
@@ -271,7 +271,7 @@ def test_many_transactions_past_their_time_are_aborted_in_several_sweeps() -> No
 
 
 def test_a_transaction_larger_than_a_sweep_is_aborted_alone() -> None:
-    places = {Place("orders", it) for it in range(PARTITIONS_PER_SWEEP_MAX * 2)}
+    places = {TopicPartition("orders", it) for it in range(PARTITIONS_PER_SWEEP_MAX * 2)}
     world = world_with(
         replace(ONGOING, partitions=frozenset(places)), replace(ONGOING, transactional_id="store")
     )
@@ -288,9 +288,11 @@ def test_a_transaction_has_all_of_its_time(late_ms: int, *, is_aborted: bool) ->
 
 
 def test_a_partition_that_joins_later_gives_no_more_time() -> None:
-    later = ONGOING.joined_by({Place("bills", 0)}, client_version=2, now_ms=START_MS + 30_000)
+    later = ONGOING.with_partitions(
+        {TopicPartition("bills", 0)}, client_version=2, now_ms=START_MS + 30_000
+    )
     assert later.started_ms == START_MS
-    assert later.is_over_due(START_MS + 60_001)
+    assert later.is_timed_out(START_MS + 60_001)
 
 
 @pytest.mark.parametrize(("version", "client_version"), [(3, 0), (4, 0), (5, 2)])
@@ -380,7 +382,7 @@ def test_the_tombstone_of_a_transactional_id_forgets_it() -> None:
 def test_a_lost_connection_changes_nothing() -> None:
     world = world_with(ONGOING)
     before = dict(world.transactions.transactions)
-    world.transactions.forget_requests([1, 2])
+    world.transactions.cancel_requests([1, 2])
     assert world.transactions.transactions == before
 
 

@@ -59,7 +59,7 @@ class World:
 
     def new_producer_id(self, transactional_id: str) -> int | None:
         """As the runtime does: one is taken only when it is wanted."""
-        if not self.transactions.wants_producer_id(transactional_id):
+        if not self.transactions.needs_producer_id(transactional_id):
             return None
         self._producer_ids += 1
         return self._producer_ids

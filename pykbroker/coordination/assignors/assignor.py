@@ -1,30 +1,31 @@
-"""What an assignor is asked and what it answers."""
+"""The interface of an assignor: its inputs and its result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from pykbroker.generators import run_to_end
 from pykbroker_protocol.late_dataclass import dataclass
 
 
-class Place(NamedTuple):
-    """One partition of one topic; places are ordered by topic, then by number."""
+class TopicIdPartition(NamedTuple):
+    """A partition of a topic, ordered by topic id and number."""
 
     topic_id: bytes
     partition: int
 
 
 Assignment = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id; a topic without partitions is left out."""
+"""Partitions by topic id; topics without partitions are omitted."""
 
 NOTHING: Assignment = {}
 
 
 class Subscriber(NamedTuple):
-    """A member as an assignor sees it; `owned` is what it was meant to have so far.
+    """A member as input of an assignor; `owned` is its previous target assignment.
 
-    A tuple, because each assignment makes as many as there are members.
+    A tuple, because each assignment creates one per member.
     """
 
     member_id: str
@@ -34,18 +35,18 @@ class Subscriber(NamedTuple):
     rack_id: str | None = None
 
     @property
-    def lasting_name(self) -> str:
-        """Static members keep their name through restarts, and with it their place in an order."""
+    def stable_id(self) -> str:
+        """Key for a stable order: static members keep their instance id across restarts."""
         return self.instance_id or self.member_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicToAssign:
-    """How many partitions there are, and the racks that hold a replica of each."""
+    """Partition count of a topic, and the racks with replicas of each partition."""
 
     partition_count: int
     racks: Sequence[frozenset[str]] = ()
-    """By partition; empty where racks are not known."""
+    """By partition; empty if racks are unknown."""
 
     def is_near(self, partition: int, rack_id: str | None) -> bool:
         return rack_id is not None and bool(self.racks) and rack_id in self.racks[partition]
@@ -53,25 +54,16 @@ class TopicToAssign:
 
 Result = TypeVar("Result")
 Steps = Generator[int, None, Result]
-"""Yields the effort of each step in set or dictionary operations, and returns a result."""
+"""Yields the effort of each step in set or dictionary operations and returns a result."""
 
 OPERATIONS_PER_STEP = 100
-"""Where single operations are counted, a step has that many."""
-
-
-def in_one_piece(steps: Steps[Result]) -> Result:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
+"""Number of single operations that are counted as one step."""
 
 
 class Assignor:
-    """Gives every subscriber its share, in steps; called, in one piece.
+    """Assigns partitions to all subscribers, in steps or, when called, without a pause.
 
-    Topics that do not exist any more are not in the mapping.
+    Topics that no longer exist are missing in the mapping.
     """
 
     def __init__(
@@ -85,4 +77,4 @@ class Assignor:
     def __call__(
         self, subscribers: Sequence[Subscriber], topics: Mapping[bytes, TopicToAssign]
     ) -> Mapping[str, Assignment]:
-        return in_one_piece(self.in_steps(subscribers, topics))
+        return run_to_end(self.in_steps(subscribers, topics))

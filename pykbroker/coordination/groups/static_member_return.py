@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.groups.classic_answers import (
-    refused_join,
-    refused_sync,
-    told_generation,
-)
 from pykbroker.coordination.groups.classic_rebalance import (
     SESSION_TIMER,
     expect_heartbeat,
     rebalance,
+)
+from pykbroker.coordination.groups.classic_responses import (
+    refused_join,
+    refused_sync,
+    told_generation,
 )
 from pykbroker.coordination.groups.classic_state import GroupState
 from pykbroker_protocol.errors import ErrorCode
@@ -40,7 +40,7 @@ def return_of_static_member(
     fence(group, former, draft)
     member = take_place(group, joining, former)
     expect_heartbeat(group, member, draft)
-    draft.because(f"group {group.group_id}: {member.instance_id} returns as {member.member_id}")
+    draft.add_reason(f"group {group.group_id}: {member.instance_id} returns as {member.member_id}")
     if group.state is GroupState.STABLE and group.elect_protocol() == group.protocol:
         # Apache Kafka looks at the protocol alone, even where the subscription has changed.
         assignments = {it.member_id: it.assignment for it in group.members.values()}
@@ -58,7 +58,7 @@ def fence(group: ClassicGroup, former: Member, draft: Draft) -> None:
     code = ErrorCode.FENCED_INSTANCE_ID
     draft.reply(former.join_ticket, refused_join(code, former.member_id))
     draft.reply(former.sync_ticket, refused_sync(code))
-    draft.let_sleep(SESSION_TIMER, group.group_id, former.member_id)
+    draft.cancel_timer(SESSION_TIMER, group.group_id, former.member_id)
 
 
 def take_place(group: ClassicGroup, joining: Joining, former: Member) -> Member:

@@ -1,12 +1,12 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn: partitions join a transaction, or ask whether they have."""
+"""AddPartitionsToTxn and AddOffsetsToTxn: add partitions to a transaction, or verify them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.coordination.transactions.states import ANSWERS, OnPartition, TransactionState
-from pykbroker.coordination.transactions.step import Step, refusal_of_unknown, told_as
+from pykbroker.coordination.transactions.step import Step, error_for_version, refusal_of_unknown
 from pykbroker.coordination.transactions.transaction import EPOCH_PER_TRANSACTION, Producer
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
     from pykbroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 
-    Verdict = Callable[[Place], ErrorCode]
+    Verdict = Callable[[TopicPartition], ErrorCode]
 
 FENCED_SINCE = 2
 BATCHED_SINCE = 4
 EPOCH_PER_TRANSACTION_SINCE = 5
 
 
-class Joining(NamedTuple):
-    """Partitions that are to join, whichever request asks for it."""
+class Addition(NamedTuple):
+    """Partitions to add, from either request."""
 
     producer: Producer
-    places: AbstractSet[Place]
+    partitions: AbstractSet[TopicPartition]
     client_version: int
     now_ms: int
 
 
 def add_partitions(
-    asked: AddPartitionsToTxnTransaction,
+    requested: AddPartitionsToTxnTransaction,
     transaction: Transaction | None,
     *,
     version: int,
@@ -51,19 +51,19 @@ def add_partitions(
     now_ms: int,
 ) -> Step:
     if transaction is None:
-        unknown = refusal_of_unknown(asked.transactional_id)
-        return Step(answer_for(asked, lambda _: unknown))
-    joining = Joining(
-        producer=Producer(asked.producer_id, asked.producer_epoch),
-        places=places_of(asked),
+        unknown = refusal_of_unknown(requested.transactional_id)
+        return Step(result_for(requested, lambda _: unknown))
+    addition = Addition(
+        producer=Producer(requested.producer_id, requested.producer_epoch),
+        partitions=places_of(requested),
         client_version=client_version_of(version, transaction_version),
         now_ms=now_ms,
     )
-    if asked.verify_only:
-        return Step(answer_for(asked, verdict_on_each(joining, transaction)))
-    code = told_as(refusal_of_joining(joining, transaction), version, FENCED_SINCE)
-    becomes = joined(joining, transaction) if code is ErrorCode.NONE else ()
-    return Step(answer_for(asked, lambda _: code), becomes)
+    if requested.verify_only:
+        return Step(result_for(requested, verify_partitions(addition, transaction)))
+    code = error_for_version(refusal_of_addition(addition, transaction), version, FENCED_SINCE)
+    new_states = with_addition(addition, transaction) if code is ErrorCode.NONE else ()
+    return Step(result_for(requested, lambda _: code), new_states)
 
 
 def add_offsets(
@@ -71,22 +71,22 @@ def add_offsets(
     transaction: Transaction | None,
     *,
     version: int,
-    offsets_partition: Place,
+    offsets_partition: TopicPartition,
     now_ms: int,
 ) -> Step:
-    """The offsets of a group lie in one partition, which joins like any other."""
+    """Adds the partition of `__consumer_offsets` that stores the group's offsets."""
     if transaction is None:
         unknown = refusal_of_unknown(request.transactional_id)
         return Step(AddOffsetsToTxnResponse(error_code=unknown))
-    joining = Joining(
+    addition = Addition(
         producer=Producer(request.producer_id, request.producer_epoch),
-        places=frozenset({offsets_partition}),
+        partitions=frozenset({offsets_partition}),
         client_version=0,
         now_ms=now_ms,
     )
-    code = told_as(refusal_of_joining(joining, transaction), version, FENCED_SINCE)
-    becomes = joined(joining, transaction) if code is ErrorCode.NONE else ()
-    return Step(AddOffsetsToTxnResponse(error_code=code), becomes)
+    code = error_for_version(refusal_of_addition(addition, transaction), version, FENCED_SINCE)
+    new_states = with_addition(addition, transaction) if code is ErrorCode.NONE else ()
+    return Step(AddOffsetsToTxnResponse(error_code=code), new_states)
 
 
 def client_version_of(version: int, transaction_version: int) -> int:
@@ -94,26 +94,26 @@ def client_version_of(version: int, transaction_version: int) -> int:
     return min(transaction_version, EPOCH_PER_TRANSACTION) if knows_epochs else 0
 
 
-def refusal_of_joining(joining: Joining, transaction: Transaction) -> ErrorCode:
+def refusal_of_addition(addition: Addition, transaction: Transaction) -> ErrorCode:
     if ANSWERS[transaction.state].partition is OnPartition.CONCURRENT_TRANSACTIONS:
-        # Before the owner is looked at: with its markers a transaction may change its id.
+        # Checked before the owner, because writing the markers may change the producer id.
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    return transaction.refusal_of(joining.producer)
+    return transaction.refusal_of(addition.producer)
 
 
-def joined(joining: Joining, transaction: Transaction) -> tuple[Transaction, ...]:
+def with_addition(addition: Addition, transaction: Transaction) -> tuple[Transaction, ...]:
     is_ongoing = transaction.state is TransactionState.ONGOING
-    if is_ongoing and joining.places <= transaction.partitions:
+    if is_ongoing and addition.partitions <= transaction.partitions:
         return ()
-    after = transaction.joined_by(
-        joining.places, client_version=joining.client_version, now_ms=joining.now_ms
+    after = transaction.with_partitions(
+        addition.partitions, client_version=addition.client_version, now_ms=addition.now_ms
     )
     return (after,)
 
 
-def verdict_on_each(joining: Joining, transaction: Transaction) -> Verdict:
-    """Whether a partition has joined; nothing changes by asking."""
-    code = transaction.refusal_of(joining.producer)
+def verify_partitions(addition: Addition, transaction: Transaction) -> Verdict:
+    """Returns the result for each partition without changing the transaction."""
+    code = transaction.refusal_of(addition.producer)
     if (
         code is ErrorCode.NONE
         and ANSWERS[transaction.state].partition is OnPartition.CONCURRENT_TRANSACTIONS
@@ -121,17 +121,19 @@ def verdict_on_each(joining: Joining, transaction: Transaction) -> Verdict:
         code = ErrorCode.CONCURRENT_TRANSACTIONS
     if code is not ErrorCode.NONE:
         return lambda _: code
-    missing = joining.places - transaction.partitions
-    return lambda place: ErrorCode.TRANSACTION_ABORTABLE if place in missing else ErrorCode.NONE
+    missing = addition.partitions - transaction.partitions
+    return lambda partition: (
+        ErrorCode.TRANSACTION_ABORTABLE if partition in missing else ErrorCode.NONE
+    )
 
 
-# --- requests and responses in their two forms
+# --- request and response forms of different versions
 
 
 def transactions_of(
     request: AddPartitionsToTxnRequest, version: int
 ) -> Sequence[AddPartitionsToTxnTransaction]:
-    """Clients ask for one transaction, brokers for many, which may have many coordinators."""
+    """Returns the transactions of a request: one from a client, several from a broker."""
     if version >= BATCHED_SINCE:
         return request.transactions
     only = AddPartitionsToTxnTransaction(
@@ -152,32 +154,36 @@ def response_of(
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=only.topic_results)
 
 
-def places_of(asked: AddPartitionsToTxnTransaction) -> frozenset[Place]:
-    return frozenset(Place(topic.name, it) for topic in asked.topics for it in topic.partitions)
+def places_of(requested: AddPartitionsToTxnTransaction) -> frozenset[TopicPartition]:
+    return frozenset(
+        TopicPartition(topic.name, it) for topic in requested.topics for it in topic.partitions
+    )
 
 
-def answer_for(asked: AddPartitionsToTxnTransaction, verdict: Verdict) -> AddPartitionsToTxnResult:
+def result_for(
+    requested: AddPartitionsToTxnTransaction, verdict: Verdict
+) -> AddPartitionsToTxnResult:
     return AddPartitionsToTxnResult(
-        transactional_id=asked.transactional_id,
+        transactional_id=requested.transactional_id,
         topic_results=[
             AddPartitionsToTxnTopicResult(
                 name=topic.name,
                 results_by_partition=[
                     AddPartitionsToTxnPartitionResult(
                         partition_index=it,
-                        partition_error_code=verdict(Place(topic.name, it)),
+                        partition_error_code=verdict(TopicPartition(topic.name, it)),
                     )
                     for it in topic.partitions
                 ],
             )
-            for topic in asked.topics
+            for topic in requested.topics
         ],
     )
 
 
-def refused_for_some(
-    asked: AddPartitionsToTxnTransaction, refusals: Mapping[Place, ErrorCode]
+def refused_for_partitions(
+    requested: AddPartitionsToTxnTransaction, refusals: Mapping[TopicPartition, ErrorCode]
 ) -> AddPartitionsToTxnResult:
-    """Where one partition does not exist, or may not be written to, none joins."""
+    """Returns errors for all partitions: if one is invalid or not authorized, none is added."""
     others = ErrorCode.OPERATION_NOT_ATTEMPTED
-    return answer_for(asked, lambda place: refusals.get(place, others))
+    return result_for(requested, lambda partition: refusals.get(partition, others))

@@ -1,4 +1,4 @@
-"""InitProducerId: a producer comes, or comes back, and whoever was there before is fenced."""
+"""InitProducerId: allocates a producer id, or bumps the epoch to fence the previous instance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from pykbroker.coordination.transactions.states import ANSWERS, OnInit, TransactionState
-from pykbroker.coordination.transactions.step import Step, told_as
+from pykbroker.coordination.transactions.step import Step, error_for_version
 from pykbroker.coordination.transactions.transaction import (
     ENDLESS_TIMEOUT_MS,
     FENCING_EPOCH,
@@ -28,36 +28,36 @@ FENCED_SINCE = 4
 
 
 class Recovery(NamedTuple):
-    """A producer that came back (KIP-360), and what it was given; its repetition is told again."""
+    """An epoch bump requested by a producer (KIP-360) and its result, to detect a retry."""
 
-    asked: Producer
+    requested: Producer
     given: Producer
 
 
 class Claim(Enum):
-    """Who asks, by the producer id and epoch that the request carries."""
+    """The relation of the requesting producer to the current owner, by producer id and epoch."""
 
-    NEWCOMER = auto()
+    NEW_INSTANCE = auto()
     OWNER = auto()
-    OWNER_AGAIN = auto()
-    """It was given the present epoch, and may not have heard of it."""
+    OWNER_RETRY = auto()
+    """The owner of the previous epoch, which may have missed the response with the current one."""
     FENCED = auto()
 
 
 class Init(NamedTuple):
-    """An InitProducerId, and all that its decision looks at beside the transaction."""
+    """An InitProducerId request with all other inputs of its decision except the transaction."""
 
     request: InitProducerIdRequest
     version: int
     new_producer_id: int | None
-    """At hand if one turns out to be needed."""
+    """A newly allocated producer id, in case one is needed."""
     recovery: Recovery | None
     transaction_version: int
     now_ms: int
 
     @property
     def producer(self) -> Producer | None:
-        """Who the request says it comes from; none says that it is new."""
+        """The producer id and epoch of the request; None for a new producer instance."""
         if self.request.producer_id == NO_PRODUCER_ID:
             return None
         return Producer(self.request.producer_id, self.request.producer_epoch)
@@ -68,7 +68,7 @@ class Init(NamedTuple):
         return ENDLESS_TIMEOUT_MS if self.request.enable2_pc else asked_ms
 
     def refused(self, code: ErrorCode) -> Step:
-        return Step(refused(told_as(code, self.version, FENCED_SINCE)))
+        return Step(refused(error_for_version(code, self.version, FENCED_SINCE)))
 
 
 def init_producer_id(
@@ -78,7 +78,7 @@ def init_producer_id(
     if code is not ErrorCode.NONE:
         return init.refused(code)
     if transaction is None:
-        return begin(init)
+        return create(init)
     answer = ANSWERS[transaction.state].init
     if answer is OnInit.CONCURRENT_TRANSACTIONS:
         return init.refused(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -86,9 +86,9 @@ def init_producer_id(
     if claim is Claim.FENCED:
         return init.refused(ErrorCode.PRODUCER_FENCED)
     if answer is OnInit.ABORTS_THEN_RETRY:
-        return abort_first(init, transaction, claim)
+        return abort_and_fence(init, transaction, claim)
     assert answer is OnInit.NEXT_EPOCH
-    return give(init, transaction, claim)
+    return grant(init, transaction, claim)
 
 
 def refusal_of_request(request: InitProducerIdRequest, settings: TransactionSettings) -> ErrorCode:
@@ -109,18 +109,18 @@ def refusal_of_request(request: InitProducerIdRequest, settings: TransactionSett
 def claim_of(init: Init, transaction: Transaction) -> Claim:
     producer = init.producer
     if producer is None:
-        return Claim.NEWCOMER
+        return Claim.NEW_INSTANCE
     if producer == transaction.owner:
         return Claim.OWNER
     if producer == transaction.owner_before_end:
-        return Claim.OWNER_AGAIN
+        return Claim.OWNER_RETRY
     if init.recovery == Recovery(producer, transaction.owner):
-        return Claim.OWNER_AGAIN
+        return Claim.OWNER_RETRY
     return Claim.FENCED
 
 
-def begin(init: Init) -> Step:
-    """The transactional id is new here; what the producer thinks to have is of no account."""
+def create(init: Init) -> Step:
+    """Creates an unknown transactional id and ignores the producer id of the request."""
     if init.new_producer_id is None:
         return init.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     transactional_id = init.request.transactional_id
@@ -134,28 +134,28 @@ def begin(init: Init) -> Step:
         timeout_ms=init.timeout_ms,
         updated_ms=init.now_ms,
     )
-    return given(transaction)
+    return granted(transaction)
 
 
-def abort_first(init: Init, transaction: Transaction, claim: Claim) -> Step:
-    """The present epoch is never told to anybody; who comes again gets the one after."""
-    if claim is Claim.OWNER_AGAIN:  # a late repetition: the owner has gone on since
+def abort_and_fence(init: Init, transaction: Transaction, claim: Claim) -> Step:
+    """Aborts the ongoing transaction with a fencing epoch; a retry gets the epoch after it."""
+    if claim is Claim.OWNER_RETRY:  # a late retry: the owner has begun another transaction
         return init.refused(ErrorCode.PRODUCER_FENCED)
-    aborted = transaction.taken_away(
+    aborted = transaction.aborted_and_fenced(
         transaction_version=init.transaction_version,
         new_producer_id=init.new_producer_id,
         now_ms=init.now_ms,
     )
-    reason = f"transaction of {transaction.transactional_id} aborts: a producer takes over"
+    reason = f"transaction of {transaction.transactional_id} aborts: new producer instance"
     code = ErrorCode.CONCURRENT_TRANSACTIONS
     return Step(refused(code), (aborted,), reason)
 
 
-def give(init: Init, transaction: Transaction, claim: Claim) -> Step:
+def grant(init: Init, transaction: Transaction, claim: Claim) -> Step:
     match claim:
-        case Claim.OWNER_AGAIN if transaction.producer_epoch < FENCING_EPOCH:
+        case Claim.OWNER_RETRY if transaction.producer_epoch < FENCING_EPOCH:
             producer = transaction.owner
-        case Claim.OWNER_AGAIN | Claim.OWNER | Claim.NEWCOMER:
+        case Claim.OWNER_RETRY | Claim.OWNER | Claim.NEW_INSTANCE:
             if transaction.is_exhausted:
                 if init.new_producer_id is None:
                     return init.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -167,10 +167,12 @@ def give(init: Init, transaction: Transaction, claim: Claim) -> Step:
         case _:
             assert_never(claim)
     assert producer.epoch <= LAST_EPOCH
-    return given(transaction.given_to(producer, timeout_ms=init.timeout_ms, now_ms=init.now_ms))
+    return granted(
+        transaction.with_producer(producer, timeout_ms=init.timeout_ms, now_ms=init.now_ms)
+    )
 
 
-def given(transaction: Transaction) -> Step:
+def granted(transaction: Transaction) -> Step:
     response = InitProducerIdResponse(
         error_code=ErrorCode.NONE,
         producer_id=transaction.producer_id,

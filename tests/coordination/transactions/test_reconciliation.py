@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykbroker.coordination.transactions.after_loss import Seen, after_loss
-from pykbroker.coordination.transactions.outcome import Place
+from pykbroker.coordination.transactions.outcome import TopicPartition
+from pykbroker.coordination.transactions.reconciliation import ProducerOnPartitions, reconciled
 from pykbroker.coordination.transactions.states import PREPARED, TransactionState
 from pykbroker.coordination.transactions.transaction import (
     FENCING_EPOCH,
@@ -22,11 +22,13 @@ from pykbroker.coordination.transactions.transaction import (
 EMPTY, ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
 COMMITTED, ABORTED = TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT
 TO_COMMIT, TO_ABORT = TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT
-A, B, C = Place("a", 0), Place("b", 0), Place("c", 0)
+A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("c", 0)
 NOW_MS = 1_000
 
 
-def transaction(state: TransactionState, epoch: int, *places: Place, **more: Any) -> Transaction:
+def transaction(
+    state: TransactionState, epoch: int, *places: TopicPartition, **more: Any
+) -> Transaction:
     plain = Transaction(
         transactional_id="id",
         state=state,
@@ -42,26 +44,28 @@ def transaction(state: TransactionState, epoch: int, *places: Place, **more: Any
     return replace(plain, **more)
 
 
-def repaired(before: Transaction, seen: Seen, version: int = 2) -> Transaction | None:
-    return after_loss(before, seen, transaction_version=version, now_ms=NOW_MS)
+def repaired(
+    before: Transaction, seen: ProducerOnPartitions, version: int = 2
+) -> Transaction | None:
+    return reconciled(before, seen, transaction_version=version, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize(
     ("before", "seen"),
     [
-        (transaction(EMPTY, 3), Seen(3, {})),
-        (transaction(EMPTY, 3), Seen(2, {})),
-        (transaction(ONGOING, 3, A, B), Seen(3, {A: 3})),
-        (transaction(ONGOING, 3, A, B), Seen(2, {})),
-        (transaction(COMMITTED, 3), Seen(3, {})),
-        (transaction(ABORTED, FENCING_EPOCH), Seen(FENCING_EPOCH, {})),
-        (transaction(TO_COMMIT, 3, A), Seen(3, {A: 2, B: 3})),
-        (transaction(TO_ABORT, 3, A), Seen(9, {A: 9})),
+        (transaction(EMPTY, 3), ProducerOnPartitions(3, {})),
+        (transaction(EMPTY, 3), ProducerOnPartitions(2, {})),
+        (transaction(ONGOING, 3, A, B), ProducerOnPartitions(3, {A: 3})),
+        (transaction(ONGOING, 3, A, B), ProducerOnPartitions(2, {})),
+        (transaction(COMMITTED, 3), ProducerOnPartitions(3, {})),
+        (transaction(ABORTED, FENCING_EPOCH), ProducerOnPartitions(FENCING_EPOCH, {})),
+        (transaction(TO_COMMIT, 3, A), ProducerOnPartitions(3, {A: 2, B: 3})),
+        (transaction(TO_ABORT, 3, A), ProducerOnPartitions(9, {A: 9})),
     ],
 )
 def test_nothing_changes_without_a_loss_or_before_markers_are_written(
-    before: Transaction, seen: Seen, version: int
+    before: Transaction, seen: ProducerOnPartitions, version: int
 ) -> None:
     assert repaired(before, seen, version) is None
 
@@ -71,7 +75,7 @@ def test_nothing_changes_without_a_loss_or_before_markers_are_written(
 def test_an_epoch_that_a_partition_is_ahead_of_is_raised_beyond_it(
     state: TransactionState, version: int
 ) -> None:
-    after = repaired(transaction(state, 3), Seen(8, {}), version)
+    after = repaired(transaction(state, 3), ProducerOnPartitions(8, {}), version)
     assert after is not None
     assert (after.state, after.owner) == (EMPTY, Producer(7, 9))
     assert after.owner_before_end is None  # nobody knows how its last transaction ended
@@ -81,17 +85,21 @@ def test_an_epoch_that_a_partition_is_ahead_of_is_raised_beyond_it(
 @pytest.mark.parametrize(
     ("before", "seen", "epoch", "places"),
     [
-        (transaction(EMPTY, 3), Seen(3, {A: 3}), 4, {A}),
-        (transaction(COMMITTED, 3), Seen(3, {A: 3}), 4, {A}),
-        (transaction(ABORTED, 3), Seen(8, {A: 8, B: 5}), 9, {A, B}),
-        (transaction(COMMITTED, 3), Seen(3, {A: 1}), 4, {A}),
-        (transaction(ONGOING, 3, A), Seen(3, {A: 3, B: 3}), 4, {A, B}),
-        (transaction(ONGOING, 3, A, B), Seen(3, {A: 2}), 4, {A, B}),
-        (transaction(ONGOING, 3, A), Seen(8, {}), 9, {A}),
+        (transaction(EMPTY, 3), ProducerOnPartitions(3, {A: 3}), 4, {A}),
+        (transaction(COMMITTED, 3), ProducerOnPartitions(3, {A: 3}), 4, {A}),
+        (transaction(ABORTED, 3), ProducerOnPartitions(8, {A: 8, B: 5}), 9, {A, B}),
+        (transaction(COMMITTED, 3), ProducerOnPartitions(3, {A: 1}), 4, {A}),
+        (transaction(ONGOING, 3, A), ProducerOnPartitions(3, {A: 3, B: 3}), 4, {A, B}),
+        (transaction(ONGOING, 3, A, B), ProducerOnPartitions(3, {A: 2}), 4, {A, B}),
+        (transaction(ONGOING, 3, A), ProducerOnPartitions(8, {}), 9, {A}),
     ],
 )
 def test_an_open_transaction_that_the_coordinator_does_not_know_aborts_with_all_its_partitions(
-    before: Transaction, seen: Seen, epoch: int, places: set[Place], version: int
+    before: Transaction,
+    seen: ProducerOnPartitions,
+    epoch: int,
+    places: set[TopicPartition],
+    version: int,
 ) -> None:
     after = repaired(before, seen, version)
     assert after is not None
@@ -104,13 +112,13 @@ def test_a_partition_without_the_marker_of_the_last_transaction_gets_it_again(
     state: TransactionState, goal: TransactionState
 ) -> None:
     before = transaction(state, 3)
-    after = repaired(before, Seen(3, {A: 2, B: 1}))
+    after = repaired(before, ProducerOnPartitions(3, {A: 2, B: 1}))
     assert after is not None
     assert (after.state, after.owner) == (goal, before.owner)
     assert after.partitions == {A}
     completed = after.completed(NOW_MS)
     assert (completed.state, completed.owner) == (state, before.owner)
-    rest = repaired(completed, Seen(3, {B: 1}))
+    rest = repaired(completed, ProducerOnPartitions(3, {B: 1}))
     assert rest is not None
     assert rest.state is TO_ABORT
     assert rest.partitions == {B}
@@ -118,13 +126,19 @@ def test_a_partition_without_the_marker_of_the_last_transaction_gets_it_again(
 
 def test_transactions_of_one_epoch_are_not_taken_for_each_other() -> None:
     """Before version 2 the open transaction may be the one after the committed one."""
-    after = repaired(transaction(COMMITTED, 3, client_version=0), Seen(3, {A: 3}), 1)
+    after = repaired(
+        transaction(COMMITTED, 3, client_version=0), ProducerOnPartitions(3, {A: 3}), 1
+    )
     assert after is not None
     assert (after.state, after.producer_epoch, after.client_version) == (TO_ABORT, 4, 0)
 
 
 def test_a_producer_id_without_further_epochs_is_left_to_the_next_instance() -> None:
-    for seen in (Seen(LAST_EPOCH, {}), Seen(FENCING_EPOCH, {}), Seen(LAST_EPOCH, {A: LAST_EPOCH})):
+    for seen in (
+        ProducerOnPartitions(LAST_EPOCH, {}),
+        ProducerOnPartitions(FENCING_EPOCH, {}),
+        ProducerOnPartitions(LAST_EPOCH, {A: LAST_EPOCH}),
+    ):
         after = repaired(transaction(EMPTY, 3), seen)
         assert after is not None
         assert after.is_exhausted
@@ -144,8 +158,8 @@ epochs = st.integers(0, 5) | st.integers(LAST_EPOCH - 1, LAST_EPOCH)
 def test_after_a_few_steps_nothing_is_open_or_ahead_of_the_coordinator(
     state: TransactionState,
     epoch: int,
-    joined: frozenset[Place],
-    open_at: dict[Place, int],
+    joined: frozenset[TopicPartition],
+    open_at: dict[TopicPartition, int],
     versions: tuple[int, int],
 ) -> None:
     """Each marker has a later epoch than what it ends, so partitions accept it."""
@@ -153,7 +167,7 @@ def test_after_a_few_steps_nothing_is_open_or_ahead_of_the_coordinator(
     known = joined if state is ONGOING else ()
     found = transaction(state, epoch, *known, client_version=client_version)
     greatest = max(open_at.values(), default=0)
-    while (after := repaired(found, Seen(greatest, open_at), version)) is not None:
+    while (after := repaired(found, ProducerOnPartitions(greatest, open_at), version)) is not None:
         found = after
         if found.state in PREPARED:
             assert all(open_at.pop(it, -1) < found.producer_epoch for it in found.partitions)

@@ -25,23 +25,23 @@ from pykbroker.coordination.transactions.transaction import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pykbroker.coordination.transactions.outcome import Place
+    from pykbroker.coordination.transactions.outcome import TopicPartition
 
 RECONCILED = COMPLETE | {TransactionState.EMPTY, TransactionState.ONGOING}
-"""Other states have markers to write first."""
+"""In other states, markers must be written first."""
 
 
-class Seen(NamedTuple):
-    """What data partitions hold of one producer id."""
+class ProducerOnPartitions(NamedTuple):
+    """State of one producer id in the data partitions."""
 
     epoch: int
-    """The greatest of all partitions."""
-    open_at: Mapping[Place, int]
-    """Partitions with an open transaction, each with the producer's epoch there."""
+    """The highest epoch of all partitions."""
+    open_at: Mapping[TopicPartition, int]
+    """Partitions with an open transaction and the producer's epoch there."""
 
 
-def after_loss(
-    transaction: Transaction, seen: Seen, *, transaction_version: int, now_ms: int
+def reconciled(
+    transaction: Transaction, seen: ProducerOnPartitions, *, transaction_version: int, now_ms: int
 ) -> Transaction | None:
     """Returns the new state if a log has lost records of this transactional id, else None.
 
@@ -56,17 +56,17 @@ def after_loss(
         return without_marker
     epoch = min(max(transaction.producer_epoch, seen.epoch), LAST_EPOCH)
     if seen.open_at or transaction.state is TransactionState.ONGOING:
-        joined = replace(transaction, producer_epoch=epoch).joined_by(
+        joined = replace(transaction, producer_epoch=epoch).with_partitions(
             frozenset(seen.open_at), client_version=transaction.client_version, now_ms=now_ms
         )
-        return joined.taken_away(
+        return joined.aborted_and_fenced(
             transaction_version=transaction_version, new_producer_id=None, now_ms=now_ms
         )
     fencing = Producer(transaction.producer_id, epoch + 1)
-    return transaction.given_to(fencing, timeout_ms=transaction.timeout_ms, now_ms=now_ms)
+    return transaction.with_producer(fencing, timeout_ms=transaction.timeout_ms, now_ms=now_ms)
 
 
-def is_consistent(transaction: Transaction, seen: Seen) -> bool:
+def is_consistent(transaction: Transaction, seen: ProducerOnPartitions) -> bool:
     if seen.epoch > transaction.producer_epoch:
         return False
     if transaction.state is not TransactionState.ONGOING:
@@ -77,8 +77,8 @@ def is_consistent(transaction: Transaction, seen: Seen) -> bool:
     )
 
 
-def ended_before(transaction: Transaction, seen: Seen) -> Transaction | None:
-    """The prepared state before, if partitions lack the marker of this complete transaction."""
+def ended_before(transaction: Transaction, seen: ProducerOnPartitions) -> Transaction | None:
+    """Returns the prepared state if partitions lack the marker of this complete transaction."""
     owner = transaction.owner_before_end
     if owner is None or owner.id != transaction.producer_id:
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.coordination.groups.classic_answers import BATCHED_LEAVE, told_heartbeat
 from pykbroker.coordination.groups.classic_join import REASON_LENGTH_MAX
 from pykbroker.coordination.groups.classic_rebalance import (
     SESSION_TIMER,
@@ -13,6 +12,7 @@ from pykbroker.coordination.groups.classic_rebalance import (
     expect_heartbeat,
     rebalance,
 )
+from pykbroker.coordination.groups.classic_responses import BATCHED_LEAVE, told_heartbeat
 from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.leave_group import MemberIdentity, MemberResponse
@@ -87,7 +87,7 @@ def leave(group: ClassicGroup, identity: MemberIdentity, draft: Draft) -> Member
 
 def forget_pending(group: ClassicGroup, member_id: str, draft: Draft) -> None:
     group.stop_expecting(member_id)
-    draft.let_sleep(SESSION_TIMER, group.group_id, member_id)
+    draft.cancel_timer(SESSION_TIMER, group.group_id, member_id)
 
 
 def session_is_over(
@@ -95,7 +95,7 @@ def session_is_over(
 ) -> None:
     member = group.members.get(member_id)
     if member_id in group.pending:
-        draft.because(f"group {group.group_id}: {member_id} never came back with its id")
+        draft.add_reason(f"group {group.group_id}: {member_id} never came back with its id")
         forget_pending(group, member_id, draft)
         complete_if_all_have_joined(group, draft)
     elif member is None:
@@ -107,7 +107,7 @@ def session_is_over(
         rebalance(group, draft, settings, f"no heartbeat came from {member_id}")
 
 
-def forget_request(group: ClassicGroup, ticket: Ticket) -> None:
+def cancel_request(group: ClassicGroup, ticket: Ticket) -> None:
     """Nobody hears this answer any more; the member stays until its session is over."""
     for member in group.members.values():
         if member.join_ticket == ticket:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups.classic_group import ClassicGroup
-from pykbroker.coordination.groups.classic_presence import forget_pending
+from pykbroker.coordination.groups.classic_liveness import forget_pending
 from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState
 from pykbroker.coordination.groups.committed import NEVER
 from pykbroker.coordination.groups.offsets import forget
@@ -29,7 +29,7 @@ def delete_group(group: Group | None, offsets: CommittedOffsets, draft: Draft) -
 
 def forget_group(group: Group, draft: Draft) -> None:
     draft.write(group.tombstones())
-    draft.because(f"group {group.group_id} is forgotten")
+    draft.add_reason(f"group {group.group_id} is forgotten")
     if isinstance(group, ClassicGroup):
         for member_id in sorted(group.pending):
             forget_pending(group, member_id, draft)

@@ -1,11 +1,11 @@
-"""EndTxn: the owner commits or aborts, and is told the same however often it asks."""
+"""EndTxn: commits or aborts a transaction; a retry gets the same response."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from pykbroker.coordination.transactions.states import ANSWERS, PREPARED, OnEnd
-from pykbroker.coordination.transactions.step import Step, refusal_of_unknown, told_as
+from pykbroker.coordination.transactions.step import Step, error_for_version, refusal_of_unknown
 from pykbroker.coordination.transactions.transaction import (
     EPOCH_PER_TRANSACTION,
     FENCING_EPOCH,
@@ -26,7 +26,7 @@ EPOCH_PER_TRANSACTION_SINCE = 5
 
 
 class End(NamedTuple):
-    """An EndTxn, and all that its decision looks at beside the transaction."""
+    """An EndTxn request with all other inputs of its decision except the transaction."""
 
     request: EndTxnRequest
     version: int
@@ -40,28 +40,28 @@ class End(NamedTuple):
 
     @property
     def gives_next_epoch(self) -> bool:
-        """Whether the transaction ends as version 2 knows it."""
+        """True if the transaction ends with an epoch bump (transaction version 2)."""
         return (
             self.version >= EPOCH_PER_TRANSACTION_SINCE
             and self.transaction_version >= EPOCH_PER_TRANSACTION
         )
 
     def refused(self, code: ErrorCode) -> Step:
-        return Step(refused(told_as(code, self.version, FENCED_SINCE)))
+        return Step(refused(error_for_version(code, self.version, FENCED_SINCE)))
 
 
 def end_txn(end: End, transaction: Transaction | None) -> Step:
     if transaction is None:
         return end.refused(refusal_of_unknown(end.request.transactional_id))
     if end.gives_next_epoch and transaction.state in PREPARED:
-        # Before the owner is looked at: with its markers a transaction may change its id.
+        # Checked before the owner, because writing the markers may change the producer id.
         return end.refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_repeated = end.gives_next_epoch and end.producer == transaction.owner_before_end
     code = ErrorCode.NONE if is_repeated else transaction.refusal_of(end.producer)
     if code is not ErrorCode.NONE:
         return end.refused(code)
     answer = answer_to(end, transaction, is_repeated=is_repeated)
-    return follow(answer, end, transaction)
+    return apply(answer, end, transaction)
 
 
 def answer_to(end: End, transaction: Transaction, *, is_repeated: bool) -> OnEnd:
@@ -71,7 +71,7 @@ def answer_to(end: End, transaction: Transaction, *, is_repeated: bool) -> OnEnd
     return ends.commit if end.request.committed else ends.abort
 
 
-def follow(answer: OnEnd, end: End, transaction: Transaction) -> Step:
+def apply(answer: OnEnd, end: End, transaction: Transaction) -> Step:
     match answer:
         case OnEnd.ENDS_TRANSACTION if not end.gives_next_epoch:
             prepared = transaction.ended(committed=end.request.committed, now_ms=end.now_ms)
@@ -79,7 +79,7 @@ def follow(answer: OnEnd, end: End, transaction: Transaction) -> Step:
         case OnEnd.ENDS_TRANSACTION | OnEnd.ENDS_EMPTY_TRANSACTION:
             return end_with_epoch(end, transaction)
         case OnEnd.REPEATS_RESPONSE:
-            return tell_again(end, transaction)
+            return repeat_response(end, transaction)
         case OnEnd.CONCURRENT_TRANSACTIONS:
             return end.refused(ErrorCode.CONCURRENT_TRANSACTIONS)
         case OnEnd.REJECTED:
@@ -89,11 +89,11 @@ def follow(answer: OnEnd, end: End, transaction: Transaction) -> Step:
     assert_never(answer)
 
 
-def tell_again(end: End, transaction: Transaction) -> Step:
-    """An owner without another epoch has to ask for a new id."""
+def repeat_response(end: End, transaction: Transaction) -> Step:
+    """Repeats the successful response; an owner whose epochs are exhausted is fenced instead."""
     if transaction.producer_epoch == FENCING_EPOCH:
         return end.refused(ErrorCode.PRODUCER_FENCED)
-    return Step(told(transaction.owner))
+    return Step(succeeded(transaction.owner))
 
 
 def end_with_epoch(end: End, transaction: Transaction) -> Step:
@@ -109,22 +109,22 @@ def end_with_epoch(end: End, transaction: Transaction) -> Step:
 
 
 def prepared_step(prepared: Transaction, now_ms: int) -> Step:
-    """The owner is told already who it will be when the markers are written."""
+    """Ends the transaction and returns the producer id and epoch of the next transaction."""
     owner = prepared.owner
     if prepared.next_producer_id != NO_PRODUCER_ID:
         owner = Producer(prepared.next_producer_id, FIRST_EPOCH)
-    return Step(told(owner), with_completion(prepared, now_ms))
+    return Step(succeeded(owner), with_completion(prepared, now_ms))
 
 
 def with_completion(prepared: Transaction, now_ms: int) -> tuple[Transaction, ...]:
-    """Without a partition there is no marker to wait for."""
+    """Adds the complete state if there is no partition, so no marker to write."""
     if prepared.partitions:
         return (prepared,)
     return (prepared, prepared.completed(now_ms))
 
 
-def told(owner: Producer) -> EndTxnResponse:
-    """Before version 5 the answer has no room for the owner."""
+def succeeded(owner: Producer) -> EndTxnResponse:
+    """Returns success; versions before 5 do not encode the producer."""
     return EndTxnResponse(
         error_code=ErrorCode.NONE, producer_id=owner.id, producer_epoch=owner.epoch
     )

@@ -228,13 +228,13 @@ FAULTS = (
     fault(
         "committed-offset-off-by-one",
         "A group is told an offset that is one too great.",
-        "commit-is-told",
+        "committed-offsets",
         answers(ApiKey.OFFSET_FETCH, committed_offset=one_more),
     ),
     fault(
         "commit-of-nothing",
         "Whatever is committed, offset 0 is kept.",
-        "commit-of-an-offset,commit-is-told",
+        "commit-of-an-offset,committed-offsets",
         requests(ApiKey.OFFSET_COMMIT, committed_offset=nothing),
     ),
     fault(
@@ -295,7 +295,7 @@ FAULTS = (
     fault(
         "deaf",
         "Who waits for records is not woken when there are some.",
-        "long-poll-wakes",
+        "long-poll-returns",
         requests(ApiKey.FETCH, min_bytes=lambda _: 1 << 20, max_wait_ms=lambda _: 18_000),
     ),
 )

@@ -40,7 +40,7 @@ def configs_of(client: Actor, name: str, kind: str = "topic") -> dict[str, Any]:
 # --- topics
 
 
-@scenario("topic-create", "A new topic is there, with its partitions and configuration.", core=True)
+@scenario("topic-create", "A new topic has the requested partitions and configuration.", core=True)
 def topic_create(stage: Stage) -> None:
     client, name = administrator(stage), stage.name()
     create(client, new_topic(name, 3, retention_ms="123456"))
@@ -51,7 +51,7 @@ def topic_create(stage: Stage) -> None:
     must_equal(len(stage.witness.records(name, 2)), 1, "records in its last partition")
 
 
-@scenario("topic-create-several", "Several topics are made with one request.")
+@scenario("topic-create-several", "One request creates several topics.")
 def topic_create_several(stage: Stage) -> None:
     client = administrator(stage)
     names = [stage.name(it) for it in ("one", "two", "three")]
@@ -60,7 +60,7 @@ def topic_create_several(stage: Stage) -> None:
         stage.witness.until_ready(name, number)
 
 
-@scenario("topic-validate", "A topic that is only validated is not made.")
+@scenario("topic-validate", "A topic that is only validated is not created.")
 def topic_validate(stage: Stage) -> None:
     client, name = administrator(stage), stage.name()
     create(client, new_topic(name), validate_only=True)
@@ -69,7 +69,7 @@ def topic_validate(stage: Stage) -> None:
     stage.witness.until_ready(name, 1)
 
 
-@scenario("topic-list", "Every topic is in the list.")
+@scenario("topic-list", "All topics are listed.")
 def topic_list(stage: Stage) -> None:
     names = {stage.topic(it) for it in ("one", "two")}
     found = administrator(stage).do("list_topics", "a")["topics"]
@@ -77,7 +77,7 @@ def topic_list(stage: Stage) -> None:
     must_equal(len(found), len(set(found)), "different names in the list")
 
 
-@scenario("topic-describe", "A topic's partitions are told, with leader and replicas.")
+@scenario("topic-describe", "The partitions of a topic are described with leader and replicas.")
 def topic_describe(stage: Stage) -> None:
     name = stage.topic(partitions=3)
     client = administrator(stage)
@@ -91,7 +91,7 @@ def topic_describe(stage: Stage) -> None:
         must_equal(sorted(it["in_sync"]), sorted(it["replicas"]), "replicas in sync")
 
 
-@scenario("topic-delete", "A deleted topic is gone, and its name is free.")
+@scenario("topic-delete", "A deleted topic is gone, and its name can be reused.")
 def topic_delete(stage: Stage) -> None:
     name = stage.topic(partitions=2)
     fill(stage, name, 2, 3)
@@ -138,7 +138,7 @@ def topic_hundreds(stage: Stage) -> None:
 # --- configurations
 
 
-@scenario("configs-describe", "A topic's configuration is told, its own values and defaults.")
+@scenario("configs-describe", "The configuration of a topic is described, own values and defaults.")
 def configs_describe(stage: Stage) -> None:
     name = stage.topic(configs={"retention.ms": "123456"})
     found = configs_of(administrator(stage), name)
@@ -149,7 +149,7 @@ def configs_describe(stage: Stage) -> None:
         must_equal(found["retention.ms"]["is_default"], False, "retention.ms is a default")
 
 
-@scenario("configs-alter", "Single values change, go back to their defaults, and leave the others.")
+@scenario("configs-alter", "Single values are set and reset without changing others.")
 def configs_alter(stage: Stage) -> None:
     name = stage.topic(configs={"retention.ms": "123456", "max.message.bytes": "2000000"})
     client = administrator(stage)
@@ -162,7 +162,7 @@ def configs_alter(stage: Stage) -> None:
     must_equal(configs_of(client, name)["max.message.bytes"]["value"], default, "the default")
 
 
-@scenario("configs-replace", "The old way: what is not named goes back to its default.")
+@scenario("configs-replace", "AlterConfigs resets all values that it does not contain.")
 def configs_replace(stage: Stage) -> None:
     name = stage.topic(configs={"retention.ms": "123456", "max.message.bytes": "2000000"})
     client = administrator(stage)
@@ -173,7 +173,7 @@ def configs_replace(stage: Stage) -> None:
     must_equal(configs_of(client, name)["max.message.bytes"]["value"], default, "the default")
 
 
-@scenario("configs-of-broker", "A broker's configuration is told.")
+@scenario("configs-of-broker", "The configuration of a broker is described.")
 def configs_of_broker(stage: Stage) -> None:
     client = administrator(stage)
     node = client.do("describe_cluster", "a")["brokers"][0]["id"]
@@ -182,7 +182,7 @@ def configs_of_broker(stage: Stage) -> None:
         must(found.get(key, {}).get("value"), f"{key} is not told")
 
 
-@scenario("cluster-describe", "The cluster's id, controller and nodes are told.")
+@scenario("cluster-describe", "Cluster id, controller and nodes are described.")
 def cluster_describe(stage: Stage) -> None:
     found = administrator(stage).do("describe_cluster", "a")
     must_equal(len(found["brokers"]), len(stage.witness.nodes()), "how many nodes there are")
@@ -194,7 +194,7 @@ def cluster_describe(stage: Stage) -> None:
 # --- records
 
 
-@scenario("records-delete", "Deleted records are gone; reading begins behind them.")
+@scenario("records-delete", "Deleted records are gone; reading starts after them.")
 def records_delete(stage: Stage) -> None:
     name = topic_with(stage, 20)
     client = administrator(stage)
@@ -207,7 +207,7 @@ def records_delete(stage: Stage) -> None:
     must_equal(values(client.read(13)), numbers(7, 20), "the values read")
 
 
-@scenario("records-offsets", "An admin client is told where partitions begin, end and are latest.")
+@scenario("records-offsets", "An admin client lists start, end and latest offsets.")
 def records_offsets(stage: Stage) -> None:
     name = topic_with(stage, 20)
     stage.witness.write(name, numbered(name, 1, 5))
@@ -239,7 +239,7 @@ def offsets_of(client: Actor, group: str) -> dict[int, int | None]:
     return {it["partition"]: it["offset"] for it in found if it["offset"] is not None}
 
 
-@scenario("groups-list", "Every group is in the list, with members and without.")
+@scenario("groups-list", "All groups are listed, with and without members.")
 def groups_list(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     group, members = group_with_offsets(stage, topic, 5)
@@ -249,7 +249,7 @@ def groups_list(stage: Stage) -> None:
     must(group in client.do("list_groups", "a")["groups"], "the empty group is not in the list")
 
 
-@scenario("groups-describe", "A group's state and members are told.")
+@scenario("groups-describe", "State and members of a group are described.")
 def groups_describe(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     group, members = group_with_offsets(stage, topic, 5)
@@ -267,14 +267,14 @@ def groups_describe(stage: Stage) -> None:
     must_equal((found["state"].lower(), found["members"]), ("empty", []), "the group, empty")
 
 
-@scenario("groups-offsets", "What a group has committed is told to an admin client.")
+@scenario("groups-offsets", "An admin client lists the committed offsets of a group.")
 def groups_offsets(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     group, _ = group_with_offsets(stage, topic, 5)
     must_equal(offsets_of(administrator(stage), group), {0: 5}, "the offsets")
 
 
-@scenario("groups-alter-offsets", "The offsets of an empty group are set back.")
+@scenario("groups-alter-offsets", "The offsets of an empty group are changed.")
 def groups_alter_offsets(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     group, members = group_with_offsets(stage, topic, 5)
@@ -288,7 +288,7 @@ def groups_alter_offsets(stage: Stage) -> None:
     must_equal([it.offset for it in again.read], [2, 3, 4], "the offsets read again")
 
 
-@scenario("groups-delete-offsets", "A group forgets one partition and keeps the other.")
+@scenario("groups-delete-offsets", "The offset of one partition is deleted, another one is kept.")
 def groups_delete_offsets(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     fill(stage, topic, 2, 3)

@@ -27,7 +27,7 @@ def committed(actor: Actor, topic: str, *partitions: int) -> list[int | None]:
     return [it["offset"] for it in answer["offsets"]]
 
 
-@scenario("commit-and-resume", "The next member begins behind what was committed.", core=True)
+@scenario("commit-and-resume", "The next member starts after the committed offset.", core=True)
 def commit_and_resume(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     group = stage.name("group")
@@ -43,9 +43,7 @@ def commit_and_resume(stage: Stage) -> None:
     must_equal(found, [(p, o) for p in (0, 1) for o in (5, 6, 7)], "what the second one read")
 
 
-@scenario(
-    "commit-of-an-offset", "An offset that is committed in so many words is where one resumes."
-)
+@scenario("commit-of-an-offset", "A member resumes at an explicitly committed offset.")
 def commit_of_an_offset(stage: Stage) -> None:
     topic = topic_with(stage, 20)
     group = stage.name("group")
@@ -58,8 +56,8 @@ def commit_of_an_offset(stage: Stage) -> None:
     must_equal([it.offset for it in second.read], [*range(13, 20)], "the offsets read")
 
 
-@scenario("commit-is-told", "Committed offsets are told, with none where there is none.")
-def commit_is_told(stage: Stage) -> None:
+@scenario("committed-offsets", "Committed offsets are returned, or none.")
+def committed_offsets(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     group = stage.name("group")
     fill(stage, topic, 2, 5)
@@ -73,7 +71,7 @@ def commit_is_told(stage: Stage) -> None:
     must_equal(committed(actor, topic, 1), [2], "committed in the end: back is allowed too")
 
 
-@scenario("commit-metadata", "What was noted beside an offset is told with it.")
+@scenario("commit-metadata", "Metadata of a committed offset is returned.")
 def commit_metadata(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     group = stage.name("group")
@@ -89,7 +87,7 @@ def commit_metadata(stage: Stage) -> None:
     must(told in (None, "größe: 4"), f"the metadata told is {told!r}")
 
 
-@scenario("commit-without-members", "A consumer that takes partitions by hand commits for a group.")
+@scenario("commit-without-members", "A consumer with manual assignment commits for a group.")
 def commit_without_members(stage: Stage) -> None:
     topic = topic_with(stage, 10)
     group = stage.name("group")
@@ -104,7 +102,7 @@ def commit_without_members(stage: Stage) -> None:
     must_equal(client.read(4)[0].offset, 6, "the first offset read")
 
 
-@scenario("commit-seek-back", "A member that seeks back reads again what it has committed.")
+@scenario("commit-seek-back", "A member that seeks back reads committed records again.")
 def commit_seek_back(stage: Stage) -> None:
     topic = topic_with(stage, 10)
     members = Members([member(stage, stage.name("group"), [topic])])

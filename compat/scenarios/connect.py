@@ -89,7 +89,7 @@ class Carrying:
 
 @scenario(
     "connect-standalone",
-    "A worker of its own carries a file into a topic and back, and goes on after a restart.",
+    "A standalone worker copies a file to a topic and back, and continues after a restart.",
     timeout_seconds=SECONDS,
     core=True,
 )
@@ -114,7 +114,7 @@ def standalone(stage: Stage) -> None:
 
 @scenario(
     "connect-distributed",
-    "A worker keeps what it needs in topics; another one goes on with it.",
+    "A worker stores its state in topics, and another one continues.",
     timeout_seconds=SECONDS,
 )
 def distributed(stage: Stage) -> None:
@@ -123,7 +123,7 @@ def distributed(stage: Stage) -> None:
 
 @scenario(
     "connect-exactly-once",
-    "A source writes its lines and how far it is in one transaction.",
+    "A source commits its records and its offset in one transaction.",
     timeout_seconds=SECONDS,
 )
 def exactly_once(stage: Stage) -> None:

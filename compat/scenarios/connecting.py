@@ -29,9 +29,7 @@ RESTART_SECONDS = 200.0
 # --- connections that end
 
 
-@scenario(
-    "reconnect-producer", "A producer whose connections ended goes on with new ones.", core=True
-)
+@scenario("reconnect-producer", "A producer reconnects and continues.", core=True)
 def reconnect_producer(stage: Stage) -> None:
     topic = stage.topic()
     client = stage.client()
@@ -43,7 +41,7 @@ def reconnect_producer(stage: Stage) -> None:
     must_equal(found, numbers(0, 4), "the values in the log")
 
 
-@scenario("reconnect-consumer", "A consumer whose connections ended goes on where it was.")
+@scenario("reconnect-consumer", "A consumer reconnects and continues at its position.")
 def reconnect_consumer(stage: Stage) -> None:
     topic = topic_with(stage, 10)
     client = stage.client()
@@ -56,9 +54,7 @@ def reconnect_consumer(stage: Stage) -> None:
     must_equal(values(found), numbers(0, 15), "the values read")
 
 
-@scenario(
-    "reconnect-group", "A member whose connections ended is still a member.", timeout_seconds=90
-)
+@scenario("reconnect-group", "A member reconnects and stays in its group.", timeout_seconds=90)
 def reconnect_group(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     group = stage.name("group")
@@ -114,12 +110,14 @@ for its_name, its_which, its_bytes in (
 ):
     scenario(
         f"cut-produce-{its_name}",
-        f"The connection ends within a Produce ({its_name}); the record is there once.",
+        f"The connection closes during a Produce ({its_name}); the record is stored once.",
         core=its_name == "half-a-response",
     )(partial(cut_produce, which=its_which, after_bytes=its_bytes))
 
 
-@scenario("cut-fetch-response", "The connection ends within a Fetch; no record is lost or doubled.")
+@scenario(
+    "cut-fetch-response", "The connection closes during a Fetch; no record is lost or duplicated."
+)
 def cut_fetch_response(stage: Stage) -> None:
     topic = stage.topic()
     for start in range(0, 100, 10):
@@ -133,7 +131,9 @@ def cut_fetch_response(stage: Stage) -> None:
     must_equal(values(found), numbers(0, 100), "the values read")
 
 
-@scenario("cut-commit-response", "The connection ends within an OffsetCommit; the offset is there.")
+@scenario(
+    "cut-commit-response", "The connection closes during an OffsetCommit; the offset is committed."
+)
 def cut_commit_response(stage: Stage) -> None:
     topic = topic_with(stage, 10)
     group = stage.name("group")
@@ -155,7 +155,9 @@ def cut_commit_response(stage: Stage) -> None:
 
 
 @scenario(
-    "restart-producer", "A producer outlives a restart; what was told is there.", needs=RESTART
+    "restart-producer",
+    "A producer continues after a restart; acknowledged records are stored.",
+    needs=RESTART,
 )
 def restart_producer(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
@@ -170,7 +172,7 @@ def restart_producer(stage: Stage) -> None:
 
 @scenario(
     "restart-consumer",
-    "A consumer outlives a restart and reads on.",
+    "A consumer continues after a restart.",
     needs=RESTART,
     timeout_seconds=RESTART_SECONDS,
 )
@@ -188,7 +190,7 @@ def restart_consumer(stage: Stage) -> None:
 
 @scenario(
     "restart-group",
-    "A group outlives a restart: its offsets, and in time its members.",
+    "A group continues after a restart, with its offsets and members.",
     needs=RESTART,
     timeout_seconds=RESTART_SECONDS,
 )
@@ -208,7 +210,7 @@ def restart_group(stage: Stage) -> None:
 
 @scenario(
     "restart-transaction",
-    "A transaction that was open during a restart commits as a whole.",
+    "A transaction that is open during a restart commits completely.",
     needs=RESTART,
     timeout_seconds=RESTART_SECONDS,
 )

@@ -57,7 +57,7 @@ def numbers(first: int, end: int) -> list[bytes | None]:
     return [b"%d" % number for number in range(first, end)]
 
 
-@scenario("consume-from-beginning", "Every record is read, in order, with its offset.", core=True)
+@scenario("consume-from-beginning", "All records are read in order, with their offsets.", core=True)
 def consume_from_beginning(stage: Stage) -> None:
     topic = topic_with(stage, 35)
     found = reader_from(stage, topic, "beginning").read(35)
@@ -67,14 +67,14 @@ def consume_from_beginning(stage: Stage) -> None:
     must_equal([it.timestamp_ms for it in found], times, "their times")
 
 
-@scenario("consume-from-offset", "From an offset in the middle of a batch, nothing before comes.")
+@scenario("consume-from-offset", "A consumer that starts within a batch gets no earlier records.")
 def consume_from_offset(stage: Stage) -> None:
     topic = topic_with(stage, 35)
     found = reader_from(stage, topic, 17).read(18)
     must_equal([it.offset for it in found], [*range(17, 35)], "the offsets read")
 
 
-@scenario("consume-from-end", "From the end on, only what is written later comes.")
+@scenario("consume-from-end", "A consumer that starts at the end gets only new records.")
 def consume_from_end(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     client = reader_from(stage, topic, "end")
@@ -83,7 +83,7 @@ def consume_from_end(stage: Stage) -> None:
     must_equal(values(client.read(3)), numbers(5, 8), "the values read")
 
 
-@scenario("consume-from-timestamp", "The first record at or after a time is found by its time.")
+@scenario("consume-from-timestamp", "The first record at or after a timestamp is found.")
 def consume_from_timestamp(stage: Stage) -> None:
     topic = topic_with(stage, 35)
     client = stage.client()
@@ -102,7 +102,7 @@ def consume_from_timestamp(stage: Stage) -> None:
     must_equal(client.read(18)[0].timestamp_ms, START_MS + 17_000, "the first one's time")
 
 
-@scenario("consume-offsets", "Where a partition begins and ends is told.")
+@scenario("consume-offsets", "Start and end offsets of a partition are returned.")
 def consume_offsets(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     stage.witness.write(topic, numbered(topic, 7), partition=1)
@@ -130,13 +130,13 @@ def consume_compressed(stage: Stage, *, compression: str) -> None:
 for its_compression in COMPRESSIONS:
     scenario(
         f"consume-{its_compression}",
-        f"Batches compressed with {its_compression} are read whole.",
+        f"Batches compressed with {its_compression} are read completely.",
         core=its_compression == "zstd",
     )(partial(consume_compressed, compression=its_compression))
 
 
 @scenario(
-    "consume-any-record", "Nulls, empties, bytes of all kinds and headers are read as written."
+    "consume-any-record", "Null, empty and binary keys and values, and headers, are read unchanged."
 )
 def consume_any_record(stage: Stage) -> None:
     topic = stage.topic()
@@ -154,7 +154,7 @@ def consume_any_record(stage: Stage) -> None:
     must_equal(list(found[3].headers), headers, "the headers read")
 
 
-@scenario("consume-seek", "Back and forth: the next record is the one that was sought.")
+@scenario("consume-seek", "After seeking, the next record is the one at that offset.")
 def consume_seek(stage: Stage) -> None:
     topic = topic_with(stage, 35)
     client = reader_from(stage, topic, "beginning")
@@ -166,7 +166,7 @@ def consume_seek(stage: Stage) -> None:
     must_equal(client.read(1)[0].offset, 0, "the first record after seeking the beginning")
 
 
-@scenario("consume-position", "A consumer knows the offset of what it reads next.")
+@scenario("consume-position", "The position is the offset of the next record.")
 def consume_position(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     client = reader_from(stage, topic, 2)
@@ -175,7 +175,7 @@ def consume_position(stage: Stage) -> None:
     must_equal((len(found), answer["offset"]), (3, 5), "records read, and the position")
 
 
-@scenario("consume-pause", "A paused partition gives nothing until it is resumed.")
+@scenario("consume-pause", "A paused partition returns no records until it is resumed.")
 def consume_pause(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     client = stage.client()
@@ -190,14 +190,14 @@ def consume_pause(stage: Stage) -> None:
     must_equal([it.partition for it in client.read(3)], [1, 1, 1], "partitions read afterwards")
 
 
-@scenario("consume-out-of-range-earliest", "From an offset that there is not, back to the first.")
+@scenario("consume-out-of-range-earliest", "An offset out of range is reset to the earliest.")
 def consume_out_of_range_earliest(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     found = reader_from(stage, topic, 1_000, reset="earliest").read(5)
     must_equal(values(found), numbers(0, 5), "the values read")
 
 
-@scenario("consume-out-of-range-latest", "From an offset that there is not, on to what comes.")
+@scenario("consume-out-of-range-latest", "An offset out of range is reset to the latest.")
 def consume_out_of_range_latest(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     client = reader_from(stage, topic, 1_000, reset="latest")
@@ -206,7 +206,9 @@ def consume_out_of_range_latest(stage: Stage) -> None:
     must_equal(values(client.read(2)), numbers(5, 7), "the values read")
 
 
-@scenario("consume-out-of-range-error", "From an offset that there is not, an error if so wished.")
+@scenario(
+    "consume-out-of-range-error", "An offset out of range is an error without a reset policy."
+)
 def consume_out_of_range_error(stage: Stage) -> None:
     topic = topic_with(stage, 5)
     client = reader_from(stage, topic, 1_000, reset="none")
@@ -221,7 +223,7 @@ def consume_out_of_range_error(stage: Stage) -> None:
     raise NotTrueError("the consumer told no error")
 
 
-@scenario("consume-many-partitions", "Twenty partitions are read side by side.")
+@scenario("consume-many-partitions", "Twenty partitions are read concurrently.")
 def consume_many_partitions(stage: Stage) -> None:
     topic = stage.topic(partitions=20)
     for partition in range(20):
@@ -235,7 +237,7 @@ def consume_many_partitions(stage: Stage) -> None:
         must_equal(its, numbers(0, 5), f"the values of partition {partition}")
 
 
-@scenario("consume-large-values", "Records of nearly a megabyte are read whole.")
+@scenario("consume-large-values", "Records of nearly one megabyte are read completely.")
 def consume_large_values(stage: Stage) -> None:
     topic = stage.topic()
     large = [bytes([number]) * 900_000 for number in range(4)]
@@ -245,7 +247,9 @@ def consume_large_values(stage: Stage) -> None:
     must(values(found) == large, f"sizes read: {[len(it.value or b'') for it in found]}")
 
 
-@scenario("consume-larger-than-asked-for", "A batch above the reader's limit is read all the same.")
+@scenario(
+    "consume-larger-than-asked-for", "A batch above the consumer's fetch limit is still read."
+)
 def consume_larger_than_asked_for(stage: Stage) -> None:
     topic = stage.topic()
     stage.witness.write(topic, [record(topic, bytes(200_000))])
@@ -255,10 +259,8 @@ def consume_larger_than_asked_for(stage: Stage) -> None:
     must_equal([len(it.value or b"") for it in found], [200_000, 4], "sizes read")
 
 
-@scenario(
-    "long-poll-wakes", "Who waits for records has them as soon as they are written.", core=True
-)
-def long_poll_wakes(stage: Stage) -> None:
+@scenario("long-poll-returns", "A waiting Fetch returns as soon as records are written.", core=True)
+def long_poll_returns(stage: Stage) -> None:
     topic = stage.topic()
     client = reader_from(stage, topic, "beginning", fetch_wait_ms_max=20_000, fetch_bytes_min=1)
     must_equal(client.poll(timeout_ms=500).records, [], "records before anything was written")
@@ -272,7 +274,7 @@ def long_poll_wakes(stage: Stage) -> None:
     must(seconds < patient(3), f"it took {seconds:.1f} s until the record was read")
 
 
-@scenario("long-poll-waits", "Who waits for records does not ask again and again.")
+@scenario("long-poll-waits", "A waiting consumer does not poll repeatedly.")
 def long_poll_waits(stage: Stage) -> None:
     topic = stage.topic()
     client = reader_from(stage, topic, "beginning", fetch_wait_ms_max=1_000, fetch_bytes_min=1)
@@ -283,7 +285,7 @@ def long_poll_waits(stage: Stage) -> None:
     must(asked <= 6, f"{asked} Fetch requests in four seconds with nothing to read")
 
 
-@scenario("slow-reader", "A reader that takes its time gets all of twelve megabytes, unharmed.")
+@scenario("slow-reader", "A slow consumer reads all of twelve megabytes.")
 def slow_reader(stage: Stage) -> None:
     topic = stage.topic()
     large = [b"%02d" % number + bytes(500_000) for number in range(24)]

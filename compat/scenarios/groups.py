@@ -74,19 +74,19 @@ def group_shares(stage: Stage, *, protocol: str, assignor: str) -> None:
 for its_assignor in CLASSIC_ASSIGNORS:
     scenario(
         f"group-shares-{its_assignor}",
-        f"Two members share four partitions, shared out by {its_assignor}.",
+        f"Two members share four partitions with the assignor {its_assignor}.",
         core=its_assignor == "range",
         timeout_seconds=90,
     )(partial(group_shares, protocol="classic", assignor=its_assignor))
 for its_assignor in CONSUMER_ASSIGNORS:
     scenario(
         f"group-shares-consumer-{its_assignor}",
-        f"Under the protocol of KIP-848, two members share four partitions by {its_assignor}.",
+        f"With KIP-848, two members share four partitions with the assignor {its_assignor}.",
         timeout_seconds=90,
     )(partial(group_shares, protocol="consumer", assignor=its_assignor))
 
 
-@scenario("group-of-two-topics", "A group that subscribes to two topics reads both.")
+@scenario("group-of-two-topics", "A group with two topics reads both.")
 def group_of_two_topics(stage: Stage) -> None:
     topics = [stage.topic("one", partitions=2), stage.topic("two", partitions=2)]
     for topic in topics:
@@ -98,7 +98,7 @@ def group_of_two_topics(stage: Stage) -> None:
 
 @scenario(
     "group-more-members-than-partitions",
-    "Of three members two have a partition each; the third takes over when one leaves.",
+    "A third member of two partitions takes over when one leaves.",
     timeout_seconds=120,
 )
 def group_more_members_than_partitions(stage: Stage) -> None:
@@ -114,7 +114,9 @@ def group_more_members_than_partitions(stage: Stage) -> None:
 
 
 @scenario(
-    "group-member-dies", "The partitions of a member that died go to the other.", timeout_seconds=90
+    "group-member-dies",
+    "The partitions of a dead member are assigned to the other one.",
+    timeout_seconds=90,
 )
 def group_member_dies(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
@@ -130,7 +132,7 @@ def group_member_dies(stage: Stage) -> None:
 
 @scenario(
     "group-member-joins-later",
-    "Who joins later gets a share of what another owned.",
+    "A later member gets partitions of an earlier one.",
     timeout_seconds=90,
 )
 def group_member_joins_later(stage: Stage) -> None:
@@ -147,7 +149,7 @@ def group_member_joins_later(stage: Stage) -> None:
 
 @scenario(
     "group-static-member-returns",
-    "A static member that comes back has its partitions again, and nobody else lost his.",
+    "A restarted static member keeps its partitions, and so do others.",
     timeout_seconds=90,
 )
 def group_static_member_returns(stage: Stage) -> None:
@@ -167,7 +169,7 @@ def group_static_member_returns(stage: Stage) -> None:
 
 @scenario(
     "group-static-member-fenced",
-    "Of two that claim to be the same static member, the older one is told that it is not.",
+    "Of two static members with the same instance id, the older one is fenced.",
     timeout_seconds=90,
 )
 def group_static_member_fenced(stage: Stage) -> None:
@@ -193,7 +195,7 @@ def fencing_told(actor: Actor) -> str:
     return "none"
 
 
-@scenario("two-groups", "Each of two groups reads everything, at its own pace.", core=True)
+@scenario("two-groups", "Two groups read all records independently.", core=True)
 def two_groups(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     fill(stage, topic, 2, 5)

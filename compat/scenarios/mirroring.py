@@ -47,7 +47,7 @@ def apache_beside(stage: Stage) -> Iterator[tuple[ApacheKafka, Witness]]:
 
 @scenario(
     "mirror-there-and-back",
-    "What is written to an Apache Kafka comes here, and what is written here goes there.",
+    "Records are mirrored from Apache Kafka and to Apache Kafka.",
     timeout_seconds=SECONDS,
 )
 def there_and_back(stage: Stage) -> None:

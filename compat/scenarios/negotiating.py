@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @scenario(
     "negotiate",
-    "A client asks which versions there are and uses none but those.",
+    "A client requests the supported versions and uses only those.",
     core=True,
 )
 def negotiate(stage: Stage) -> None:
@@ -48,7 +48,7 @@ def ranges_in(frame: Frame) -> dict[int, tuple[int, int]]:
 
 @scenario(
     "bootstrap-from-any-node",
-    "Whichever node a client is told of, it finds them all, and the leader.",
+    "A client finds all nodes and the leader from any bootstrap node.",
     core=True,
 )
 def bootstrap_from_any_node(stage: Stage) -> None:
@@ -69,7 +69,7 @@ def bootstrap_from_any_node(stage: Stage) -> None:
 
 @scenario(
     "bootstrap-past-a-dead-address",
-    "Of two addresses one is dead; the client begins with the other.",
+    "A client skips an unreachable bootstrap address.",
 )
 def bootstrap_past_a_dead_address(stage: Stage) -> None:
     topic = stage.topic()

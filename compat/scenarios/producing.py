@@ -54,7 +54,7 @@ for its_compression in COMPRESSIONS:
     )(partial(produce, acks="all", compression=its_compression, idempotent=True))
 
 
-@scenario("produce-keys", "No key, an empty key and a key of any bytes stay what they are.")
+@scenario("produce-keys", "Null, empty and binary keys are stored unchanged.")
 def produce_keys(stage: Stage) -> None:
     keys = [None, b"", b"key", bytes(range(256))]
     topic = stage.topic()
@@ -64,7 +64,7 @@ def produce_keys(stage: Stage) -> None:
     must_equal([it.key for it in stage.witness.records(topic)], keys, "the keys in the log")
 
 
-@scenario("produce-null-value", "No value, an empty value and a value of any bytes stay apart.")
+@scenario("produce-null-value", "Null, empty and binary values are stored unchanged.")
 def produce_null_value(stage: Stage) -> None:
     values = [None, b"", b"value", bytes(range(256))]
     topic = stage.topic()
@@ -74,7 +74,7 @@ def produce_null_value(stage: Stage) -> None:
     must_equal([it.value for it in stage.witness.records(topic)], values, "the values in the log")
 
 
-@scenario("produce-headers", "Headers keep their order, their doubles, and values of any bytes.")
+@scenario("produce-headers", "Headers keep order, duplicates and binary values.")
 def produce_headers(stage: Stage) -> None:
     headers: list[Header] = [
         ("one", b"1"),
@@ -86,7 +86,7 @@ def produce_headers(stage: Stage) -> None:
     must_equal(found, headers, "the headers in the log")
 
 
-@scenario("produce-header-without-value", "A header may have no value.")
+@scenario("produce-header-without-value", "A header value may be null.")
 def produce_header_without_value(stage: Stage) -> None:
     headers = [("nothing", None), ("empty", b"")]
     found = headers_in_the_log(stage, headers)
@@ -102,7 +102,7 @@ def headers_in_the_log(stage: Stage, headers: list[Header]) -> list[Header]:
     return list(found.headers)
 
 
-@scenario("produce-timestamps", "A time that the producer gives is the record's.")
+@scenario("produce-timestamps", "The record has the timestamp of the producer.")
 def produce_timestamps(stage: Stage) -> None:
     times = [1_600_000_000_000 + number * 1_000 for number in (0, 5, 3)]
     topic = stage.topic()
@@ -114,7 +114,7 @@ def produce_timestamps(stage: Stage) -> None:
 
 
 @scenario(
-    "produce-log-append-time", "Where the topic asks for it, the broker's time is the record's."
+    "produce-log-append-time", "With LogAppendTime the record has the timestamp of the broker."
 )
 def produce_log_append_time(stage: Stage) -> None:
     topic = stage.topic(configs={"message.timestamp.type": "LogAppendTime"})
@@ -127,7 +127,7 @@ def produce_log_append_time(stage: Stage) -> None:
     must(abs(found.timestamp - time.time() * 1_000) < 600_000, f"{found.timestamp} is not now")
 
 
-@scenario("produce-large-value", "A value of nearly a megabyte arrives whole.", core=True)
+@scenario("produce-large-value", "A value of nearly one megabyte is stored completely.", core=True)
 def produce_large_value(stage: Stage) -> None:
     value = bytes(range(256)) * (LARGE_BYTES // 256)
     topic = stage.topic()
@@ -138,7 +138,7 @@ def produce_large_value(stage: Stage) -> None:
     must(found == [value, b"small"], f"sizes in the log: {[len(it or b'') for it in found]}")
 
 
-@scenario("produce-explicit-partition", "A record goes to the partition that it names.")
+@scenario("produce-explicit-partition", "A record is written to its explicit partition.")
 def produce_explicit_partition(stage: Stage) -> None:
     wanted = [2, 0, 1, 2, 2, 0]
     topic = stage.topic(partitions=3)
@@ -150,7 +150,7 @@ def produce_explicit_partition(stage: Stage) -> None:
     must_equal(counts, [2, 1, 3], "records in each partition")
 
 
-@scenario("produce-custom-partitioner", "A partitioner of the user's decides.")
+@scenario("produce-custom-partitioner", "A custom partitioner selects the partition.")
 def produce_custom_partitioner(stage: Stage) -> None:
     topic = stage.topic(partitions=4)
     client = stage.client()
@@ -162,7 +162,7 @@ def produce_custom_partitioner(stage: Stage) -> None:
 
 @scenario(
     "produce-partition-as-java",
-    "A key goes to the partition that Apache's own producer would choose.",
+    "A key selects the same partition as in the Java client.",
     core=True,
 )
 def produce_partition_as_java(stage: Stage) -> None:
@@ -179,7 +179,7 @@ def produce_partition_as_java(stage: Stage) -> None:
     must_equal(found, {key: partition_of_key(key, 7) for key in keys}, "where the keys went")
 
 
-@scenario("produce-keyed-order", "Records of one key stay in the order in which they were sent.")
+@scenario("produce-keyed-order", "Records with the same key keep their order.")
 def produce_keyed_order(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
     client = stage.client()
@@ -198,7 +198,7 @@ def produce_keyed_order(stage: Stage) -> None:
     must(all(len(it) == 1 for it in homes.values()), f"a key has two partitions: {homes}")
 
 
-@scenario("produce-many", "Thousands of records in one go are all there, each once, in order.")
+@scenario("produce-many", "Thousands of records at once are stored once each, in order.")
 def produce_many(stage: Stage) -> None:
     topic = stage.topic()
     client = stage.client()
@@ -211,7 +211,9 @@ def produce_many(stage: Stage) -> None:
     must(found == values, f"{len(found)} records in the log, or in another order")
 
 
-@scenario("produce-to-many-partitions", "One go of records for twenty partitions reaches each.")
+@scenario(
+    "produce-to-many-partitions", "Records for twenty partitions at once reach each partition."
+)
 def produce_to_many_partitions(stage: Stage) -> None:
     topic = stage.topic(partitions=20)
     client = stage.client()

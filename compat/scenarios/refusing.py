@@ -23,46 +23,46 @@ def refused_topic(stage: Stage, code: str, **changes: object) -> None:
     must_equal(error.code, code, "the error")
 
 
-@scenario("error-topic-exists", "A topic of that name is there already.", core=True)
+@scenario("error-topic-exists", "The topic exists.", core=True)
 def topic_exists(stage: Stage) -> None:
     refused_topic(stage, "TOPIC_ALREADY_EXISTS", name=stage.topic())
 
 
-@scenario("error-topic-name", "A topic cannot have that name.")
+@scenario("error-topic-name", "The topic name is invalid.")
 def topic_name(stage: Stage) -> None:
     refused_topic(stage, "INVALID_TOPIC_EXCEPTION", name="no spaces in names")
 
 
-@scenario("error-topic-partitions", "A topic has at least one partition.")
+@scenario("error-topic-partitions", "The number of partitions is zero.")
 def topic_partitions(stage: Stage) -> None:
     refused_topic(stage, "INVALID_PARTITIONS", partitions=0)
 
 
-@scenario("error-topic-replicas", "There are not that many nodes.")
+@scenario("error-topic-replicas", "The replication factor exceeds the number of brokers.")
 def topic_replicas(stage: Stage) -> None:
     refused_topic(stage, "INVALID_REPLICATION_FACTOR", replicas=99)
 
 
-@scenario("error-topic-config", "A property cannot have that value.")
+@scenario("error-topic-config", "The value of a property is invalid.")
 def topic_config(stage: Stage) -> None:
     refused_topic(stage, "INVALID_CONFIG", configs={"retention.ms": "soon"})
 
 
-@scenario("error-topic-unknown", "A topic that there is not cannot be deleted.", core=True)
+@scenario("error-topic-unknown", "The topic to delete does not exist.", core=True)
 def topic_unknown(stage: Stage) -> None:
     client = administrator(stage)
     error = client.refused("delete_topics", "a", topics=[stage.name("missing")])
     must_equal(error.code, "UNKNOWN_TOPIC_OR_PARTITION", "the error")
 
 
-@scenario("error-fewer-partitions", "A topic cannot lose partitions.")
+@scenario("error-fewer-partitions", "The number of partitions would decrease.")
 def fewer_partitions(stage: Stage) -> None:
     client, name = administrator(stage), stage.topic(partitions=3)
     error = client.refused("create_partitions", "a", topic=name, total=2)
     must_equal(error.code, "INVALID_PARTITIONS", "the error")
 
 
-@scenario("error-alter-config", "A property cannot be changed to that value.")
+@scenario("error-alter-config", "The new value of a property is invalid.")
 def alter_config(stage: Stage) -> None:
     client, name = administrator(stage), stage.topic()
     wrong = {"retention.ms": "soon"}
@@ -70,21 +70,21 @@ def alter_config(stage: Stage) -> None:
     must_equal(error.code, "INVALID_CONFIG", "the error")
 
 
-@scenario("error-delete-records", "Records that there are not cannot be deleted.")
+@scenario("error-delete-records", "The offset to delete up to is out of range.")
 def delete_records(stage: Stage) -> None:
     client, name = administrator(stage), topic_with(stage, 5)
     error = client.refused("delete_records", "a", topic=name, partition=0, before=99)
     must_equal(error.code, "OFFSET_OUT_OF_RANGE", "the error")
 
 
-@scenario("error-group-unknown", "A group that there is not cannot be deleted.")
+@scenario("error-group-unknown", "The group to delete does not exist.")
 def group_unknown(stage: Stage) -> None:
     client = administrator(stage)
     error = client.refused("delete_group", "a", group=stage.name("missing"))
     must_equal(error.code, "GROUP_ID_NOT_FOUND", "the error")
 
 
-@scenario("error-too-large", "A record above the topic's limit is refused, the next one is not.")
+@scenario("error-too-large", "A record above the size limit is rejected, the next one is accepted.")
 def too_large(stage: Stage) -> None:
     topic = stage.topic(configs={"max.message.bytes": "20000"})
     client = stage.client()
@@ -95,7 +95,7 @@ def too_large(stage: Stage) -> None:
     must_equal([it.value for it in stage.witness.records(topic)], [b"small"], "the log")
 
 
-@scenario("error-no-key", "A compacted topic takes no record without a key.")
+@scenario("error-no-key", "A compacted topic rejects records without a key.")
 def no_key(stage: Stage) -> None:
     topic = stage.topic(configs={"cleanup.policy": "compact"})
     client = stage.client()
@@ -105,7 +105,7 @@ def no_key(stage: Stage) -> None:
     must_equal(len(stage.witness.records(topic)), 1, "records in the log")
 
 
-@scenario("error-unknown-partition", "A partition that there is not cannot be written to.")
+@scenario("error-unknown-partition", "The partition does not exist.")
 def unknown_partition(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     client = stage.client()
@@ -115,7 +115,7 @@ def unknown_partition(stage: Stage) -> None:
     must_equal(counts, [0, 0], "records in each partition")
 
 
-@scenario("error-validate-topic", "A topic that could not be made is refused when validated.")
+@scenario("error-validate-topic", "An invalid topic is rejected when it is validated.")
 def validate_topic(stage: Stage) -> None:
     client = administrator(stage)
     create(client, new_topic(stage.name()), validate_only=True)

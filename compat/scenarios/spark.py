@@ -56,7 +56,7 @@ def batch(client: Actor, topic: str, **options: str) -> list[Read]:
 
 @scenario(
     "spark-reads",
-    "A batch has every record with its key, headers, time, partition and offset.",
+    "A batch contains all records with key, headers, timestamp, partition and offset.",
     timeout_seconds=SECONDS,
 )
 def reads(stage: Stage) -> None:
@@ -77,7 +77,7 @@ def reads(stage: Stage) -> None:
 
 @scenario(
     "spark-reads-from-a-time",
-    "A batch that begins at a time has what was written since.",
+    "A batch that starts at a timestamp contains all later records.",
     timeout_seconds=SECONDS,
 )
 def reads_from_a_time(stage: Stage) -> None:
@@ -90,7 +90,7 @@ def reads_from_a_time(stage: Stage) -> None:
 
 @scenario(
     "spark-writes",
-    "A batch is in the topic with keys, headers and the partitions that it names.",
+    "A batch is written with keys, headers and explicit partitions.",
     timeout_seconds=SECONDS,
 )
 def writes(stage: Stage) -> None:
@@ -107,7 +107,7 @@ def writes(stage: Stage) -> None:
 
 @scenario(
     "spark-streams",
-    "A stream carries what there is from topic to topic, and later what has come since.",
+    "A stream copies existing records, and later new ones.",
     timeout_seconds=SECONDS,
 )
 def streams(stage: Stage) -> None:

@@ -85,7 +85,7 @@ def word_count(stage: Stage) -> None:
 
 @scenario(
     "streams-resumes",
-    "An application that was closed goes on where it was, in another process.",
+    "A closed application continues in another process.",
     timeout_seconds=SECONDS,
 )
 def resumes(stage: Stage) -> None:
@@ -101,7 +101,7 @@ def resumes(stage: Stage) -> None:
 
 @scenario(
     "streams-takes-over",
-    "Of two processes one is killed; the other takes over its counts, each still told once.",
+    "Of two processes one is killed; the other continues its counts exactly once.",
     timeout_seconds=SECONDS,
 )
 def takes_over(stage: Stage) -> None:
@@ -118,7 +118,7 @@ def takes_over(stage: Stage) -> None:
 
 @scenario(
     "streams-outlives-a-restart",
-    "The broker restarts, and every count is still told once.",
+    "The broker restarts, and the counts stay exactly once.",
     needs=frozenset({Need.RESTART}),
     timeout_seconds=SECONDS,
 )

@@ -27,7 +27,7 @@ SEGMENT = "00000000000000000000.log"
 CORE = frozenset({"topics", "consumer-groups", "api-versions"})
 LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
     "topics": (
-        "Topics are made, told of, grown and deleted.",
+        "Topics are created, described, extended and deleted.",
         (
             Line("--create --topic {new} --partitions 2", "Created topic {new}"),
             Line("--create --topic {new}", "already exists", exit_code=1),
@@ -39,7 +39,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "configs": (
-        "Properties of topics are set, told and taken back.",
+        "Topic properties are set, described and unset.",
         (
             Line("--alter --topic {topic} --add-config retention.ms=9000000", "Completed updating"),
             Line("--describe --topic {topic}", "retention.ms=9000000 "),
@@ -50,7 +50,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "consumer-groups": (
-        "Offsets of a group are set, told and deleted.",
+        "Group offsets are set, described and deleted.",
         (
             Line("--reset-offsets --group {group} --topic {topic} --to-latest --execute"),
             Line("--describe --group {group}", r"^{group}\s+{topic}\s+0\s+3\s+3\s+0"),
@@ -72,7 +72,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "get-offsets": (
-        "Where partitions begin and end is told, and what was written when.",
+        "Start and end offsets, and offsets by timestamp, are listed.",
         (
             Line("--topic {topic}", "{topic}:0:3\n{topic}:1:3\n"),
             Line("--topic {topic} --time earliest", "{topic}:0:0\n{topic}:1:0\n"),
@@ -88,11 +88,11 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "log-dirs": (
-        "Where replicas lie, and how large they are, is told.",
+        "Directories and sizes of replicas are described.",
         (Line("--describe --topic-list {topic}", r'"partition":\s*"{topic}-1"'),),
     ),
     "leader-election": (
-        "Leaders are elected where they are not what they should be.",
+        "Preferred leaders are elected.",
         (
             Line(
                 "--election-type preferred --topic {topic} --partition 0",
@@ -101,7 +101,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "reassign-partitions": (
-        "A plan for replicas is made, carried out and verified.",
+        "A reassignment is planned, executed and verified.",
         (
             Line("--generate --topics-to-move-json-file file:move --broker-list {node}", "{topic}"),
             Line("--execute --reassignment-json-file file:stay", "Successfully started"),
@@ -110,36 +110,36 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "cluster": (
-        "The cluster tells its id and its brokers.",
+        "Cluster id and brokers are described.",
         (
             Line("cluster-id --bootstrap-server {bootstrap}", r"Cluster ID: \S{22}"),
             Line("list-endpoints --bootstrap-server {bootstrap}", r"^{node}\s+127\.0\.0\.1"),
         ),
     ),
     "features": (
-        "The features of the cluster are told, and what a release would have.",
+        "Features of the cluster and of releases are described.",
         (
             Line("describe", "Feature: metadata.version"),
             Line("version-mapping --release-version 4.3", "metadata.version=30"),
         ),
     ),
     "metadata-quorum": (
-        "Who leads the metadata, and who follows, is told.",
+        "Leader and voters of the metadata quorum are described.",
         (
             Line("describe --status", r"LeaderId:\s+{node}\s"),
             Line("describe --replication", r"^{node}\s.*Leader"),
         ),
     ),
     "api-versions": (
-        "The APIs are told with their versions.",
+        "APIs and their versions are listed.",
         (Line("", r"Produce\(0\): \d+ to \d+ \[usable: \d+\]"),),
     ),
     "acls": (
-        "Who has no authorizer is told so.",
+        "ACL commands report that there is no authorizer.",
         (Line("--list", "SecurityDisabledException", exit_code=1),),
     ),
     "delegation-tokens": (
-        "Who speaks in plain text is told that he gets no tokens.",
+        "Delegation token commands are rejected on a PLAINTEXT listener.",
         (
             Line(
                 "--describe --command-config file:client",
@@ -149,11 +149,11 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "client-metrics": (
-        "What clients are asked to measure is listed.",
+        "Client metrics subscriptions are listed.",
         (Line("--list"),),
     ),
     "transactions": (
-        "Transactions and producers are told of.",
+        "Transactions and producers are described.",
         (
             Line("list", "^TransactionalId"),
             Line("describe-producers --topic {topic} --partition 0", "^ProducerId"),
@@ -161,7 +161,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "streams-reset": (
-        "The offsets of an application are set back.",
+        "The offsets of an application are reset.",
         (
             Line(
                 "--application-id {group} --input-topics {topic} --to-offset 2",
@@ -170,7 +170,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "console-producer": (
-        "Lines become records.",
+        "Lines of standard input are produced.",
         (
             Line(
                 "--topic {single} --sync --compression-codec zstd"
@@ -186,7 +186,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "console-consumer": (
-        "Records become lines, by partition and in a group.",
+        "Records are printed, by partition and in a group.",
         (
             Line(
                 "--topic {topic} --partition 0 --offset earliest --max-messages 3"
@@ -201,7 +201,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "producer-perf": (
-        "Writing is measured, in transactions too.",
+        "Produce performance is measured, also in transactions.",
         (
             Line(
                 "--topic {single} --num-records 200 --record-size 100 --throughput -1"
@@ -212,11 +212,11 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "consumer-perf": (
-        "Reading is measured.",
+        "Consume performance is measured.",
         (Line("--topic {topic} --messages 6 --timeout 30000", r"start\.time(.*\n)+.*, 6, "),),
     ),
     "verifiable-producer": (
-        "Each record that is sent is told.",
+        "Each produced record is reported.",
         (
             Line(
                 "--topic {single} --max-messages 50 --acks -1",
@@ -225,7 +225,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "verifiable-consumer": (
-        "Each commit is told.",
+        "Each commit is reported.",
         (
             Line(
                 "--topic {topic} --group-id {group} --max-messages 6 --reset-policy earliest",
@@ -234,7 +234,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "e2e-latency": (
-        "The way there and back is measured.",
+        "End-to-end latency is measured.",
         (
             Line(
                 "--topic {single} --num-records 20 --producer-acks all --record-size 50",
@@ -256,11 +256,11 @@ FILE_LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
     "storage": (
-        "The directory is known.",
+        "The data directory is described.",
         (Line("info --config file:server", r"node\.id={node}, version=1"),),
     ),
     "metadata-shell": (
-        "The metadata is looked at as a tree of files.",
+        "The metadata is shown as a file tree.",
         (
             Line(
                 "--snapshot copy:{data}/__cluster_metadata-0/"
@@ -280,7 +280,7 @@ NEW_GROUP = Line(
 )
 SHARE_LINES: dict[str, tuple[str, ApiKey, tuple[Line, ...]]] = {
     "console-share-consumer": (
-        "Records that a share group takes become lines.",
+        "Records of a share group are printed.",
         ApiKey.SHARE_FETCH,
         (
             NEW_GROUP,
@@ -291,7 +291,7 @@ SHARE_LINES: dict[str, tuple[str, ApiKey, tuple[Line, ...]]] = {
         ),
     ),
     "share-consumer-perf": (
-        "Reading in a share group is measured.",
+        "Consume performance of a share group is measured.",
         ApiKey.SHARE_FETCH,
         (
             NEW_GROUP,
@@ -302,7 +302,7 @@ SHARE_LINES: dict[str, tuple[str, ApiKey, tuple[Line, ...]]] = {
         ),
     ),
     "verifiable-share-consumer": (
-        "Each acknowledgement is told.",
+        "Each acknowledgement is reported.",
         ApiKey.SHARE_FETCH,
         (
             Line(
@@ -313,7 +313,7 @@ SHARE_LINES: dict[str, tuple[str, ApiKey, tuple[Line, ...]]] = {
         ),
     ),
     "share-groups": (
-        "A share group is listed and told of.",
+        "A share group is listed and described.",
         ApiKey.SHARE_GROUP_DESCRIBE,
         (
             NEW_GROUP,
@@ -326,7 +326,7 @@ SHARE_LINES: dict[str, tuple[str, ApiKey, tuple[Line, ...]]] = {
         ),
     ),
     "streams-groups": (
-        "Groups of stream processors are listed and told of.",
+        "Streams groups are listed and described.",
         ApiKey.STREAMS_GROUP_DESCRIBE,
         (
             Line("--list"),
@@ -353,7 +353,7 @@ for _tool, (_sentence, _lines) in LINES.items():
 
 @scenario(
     "tool-replica-verification",
-    "Replicas are compared, again and again.",
+    "Replicas are compared repeatedly.",
     timeout_seconds=TOOL_SECONDS,
 )
 def replica_verification(stage: Stage) -> None:

@@ -47,7 +47,7 @@ def nothing_comes(client: Actor, what: str, *, polls: int = 3) -> None:
     must_equal(values(found), [], what)
 
 
-@scenario("transaction-commits", "Committed records are read by everybody.", core=True)
+@scenario("transaction-commits", "Committed records are visible to all consumers.", core=True)
 def transaction_commits(stage: Stage) -> None:
     topic = stage.topic()
     client = transactional(stage)
@@ -61,7 +61,7 @@ def transaction_commits(stage: Stage) -> None:
 
 
 @scenario(
-    "transaction-aborts", "Aborted records are hidden from who reads committed ones.", core=True
+    "transaction-aborts", "Aborted records are invisible to read_committed consumers.", core=True
 )
 def transaction_aborts(stage: Stage) -> None:
     topic = stage.topic()
@@ -78,7 +78,7 @@ def transaction_aborts(stage: Stage) -> None:
     must_equal(values(found), numbers(0, 20), "the values read, all of them")
 
 
-@scenario("transaction-open", "An open transaction is waited for, even by records behind it.")
+@scenario("transaction-open", "An open transaction also holds back the records after it.")
 def transaction_open(stage: Stage) -> None:
     topic = stage.topic()
     client = transactional(stage)
@@ -92,7 +92,7 @@ def transaction_open(stage: Stage) -> None:
 
 
 @scenario(
-    "transaction-over-partitions", "Records of several partitions and topics commit together."
+    "transaction-over-partitions", "Records in several partitions and topics commit atomically."
 )
 def transaction_over_partitions(stage: Stage) -> None:
     topics = [stage.topic("one", partitions=3), stage.topic("two", partitions=3)]
@@ -120,7 +120,9 @@ def transaction_of_nothing(stage: Stage) -> None:
     must_equal(values(reader(stage, topic, "read_committed").read(1)), numbers(0, 1), "values")
 
 
-@scenario("transaction-fences", "A second producer of the same id ends the first one's work.")
+@scenario(
+    "transaction-fences", "A second producer with the same transactional id fences the first."
+)
 def transaction_fences(stage: Stage) -> None:
     topic = stage.topic()
     first, second = transactional(stage), None
@@ -151,7 +153,7 @@ def fencing_of(client: Actor, topic: str) -> str:
 
 @scenario(
     "transaction-times-out",
-    "A transaction whose producer is gone is aborted by the broker when its time is over.",
+    "The broker aborts a transaction after its timeout.",
     timeout_seconds=90,
 )
 def transaction_times_out(stage: Stage) -> None:
@@ -169,7 +171,7 @@ def transaction_times_out(stage: Stage) -> None:
     must_equal(values(found), numbers(3, 5), "the values read in the end")
 
 
-@scenario("transaction-with-offsets", "Offsets count when their transaction commits, not before.")
+@scenario("transaction-with-offsets", "Offsets take effect when their transaction commits.")
 def transaction_with_offsets(stage: Stage) -> None:
     source, sink = topic_with(stage, 10), stage.topic("sink")
     group = stage.name("group")
@@ -197,7 +199,7 @@ def is_committed(client: Actor, topic: str, wanted: int | None) -> bool:
 
 @scenario(
     "transaction-relays-once",
-    "Read, write and commit in one: what is aborted is done again, and each record is there once.",
+    "Consume, transform and produce in transactions: each record is written once.",
     timeout_seconds=90,
 )
 def transaction_relays_once(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""What the last run of each cell found, kept in the repository; the page in docs is made of it."""
+"""Stored results of the last run of each cell, and the page in docs generated from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 
 
 class Place(NamedTuple):
-    """Where a cell stands in the matrix."""
+    """Coordinates of a cell in the matrix."""
 
     scenario: str
     client: str
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """One cell, with the day on which it was last tried."""
+    """A cell with the day of its last run."""
 
     scenario: str
     client: str
@@ -50,7 +50,7 @@ class Kept(NamedTuple):
 def matrix(
     scenarios: Iterable[Scenario], clients: Sequence[StockClient], brokers: Sequence[str]
 ) -> set[Place]:
-    """Every cell that there is to try."""
+    """Returns all cells of the matrix."""
     return {
         Place(scenario.name, str(client), broker)
         for scenario in scenarios
@@ -61,12 +61,12 @@ def matrix(
 
 
 def todays_matrix() -> set[Place]:
-    """Of the scenarios, the manifests and the two brokers as they are now."""
+    """Returns the matrix of the current scenarios, manifests and brokers."""
     return matrix(all_scenarios(), stock_clients(), broker_names())
 
 
 def stale(cells: Iterable[Kept], wanted: set[Place]) -> Iterator[str]:
-    """What a run has to add to the results, and what they tell that is no more."""
+    """Yields the missing cells and those that are no longer in the matrix."""
     found = {it.place for it in cells}
     yield from _by_client("not tried yet", wanted - found)
     yield from _by_client("not in the suite any more", found - wanted)
@@ -90,10 +90,7 @@ def read_kept(file: Path = KEPT) -> list[Kept]:
 
 
 def keep(results: Results, wanted: set[Place], file: Path = KEPT) -> None:
-    """Put what a run found in the place of what was found before in the same cells.
-
-    Of what is not in the matrix (any more), nothing is kept.
-    """
+    """Replaces the stored results of the cells of a run. Cells outside the matrix are dropped."""
     cells = {it.place: it for it in read_kept(file) if it.place in wanted}
     for it in results.cells:
         place = Place(it.scenario, it.client, it.broker)
@@ -107,7 +104,7 @@ def keep(results: Results, wanted: set[Place], file: Path = KEPT) -> None:
 def page(
     cells: Sequence[Kept], scenarios: Sequence[Scenario], clients: Sequence[StockClient]
 ) -> str:
-    """The page of documentation; of cells that nobody tried it shows that nobody did."""
+    """Returns the page, including cells that were not tried."""
     names = {it.name for it in scenarios}
     labels = [str(it) for it in clients]
     known = [it for it in cells if it.scenario in names and it.client in labels]
@@ -115,20 +112,19 @@ def page(
     lines = [
         "# Compatibility",
         "",
-        "Stock clients, unchanged, and what is true with each of them; written by `make docs` from",
-        "`compat/results.json`, where `pykbroker-compat run --keep` puts what it finds.",
-        "How the suite works, and how to run it against a broker of your own, is told in",
-        "[compat/README.md](../compat/README.md).",
+        "Results of the compatibility suite with unchanged stock clients. `make docs` generates",
+        "this page from `compat/results.json`, where `pykbroker-compat run --keep` stores results.",
+        "[compat/README.md](../compat/README.md) describes the suite and how to run it.",
         "",
-        f"In each cell one sign for each of: {', '.join(brokers) or 'no broker yet'}.",
-        "✓ true, ✗ false, - the library cannot, ○ the broker does not serve it, · not tried yet;",
-        "why a library cannot is told below.",
+        f"Each cell has one symbol per broker: {', '.join(brokers) or 'no broker yet'}.",
+        "✓ passed, ✗ failed, - not supported by the client, ○ not supported by the broker,",
+        "· not run yet. The reasons are listed below.",
         "",
         *_clients(known, clients, brokers),
         *_matrix(known, scenarios, clients, brokers),
         *_false(known),
-        *_passed_over(known, Outcome.CANNOT, "What clients cannot"),
-        *_passed_over(known, Outcome.NOT_SERVED, "What brokers do not serve"),
+        *_passed_over(known, Outcome.CANNOT, "Not supported by clients"),
+        *_passed_over(known, Outcome.NOT_SERVED, "Not supported by brokers"),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -136,7 +132,7 @@ def page(
 def _clients(
     cells: Sequence[Kept], clients: Sequence[StockClient], brokers: Sequence[str]
 ) -> Iterator[str]:
-    yield "| | client | language | why this version | last tried | of cells true |"
+    yield "| | client | language | reason for this version | last run | passed cells |"
     yield "|---|---|---|---|---|---|"
     for number, client in enumerate(clients, 1):
         its = [it for it in cells if it.client == str(client)]
@@ -147,7 +143,7 @@ def _clients(
 
 
 def _days(cells: Iterable[Kept]) -> str:
-    """When its cells were last tried: the day of the oldest first, if they are of several."""
+    """Returns the days of the oldest and the newest run."""
     days = sorted({it.day for it in cells}) or ["never"]
     return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
@@ -180,15 +176,15 @@ def _matrix(
 
 def _false(cells: Sequence[Kept]) -> Iterator[str]:
     found = [it for it in cells if it.outcome == Outcome.FALSE]
-    yield from ("", "## What is not true", "")
+    yield from ("", "## Failed", "")
     for it in found:
         yield f"- **{it.scenario}** · {it.client} · {it.broker}: {it.reason}"
     if not found:
-        yield "Nothing."
+        yield "None."
 
 
 def _passed_over(cells: Sequence[Kept], outcome: Outcome, title: str) -> Iterator[str]:
-    """Each reason once, with the scenarios that it holds for."""
+    """Yields each reason once, with its scenarios."""
     found: dict[tuple[str, str], set[str]] = {}
     for it in cells:
         if it.outcome == outcome:
@@ -198,4 +194,4 @@ def _passed_over(cells: Sequence[Kept], outcome: Outcome, title: str) -> Iterato
     for (whose, reason), names in sorted(found.items()):
         yield f"- {whose}: {reason} ({', '.join(sorted(names))})"
     if not found:
-        yield "Nothing."
+        yield "None."

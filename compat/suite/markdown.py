@@ -56,7 +56,7 @@ def matrix(results: Results) -> Iterator[str]:
 def failures(results: Results) -> Iterator[str]:
     if not results.failures():
         return
-    yield "## What is not true"
+    yield "## Failed"
     yield ""
     for cell in results.failures():
         yield f"### {cell.scenario} · {cell.client} · {cell.broker}"

@@ -85,7 +85,7 @@ def _box(cell: Cell | None) -> str:
 
 def _failures(results: Results) -> Iterator[str]:
     if results.failures():
-        yield "<h2>What is not true</h2>"
+        yield "<h2>Failed</h2>"
     for cell in results.failures():
         title = f"{cell.scenario} · {cell.client} · {cell.broker}"
         yield f'<section id="{_anchor(cell)}"><h3>{escape(title)}</h3>'

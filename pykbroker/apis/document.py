@@ -1,4 +1,4 @@
-"""The page that tells which APIs are served, written from the table itself.
+"""Generates the page of supported APIs from the table of APIs.
 
 python -m pykbroker.apis.document > docs/supported-apis.md
 """
@@ -13,21 +13,21 @@ from pykbroker.version import __version__
 from pykbroker_protocol.api_keys import ApiKey
 
 APACHE_RELEASE = "4.3"
-"""Whose ranges of versions are served; a test compares them with those that its jars tell."""
+"""Its version ranges are served; a test compares them with those in its jars."""
 
-HEAD = f"""# The APIs that PyKBroker {__version__} serves
+HEAD = f"""# Supported APIs of PyKBroker {__version__}
 
-Written from the table in `pykbroker/apis/__init__.py` by `make docs`. Where an API is served, the
-versions are those of Apache Kafka {APACHE_RELEASE}, the newest release that it is compared with;
-what is not in the table is not advertised.
+`make docs` generates this page from the table in `pykbroker/apis/__init__.py`. The versions of a
+supported API are those of Apache Kafka {APACHE_RELEASE}, the newest release that PyKBroker is
+compared with. APIs that are not in the table are not advertised.
 
-| key | API | versions | what it is for |
+| key | API | versions | purpose |
 |---|---|---|---|
 """
 
 QUIRK = """
-Produce is advertised from version 0, although versions below 3 are refused as in Apache Kafka:
-released versions of librdkafka conclude from it which compressions the broker can take.
+Produce is advertised from version 0, although versions below 3 are rejected, as in Apache Kafka:
+librdkafka derives the supported compression codecs from this range.
 """
 
 
@@ -37,7 +37,7 @@ def page() -> str:
     names = ", ".join(
         f"{key.name.replace('_', ' ').title().replace(' ', '')} ({key})" for key in missing
     )
-    return f"{HEAD}{''.join(rows)}{QUIRK}\n## Not served\n\n{names}.\n"
+    return f"{HEAD}{''.join(rows)}{QUIRK}\n## Not supported\n\n{names}.\n"
 
 
 def row(key: int) -> str:

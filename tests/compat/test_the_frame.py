@@ -299,4 +299,4 @@ def test_what_pip_installs_says_where_the_suite_is(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 2
-    assert "is part of a checkout" in ran.stderr
+    assert "only available in a checkout" in ran.stderr

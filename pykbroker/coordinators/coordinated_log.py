@@ -48,8 +48,8 @@ RETRY_MS = 1_000
 """So long after a failed write, whatever a timer has begun is tried again."""
 
 NOT_LOADED = (
-    "%s: cannot be loaded, so whoever needs what lives here is told NOT_COORDINATOR until it is "
-    "mended and the broker starts again: %s"
+    "%s: coordinator cannot be loaded (%s); clients get NOT_COORDINATOR; repair the partition and "
+    "restart the broker"
 )
 FRAME_BYTES_MAX = HEADER_BYTES + 32
 """What a batch and its last record need besides keys, values and the records before."""
@@ -146,7 +146,7 @@ class CoordinatedLog(Generic[AnyState]):
             return
         except Exception:
             self.status = Status.FAILED
-            logger.exception(NOT_LOADED, self.partition, "a fault of ours")
+            logger.exception(NOT_LOADED, self.partition, "internal error")
             return
         if self.status is Status.GIVEN_UP:
             return

@@ -209,12 +209,14 @@ class Cleaner:
     def put_off(self, partition: Partition, error: Exception) -> None:
         """Until the next round, or for good if it would fail again and keep the others waiting."""
         if isinstance(error, ProcessEnded) or is_transient(error):
-            logger.warning("%s: is not compacted for now, but later: %s", partition, error)
+            logger.warning("%s: compaction failed (%s); it is retried", partition, error)
             return
         self.uncleanable.add(name_of(partition))
         reason = str(error) if isinstance(error, STORAGE_ERRORS) else repr(error)
         logger.warning(
-            "%s: cannot be compacted, so it will grow until the next start: %s", partition, reason
+            "%s: compaction failed (%s); the log is not compacted until the next start",
+            partition,
+            reason,
         )
 
     def bounds(self) -> CompactionLimits:
@@ -288,7 +290,7 @@ class Report(NamedTuple):
 def tell(partition: Partition, report: Report) -> None:
     stats = report.stats
     logger.info(
-        "%s: compacted offsets %d to %d in %.1f s: %d of %d records stay, %d of %d bytes",
+        "%s: compacted offsets %d to %d in %.1f s: kept %d of %d records, %d of %d bytes",
         partition,
         report.first_dirty_offset,
         report.end_offset,
@@ -300,11 +302,13 @@ def tell(partition: Partition, report: Report) -> None:
     )
     if report.is_table_full:
         logger.info(
-            "%s: its keys did not fit into log.cleaner.dedupe.buffer.size; another round follows",
+            "%s: keys exceed log.cleaner.dedupe.buffer.size; another compaction round follows",
             partition,
         )
     if stats.keyless_records:
-        logger.warning("%s: %d records without a key went", partition, stats.keyless_records)
+        logger.warning(
+            "%s: compaction removed %d records without a key", partition, stats.keyless_records
+        )
 
 
 def was_deleted(compaction: Compaction | None, error: Exception) -> bool:

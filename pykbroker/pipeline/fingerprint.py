@@ -99,11 +99,11 @@ def check_unchanged(
     changed = differences(kept, declared)
     if changed:
         raise DefinitionChanged(
-            f"{query.name} has a checkpoint that cannot serve this definition:\n"
+            f"{query.name} has a checkpoint that does not fit this declaration:\n"
             + "".join(f"  {change}\n" for change in changed)
-            + "Either put the old definition back, which keeps the state; or delete\n"
+            + "Either restore the previous declaration, which keeps the state; or delete\n"
             f"  {directory}\n"
-            f"and {query.name} begins anew where its sources are told to start. "
+            f"and {query.name} starts again at the start position of its sources. "
             + what_stays(query)
         )
 
@@ -111,4 +111,4 @@ def check_unchanged(
 def what_stays(query: Query) -> str:
     if isinstance(query.target, Archive) and query.target.format is Lake.PARQUET:
         return "With skip_archived = true it goes on with what its archive lacks."
-    return "What it has written already stays."
+    return "Its previous output is kept."

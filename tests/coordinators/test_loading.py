@@ -29,8 +29,8 @@ async def test_groups_in_a_damaged_partition_have_no_coordinator(
         assert diary.log.status is Status.FAILED
         assert diary.commit(6) == [ErrorCode.NOT_COORDINATOR]
     (told,) = caplog.messages
-    assert told.startswith("t-0: cannot be loaded, so whoever needs what lives here is told")
-    assert told.endswith("the batch at position 0 is corrupt")
+    assert told.startswith("t-0: coordinator cannot be loaded (")
+    assert "the batch at position 0 is corrupt); clients get NOT_COORDINATOR;" in told
 
 
 def flip_last_byte(file: Path) -> None:

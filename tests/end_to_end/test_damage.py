@@ -134,7 +134,7 @@ def test_a_corrupt_offsets_partition_does_not_affect_groups_of_another(
         refused = wire.ask(commit_of("b"), 8)
         assert of_first_partition(refused) == ErrorCode.NOT_COORDINATOR
         assert of_first_partition(wire.ask(commit_of("a"), 8)) == ErrorCode.NONE
-    assert "__consumer_offsets-0: cannot be loaded" in broker.log()
+    assert "__consumer_offsets-0: coordinator cannot be loaded" in broker.log()
 
 
 def commit_of(group: str) -> OffsetCommitRequest:

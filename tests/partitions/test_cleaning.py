@@ -115,7 +115,7 @@ async def test_a_damaged_log_is_told_of_once_and_left_alone(
         assert not await cleaner.clean_dirtiest(process)
         assert not await cleaner.clean_dirtiest(process)
     (message,) = caplog.messages
-    assert message.startswith("damaged-0: cannot be compacted")
+    assert message.startswith("damaged-0: compaction failed (")
     assert path.read_bytes() == content
     assert list(path.parent.glob("*.cleaned")) == []
 
@@ -131,7 +131,7 @@ async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_being_compacte
     assert await cleaner.clean_dirtiest(process)
     assert not await cleaner.clean_dirtiest(process)
     assert dirty_from(board, "sound") == 100
-    (told,) = [it for it in caplog.messages if "cannot be compacted" in it]
+    (told,) = [it for it in caplog.messages if "not compacted until the next start" in it]
     assert told.startswith("unreadable-0")
 
 
@@ -158,7 +158,7 @@ async def test_a_log_that_fails_in_an_unforeseen_way_keeps_no_other_waiting(
     process.end()
     assert dirty_from(board, "plain") == 100
     assert [it.split(":")[0] for it in caplog.messages] == ["ahead-0", "odd-0"]
-    assert caplog.messages[1].endswith("ZeroDivisionError('nobody expected this')")
+    assert "(ZeroDivisionError('nobody expected this'))" in caplog.messages[1]
 
 
 async def test_up_to_where_it_is_clean_survives_a_restart_in_kafkas_file(
@@ -269,7 +269,7 @@ async def test_a_process_that_dies_is_told_of_and_the_log_tried_again(
     with caplog.at_level(logging.WARNING):
         assert not await cleaning
     (message,) = caplog.messages
-    assert message.startswith("unlucky-0: is not compacted for now, but later")
+    assert message.startswith("unlucky-0: compaction failed (")
     assert keyed_records(partition.log) == before
     assert list((board.path / "unlucky-0").glob("*.cleaned")) == []
     board.settings = load_settings()
@@ -341,7 +341,7 @@ async def test_how_much_was_gained_is_told(
     done, again = caplog.messages
     assert re.fullmatch(
         r"told-0: compacted offsets 0 to 7\d in \d\.\d s: "
-        r"400 of 400 records stay, (\d+) of \1 bytes",
+        r"kept 400 of 400 records, (\d+) of \1 bytes",
         done,
     )
     assert "log.cleaner.dedupe.buffer.size" in again

@@ -236,11 +236,11 @@ def test_a_refusal_says_what_changed_and_both_ways_on() -> None:
     with pytest.raises(DefinitionChanged) as refused:
         check_unchanged(query, kept, declared, "checkpoint/sink.means")
     assert str(refused.value) == (
-        "sink.means has a checkpoint that cannot serve this definition:\n"
+        "sink.means has a checkpoint that does not fit this declaration:\n"
         "  window.means.size was 1 hour and is 5 minutes\n"
-        "Either put the old definition back, which keeps the state; or delete\n"
+        "Either restore the previous declaration, which keeps the state; or delete\n"
         "  checkpoint/sink.means\n"
-        "and sink.means begins anew where its sources are told to start. "
-        "What it has written already stays."
+        "and sink.means starts again at the start position of its sources. "
+        "Its previous output is kept."
     )
     check_unchanged(query, declared, declared, "checkpoint/sink.means")

@@ -70,7 +70,7 @@ def test_a_changed_definition_is_refused_in_words(
     assert run() == 0
     assert run('["trucks"]', '["trucks", "vans"]') == 2
     said = capsys.readouterr().err
-    assert "sink.means has a checkpoint that cannot serve this definition:" in said
+    assert "sink.means has a checkpoint that does not fit this declaration:" in said
     assert "Traceback" not in said
 
 

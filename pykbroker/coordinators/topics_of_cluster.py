@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-from pykbroker.partitions.metadata_view import MetadataView, TopicMetadata
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from pykbroker.coordination.groups.consumer_topics import TopicView
-
-
-class BrokerSeen(Protocol):
-    @property
-    def id(self) -> int: ...
-    @property
-    def rack(self) -> str | None: ...
-
-
-class ClusterSeen(MetadataView, Protocol):
-    @property
-    def topics_by_id(self) -> Mapping[bytes, TopicMetadata]: ...
-    @property
-    def brokers(self) -> Mapping[int, BrokerSeen]: ...
+    from pykbroker.metadata.image import ClusterImage, TopicImage
 
 
 class TopicsOfCluster:
@@ -33,7 +18,7 @@ class TopicsOfCluster:
     topic has changed.
     """
 
-    def __init__(self, image: Callable[[], ClusterSeen]) -> None:
+    def __init__(self, image: Callable[[], ClusterImage]) -> None:
         self._image = image
         self._version = 0
         self._views: dict[str, TopicView] = {}
@@ -60,7 +45,7 @@ class TopicsOfCluster:
     def names(self) -> Collection[str]:
         return self._image().topics
 
-    def view_of(self, topic: TopicMetadata) -> TopicView:
+    def view_of(self, topic: TopicImage) -> TopicView:
         brokers = self._image().brokers
         rack_of = {it.id: it.rack for it in brokers.values() if it.rack is not None}
         racks = [

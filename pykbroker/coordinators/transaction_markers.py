@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.transactions.outcome import Markers, TopicPartition
-    from pykbroker.partitions.metadata_view import MetadataView
+    from pykbroker.metadata.image import ClusterImage
     from pykbroker.partitions.partition import Partition
     from pykbroker.partitions.partition_registry import Partitions
     from pykbroker_storage.log import AppendResult
@@ -44,7 +44,7 @@ class MarkerWriter:
         self,
         partitions: Partitions,
         groups: CommitsOffsets,
-        image: Callable[[], MetadataView],
+        image: Callable[[], ClusterImage],
         clock: Clock,
     ) -> None:
         self._partitions = partitions

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pykbroker.generators import run_to_end
+from pykbroker.metadata.image import TOPIC_RESOURCE
 from pykbroker.partitions.flushing import FlushThreads
 from pykbroker.partitions.off_loop import OffLoop
 from pykbroker.partitions.partition import Leadership, Partition
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from pykbroker.clock import Clock
     from pykbroker.generation import Generation
-    from pykbroker.partitions.metadata_view import MetadataView, PartitionMetadata, TopicMetadata
+    from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
     from pykbroker.settings import Settings, TopicSettings
     from pykbroker.slices import Slices
     from pykbroker_storage.log import Log
@@ -37,15 +38,13 @@ COST_OF_A_DELETED_LOG = 16
 
 A slice is four new logs: half a millisecond, or much more where the disk is busy.
 """
-TOPIC = 2
-"""The resource type of topics, as configuration records number it."""
 
 
 class WithoutLog(NamedTuple):
     """A partition that cannot be served yet, and what it is to be like."""
 
-    topic: TopicMetadata
-    image: PartitionMetadata
+    topic: TopicImage
+    image: PartitionImage
     settings: TopicSettings
 
 
@@ -100,7 +99,7 @@ class Partitions:
 
     # --- following the metadata
 
-    def set_strays_aside(self, image: MetadataView, besides: tuple[str, int]) -> None:
+    def set_strays_aside(self, image: ClusterImage, besides: tuple[str, int]) -> None:
         """At a start: logs that the metadata does not know may be all that is left of a topic."""
         for name in self.directory.partitions():
             if name == besides:
@@ -118,7 +117,7 @@ class Partitions:
                 ", …" if len(strays) > STRAYS_NAMED_MAX else "",
             )
 
-    def _is_known(self, name: tuple[str, int], image: MetadataView) -> bool:
+    def _is_known(self, name: tuple[str, int], image: ClusterImage) -> bool:
         topic = image.topics.get(name[0])
         return (
             topic is not None
@@ -127,7 +126,7 @@ class Partitions:
             and self._is_of(name, topic)
         )
 
-    def _is_of(self, name: tuple[str, int], topic: TopicMetadata) -> bool:
+    def _is_of(self, name: tuple[str, int], topic: TopicImage) -> bool:
         """Whether a log on disk is of this topic; without a readable topic id its name tells."""
         return self.directory.topic_id(name) in (topic.id, None)
 
@@ -140,14 +139,14 @@ class Partitions:
             stray,
         )
 
-    def follow(self, image: MetadataView, topics: Iterable[TopicMetadata]) -> None:
+    def follow(self, image: ClusterImage, topics: Iterable[TopicImage]) -> None:
         """Create what is missing of these topics, and take over who leads."""
         run_to_end(self.following(image, topics))
 
     def following(
         self,
-        image: MetadataView,
-        topics: Iterable[TopicMetadata],
+        image: ClusterImage,
+        topics: Iterable[TopicImage],
         note_failure: NoteFailure | None = None,
     ) -> Slices[None]:
         """The same in slices; `note_failure` receives failed partitions, else errors are raised."""
@@ -171,7 +170,7 @@ class Partitions:
                     cost = 0
                     yield
 
-    def follow_again(self, image: MetadataView, name: str, index: int) -> None:
+    def follow_again(self, image: ClusterImage, name: str, index: int) -> None:
         """Retries `follow_partition` with the current metadata, if the partition still exists."""
         topic = image.topics.get(name)
         partitions = topic.partitions if topic is not None else ()
@@ -182,7 +181,7 @@ class Partitions:
                 self._on_late_log()
 
     def follow_partition(
-        self, topic: TopicMetadata, image: PartitionMetadata, settings: TopicSettings
+        self, topic: TopicImage, image: PartitionImage, settings: TopicSettings
     ) -> None:
         name = (topic.name, image.index)
         known = self._partitions.get(name)
@@ -236,7 +235,7 @@ class Partitions:
         if len(self._without_log) < waiting_before:
             self._on_late_log()
 
-    def open_log(self, topic: TopicMetadata, index: int, settings: TopicSettings) -> Log:
+    def open_log(self, topic: TopicImage, index: int, settings: TopicSettings) -> Log:
         """The log on disk, or a new one; a log with another topic id becomes a stray."""
         name, now_ms = (topic.name, index), self.clock.now_ms()
         configuration = log_configuration(settings)
@@ -250,10 +249,10 @@ class Partitions:
             self.directory.write_topic_id(name, topic.id)
         return self.directory.log(name, now_ms=now_ms, configuration=configuration)
 
-    def topic_settings(self, image: MetadataView, topic: str) -> TopicSettings:
-        return resolve_topic(self.settings, image.configurations.get((TOPIC, topic), {}))
+    def topic_settings(self, image: ClusterImage, topic: str) -> TopicSettings:
+        return resolve_topic(self.settings, image.configurations.get((TOPIC_RESOURCE, topic), {}))
 
-    def change_defaults(self, settings: Settings, image: MetadataView) -> None:
+    def change_defaults(self, settings: Settings, image: ClusterImage) -> None:
         """The broker's own properties have changed, and with them what topics do not override."""
         self.settings = settings
         self.flush_threads.resize(settings.num_io_threads)
@@ -261,7 +260,7 @@ class Partitions:
         for topic in image.topics:
             self.reconfigure(image, topic)
 
-    def reconfigure(self, image: MetadataView, topic: str) -> None:
+    def reconfigure(self, image: ClusterImage, topic: str) -> None:
         settings = self.topic_settings(image, topic)
         found = image.topics.get(topic)
         for index in range(len(found.partitions) if found else 0):
@@ -272,12 +271,12 @@ class Partitions:
             if partition is not None:
                 partition.configure(settings, log_configuration(settings))
 
-    def drop(self, topic: TopicMetadata) -> None:
+    def drop(self, topic: TopicImage) -> None:
         """A deleted topic's logs go; who is still reading keeps what it holds."""
         run_to_end(self.dropping([topic]))
 
     def dropping(
-        self, topics: Iterable[TopicMetadata], note_failure: NoteFailure | None = None
+        self, topics: Iterable[TopicImage], note_failure: NoteFailure | None = None
     ) -> Slices[None]:
         """The same in slices; `note_failure` receives failed partitions, else errors are raised."""
         cost = 0
@@ -296,7 +295,7 @@ class Partitions:
                     cost = 0
                     yield
 
-    def drop_partition(self, topic: TopicMetadata, index: int) -> None:
+    def drop_partition(self, topic: TopicImage, index: int) -> None:
         name = topic.name, index
         waiting = self._without_log.get(name)
         if waiting is not None and waiting.topic.id == topic.id:
@@ -311,7 +310,7 @@ class Partitions:
             self.directory.delete_log(name, now_ms=self.clock.now_ms())
 
 
-def leadership_of(image: PartitionMetadata) -> Leadership:
+def leadership_of(image: PartitionImage) -> Leadership:
     return Leadership(
         leader=image.leader,
         leader_epoch=image.leader_epoch,

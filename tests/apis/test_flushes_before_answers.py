@@ -15,7 +15,7 @@ import pytest
 from pykbroker.apis.answers import ProtocolViolation
 from pykbroker.controller_access import ConfigurationChange, NewTopic
 from pykbroker.internal_topics import CONSUMER_OFFSETS
-from pykbroker.partitions.partition_registry import TOPIC
+from pykbroker.metadata.image import TOPIC_RESOURCE
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.offset_commit import (
@@ -108,7 +108,9 @@ class Scene:
             (name.replace("_", "."), SET if value else DELETE, value)
             for name, value in values.items()
         ]
-        change = ConfigurationChange(resource_type=TOPIC, name=topic, operations=operations)
+        change = ConfigurationChange(
+            resource_type=TOPIC_RESOURCE, name=topic, operations=operations
+        )
         assert await self.broker.controller.alter_configurations([change]) == [None]
 
 

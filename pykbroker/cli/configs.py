@@ -53,7 +53,7 @@ class Resource(NamedTuple):
 
 
 class Source(Enum):
-    """Source of a value (DescribeConfigs protocol), highest precedence first."""
+    """The source of a value, with the numbers of DescribeConfigs."""
 
     TOPIC = 1
     BROKER = 2

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pykbroker.client.cluster_client import ClusterClient
     from pykbroker.client.committed_offsets import Committed
 
-# Other group types do not store committed offsets.
+# Groups of other types have no committed offsets.
 TYPES_WITH_OFFSETS: Final = ("classic", "consumer")
 COLUMNS: Final = {
     "partition": {

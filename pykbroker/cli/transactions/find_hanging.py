@@ -48,7 +48,7 @@ async def producers_and_errors(
 ) -> tuple[list[Document], list[str]]:
     """Returns the active producers, and a line per partition whose producers are unknown.
 
-    A topic that is deleted meanwhile, or a partition without a leader, does not end the search.
+    A topic that was deleted, or a partition without a leader, does not end the search.
     """
     found: list[Document] = []
     errors: list[str] = []

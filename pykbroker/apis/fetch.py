@@ -18,7 +18,8 @@ from pykbroker.apis.fetch_sessions import NO_SESSION, FetchSession, WantedPartit
 from pykbroker.apis.slices import Slice, in_slices, next_turn
 from pykbroker.partitions.disk_reads import READ_BYTES_MAX, read_from_disk
 from pykbroker.partitions.isolation import Isolation, Reader
-from pykbroker.partitions.partition import BYTES_MAX, Fetched
+from pykbroker.partitions.partition import BYTES_MAX
+from pykbroker.partitions.reading import Fetched, read, without_records
 from pykbroker.partitions.waiting import wait_for_bytes
 from pykbroker_protocol.compiler import SLICE_ELEMENTS
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -221,7 +222,7 @@ class OneFetch:
                     reads_left -= 1
                     bytes_left -= len(outcome.records) if isinstance(outcome, Fetched) else 0
                 else:
-                    outcome = partition.without_records(self.isolation, self.reader)
+                    outcome = without_records(partition, self.isolation, self.reader)
                 self.note(wanted, partition, outcome)
             else:
                 await next_turn()
@@ -261,7 +262,8 @@ class OneFetch:
             divergence = self.divergence(partition, asked)
             if divergence is not None:
                 return divergence
-        return partition.read(
+        return read(
+            partition,
             asked.fetch_offset,
             bytes_max=self.bytes_for(asked),
             isolation=self.isolation,

@@ -122,7 +122,7 @@ def is_batch_of_producer(records: Buffer) -> bool:
 def note_question(
     partition: Partition, producer_id: int, producer_epoch: int, base_sequence: int, *, call: Call
 ) -> Joining:
-    return partition.joining.ask(
+    return partition.leader.joining.ask(
         producer_id,
         producer_epoch,
         base_sequence,
@@ -183,7 +183,7 @@ class Question:
             place = TopicPartition(partition.topic, partition.index)
             code = verdicts[place]
             has_joined = code is ErrorCode.NONE
-            partition.joining.answered(self.producer.id, joining, has_joined=has_joined)
+            partition.leader.joining.answered(self.producer.id, joining, has_joined=has_joined)
             if not has_joined:
                 refusals[place] = Refusal(error_for_version(code, self.call.version))
         return refusals

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from pykbroker.apis.joining_transactions import Refusals
     from pykbroker.apis.node import Call
     from pykbroker.clock import Clock
-    from pykbroker.partitions.partition import Appending, Partition
+    from pykbroker.partitions.leader import Appending
+    from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.produce import (
         PartitionProduceData,
         ProduceRequest,
@@ -162,7 +163,7 @@ def append(
         return refused(request.index, Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     records = request.records
     assert records is None or isinstance(records, memoryview)
-    written = partition.append(
+    written = partition.leader.append(
         records,
         required_acks=acks,
         produce_version=call.version,

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from pykbroker.apis.fast_path import Route
     from pykbroker.apis.node import Call, Node
     from pykbroker.partitions.admission import RecordsRefused
-    from pykbroker.partitions.partition import Appending, Partition
+    from pykbroker.partitions.leader import Appending
+    from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.compiler import Buffer
     from pykbroker_protocol.message import Message
 
@@ -127,7 +128,7 @@ class Repeats:
             return None
         partition = node.partitions.get(known.topic, known.partition)
         assert partition is not None, "a deleted partition advances the generation"
-        written = partition.append(
+        written = partition.leader.append(
             records,
             required_acks=known.acks,
             produce_version=kind,

@@ -315,7 +315,7 @@ class CoordinatedLog(Generic[AnyState]):
         now_ms = self._clock.now_ms()
         for builder, writes in self._batches(outcome, now_ms):
             batch = RecordBatch.parse(memoryview(bytearray(builder.build())))
-            written = self._refusal_of(batch) or self.partition.write(batch, now_ms)
+            written = self._refusal_of(batch) or self.partition.leader.write(batch, now_ms)
             if isinstance(written, Refusal):
                 return written
             self._last_written = written.last_offset
@@ -355,7 +355,7 @@ class CoordinatedLog(Generic[AnyState]):
         now_ms: int,
     ) -> bool:
         """A batch that was made elsewhere, of these writes; False if it cannot be written."""
-        written = self.partition.write(batch, now_ms)
+        written = self.partition.leader.write(batch, now_ms)
         if isinstance(written, Refusal):
             return False
         self._last_written = written.last_offset

@@ -65,7 +65,7 @@ class MarkerWriter:
 
         They learn it in the order of the log, whether or not the in-sync replicas have it yet.
         """
-        written = partition.write_marker(
+        written = partition.leader.write_marker(
             producer_id=markers.producer_id,
             producer_epoch=markers.producer_epoch,
             coordinator_epoch=markers.coordinator_epoch,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykbroker.partitions.codec import AS_PRODUCED, in_codec, is_in_codec
 from pykbroker.partitions.tiling import records_tile
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import (
@@ -25,7 +24,12 @@ from pykbroker_protocol.records.batch import (
     RecordBatch,
 )
 from pykbroker_protocol.records.compression import DECOMPRESSED_BYTES_MAX, Compression
-from pykbroker_protocol.records.contents import KEYLESS_REPORTED_MAX, keyless_records
+from pykbroker_protocol.records.contents import (
+    KEYLESS_REPORTED_MAX,
+    keyless_records,
+    recompress,
+    validate_contents,
+)
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
 from pykbroker_protocol.records.crc32c import checksum
 from pykbroker_protocol.records.record import RECORD_BYTES_MIN
@@ -34,6 +38,11 @@ from pykbroker_protocol.records.times import Pause, no_pause, offsets_and_timest
 if TYPE_CHECKING:
     from pykbroker.settings import TopicSettings
 
+AS_PRODUCED = "producer"
+CODECS = {"uncompressed": Compression.NONE} | {
+    it.name.lower(): it for it in Compression if it is not Compression.NONE
+}
+"""Codecs by the values of `compression.type`; `producer` keeps the codec of the batch."""
 MAGIC_POSITION = 16
 MAGIC = 2
 NO_COMPRESSION, ZSTD = int(Compression.NONE), int(Compression.ZSTD)
@@ -282,3 +291,16 @@ def refusal_of_keys(batch: RecordBatch, pause: Pause) -> Refusal | RecordsRefuse
     return RecordsRefused(
         ErrorCode.INVALID_RECORD, "A compacted topic takes no record without a key.", without
     )
+
+
+def is_in_codec(codec: int, compression_type: str) -> bool:
+    return compression_type == AS_PRODUCED or CODECS[compression_type] == codec
+
+
+def in_codec(batch: RecordBatch, compression_type: str, pause: Pause = no_pause) -> RecordBatch:
+    """Raises `CorruptBatch` if the records have to be unpacked and cannot be read."""
+    wanted = CODECS[compression_type]
+    if batch.compression is wanted:
+        return batch
+    payload = validate_contents(batch, pause=pause)
+    return RecordBatch.parse(memoryview(bytearray(recompress(batch, wanted, payload))))

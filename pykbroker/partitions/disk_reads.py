@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from pykbroker.partitions.isolation import Isolation, Reader
 from pykbroker.partitions.off_loop import HeldBytes
-from pykbroker.partitions.partition import NO_BYTES, Fetched
+from pykbroker.partitions.reading import NO_BYTES, Fetched, reads_succeed, refusal_of_read
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.filesystem import NotCached
@@ -55,7 +55,7 @@ async def read_from_disk(
     first_batch_whole: bool,
     reader: Reader = Reader.CONSUMER,
 ) -> Fetched | Refusal:
-    """As `Partition.read`, but waits for the disk in a thread, and reads less at a time."""
+    """As `reading.read`, but waits for the disk in a thread, and reads less at a time."""
     log = partition.log
     stable = partition.last_stable_offset
     end_offset = partition.end_for(reader, isolation, stable)
@@ -81,8 +81,8 @@ async def read_from_disk(
         log.aborted_transactions(offset, end_offset)  # rebuilds the index; the client retries
         return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
     except (OffsetOutOfRange, CorruptLog, OSError) as error:
-        return partition.refusal_of_read(offset, error)
-    partition.reads_succeed()
+        return refusal_of_read(partition, offset, error)
+    reads_succeed(partition)
     return Fetched(
         NO_BYTES if found is None else bounded(partition, offset, found),
         partition.high_watermark,

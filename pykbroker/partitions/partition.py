@@ -1,99 +1,43 @@
-"""One replica of a partition: its log, its role, and who waits for it."""
+"""A replica of a partition: its log, leadership, high watermark and visible offsets."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from pykbroker.generation import Generation
-from pykbroker.partitions.admission import (
-    RecordsRefused,
-    ToInspect,
-    admit,
-    inspect,
-    too_large,
-    unreadable,
-)
-from pykbroker.partitions.codec import AS_PRODUCED, in_codec
 from pykbroker.partitions.flushing import Flushing, FlushThreads
-from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
 from pykbroker.partitions.isolation import Isolation, Reader, last_stable_offset, readable_end
-from pykbroker.partitions.joining import JoiningProducers, last_epoch_ended
+from pykbroker.partitions.leader import Leader
 from pykbroker.partitions.waiting import WaitingRequests
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.late_dataclass import dataclass
-from pykbroker_protocol.records.batch import (
-    LOG_APPEND_TIME_FLAG,
-    TRANSACTIONAL_FLAG,
-    RecordBatch,
-    stamp_create_time,
-)
-from pykbroker_protocol.records.control import EndTransactionMarker, marker_batch
-from pykbroker_protocol.records.corrupt import CorruptBatch
 from pykbroker_storage.batch_scan import CorruptLog
 from pykbroker_storage.configuration import FOREVER_MS
-from pykbroker_storage.filesystem import FlushFailed
 from pykbroker_storage.leader_epochs import NO_EPOCH, UNKNOWN_END, EpochEnd
-from pykbroker_storage.log import AppendResult, OffsetOutOfRange
-from pykbroker_storage.producer import Duplicate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from pykbroker.partitions.leadership import Leadership
     from pykbroker.partitions.off_loop import OffLoop
     from pykbroker.settings import TopicSettings
     from pykbroker_storage.configuration import LogConfiguration
     from pykbroker_storage.log import Log
-    from pykbroker_storage.transaction_index import AbortedTransaction
 
-logger = logging.getLogger(__name__)
-
-Appending: TypeAlias = "asyncio.Task[AppendResult | Refusal | RecordsRefused]"
-
-ACKS_ALL = -1
 NO_LEADER = -1
-NO_BYTES = memoryview(b"")
 BYTES_MAX = 2**31 - 1
 
 
-class Fetched(NamedTuple):
-    """What a reader gets of one partition, and what it learns about it."""
-
-    records: memoryview
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    aborted: Sequence[AbortedTransaction] | None
-    """Whose records the reader is to pass over; None if it wants to see all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leadership:
-    """Who leads and who follows, as the cluster's metadata says."""
-
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
 class Partition:
-    """The shell around a log: asks the pure rules, does what they say, wakes who waits.
+    """One replica, which this broker leads or follows; everything here runs on the event loop.
 
-    Everything here runs on the event loop, and the log has no other writer.
+    `leader` appends while this broker leads. `reading` and `disk_reads` read. Requests that have
+    to wait for a change of the replica are in `waiting`.
     """
 
     __slots__ = (
-        "appends_fail_since_ms",
         "flushing",
         "generation",
         "high_watermark",
         "index",
-        "joining",
-        "last_appending",
+        "leader",
         "leadership",
         "log",
         "node_id",
@@ -131,12 +75,10 @@ class Partition:
         self.generation = generation or Generation()
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.waiting = WaitingRequests()
-        self.joining = JoiningProducers()
-        self.appends_fail_since_ms: int | None = None
-        self.last_appending: Appending | None = None
-        """The last batch that waits for a thread, or for the batches before it."""
+        self.leader = Leader(self)
         self.flushing = Flushing(self, flush_threads or FlushThreads())
         self.read_fails = False
+        """Whether the last read from disk failed; the first failure of several is logged."""
         log.producers.advance_high_watermark(self.high_watermark)
         if self.leads:
             self.commit()
@@ -148,176 +90,18 @@ class Partition:
     def leads(self) -> bool:
         return self.leadership.leader == self.node_id
 
-    # --- writing
-
-    def append(
-        self,
-        records: memoryview | None,
-        *,
-        required_acks: int,
-        produce_version: int,
-        now_ms: int,
-    ) -> AppendResult | Refusal | RecordsRefused | Appending:
-        """A producer's records go to the end of the log, or are refused as a whole.
-
-        Where a look at them takes long it is done in a thread, and a task is returned. It writes
-        them when all batches that came before to this partition are written.
-        """
-        refusal = self.refusal_to_write(required_acks)
-        if refusal is not None:
-            return refusal
-        batch = admit(records, self.settings, produce_version, now_ms)
-        if isinstance(batch, RecordBatch) and self.last_appending is None:
-            return self.write_once(batch, now_ms)
-        if isinstance(batch, RecordBatch | ToInspect):
-            self.last_appending = self.off_loop.begin(
-                self.append_in_turn(batch, self.last_appending, required_acks, now_ms)
-            )
-            return self.last_appending
-        return batch
-
-    def refusal_to_write(self, required_acks: int) -> Refusal | None:
-        leadership = self.leadership
-        if leadership.leader != self.node_id:
-            return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if required_acks == ACKS_ALL and not may_write_to_all(
-            leadership.in_sync, self.settings.min_insync_replicas
-        ):
-            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
-        return None
-
-    async def append_in_turn(
-        self,
-        found: RecordBatch | ToInspect,
-        before: Appending | None,
-        required_acks: int,
-        now_ms: int,
-    ) -> AppendResult | Refusal | RecordsRefused:
-        """Sequence numbers are checked in the order in which batches came."""
-        try:
-            batch: RecordBatch | Refusal | RecordsRefused
-            if isinstance(found, ToInspect):
-                work = partial(inspect, found.batch, self.settings, now_ms)
-                batch = await self.off_loop.inspect(work)
-            else:
-                batch = found
-            if before is not None:
-                await asyncio.wait((before,))
-            if not isinstance(batch, RecordBatch):
-                return batch
-            if self.log.is_closed:
-                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return self.refusal_to_write(required_acks) or self.write_once(batch, now_ms)
-        finally:
-            if self.last_appending is asyncio.current_task():
-                self.last_appending = None
-
-    def write_once(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
-        if batch.producer_id >= 0:
-            verdict = self.verdict_on(batch)
-            if verdict is not None:
-                return verdict
-        if self.settings.compression_type != AS_PRODUCED:
-            try:
-                batch = in_codec(batch, self.settings.compression_type)
-            except CorruptBatch as error:
-                return unreadable(error)
-        return self.write(batch, now_ms)
-
-    def verdict_on(self, batch: RecordBatch) -> AppendResult | Refusal | None:
-        """An idempotent producer may send a batch again; its place is told, and it stays one."""
-        producers = self.log.producers
-        verdict = producers.check(batch)
-        if isinstance(verdict, Duplicate):
-            return self.written_before(verdict)
-        if batch.attributes & TRANSACTIONAL_FLAG and not producers.is_in_transaction(
-            batch.producer_id, batch.producer_epoch
-        ):
-            return self.joining.verdict_on_first(
-                batch, verdict, is_known=batch.producer_id in producers
-            )
-        return verdict
+    # --- offsets
 
     @property
     def min_in_sync(self) -> int:
-        """How many replicas commit a record: no more than there are, or none ever would be."""
+        """`min.insync.replicas`, bounded by the number of replicas, so that records can commit."""
         return min(self.settings.min_insync_replicas, len(self.leadership.replicas))
-
-    def write(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
-        settings, size_bytes = self.settings, batch.size_bytes
-        if batch.attributes & LOG_APPEND_TIME_FLAG:  # the topic says whose time holds
-            stamp_create_time(batch.view, 0)
-            batch = RecordBatch.parse(batch.view)
-        if size_bytes > settings.max_message_bytes:  # it may have grown
-            return too_large(size_bytes, settings.max_message_bytes)
-        if size_bytes > settings.segment_bytes:
-            return Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
-        return self.append_batch(batch, now_ms)
-
-    def write_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        committed: bool,
-        transaction_version: int,
-        now_ms: int,
-    ) -> AppendResult | Refusal:
-        """The end of a producer's transaction here, as its coordinator has decided.
-
-        It asks for no more copies than there are replicas: without its end a transaction would
-        be in the way of all readers for ever.
-        """
-        if not self.leads:
-            return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if not may_write_to_all(self.leadership.in_sync, self.min_in_sync):
-            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
-        marker = EndTransactionMarker(is_commit=committed, coordinator_epoch=coordinator_epoch)
-        refusal = self.log.producers.check_marker(
-            marker,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            transaction_version=transaction_version,
-        )
-        if refusal is not None:
-            return refusal
-        self.joining.forget(producer_id, last_epoch_ended(producer_epoch, transaction_version))
-        data = marker_batch(
-            marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms
-        )
-        return self.append_batch(RecordBatch.parse(memoryview(bytearray(data))), now_ms)
-
-    def append_batch(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
-        log = self.log
-        try:
-            written = log.append(batch.view, (batch,), self.leadership.leader_epoch, now_ms)
-        except FlushFailed:  # 'flushing' logs it
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-        except OSError as error:
-            if self.appends_fail_since_ms is None:  # the first of many
-                self.appends_fail_since_ms = now_ms
-                logger.warning(
-                    "%s: append failed (%s); producers get KAFKA_STORAGE_ERROR and retry; "
-                    "no restart needed",
-                    self,
-                    error.strerror or error,
-                )
-            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-        if self.appends_fail_since_ms is not None:
-            seconds = (now_ms - self.appends_fail_since_ms) / 1000
-            self.appends_fail_since_ms = None
-            logger.info("%s: appends succeed again after %.0f s", self, seconds)
-        if log.log_end_offset - log.recovery_point >= log.configuration.flush_messages:
-            self.flushing.begin()
-        self.commit()
-        return written
 
     @property
     def settled_offset(self) -> int:
-        """End of the records that wait for no flush: only these are acknowledged and visible.
+        """End of the records that wait for no flush; later records are not acknowledged or visible.
 
-        As in Kafka, a flush that `flush.messages` asks for comes before the acknowledgement.
+        As in Kafka, a flush that `flush.messages` requires precedes the acknowledgement.
         """
         log = self.log
         end_offset = log.log_end_offset
@@ -328,54 +112,42 @@ class Partition:
 
     @property
     def never_waits_for_flushes(self) -> bool:
-        """Whether every append is settled at once: `flush.messages` has its default."""
+        """Whether `flush.messages` has its default, so that every append is settled at once."""
         return self.log.configuration.flush_messages == FOREVER_MS
 
-    def written_before(self, duplicate: Duplicate) -> AppendResult:
-        return AppendResult(
-            duplicate.first_offset,
-            duplicate.last_offset,
-            duplicate.timestamp_ms,  # of the batch, whoever gave it
-            self.log.log_start_offset,
-        )
-
     def commit(self) -> None:
-        """Moves the high watermark as far as the in-sync set allows; completes waiting requests."""
-        waiting = self.waiting
-        before, log, leadership = self.high_watermark, self.log, self.leadership
-        stable_before = self.last_stable_offset if waiting.fetches else before
-        if len(leadership.replicas) == 1:
-            self.high_watermark = self.settled_offset  # nobody else could take it back
-        else:
-            self.high_watermark = advanced_high_watermark(
-                before,
-                in_sync=leadership.in_sync,
-                end_offsets={self.node_id: self.settled_offset},
-                min_in_sync=self.min_in_sync,
-            )
-        if self.high_watermark == before:
+        """Advances the high watermark after an append, a flush or a change of the in-sync set."""
+        if self.leads:
+            self.leader.advance_high_watermark()
+
+    def set_high_watermark(self, offset: int) -> None:
+        """Completes the requests that wait for it."""
+        before, waiting = self.high_watermark, self.waiting
+        if offset == before:
             return
-        log.producers.advance_high_watermark(self.high_watermark)
+        stable_before = self.last_stable_offset if waiting.fetches else before
+        self.high_watermark = offset
+        self.log.producers.advance_high_watermark(offset)
         if waiting.fetches:
             self.count_for_fetches(before, stable_before)
         if waiting.commits:
-            waiting.complete_commits(self.high_watermark)
+            waiting.complete_commits(offset)
 
     def count_for_fetches(self, committed_before: int, stable_before: int) -> None:
-        """Waiting fetches count the bytes that have become readable."""
+        """Counts the bytes that have become readable for waiting fetches."""
         committed = self.bytes_between(committed_before, self.high_watermark)
         stable_now = self.last_stable_offset
         if stable_before == committed_before and stable_now == self.high_watermark:
-            stable = committed  # no transaction is open, as almost always
+            stable = committed  # no transaction is open
         else:
             stable = self.bytes_between(stable_before, stable_now)
         self.waiting.bytes_arrived(committed=committed, stable=stable)
 
     def bytes_between(self, start_offset: int, end_offset: int) -> int:
-        """More than any request waits for, if it is more than one segment has or not known.
+        """The size of these records; BYTES_MAX if they span segments or their size is unknown.
 
-        A transaction from before the start may end in bytes that are not in memory: the waiting
-        requests then read them, and the producer that has just written does not wait.
+        The size is unknown where the bytes are not in memory. The waiting requests then read them;
+        the producer that has just appended does not wait for the disk.
         """
         try:
             found = self.log.bytes_between(start_offset, end_offset)
@@ -388,72 +160,8 @@ class Partition:
         self.waiting.complete_fetches()
         self.waiting.fail_commits(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    # --- reading
-
-    def read(
-        self,
-        offset: int,
-        *,
-        bytes_max: int,
-        isolation: Isolation,
-        first_batch_whole: bool,
-        reader: Reader = Reader.CONSUMER,
-    ) -> Fetched | Refusal:
-        """Whole batches from an offset on, as far as this reader may see.
-
-        Raises `NotCached` instead of waiting for the disk; `disk_reads` reads in a thread.
-        """
-        log = self.log
-        stable = self.last_stable_offset
-        end_offset = self.end_for(reader, isolation, stable)
-        try:
-            found = log.read_cached(
-                offset,
-                bytes_max=bytes_max,
-                end_offset=end_offset,
-                first_batch_whole=first_batch_whole,
-            )
-            aborted = None
-            if isolation is Isolation.READ_COMMITTED and reader is Reader.CONSUMER:
-                aborted = log.aborted_cached(offset, found.next_offset) if found else ()
-        except (OffsetOutOfRange, CorruptLog, OSError) as error:
-            return self.refusal_of_read(offset, error)
-        records = NO_BYTES if found is None else found.view
-        return Fetched(records, self.high_watermark, stable, log.log_start_offset, aborted)
-
-    def without_records(self, isolation: Isolation, reader: Reader) -> Fetched:
-        is_careful = isolation is Isolation.READ_COMMITTED and reader is Reader.CONSUMER
-        return Fetched(
-            NO_BYTES,
-            self.high_watermark,
-            self.last_stable_offset,
-            self.log.log_start_offset,
-            () if is_careful else None,
-        )
-
-    def refusal_of_read(self, offset: int, error: Exception) -> Refusal:
-        """The error code for a failed read. Logs the first of several failures."""
-        if isinstance(error, OffsetOutOfRange):
-            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if not self.read_fails:
-            self.read_fails = True
-            logger.error(
-                "%s: stored records cannot be read at offset %d (%s); clients get an error and "
-                "retry; the log is silent until a read from disk succeeds",
-                self,
-                offset,
-                error,
-            )
-        if isinstance(error, CorruptLog):
-            return Refusal(ErrorCode.CORRUPT_MESSAGE)
-        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-
-    def reads_succeed(self) -> None:
-        if self.read_fails:
-            self.read_fails = False
-            logger.info("%s: stored records can be read again", self)
-
     def end_for(self, reader: Reader, isolation: Isolation, last_stable_offset: int) -> int:
+        """The end of the records that a reader may see."""
         return readable_end(
             reader,
             isolation,
@@ -463,7 +171,7 @@ class Partition:
         )
 
     def bytes_ahead(self, offset: int, isolation: Isolation, reader: Reader) -> int:
-        """How much this reader could read from an offset on; BYTES_MAX beyond one segment."""
+        """Bytes that this reader can read from an offset on; BYTES_MAX beyond one segment."""
         return self.bytes_between(offset, self.end_for(reader, isolation, self.last_stable_offset))
 
     @property
@@ -474,8 +182,10 @@ class Partition:
             high_watermark=self.high_watermark,
         )
 
+    # --- leadership
+
     def epoch_refusal(self, current_leader_epoch: int) -> Refusal | None:
-        """Client and broker must agree on the leader epoch, if the client names one (KIP-320)."""
+        """Refuses a request to a follower, or with another leader epoch (KIP-320)."""
         if not self.leads:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch in (NO_EPOCH, self.leadership.leader_epoch):
@@ -485,7 +195,7 @@ class Partition:
         return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """Where an epoch ended; the leader's own began where the log ended before it (KIP-101)."""
+        """The end offset of an epoch, for OffsetForLeaderEpoch (KIP-101)."""
         log, leader_epoch = self.log, self.leadership.leader_epoch
         if epoch == leader_epoch:
             return EpochEnd(epoch, log.log_end_offset)
@@ -495,35 +205,33 @@ class Partition:
             return EpochEnd(epoch if before == NO_EPOCH else before, log.log_end_offset)
         return found
 
-    def forget_silent_producers(self, now_ms: int, producer_id_expiration_ms: int) -> None:
-        self.log.producers.expire(now_ms, producer_id_expiration_ms)
-        self.joining.expire(now_ms, producer_id_expiration_ms)
-
-    # --- what the cluster decides
-
     def lead_or_follow(self, leadership: Leadership) -> None:
         """Applies a change of leader, epoch or in-sync set.
 
-        When leadership moves away, waiting appends with acks=all get NOT_LEADER_OR_FOLLOWER at
-        once: another leader decides which of their records stay. Waiting fetches read again and
-        get the same error.
+        When leadership moves away, waiting requests get NOT_LEADER_OR_FOLLOWER at once: appends
+        with acks=all from `resign`, fetches because they read again.
         """
         self.leadership = leadership
         self.generation.advance()
         if self.leads:
             self.commit()
         else:
-            self.joining = JoiningProducers()  # the next leader verifies transactions itself
-            self.waiting.fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.leader.resign()
         self.waiting.complete_fetches()
+
+    # --- configuration and retention
 
     def configure(self, settings: TopicSettings, log_configuration: LogConfiguration) -> None:
         self.settings = settings
         self.log.configuration = log_configuration
         self.generation.advance()
 
+    def expire_producers(self, now_ms: int, producer_id_expiration_ms: int) -> None:
+        self.log.producers.expire(now_ms, producer_id_expiration_ms)
+        self.leader.joining.expire(now_ms, producer_id_expiration_ms)
+
     def delete_records_before(self, offset: int, now_ms: int) -> int | Refusal:
-        """Move the start of the log; nothing above the high watermark can be deleted."""
+        """Advances the log start offset, at most to the high watermark (-1)."""
         target = self.high_watermark if offset == -1 else offset
         if not 0 <= target <= self.high_watermark:
             return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from pykbroker.generators import run_to_end
 from pykbroker.metadata.image import TOPIC_RESOURCE
 from pykbroker.partitions.flushing import FlushThreads
+from pykbroker.partitions.leadership import leadership_of
 from pykbroker.partitions.off_loop import OffLoop
-from pykbroker.partitions.partition import Leadership, Partition
+from pykbroker.partitions.partition import Partition
 from pykbroker.settings import resolve_topic
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 
@@ -308,16 +309,6 @@ class Partitions:
         is_here = name not in self._partitions and name in self.directory
         if is_here and self.directory.topic_id(name) == topic.id:  # also in a retry
             self.directory.delete_log(name, now_ms=self.clock.now_ms())
-
-
-def leadership_of(image: PartitionImage) -> Leadership:
-    return Leadership(
-        leader=image.leader,
-        leader_epoch=image.leader_epoch,
-        partition_epoch=image.partition_epoch,
-        replicas=tuple(image.replicas),
-        in_sync=tuple(image.in_sync),
-    )
 
 
 def log_configuration(settings: TopicSettings) -> LogConfiguration:

@@ -119,7 +119,7 @@ class Upkeep:
 
     async def expire_producers(self) -> None:
         now_ms, age_ms = self.clock.now_ms(), self.settings.producer_id_expiration_ms
-        await self.each(EXPIRY, lambda it: it.forget_silent_producers(now_ms, age_ms))
+        await self.each(EXPIRY, lambda it: it.expire_producers(now_ms, age_ms))
 
     async def flush(self) -> None:
         for count, partition in enumerate(self.partitions):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.clock import SystemClock
 from pykbroker.partitions.isolation import Isolation, Reader
+from pykbroker.partitions.reading import refusal_of_read
 from pykbroker.partitions.waiting import wait_for_bytes
 from pykbroker.testing.rows import Record
 from pykbroker_protocol.records.batch import iterate_batches
@@ -83,7 +84,7 @@ def batches_of(partition: Partition, offset: int, isolation: Isolation) -> Itera
         try:
             found = partition.log.read(offset, bytes_max=READ_BYTES_MAX, end_offset=end_offset)
         except (OffsetOutOfRange, CorruptLog, OSError) as error:
-            code = partition.refusal_of_read(offset, error).code
+            code = refusal_of_read(partition, offset, error).code
             raise NotReadable(f"{partition} at offset {offset}: {code.name}") from error
         if found is None:
             return

@@ -89,13 +89,13 @@ class BatchWriter:
         partition, now_ms = self.partitions[index], self.now_ms
         records = memoryview(bytearray(batch.build()))
         outcome: AppendResult | ToInspect | RecordBatch | Refusal | RecordsRefused
-        outcome = partition.refusal_to_write(LEADER_ALONE) or admit(
+        outcome = partition.leader.refusal_to_write(LEADER_ALONE) or admit(
             records, partition.settings, PRODUCE_VERSION, now_ms
         )
         if isinstance(outcome, ToInspect):
             outcome = inspect(outcome.batch, partition.settings, now_ms, no_pause)
         if isinstance(outcome, RecordBatch):
-            outcome = partition.write_once(outcome, now_ms)
+            outcome = partition.leader.write_once(outcome, now_ms)
         if not isinstance(outcome, AppendResult):
             reason = getattr(outcome, "message", None) or outcome.code.sentence
             raise NotWritten(f"{self.partitions[index]}: {outcome.code.name}: {reason}")

@@ -55,7 +55,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
         builder = BatchBuilder(**fields)
         builder.append(broker.clock.now_ms(), b"k", b"v")
         batch = RecordBatch.parse(memoryview(bytearray(builder.build())))
-        partition.write(batch, broker.clock.now_ms())
+        partition.leader.write(batch, broker.clock.now_ms())
     assert (partition.last_stable_offset, partition.high_watermark) == (1, 2)
     yield broker
     await broker.stop()

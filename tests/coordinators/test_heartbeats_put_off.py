@@ -83,16 +83,20 @@ def shares_orders(diary: Diary, partitions: int = PARTITIONS) -> None:
 
 @dataclass
 class FullDisk:
-    """Takes so many batches more, until there is room again."""
+    """A partition whose leader side appends so many batches more, until there is room again."""
 
     partition: Partition
     room: int
+
+    @property
+    def leader(self) -> FullDisk:
+        return self
 
     def write(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
         if self.room == 0:
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
         self.room -= 1
-        return self.partition.write(batch, now_ms)
+        return self.partition.leader.write(batch, now_ms)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.partition, name)

@@ -57,7 +57,7 @@ def write(
         base_sequence=0,
         is_transactional=is_transactional,
     )
-    written = partition_of(node, place).write(
+    written = partition_of(node, place).leader.write(
         RecordBatch.parse(memoryview(bytearray(data))), node.now_ms
     )
     assert hasattr(written, "last_offset"), written

@@ -138,7 +138,7 @@ async def test_work_that_another_coordinator_has_taken_over_is_left_to_it(node: 
     await node.join(ONE, OTHER)
     partition = node.partitions.get(*ONE)
     assert partition is not None
-    partition.write_marker(
+    partition.leader.write_marker(
         producer_id=node.producer_id,
         producer_epoch=node.producer_epoch,
         coordinator_epoch=9,

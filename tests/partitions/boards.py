@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pykbroker.clock import SystemClock
-from pykbroker.partitions.partition import Leadership, Partition
+from pykbroker.partitions.leadership import Leadership
+from pykbroker.partitions.partition import Partition
 from pykbroker.partitions.partition_registry import log_configuration
 from pykbroker.settings import Settings, load_settings, resolve_topic
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem

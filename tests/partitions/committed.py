@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from pykbroker.partitions.isolation import Isolation
-from pykbroker.partitions.partition import Fetched, Partition
+from pykbroker.partitions.reading import Fetched
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_protocol.records.control import decode_marker
 from tests.partitions.reading import read
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
+    from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.records.record import Record
 
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 from pykbroker.partitions.disk_reads import read_from_disk
 from pykbroker.partitions.isolation import Isolation, Reader
 from pykbroker.partitions.off_loop import OffLoop
+from pykbroker.partitions.reading import read as read_cached
 from pykbroker_storage.filesystem import NotCached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pykbroker.partitions.partition import Fetched, Partition
+    from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.reading import Fetched
     from pykbroker_protocol.errors import Refusal
 
 T = TypeVar("T")
@@ -42,8 +44,13 @@ def read(
     reader: Reader = Reader.CONSUMER,
 ) -> Fetched | Refusal:
     try:
-        return partition.read(
-            offset, bytes_max=bytes_max, isolation=isolation, first_batch_whole=True, reader=reader
+        return read_cached(
+            partition,
+            offset,
+            bytes_max=bytes_max,
+            isolation=isolation,
+            first_batch_whole=True,
+            reader=reader,
         )
     except NotCached:
         reading = read_from_disk(

@@ -18,7 +18,8 @@ from tests.storage.batches import NOW
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pykbroker.partitions.partition import Appending, Partition
+    from pykbroker.partitions.leader import Appending
+    from pykbroker.partitions.partition import Partition
     from tests.partitions.boards import Board
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ def append(
     )
     for _ in range(records):
         builder.append(NOW, key, b"v")
-    return partition.append(
+    return partition.leader.append(
         memoryview(bytearray(builder.build())), required_acks=1, produce_version=9, now_ms=NOW
     )
 
@@ -125,7 +126,7 @@ async def test_a_batch_that_is_refused_keeps_nobody_waiting(
 async def test_a_batch_whose_inspection_ends_with_a_bug_keeps_nobody_waiting(
     partition: Partition, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pykbroker.partitions.partition.inspect", None)
+    monkeypatch.setattr("pykbroker.partitions.leader.inspect", None)
     broken, good = append(partition, MANY), append(partition, 1)
     await gate.open()
     with pytest.raises(TypeError):
@@ -146,8 +147,8 @@ async def test_records_are_written_even_if_nobody_waits_for_it_any_longer(
     partition: Partition, gate: Gate
 ) -> None:
     append(partition, MANY)
-    assert partition.last_appending is not None
-    waiting = asyncio.shield(partition.last_appending)
+    assert partition.leader.last_appending is not None
+    waiting = asyncio.shield(partition.leader.last_appending)
     await asyncio.sleep(0)
     waiting.cancel()
     await gate.open()

@@ -14,8 +14,9 @@ from typing import cast
 import pytest
 
 from pykbroker.partitions.cleaning import Cleaner, Report
-from pykbroker.partitions.partition import Fetched, Partition
+from pykbroker.partitions.partition import Partition
 from pykbroker.partitions.partition_registry import log_configuration
+from pykbroker.partitions.reading import Fetched
 from pykbroker.settings import load_settings
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_storage.compaction import CompactionProcess, CompactionStats, Job, OffsetMapBuilt

@@ -67,7 +67,7 @@ class History:
         if producer_id not in self.open:
             join(self.partition, producer_id=producer_id)
         batch, pairs = self.batch_of(producer_id)
-        written = self.partition.write_once(batch, NOW)
+        written = self.partition.leader.write_once(batch, NOW)
         assert isinstance(written, AppendResult), written
         self.sequences[producer_id] += len(pairs)
         self.open.setdefault(producer_id, []).extend(

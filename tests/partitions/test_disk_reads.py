@@ -18,7 +18,8 @@ from pykbroker.partitions.disk_reads import (
 )
 from pykbroker.partitions.isolation import Isolation
 from pykbroker.partitions.off_loop import OffLoop
-from pykbroker.partitions.partition import Fetched
+from pykbroker.partitions.reading import Fetched
+from pykbroker.partitions.reading import read as read_cached
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
@@ -82,8 +83,8 @@ async def test_a_partition_is_served_while_another_waits_for_the_disk(
     waiting = asyncio.create_task(from_disk(slow))
     await asyncio.to_thread(begun.wait)
     disk.cached.append(EVERYTHING)
-    found = quick.read(
-        0, bytes_max=1000, isolation=Isolation.READ_UNCOMMITTED, first_batch_whole=True
+    found = read_cached(
+        quick, 0, bytes_max=1000, isolation=Isolation.READ_UNCOMMITTED, first_batch_whole=True
     )
     assert isinstance(found, Fetched)
     append(slow.log, b"more")
@@ -114,7 +115,7 @@ async def test_a_batch_is_inspected_while_all_searches_by_time_wait_for_the_disk
     builder = BatchBuilder(compression=Compression.GZIP)
     builder.append(NOW, b"k", b"v")
     records = memoryview(bytearray(builder.build()))
-    written = compacted.append(records, required_acks=1, produce_version=9, now_ms=NOW)
+    written = compacted.leader.append(records, required_acks=1, produce_version=9, now_ms=NOW)
     assert isinstance(written, asyncio.Task)
     await asyncio.wait([written], timeout=PATIENCE_SECONDS)
     assert written.done()

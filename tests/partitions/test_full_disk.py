@@ -27,7 +27,7 @@ def test_the_first_failed_append_and_the_first_successful_one_are_logged(
     partition = Board(tmp_path, disk=disk).add("a")
 
     def write() -> AppendResult | Refusal:
-        return partition.append_batch(RecordBatch.parse(batch_bytes([b"x"])), NOW)
+        return partition.leader.append_batch(RecordBatch.parse(batch_bytes([b"x"])), NOW)
 
     with caplog.at_level(logging.INFO, "pykbroker.partitions"):
         for _ in range(2):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pykbroker.partitions.partition import Leadership
+from pykbroker.partitions.leadership import Leadership
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.log import AppendResult
 from tests.partitions.transacting import open_partition
@@ -56,7 +56,7 @@ def test_acks_all_is_refused_before_the_append_where_too_few_are_in_sync(
 ) -> None:
     with open_partition(tmp_path / "t-0", min_insync_replicas=str(asked)) as partition:
         partition.lead_or_follow(leadership(replicas, in_sync))
-        appended = partition.append(
+        appended = partition.leader.append(
             memoryview(bytearray(batch_bytes([b"v"]))),
             required_acks=acks,
             produce_version=9,

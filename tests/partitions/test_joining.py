@@ -47,9 +47,9 @@ def test_a_transaction_that_the_coordinator_was_not_asked_about_does_not_begin(
 
 
 def test_while_the_question_is_under_way_nothing_begins(partition: Partition) -> None:
-    joining = partition.joining.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
+    joining = partition.leader.joining.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
     assert first_batch(partition) is ErrorCode.INVALID_TXN_STATE
-    partition.joining.answered(PRODUCER, joining, has_joined=True)
+    partition.leader.joining.answered(PRODUCER, joining, has_joined=True)
     assert first_batch(partition) is ErrorCode.NONE
 
 
@@ -65,7 +65,7 @@ def test_an_answer_speaks_for_one_producer_in_one_epoch(partition: Partition) ->
 def test_once_begun_a_transaction_goes_on_without_a_question(partition: Partition) -> None:
     join(partition)
     assert [first_batch(partition, sequence) for sequence in range(3)] == [ErrorCode.NONE] * 3
-    assert len(partition.joining) == 0
+    assert len(partition.leader.joining) == 0
 
 
 def test_the_next_transaction_needs_an_answer_of_its_own(partition: Partition) -> None:
@@ -76,16 +76,16 @@ def test_the_next_transaction_needs_an_answer_of_its_own(partition: Partition) -
 
 
 def test_an_answer_is_worth_nothing_once_the_transaction_has_ended(partition: Partition) -> None:
-    joining = partition.joining.ask(PRODUCER, 0, 0, begins_at_zero=False, now_ms=NOW)
+    joining = partition.leader.joining.ask(PRODUCER, 0, 0, begins_at_zero=False, now_ms=NOW)
     end(partition, committed=False)
-    partition.joining.answered(PRODUCER, joining, has_joined=True)
+    partition.leader.joining.answered(PRODUCER, joining, has_joined=True)
     assert first_batch(partition) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_an_answer_to_an_older_epoch_does_not_speak_for_the_newer_one(partition: Partition) -> None:
-    older = partition.joining.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
-    partition.joining.ask(PRODUCER, 1, 0, begins_at_zero=True, now_ms=NOW)
-    partition.joining.answered(PRODUCER, older, has_joined=True)
+    older = partition.leader.joining.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
+    partition.leader.joining.ask(PRODUCER, 1, 0, begins_at_zero=True, now_ms=NOW)
+    partition.leader.joining.answered(PRODUCER, older, has_joined=True)
     assert first_batch(partition, epoch=1) is ErrorCode.INVALID_TXN_STATE
     assert first_batch(partition, epoch=0) is ErrorCode.NONE
 
@@ -99,7 +99,7 @@ def test_a_batch_sent_again_after_the_end_is_still_known(partition: Partition) -
 
 def test_batches_outside_of_transactions_ask_nobody(partition: Partition) -> None:
     batch = transactional_batch(b"x", is_transactional=False)
-    assert code(partition.write_once(batch, NOW)) is ErrorCode.NONE
+    assert code(partition.leader.write_once(batch, NOW)) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_end_of_a_transaction_leaves_those_who_ask_about_the_next_ones(
     partition: Partition, marker_epoch: int, transaction_version: int, still_asking: list[int]
 ) -> None:
     asked = {
-        epoch: partition.joining.ask(PRODUCER, epoch, 0, begins_at_zero=True, now_ms=NOW)
+        epoch: partition.leader.joining.ask(PRODUCER, epoch, 0, begins_at_zero=True, now_ms=NOW)
         for epoch in (5, 6, 7)
     }
     end(
@@ -128,13 +128,13 @@ def test_the_end_of_a_transaction_leaves_those_who_ask_about_the_next_ones(
         transaction_version=transaction_version,
     )
     for joining in asked.values():
-        partition.joining.answered(PRODUCER, joining, has_joined=True)
+        partition.leader.joining.answered(PRODUCER, joining, has_joined=True)
     assert [epoch for epoch in asked if has_joined(partition, epoch)] == still_asking
 
 
 def has_joined(partition: Partition, epoch: int) -> bool:
     batch = transactional_batch(b"x", producer_epoch=epoch)
-    return partition.joining.verdict_on_first(batch, None, is_known=False) is None
+    return partition.leader.joining.verdict_on_first(batch, None, is_known=False) is None
 
 
 def test_an_end_that_is_written_twice_does_not_stop_the_transaction_after_it(
@@ -165,18 +165,18 @@ def test_of_several_batches_under_way_the_first_comes_first(
     partition: Partition, *, begins_at_zero: bool
 ) -> None:
     for sequence in (0, 1, 2):
-        joining = partition.joining.ask(
+        joining = partition.leader.joining.ask(
             PRODUCER, 0, sequence, begins_at_zero=begins_at_zero, now_ms=NOW
         )
-        partition.joining.answered(PRODUCER, joining, has_joined=True)
+        partition.leader.joining.answered(PRODUCER, joining, has_joined=True)
     assert first_batch(partition, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert first_batch(partition, 0) is ErrorCode.NONE
     assert first_batch(partition, 1) is ErrorCode.NONE
 
 
 def test_a_producer_of_version_2_begins_at_zero_where_it_is_not_known(partition: Partition) -> None:
-    joining = partition.joining.ask(PRODUCER, 0, 5, begins_at_zero=True, now_ms=NOW)
-    partition.joining.answered(PRODUCER, joining, has_joined=True)
+    joining = partition.leader.joining.ask(PRODUCER, 0, 5, begins_at_zero=True, now_ms=NOW)
+    partition.leader.joining.answered(PRODUCER, joining, has_joined=True)
     assert first_batch(partition, 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 

@@ -102,7 +102,7 @@ def test_after_a_restart_the_committed_transactions_are_stable(tmp_path: Path) -
 
 def test_after_a_restart_an_open_transaction_is_still_open(tmp_path: Path) -> None:
     with open_partition(tmp_path / "t-0") as partition:
-        partition.append(
+        partition.leader.append(
             memoryview(batch_bytes([b"plain"])), required_acks=1, produce_version=9, now_ms=NOW
         )
         write(partition, b"a")

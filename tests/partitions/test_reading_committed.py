@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pykbroker.partitions.isolation import Isolation, Reader
-from pykbroker.partitions.partition import Fetched, Partition
+from pykbroker.partitions.partition import Partition
+from pykbroker.partitions.reading import Fetched
 from pykbroker.partitions.waiting import FetchWait
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import iterate_batches

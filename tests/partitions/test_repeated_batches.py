@@ -14,7 +14,7 @@ def test_a_batch_that_comes_again_is_not_written_again(board: Board, producer_id
 
     def written(sequence: int) -> int:
         records = batch_bytes([b"a", b"b"], producer_id=producer_id, base_sequence=sequence)
-        outcome = partition.write_once(RecordBatch.parse(memoryview(records)), NOW)
+        outcome = partition.leader.write_once(RecordBatch.parse(memoryview(records)), NOW)
         assert isinstance(outcome, AppendResult)
         return outcome.first_offset
 
@@ -26,5 +26,5 @@ def test_without_a_producer_id_every_batch_is_written(board: Board) -> None:
     partition = board.add("trucks", cleanup_policy="delete")
     for _ in range(2):
         records = batch_bytes([b"a", b"b"], producer_id=-1)
-        partition.write_once(RecordBatch.parse(memoryview(records)), NOW)
+        partition.leader.write_once(RecordBatch.parse(memoryview(records)), NOW)
     assert partition.log.log_end_offset == 4

@@ -77,7 +77,7 @@ class History:
             base_sequence=self.sequences[OUTSIDER],
             is_transactional=False,
         )
-        written = self.partition.write_once(batch, NOW)
+        written = self.partition.leader.write_once(batch, NOW)
         assert isinstance(written, AppendResult), written
         self.sequences[OUTSIDER] += len(values)
         self.note(written.first_offset, values, None)

@@ -38,7 +38,7 @@ def replicated(board: Board) -> Partition:
     """A partition with one record that the second replica does not have."""
     partition = board.add("orders", cleanup_policy="delete")
     partition.lead_or_follow(REPLICATED)
-    partition.append(
+    partition.leader.append(
         memoryview(bytearray(batch_bytes([b"v"]))), required_acks=-1, produce_version=9, now_ms=NOW
     )
     assert (partition.log.log_end_offset, partition.high_watermark) == (1, 0)

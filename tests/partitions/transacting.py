@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pykbroker.partitions.partition import Leadership, Partition
+from pykbroker.partitions.leadership import Leadership
+from pykbroker.partitions.partition import Partition
 from pykbroker.partitions.partition_registry import log_configuration
 from pykbroker.settings import load_settings, resolve_topic
 from pykbroker_protocol.errors import Refusal
@@ -79,10 +80,10 @@ def join(
     producer_epoch: int = 0,
     base_sequence: int = SEQUENCE_MAX,
 ) -> None:
-    joining = partition.joining.ask(
+    joining = partition.leader.joining.ask(
         producer_id, producer_epoch, base_sequence, begins_at_zero=False, now_ms=NOW
     )
-    partition.joining.answered(producer_id, joining, has_joined=True)
+    partition.leader.joining.answered(producer_id, joining, has_joined=True)
 
 
 def write(
@@ -102,7 +103,7 @@ def write(
     )
     if joins and not partition.log.producers.is_in_transaction(producer_id, producer_epoch):
         join(partition, producer_id=producer_id, producer_epoch=producer_epoch)
-    return partition.write_once(batch, NOW)
+    return partition.leader.write_once(batch, NOW)
 
 
 def end(
@@ -114,7 +115,7 @@ def end(
     coordinator_epoch: int = 0,
     transaction_version: int = 1,
 ) -> AppendResult | Refusal:
-    return partition.write_marker(
+    return partition.leader.write_marker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         coordinator_epoch=coordinator_epoch,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pykbroker.coordination.groups import consumer_reconciliation
+from pykbroker.partitions.leader import Leader
 from pykbroker.partitions.partition import Partition
 from pykbroker.testing.history import expect_sound
 from pykbroker.testing.simulation import Kind
@@ -52,16 +53,16 @@ def test_batches_that_are_not_recognised_are_found(monkeypatch: pytest.MonkeyPat
 def test_acknowledging_what_the_disk_did_not_take_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    true_append = Partition.append_batch
+    true_append = Leader.append_batch
 
-    def append(self: Partition, batch: Any, now_ms: int) -> AppendResult | Refusal:
+    def append(self: Leader, batch: Any, now_ms: int) -> AppendResult | Refusal:
         written = true_append(self, batch, now_ms)
         if isinstance(written, Refusal):
             end = self.log.log_end_offset
             return AppendResult(end, end + batch.last_offset_delta, -1, self.log.log_start_offset)
         return written
 
-    monkeypatch.setattr(Partition, "append_batch", append)
+    monkeypatch.setattr(Leader, "append_batch", append)
     assert tells_of_a_loss(first_seed_that_fails(play_writers))
 
 

@@ -116,7 +116,7 @@ def test_transactional_ids_without_a_transaction_expire(start_broker: StartBroke
     client.close()
 
 
-def test_partitions_forget_silent_producers_but_none_in_a_transaction(
+def test_partitions_expire_producers_but_none_in_a_transaction(
     start_broker: StartBroker,
 ) -> None:
     soon = {"producer.id.expiration.ms": 1, "producer.id.expiration.check.interval.ms": 50}

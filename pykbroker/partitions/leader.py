@@ -1,0 +1,273 @@
+"""The leader side of a partition: appends, and the high watermark that follows from them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from pykbroker.partitions.admission import (
+    AS_PRODUCED,
+    RecordsRefused,
+    ToInspect,
+    admit,
+    in_codec,
+    inspect,
+    too_large,
+    unreadable,
+)
+from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
+from pykbroker.partitions.joining import JoiningProducers, last_epoch_ended
+from pykbroker_protocol.errors import ErrorCode, Refusal
+from pykbroker_protocol.records.batch import (
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+    RecordBatch,
+    stamp_create_time,
+)
+from pykbroker_protocol.records.control import EndTransactionMarker, marker_batch
+from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_storage.filesystem import FlushFailed
+from pykbroker_storage.log import AppendResult
+from pykbroker_storage.producer import Duplicate
+
+if TYPE_CHECKING:
+    from pykbroker.partitions.flushing import Flushing
+    from pykbroker.partitions.leadership import Leadership
+    from pykbroker.partitions.off_loop import OffLoop
+    from pykbroker.partitions.waiting import WaitingRequests
+    from pykbroker.settings import TopicSettings
+    from pykbroker_storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+Appending: TypeAlias = "asyncio.Task[AppendResult | Refusal | RecordsRefused]"
+
+ACKS_ALL = -1
+
+
+class Replica(Protocol):
+    """The partition as its leader side uses it."""
+
+    node_id: int
+    log: Log
+    leadership: Leadership
+    settings: TopicSettings
+    high_watermark: int
+    waiting: WaitingRequests
+    flushing: Flushing
+    off_loop: OffLoop
+
+    @property
+    def leads(self) -> bool: ...
+    @property
+    def min_in_sync(self) -> int: ...
+    @property
+    def settled_offset(self) -> int: ...
+    def set_high_watermark(self, offset: int) -> None: ...
+
+
+class Leader:
+    """Appends to a partition while this broker leads it; the log has no other writer."""
+
+    __slots__ = ("appends_fail_since_ms", "joining", "last_appending", "log", "partition")
+
+    def __init__(self, partition: Replica) -> None:
+        self.partition = partition
+        self.log: Log = partition.log
+        self.joining = JoiningProducers()
+        """Producers whose transaction is being verified."""
+        self.last_appending: Appending | None = None
+        """The last batch that waits for a thread, or for the batches before it."""
+        self.appends_fail_since_ms: int | None = None
+
+    def resign(self) -> None:
+        """Another broker leads: it verifies transactions itself and decides which records stay."""
+        self.joining = JoiningProducers()
+        self.partition.waiting.fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def append(
+        self,
+        records: memoryview | None,
+        *,
+        required_acks: int,
+        produce_version: int,
+        now_ms: int,
+    ) -> AppendResult | Refusal | RecordsRefused | Appending:
+        """Appends the batch of a Produce request, or refuses it as a whole.
+
+        Where inspecting the records takes long, a thread does it and the result is a task. The
+        task appends the batch after all batches that arrived before it at this partition.
+        """
+        refusal = self.refusal_to_write(required_acks)
+        if refusal is not None:
+            return refusal
+        batch = admit(records, self.partition.settings, produce_version, now_ms)
+        if isinstance(batch, RecordBatch) and self.last_appending is None:
+            return self.write_once(batch, now_ms)
+        if isinstance(batch, RecordBatch | ToInspect):
+            self.last_appending = self.partition.off_loop.begin(
+                self.append_in_turn(batch, self.last_appending, required_acks, now_ms)
+            )
+            return self.last_appending
+        return batch
+
+    def refusal_to_write(self, required_acks: int) -> Refusal | None:
+        leadership = self.partition.leadership
+        if leadership.leader != self.partition.node_id:
+            return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if required_acks == ACKS_ALL and not may_write_to_all(
+            leadership.in_sync, self.partition.settings.min_insync_replicas
+        ):
+            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return None
+
+    async def append_in_turn(
+        self,
+        found: RecordBatch | ToInspect,
+        before: Appending | None,
+        required_acks: int,
+        now_ms: int,
+    ) -> AppendResult | Refusal | RecordsRefused:
+        """Checks sequence numbers in the order in which batches arrived."""
+        try:
+            batch: RecordBatch | Refusal | RecordsRefused
+            if isinstance(found, ToInspect):
+                work = partial(inspect, found.batch, self.partition.settings, now_ms)
+                batch = await self.partition.off_loop.inspect(work)
+            else:
+                batch = found
+            if before is not None:
+                await asyncio.wait((before,))
+            if not isinstance(batch, RecordBatch):
+                return batch
+            if self.log.is_closed:
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return self.refusal_to_write(required_acks) or self.write_once(batch, now_ms)
+        finally:
+            if self.last_appending is asyncio.current_task():
+                self.last_appending = None
+
+    def write_once(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
+        """Appends an admitted batch of a producer, unless it is a duplicate or out of order."""
+        if batch.producer_id >= 0:
+            verdict = self.verdict_on(batch)
+            if verdict is not None:
+                return verdict
+        if self.partition.settings.compression_type != AS_PRODUCED:
+            try:
+                batch = in_codec(batch, self.partition.settings.compression_type)
+            except CorruptBatch as error:
+                return unreadable(error)
+        return self.write(batch, now_ms)
+
+    def verdict_on(self, batch: RecordBatch) -> AppendResult | Refusal | None:
+        """The result of a duplicate, a refusal, or None for a batch that may be appended."""
+        producers = self.log.producers
+        verdict = producers.check(batch)
+        if isinstance(verdict, Duplicate):
+            return self.written_before(verdict)
+        if batch.attributes & TRANSACTIONAL_FLAG and not producers.is_in_transaction(
+            batch.producer_id, batch.producer_epoch
+        ):
+            return self.joining.verdict_on_first(
+                batch, verdict, is_known=batch.producer_id in producers
+            )
+        return verdict
+
+    def write(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
+        """Appends a batch within the size limits of the topic, without a check of its producer."""
+        settings, size_bytes = self.partition.settings, batch.size_bytes
+        if batch.attributes & LOG_APPEND_TIME_FLAG:  # the log stamps the append time
+            stamp_create_time(batch.view, 0)
+            batch = RecordBatch.parse(batch.view)
+        if size_bytes > settings.max_message_bytes:  # it may have grown
+            return too_large(size_bytes, settings.max_message_bytes)
+        if size_bytes > settings.segment_bytes:
+            return Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
+        return self.append_batch(batch, now_ms)
+
+    def write_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int,
+        now_ms: int,
+    ) -> AppendResult | Refusal:
+        """Appends the marker that ends a producer's transaction in this partition.
+
+        Unlike a producer's batch it requires at most as many in-sync replicas as the partition
+        has: an open transaction would block the last stable offset.
+        """
+        if not self.partition.leads:
+            return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not may_write_to_all(self.partition.leadership.in_sync, self.partition.min_in_sync):
+            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
+        marker = EndTransactionMarker(is_commit=committed, coordinator_epoch=coordinator_epoch)
+        refusal = self.log.producers.check_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_version=transaction_version,
+        )
+        if refusal is not None:
+            return refusal
+        self.joining.forget(producer_id, last_epoch_ended(producer_epoch, transaction_version))
+        data = marker_batch(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms
+        )
+        return self.append_batch(RecordBatch.parse(memoryview(bytearray(data))), now_ms)
+
+    def append_batch(self, batch: RecordBatch, now_ms: int) -> AppendResult | Refusal:
+        log, partition = self.log, self.partition
+        try:
+            written = log.append(batch.view, (batch,), partition.leadership.leader_epoch, now_ms)
+        except FlushFailed:  # 'flushing' logs it
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+        except OSError as error:
+            if self.appends_fail_since_ms is None:  # the first of many
+                self.appends_fail_since_ms = now_ms
+                logger.warning(
+                    "%s: append failed (%s); producers get KAFKA_STORAGE_ERROR and retry; "
+                    "no restart needed",
+                    partition,
+                    error.strerror or error,
+                )
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self.appends_fail_since_ms is not None:
+            seconds = (now_ms - self.appends_fail_since_ms) / 1000
+            self.appends_fail_since_ms = None
+            logger.info("%s: appends succeed again after %.0f s", partition, seconds)
+        if log.log_end_offset - log.recovery_point >= log.configuration.flush_messages:
+            partition.flushing.begin()
+        self.advance_high_watermark()
+        return written
+
+    def written_before(self, duplicate: Duplicate) -> AppendResult:
+        return AppendResult(
+            duplicate.first_offset,
+            duplicate.last_offset,
+            duplicate.timestamp_ms,  # append time or create time of the first append
+            self.log.log_start_offset,
+        )
+
+    # --- the high watermark
+
+    def advance_high_watermark(self) -> None:
+        """Moves the high watermark as far as the in-sync set allows."""
+        partition = self.partition
+        leadership = partition.leadership
+        if len(leadership.replicas) == 1:
+            reached = partition.settled_offset  # without followers nothing can truncate it
+        else:
+            reached = advanced_high_watermark(
+                partition.high_watermark,
+                in_sync=leadership.in_sync,
+                end_offsets={partition.node_id: partition.settled_offset},
+                min_in_sync=partition.min_in_sync,
+            )
+        partition.set_high_watermark(reached)

@@ -1,7 +1,7 @@
-"""What each request means: one module per API, and the one table of what we serve.
+"""Request handlers, one module per API, and `APIS`, the only table of served APIs and versions.
 
-ApiVersions, the version gate, the decoder and the documents are all derived from `APIS`. A row
-names a module; it is imported when the first request of its kind comes.
+ApiVersions responses, version checks, decoding and documents are derived from `APIS`. The module of
+an API is imported at its first request.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 
 class Api:
-    """One row of the table: an API, the versions we serve of it, and its handler.
+    """One row of the table: an API, its served versions and its handler.
 
-    Everything but the key and the range is looked up in the modules of the API's name:
-    `pykbroker_protocol.messages.<name>` for what it looks like, `pykbroker.apis.<name>` for what
-    it means.
+    The message types are those of `pykbroker_protocol.messages.<name>`, the handler is
+    `pykbroker.apis.<name>.handle`.
     """
 
     def __init__(
@@ -44,16 +43,16 @@ class Api:
             served[0] if advertised_from is None else advertised_from, served[1]
         )
         self.pipelined = pipelined
-        """Further requests of the connection are served while this one's answer is awaited."""
+        """The connection serves further requests while the response to this one is pending."""
         self.answer_only = answer_only
-        """Nobody but the peer cares for the outcome: it is dropped when the peer goes."""
+        """The request has no effect besides its response: it is cancelled on disconnect."""
         self.divided = divided
-        """The array at which a large request is divided; its elements do not concern each other."""
+        """The array at which a large request is divided; its elements are independent."""
         self._request_type: type[Message] | None = None
         self._handle: Handle | None = None
 
     def limited(self, first: int, last: int, handle: Handle | None = None) -> Api | None:
-        """The same in fewer versions, or served by another handler; None if none is left."""
+        """Returns a copy with fewer versions or another handler; None if no version is left."""
         served = max(first, self.served.first), min(last, self.served.last)
         if served[0] > served[1]:
             return None
@@ -74,7 +73,7 @@ class Api:
 
     @property
     def title(self) -> str:
-        """As the protocol spells it: OffsetForLeaderEpoch."""
+        """Returns the name in Kafka's spelling, for example OffsetForLeaderEpoch."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @property
@@ -100,7 +99,7 @@ class Api:
 
 
 _ROWS = (
-    # KAFKA-18659: released librdkafka takes "gzip, snappy and lz4 work" from Produce version 0.
+    # KAFKA-18659: librdkafka concludes from Produce version 0 that gzip, snappy and lz4 work.
     Api(ApiKey.PRODUCE, (3, 13), advertised_from=0, pipelined=True, divided="topic_data"),
     Api(ApiKey.FETCH, (4, 18), answer_only=True),
     Api(ApiKey.LIST_OFFSETS, (1, 11)),

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: the partition that holds a group's offsets joins a transaction."""
+"""AddOffsetsToTxn: adds the offsets partition of a group to a transaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def handle(request: AddOffsetsToTxnRequest, call: Call) -> Message | Awaitable[M
 
 
 def offsets_partition(group_id: str, node: Node) -> TopicPartition:
-    """Before the first group there is no such topic; it will have as many partitions as is set."""
+    """Returns the offsets partition of a group, also if the topic is not created yet."""
     count = node.image.partition_count(CONSUMER_OFFSETS)
     count = count or node.settings.offsets_topic_num_partitions
     return TopicPartition(CONSUMER_OFFSETS, partition_of_name(group_id, count))

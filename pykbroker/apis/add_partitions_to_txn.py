@@ -1,6 +1,6 @@
-"""AddPartitionsToTxn: partitions join transactions, or their leaders ask whether they have.
+"""AddPartitionsToTxn: adds partitions to transactions, or verifies that they were added.
 
-Clients ask for one transaction, brokers (since version 4) for many at a time.
+Clients send one transaction, brokers (since version 4) several.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def handle(request: AddPartitionsToTxnRequest, call: Call) -> Slices[Message | A
     return respond(answers, call.version)
 
 
-def add(asked: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slices[Answer]:
-    """All partitions of a transaction are added, or none.
+def add(transaction: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slices[Answer]:
+    """Adds all partitions of a transaction or none.
 
     Responses name a repeated partition as often as the request does, as with Apache Kafka. Only a
     large request is reduced to the partitions that exist: the coordinator handles it in one piece.
@@ -57,7 +57,7 @@ def add(asked: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slice
     named: dict[str, dict[int, None]] = {}
     missing: dict[TopicPartition, ErrorCode] = {}
     elements = 0
-    for topic in asked.topics:
+    for topic in transaction.topics:
         elements += 1 + len(topic.partitions)
         known = call.node.image.partition_count(topic.name)
         indexes = named.setdefault(topic.name, {})
@@ -68,22 +68,24 @@ def add(asked: AddPartitionsToTxnTransaction, call: Call, count: Slice) -> Slice
             if count.is_full():
                 yield
     if missing:
-        return (yield from refuse(asked, missing, count))
+        return (yield from refuse(transaction, missing, count))
     if elements > SLICE_ELEMENTS:
-        asked = asked.replace(
+        transaction = transaction.replace(
             topics=[
                 AddPartitionsToTxnTopic(name=name, partitions=list(indexes))
                 for name, indexes in named.items()
             ]
         )
-    return call.node.transactions.add_partitions(asked, version=call.version)
+    return call.node.transactions.add_partitions(transaction, version=call.version)
 
 
 def refuse(
-    asked: AddPartitionsToTxnTransaction, missing: Mapping[TopicPartition, ErrorCode], count: Slice
+    transaction: AddPartitionsToTxnTransaction,
+    missing: Mapping[TopicPartition, ErrorCode],
+    count: Slice,
 ) -> Slices[Message]:
     joined = Joined()
-    for part in parts_of(asked, "topics", SLICE_ELEMENTS // 2):
+    for part in parts_of(transaction, "topics", SLICE_ELEMENTS // 2):
         joined.add(refused_for_partitions(part, missing))
         if count.is_full(elements_in(part)):
             yield
@@ -92,8 +94,8 @@ def refuse(
 
 
 async def respond_later(answers: Sequence[Answer], version: int) -> Message:
-    told = [await it if isinstance(it, asyncio.Future) else it for it in answers]
-    return respond(told, version)
+    results = [await it if isinstance(it, asyncio.Future) else it for it in answers]
+    return respond(results, version)
 
 
 def respond(answers: Sequence[Answer], version: int) -> Message:

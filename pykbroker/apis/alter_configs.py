@@ -1,4 +1,4 @@
-"""AlterConfigs: the whole configuration of a resource is replaced; what is not named is unset."""
+"""AlterConfigs: replaces the whole configuration of a resource; other properties are unset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: partitions get other replicas, or stay where they were."""
+"""AlterPartitionReassignments: changes the replicas of partitions or cancels a reassignment."""
 
 from __future__ import annotations
 

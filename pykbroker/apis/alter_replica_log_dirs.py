@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: this broker has one directory, in which everything lies already."""
+"""AlterReplicaLogDirs: accepts only the log directory of this broker, which has one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 
 NAME_WHILE_MOVING = f".{'0' * 32}-future"
-"""What Kafka adds to the name of a directory to which a replica is being moved (KAFKA-4893)."""
+"""The suffix of the directory of a replica that is being moved in Kafka (KAFKA-4893)."""
 DIRECTORY_NAME_MAX = 255
 
 
@@ -48,7 +48,7 @@ def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDi
 
 
 def outcome(topic: str, index: int, call: Call, *, is_here: bool) -> ErrorCode:
-    """A move to where a replica lies is done before it begins."""
+    """Returns NONE for the present directory of a replica, otherwise an error."""
     if len(f"{topic}-{index}{NAME_WHILE_MOVING}") > DIRECTORY_NAME_MAX:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not is_here:

@@ -1,4 +1,4 @@
-"""The contract between a connection and the code that serves its requests."""
+"""The interface between connections and the code that serves their requests."""
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -8,21 +8,20 @@ from pykbroker_protocol.late_dataclass import dataclass
 from pykbroker_protocol.source import MalformedMessage
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""A run of bytes; a memoryview must count in bytes (format B)."""
+"""A memoryview must have items of one byte (format B)."""
 
 Ready: TypeAlias = Sequence[Buffer] | None
-"""An answer without its size prefix, or None: this request is not answered (acks=0)."""
+"""A response without its size prefix, or None for a request without response (acks=0)."""
 
 
 T = TypeVar("T")
 
 
 class Deferred(Generic[T]):
-    """Awaits `follow(first)`, a coroutine that is made only when this is awaited.
+    """Awaits `follow(first)`; the coroutine is created only when this object is awaited.
 
-    A coroutine that is made and dropped is an error to Python, and so is one that another coroutine
-    was given before the task of that one was cancelled. This can be dropped after `close`, which
-    closes what it was given.
+    Python reports coroutines that are never awaited, for example after their task was cancelled
+    before its first step. This object can be dropped after `close`, which closes `first`.
     """
 
     __slots__ = ("_first", "_follow", "mutes")
@@ -33,7 +32,7 @@ class Deferred(Generic[T]):
         self._first = first
         self._follow = follow
         self.mutes = mutes
-        """Whether no further request of the connection is served before this is answered."""
+        """True: the connection serves no further request before this response."""
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._follow(self._first).__await__()
@@ -43,9 +42,9 @@ class Deferred(Generic[T]):
 
 
 def close_unawaited(answer: Any) -> None:
-    """Closes a coroutine or generator, or an object that holds one, that will not be awaited.
+    """Closes a coroutine, generator or `Deferred` that will not be awaited.
 
-    Without effect on those that have ended.
+    It has no effect on one that has ended.
     """
     close = getattr(answer, "close", None)  # futures and tasks have none
     if close is not None:
@@ -54,38 +53,38 @@ def close_unawaited(answer: Any) -> None:
 
 @dataclass(slots=True)
 class Waiting:
-    """An answer that is not there yet.
+    """A pending response.
 
-    The awaitable belongs to the connection from here on: it is cancelled when the connection is
-    lost, so work which must outlive the peer has to be shielded by the handler.
+    The connection owns the awaitable and cancels it on disconnect. A handler shields work that must
+    complete anyway.
     """
 
     awaitable: Awaitable[Ready]
-    # False: nothing further of this connection is served until this is answered (a muted channel).
+    # False: the connection serves no further request before this response (a muted channel).
     pipelined: bool
-    # True: nobody but the peer cares (a waiting fetch), so it is cancelled as soon as the peer
-    # has stopped sending. False: a half-closed connection stays open until the answer has left.
+    # True: a request without other effect (a waiting fetch), cancelled when the peer stops sending.
+    # False: a half-closed connection stays open until the response is sent.
     answer_only: bool = False
 
 
 Answer: TypeAlias = Ready | Waiting
 
 Serve: TypeAlias = Callable[[memoryview, Peer], Answer]
-"""Takes a frame without its size prefix. The frame is writable and belongs to the handler."""
+"""Serves a frame without its size prefix. The frame is writable; the handler owns it."""
 
 
 class ProtocolViolation(Exception):
-    """The peer does not speak the protocol; its connection is closed for this reason."""
+    """The peer violates the protocol; the connection is closed and the reason is logged."""
 
     def __init__(self, reason: str, last_bytes: bytes = b"") -> None:
         super().__init__(reason)
         self.reason = reason
         self.last_bytes = last_bytes
-        """Sent before the connection is closed, whatever a peer may make of them."""
+        """Bytes sent before the connection is closed."""
 
 
 def unreadable(frame: memoryview, error: MalformedMessage) -> ProtocolViolation:
-    """Names the field and the byte at which the frame goes wrong, for the log."""
+    """Returns a ProtocolViolation that names the first malformed field and byte for the log."""
     from pykbroker_protocol.explain import first_fault  # noqa: PLC0415  # loads construct
 
     return ProtocolViolation(f"{error}; {first_fault(frame)}")

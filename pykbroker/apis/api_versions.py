@@ -1,4 +1,4 @@
-"""ApiVersions: what this node offers, told to a client that may speak another generation."""
+"""ApiVersions: returns the advertised APIs, versions and features."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def supported_features(offer: Offer, version: int) -> list[SupportedFeatureKey]:
 def finalized_features(offer: Offer, image: ClusterImage) -> Iterator[FinalizedFeatureKey]:
     for name, level in sorted(image.features.items()):
         _, highest = offer.features.get(name, (0, 0))
-        if (told := min(level, highest)) > 0:
-            yield FinalizedFeatureKey(name=name, max_version_level=told, min_version_level=told)
+        if (shown := min(level, highest)) > 0:
+            yield FinalizedFeatureKey(name=name, max_version_level=shown, min_version_level=shown)
 
 
 def too_new(offer: Offer) -> ApiVersionsResponse:
-    """The answer to a version we do not know, in version 0: what may be asked instead."""
+    """Returns the response to an unsupported version; it is encoded in version 0 (KIP-511)."""
     match offer.when_too_new:
         case WhenTooNew.NAMES_NOTHING:
             named = []

@@ -1,4 +1,4 @@
-"""This broker's loggers as resources with configuration, changed here and now and nowhere kept."""
+"""Loggers of this broker as config resources; changed levels are not stored."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 BROKER_LOGGER_RESOURCE = 8
 DYNAMIC_BROKER_LOGGER = 6
-"""The source of every level, as DescribeConfigs numbers sources."""
+"""The config source of levels in DescribeConfigs."""
 UNKNOWN_TYPE = 0
-"""Levels have no type, as in Apache Kafka."""
+"""The config type of levels, like in Apache Kafka."""
 
 
 def described_loggers(resource: DescribeConfigsResource, call: Call) -> DescribeConfigsResult:
@@ -65,7 +65,7 @@ def described_loggers(resource: DescribeConfigsResource, call: Call) -> Describe
 def alter_loggers(
     resource: AlterConfigsResource, call: Call, *, validate_only: bool
 ) -> Refusal | None:
-    """All of it or nothing."""
+    """Applies all changes or none."""
     refusal = refuse_name(resource.resource_name, call) or refuse_changes(resource.configs)
     if refusal is not None or validate_only:
         return refusal
@@ -78,7 +78,7 @@ def alter_loggers(
 
 
 def refuse_name(name: str, call: Call) -> Refusal | None:
-    """Each broker answers for its own loggers alone."""
+    """Rejects other brokers: a broker has only its own loggers."""
     if name == str(call.node.node_id):
         return None
     return Refusal(
@@ -89,7 +89,7 @@ def refuse_name(name: str, call: Call) -> Refusal | None:
 
 def refuse_changes(changes: Sequence[AlterableConfig]) -> Refusal | None:
     if len({it.name for it in changes}) < len(changes):
-        return Refusal(ErrorCode.INVALID_REQUEST, "A logger is named more than once.")
+        return Refusal(ErrorCode.INVALID_REQUEST, "The request contains a logger twice.")
     known = set(logger_names())
     return next(filter(None, (refuse_change(it, known) for it in changes)), None)
 
@@ -101,12 +101,13 @@ def refuse_change(change: AlterableConfig, known: set[str]) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
     if change.config_operation == AlterOperation.DELETE:
         at_root = change.name == ROOT
-        return Refusal(ErrorCode.INVALID_REQUEST, "The root has a level.") if at_root else None
+        refusal = Refusal(ErrorCode.INVALID_REQUEST, "The root logger must have a level.")
+        return refusal if at_root else None
     if change.value is None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {change.name}")
     if change.value not in LEVEL_NAMES:
         return Refusal(
             ErrorCode.INVALID_CONFIG,
-            f"{change.value!r} is no level of a logger: those are {', '.join(LEVEL_NAMES)}",
+            f"{change.value!r} is not a log level, use one of {', '.join(LEVEL_NAMES)}",
         )
     return None

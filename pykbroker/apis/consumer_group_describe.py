@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: next-generation groups, their members, and where they are on the way."""
+"""ConsumerGroupDescribe: returns state, members and assignments of consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def handle(
 
 
 def permitted(group: DescribedGroup) -> DescribedGroup:
-    """Told of groups alone that could be described."""
+    """Adds authorized operations to groups without an error."""
     if group.error_code:
         return group
     return group.replace(authorized_operations=ALL_ON_A_GROUP)

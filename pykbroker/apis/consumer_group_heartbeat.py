@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: one request to join, stay in and leave a next-generation group."""
+"""ConsumerGroupHeartbeat: joins, stays in or leaves a consumer group (KIP-848)."""
 
 from __future__ import annotations
 

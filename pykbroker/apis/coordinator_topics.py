@@ -1,4 +1,4 @@
-"""The topics in which coordinators keep their books; each is made when the first client asks."""
+"""Definitions of `__consumer_offsets` and `__transaction_state`, created at their first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def new_coordinator_topic(name: str, node: Node) -> NewTopic:
-    """As the settings have it, but for no more copies than there are brokers to keep them."""
+    """Returns the topic of the settings, with at most as many replicas as live brokers."""
     brokers = sum(not broker.fenced for broker in node.image.brokers.values())
     return NEW_TOPICS[name](node.settings, brokers)
 

@@ -1,4 +1,4 @@
-"""CreateAcls: a rule that nobody would check is refused rather than kept."""
+"""CreateAcls: rejected, because the broker has no authorizer."""
 
 from __future__ import annotations
 

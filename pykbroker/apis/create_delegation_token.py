@@ -1,4 +1,4 @@
-"""CreateDelegationToken: who has not proved who it is gets no token to act for anybody."""
+"""CreateDelegationToken: rejected, because connections are not authenticated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegatio
 
 
 def owner(request: CreateDelegationTokenRequest) -> tuple[str, str]:
-    """Whom the token would have been for: who asks, unless the request names somebody (KIP-373)."""
+    """Returns the owner in the request (KIP-373), otherwise the anonymous requester."""
     if not request.owner_principal_name:
         return ANONYMOUS
     return request.owner_principal_type or "", request.owner_principal_name

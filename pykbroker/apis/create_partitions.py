@@ -1,4 +1,4 @@
-"""CreatePartitions: topics get more partitions; what lies in the old ones stays there."""
+"""CreatePartitions: adds partitions to topics; records stay in their partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
     counts = Counter([topic.name for topic in request.topics])
     once = [topic for topic in request.topics if counts[topic.name] == 1]
     outcomes = await call.node.controller.create_partitions(
-        await each(wanted, once), validate_only=request.validate_only
+        await each(new_partitions, once), validate_only=request.validate_only
     )
     twice = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     return CreatePartitionsResponse(
@@ -39,7 +39,7 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
     )
 
 
-def wanted(topic: CreatePartitionsTopic) -> NewPartitions:
+def new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
     assignments = topic.assignments
     return NewPartitions(
         name=topic.name,

@@ -1,4 +1,4 @@
-"""CreateTopics: the controller decides; the answer tells what each new topic is like."""
+"""CreateTopics: creates topics and returns their partitions and configuration."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 
-CONFIGURATIONS_TOLD = 32
-"""With each topic that was created."""
+CONFIGURATION_WEIGHT = 32
+"""Elements that a topic counts for in a slice: its configuration is returned."""
 
 
 async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     counts = Counter([topic.name for topic in request.topics])
     once = [topic for topic in request.topics if counts[topic.name] == 1]
     outcomes = await call.node.controller.create_topics(
-        await each(wanted, once), validate_only=request.validate_only
+        await each(new_topic, once), validate_only=request.validate_only
     )
     results = await each(
         lambda it: result(*it, call),
         list(zip(once, outcomes, strict=True)),
-        weight=CONFIGURATIONS_TOLD,
+        weight=CONFIGURATION_WEIGHT,
     )
     repeated = [name for name, count in counts.items() if count > 1]
-    return CreateTopicsResponse(topics=[*await each(named_twice, repeated), *results])
+    return CreateTopicsResponse(topics=[*await each(duplicate, repeated), *results])
 
 
-def named_twice(name: str) -> CreatableTopicResult:
+def duplicate(name: str) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=name,
         error_code=ErrorCode.INVALID_REQUEST,
@@ -48,7 +48,7 @@ def named_twice(name: str) -> CreatableTopicResult:
     )
 
 
-def wanted(topic: CreatableTopic) -> NewTopic:
+def new_topic(topic: CreatableTopic) -> NewTopic:
     return NewTopic(
         name=topic.name,
         partitions=topic.num_partitions,

@@ -1,4 +1,4 @@
-"""DeleteAcls: there is no rule that could be removed."""
+"""DeleteAcls: rejected, because the broker has no authorizer."""
 
 from __future__ import annotations
 

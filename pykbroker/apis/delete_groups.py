@@ -1,4 +1,4 @@
-"""DeleteGroups: groups without members go, and with them what they have committed."""
+"""DeleteGroups: deletes groups without members and their committed offsets."""
 
 from __future__ import annotations
 

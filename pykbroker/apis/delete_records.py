@@ -1,4 +1,4 @@
-"""DeleteRecords: the start of partitions moves forward, and what lies before it is gone."""
+"""DeleteRecords: advances the log start offset of partitions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     )
 
 NO_OFFSET = -1
-SYSTEM_CALLS = 16
-"""Elements for which each partition counts: files of its log are renamed and written."""
+PARTITION_WEIGHT = 16
+"""Elements that a partition counts for in a slice: files are renamed and written."""
 
 
 @sliced
@@ -33,26 +33,30 @@ def handle(request: DeleteRecordsRequest, call: Call) -> Slices[DeleteRecordsRes
         partitions = []
         for it in topic.partitions:
             partitions.append(result(topic.name, it, call))
-            if count.is_full(SYSTEM_CALLS):
+            if count.is_full(PARTITION_WEIGHT):
                 yield
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
     return DeleteRecordsResponse(topics=topics)
 
 
-def result(topic: str, asked: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:
-    outcome = delete(topic, asked, call)
+def result(
+    topic: str, requested: DeleteRecordsPartition, call: Call
+) -> DeleteRecordsPartitionResult:
+    outcome = delete(topic, requested, call)
     if isinstance(outcome, Refusal):
         return DeleteRecordsPartitionResult(
-            partition_index=asked.partition_index, low_watermark=NO_OFFSET, error_code=outcome.code
+            partition_index=requested.partition_index,
+            low_watermark=NO_OFFSET,
+            error_code=outcome.code,
         )
     return DeleteRecordsPartitionResult(
-        partition_index=asked.partition_index, low_watermark=outcome, error_code=ErrorCode.NONE
+        partition_index=requested.partition_index, low_watermark=outcome, error_code=ErrorCode.NONE
     )
 
 
-def delete(topic: str, asked: DeleteRecordsPartition, call: Call) -> int | Refusal:
-    """The new start of the log, or why it stays where it is."""
-    partition = call.node.partitions.get(topic, asked.partition_index)
+def delete(topic: str, requested: DeleteRecordsPartition, call: Call) -> int | Refusal:
+    """Returns the new log start offset or an error."""
+    partition = call.node.partitions.get(topic, requested.partition_index)
     if partition is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if is_internal(topic):
@@ -61,4 +65,4 @@ def delete(topic: str, asked: DeleteRecordsPartition, call: Call) -> int | Refus
         return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if "delete" not in partition.settings.cleanup_policy:
         return Refusal(ErrorCode.POLICY_VIOLATION)
-    return partition.delete_records_before(asked.offset, call.node.clock.now_ms())
+    return partition.delete_records_before(requested.offset, call.node.clock.now_ms())

@@ -1,4 +1,4 @@
-"""DescribeAcls: nobody checks access here, so there is no rule to tell of."""
+"""DescribeAcls: rejected, because the broker has no authorizer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.describe_acls import DescribeAclsRequest
 
 NO_AUTHORIZER = Refusal(
-    ErrorCode.SECURITY_DISABLED, "This broker has no authorizer: everybody may do everything."
+    ErrorCode.SECURITY_DISABLED, "This broker has no authorizer; all operations are allowed."
 )
 
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: the cluster's id, its controller, and the brokers one can reach."""
+"""DescribeCluster: returns cluster id, controller and brokers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
 
 
 def refused(request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """This is a broker's listener; what controllers there are is asked at one of theirs."""
+    """Rejects other endpoint types than brokers: this is a broker listener."""
     code = (
         ErrorCode.MISMATCHED_ENDPOINT_TYPE
         if request.endpoint_type == CONTROLLERS

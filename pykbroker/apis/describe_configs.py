@@ -1,4 +1,4 @@
-"""DescribeConfigs: each property's value, and the places it could come from."""
+"""DescribeConfigs: returns properties with values, sources and synonyms."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def handle(request: DescribeConfigsRequest, call: Call) -> Slices[DescribeConfig
     for resource in request.resources:
         described = result(resource, request, call)
         results.append(described)
-        if count.is_full(LOOKED_UP + len(described.configs)):
+        if count.is_full(RESOURCE_WEIGHT + len(described.configs)):
             yield
     return DescribeConfigsResponse(results=results)
 
 
-LOOKED_UP = 64
-"""Elements for which each resource counts, because all its properties are looked up."""
+RESOURCE_WEIGHT = 64
+"""Elements that a resource counts for in a slice: all its properties are looked up."""
 
 
 def result(
@@ -84,7 +84,7 @@ def described(
         return described_group(resource.resource_name, call)
     return Refusal(
         ErrorCode.INVALID_REQUEST,
-        f"Resource type {resource.resource_type} has no configuration here.",
+        f"Resource type {resource.resource_type} is not supported.",
     )
 
 

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken: tokens are a secret, not told over a connection that anybody opens."""
+"""DescribeDelegationToken: rejected, because connections are not authenticated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeGroups: the state of classic groups, and who their members are."""
+"""DescribeGroups: returns state and members of classic groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def handle(request: DescribeGroupsRequest, call: Call) -> Slices[DescribeGroupsR
 
 
 def permitted(group: DescribedGroup) -> DescribedGroup:
-    """Told of groups alone that could be described."""
+    """Adds authorized operations to groups without an error."""
     if group.error_code:
         return group
     return group.replace(authorized_operations=ALL_ON_A_GROUP)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what lies in this node's directory, how large, and how much room is left."""
+"""DescribeLogDirs: returns sizes of replicas and free space of the log directory."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def handle(request: DescribeLogDirsRequest, call: Call) -> Slices[DescribeLogDirsResponse]:
     count = Slice()
     path = call.node.partitions.directory.path
-    total_bytes, usable_bytes = room_at(path)
-    asked = yield from asked_for(request, call, count)
-    rows = yield from topic_rows(asked, count)
+    total_bytes, usable_bytes = disk_space(path)
+    requested = yield from requested_partitions(request, call, count)
+    rows = yield from topic_rows(requested, count)
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResult(
@@ -41,31 +41,31 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> Slices[DescribeLogDir
     )
 
 
-def asked_for(
+def requested_partitions(
     request: DescribeLogDirsRequest, call: Call, count: Slice
 ) -> Slices[dict[str, dict[int, Partition]]]:
-    """By topic and index."""
-    asked: dict[str, dict[int, Partition]] = {}
+    """Returns the requested partitions by topic and index."""
+    requested: dict[str, dict[int, Partition]] = {}
     if request.topics is None:
         for partition in list(call.node.partitions):
-            asked.setdefault(partition.topic, {})[partition.index] = partition
-        return asked
+            requested.setdefault(partition.topic, {})[partition.index] = partition
+        return requested
     for topic in request.topics:
         for index in topic.partitions:
             found = call.node.partitions.get(topic.topic, index)
             if found is not None:
-                asked.setdefault(topic.topic, {})[index] = found
+                requested.setdefault(topic.topic, {})[index] = found
             if count.is_full():
                 yield
-    return asked
+    return requested
 
 
 def topic_rows(
-    asked: dict[str, dict[int, Partition]], count: Slice
+    requested: dict[str, dict[int, Partition]], count: Slice
 ) -> Slices[list[DescribeLogDirsTopic]]:
     rows = []
-    for topic in sorted(asked):
-        partitions = [partition for _, partition in sorted(asked[topic].items())]
+    for topic in sorted(requested):
+        partitions = [partition for _, partition in sorted(requested[topic].items())]
         described = yield from count.each(partition_row, partitions)
         rows.append(DescribeLogDirsTopic(name=topic, partitions=described))
     return rows
@@ -80,8 +80,8 @@ def partition_row(partition: Partition) -> DescribeLogDirsPartition:
     )
 
 
-def room_at(path: str) -> tuple[int, int]:
-    import shutil  # noqa: PLC0415 - loads three compressors, which a start need not wait for
+def disk_space(path: str) -> tuple[int, int]:
+    import shutil  # noqa: PLC0415 - a slow import that a start does not need
 
     usage = shutil.disk_usage(path)
     return usage.total, usage.free

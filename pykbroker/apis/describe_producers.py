@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to partitions, and where transactions began that are open."""
+"""DescribeProducers: returns active producers and first offsets of open transactions."""
 
 from __future__ import annotations
 

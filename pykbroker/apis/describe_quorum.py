@@ -1,4 +1,4 @@
-"""DescribeQuorum: who keeps the metadata log, and how far each of them has got."""
+"""DescribeQuorum: returns the voters of the metadata log and their log end offsets."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 METADATA_PARTITION = 0
 LISTENERS_SINCE_VERSION = 2
-"""Where voters listen; their directories are told only where the set of voters may change."""
+"""The version with the listeners of voters. Directory ids are omitted: the quorum is static."""
 
 
 async def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
-    if not asks_for_the_metadata_log(request):
-        return nothing_known_of(request)
+    if not requests_metadata_log(request):
+        return unknown_partitions(request)
     quorum = await call.node.controller.describe_quorum()
     if isinstance(quorum, Refusal):
         return DescribeQuorumResponse(
@@ -47,7 +47,7 @@ async def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumRe
     )
 
 
-def asks_for_the_metadata_log(request: DescribeQuorumRequest) -> bool:
+def requests_metadata_log(request: DescribeQuorumRequest) -> bool:
     named = [
         (topic.topic_name, partition.partition_index)
         for topic in request.topics
@@ -57,7 +57,7 @@ def asks_for_the_metadata_log(request: DescribeQuorumRequest) -> bool:
 
 
 def metadata_log(quorum: QuorumStatus, now_ms: int) -> DescribeQuorumPartitionData:
-    """The leader is the only voter."""
+    """Returns the quorum, whose only voter is the leader."""
     leader = ReplicaState(
         replica_id=quorum.leader_id,
         log_end_offset=quorum.log_end_offset,
@@ -75,7 +75,7 @@ def metadata_log(quorum: QuorumStatus, now_ms: int) -> DescribeQuorumPartitionDa
     )
 
 
-def nothing_known_of(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
         error_code=ErrorCode.NONE,

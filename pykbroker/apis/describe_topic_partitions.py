@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics in order of name, a bounded number of partitions a page."""
+"""DescribeTopicPartitions: returns topics sorted by name in pages of bounded size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeTransactions: who owns a transactional id, and what its transaction has touched."""
+"""DescribeTransactions: returns producer, state and partitions of transactional ids."""
 
 from __future__ import annotations
 

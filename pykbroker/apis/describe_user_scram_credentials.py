@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: nobody logs in here, so no user has credentials."""
+"""DescribeUserScramCredentials: no user has credentials, because there is no SASL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a frame to its answer: find the API, gate the version, decode, handle, encode."""
+"""Serves request frames: finds the API, checks the version, decodes, handles, encodes."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ logger = logging.getLogger(__name__)
 
 
 class Route(NamedTuple):
-    """How requests of one API in one version are read and handled; looked up once, then kept."""
+    """Reader, handler and writer of one API version, looked up once and cached."""
 
     api: Api
     version: int
     read: Reader[Message]
     handle: Handle
     write: Callable[[Message, int], Sequence[Buffer]]
-    """Raises TooManyElements where the answer has to be written in slices."""
+    """Raises TooManyElements if the response must be written in slices."""
     is_flexible: bool
     learn: Learn | None = None
     """Remembers a request and its response for a fast path."""
 
 
 class Dispatcher:
-    """Serves the requests of all connections of one node."""
+    """Serves the requests of all connections of a node."""
 
     def __init__(self, node: Node, observer: RequestObserver | None = None) -> None:
         self.node = node
@@ -69,7 +69,7 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
-        """The answer to one request, now or later; a frame that cannot be read ends its peer."""
+        """Returns the response or an awaitable; raises ProtocolViolation for a malformed frame."""
         if peer.repeats is not None:
             observer = self._observer
             if observer is None:
@@ -89,7 +89,7 @@ class Dispatcher:
                 position = skip_tags(frame, position)
             request, _ = route.read(frame, position, SLICE_ELEMENTS)
         except TooManyElements:
-            assert route is not None, "it was read"
+            assert route is not None, "the reader of the route raised"
             return self.serve_in_slices(frame, position, header, route, peer)
         except MalformedMessage as error:
             raise unreadable(frame, error) from error
@@ -115,8 +115,8 @@ class Dispatcher:
     def serve_in_slices(
         self, frame: memoryview, position: int, header: RequestHeader, route: Route, peer: Peer
     ) -> Waiting:
-        """No other request of the connection is served before such a one is answered."""
-        from pykbroker.apis.large_requests import serve  # noqa: PLC0415 - a start need not load it
+        """Serves a large request; later requests of the connection wait for its response."""
+        from pykbroker.apis.large_requests import serve  # noqa: PLC0415 - not needed by a start
 
         if peer.client_id is None:
             peer.client_id = header.client_id
@@ -163,7 +163,7 @@ def learner_of(api_key: int) -> Learn | None:
 
 
 def refuse_version(header: RequestHeader, offer: Offer) -> Answer:
-    """Only ApiVersions has words for it; to anything else Kafka closes the connection."""
+    """Returns the error of ApiVersions; like Kafka, other APIs lose their connection."""
     if header.api_key == ApiKey.API_VERSIONS:
         return write_response(api_versions.too_new(offer), 0, header.correlation_id)
     name = ApiKey(header.api_key).name if header.api_key in set(ApiKey) else "unknown"
@@ -173,7 +173,7 @@ def refuse_version(header: RequestHeader, offer: Offer) -> Answer:
 
 
 def answered(response: Any, route: Route, correlation_id: int) -> Answer:
-    """What the connection gets for what a handler returned."""
+    """Converts the result of a handler to the answer for the connection."""
     if isinstance(response, Message):
         try:
             return route.write(response, correlation_id)

@@ -1,4 +1,4 @@
-"""ElectLeaders: preferred replicas lead again, or any replica where nobody does."""
+"""ElectLeaders: elects preferred leaders, or any replica for partitions without leader."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespon
     image = call.node.image
     election = ElectionType(request.election_type)
     if request.topic_partitions is None:
-        asked = every_partition(image)
+        candidates = every_partition(image)
         outcomes: list[Refusal | None] = []
-        for first in range(0, len(asked), SLICE_ELEMENTS):
-            some = asked[first : first + SLICE_ELEMENTS]
+        for first in range(0, len(candidates), SLICE_ELEMENTS):
+            some = candidates[first : first + SLICE_ELEMENTS]
             outcomes += await call.node.controller.elect_leaders(some, election)
             await next_turn()
-        return ElectLeadersResponse(replica_election_results=of_all_partitions(asked, outcomes))
-    asked = named(request)
-    outcomes = await call.node.controller.elect_leaders(asked, election)
+        return ElectLeadersResponse(
+            replica_election_results=of_all_partitions(candidates, outcomes)
+        )
+    candidates = named(request)
+    outcomes = await call.node.controller.elect_leaders(candidates, election)
     left = iter(outcomes)
     return ElectLeadersResponse(
         replica_election_results=[
@@ -66,10 +68,10 @@ def named(request: ElectLeadersRequest) -> list[TopicPartition]:
 
 
 def of_all_partitions(
-    asked: Sequence[TopicPartition], outcomes: Sequence[Refusal | None]
+    candidates: Sequence[TopicPartition], outcomes: Sequence[Refusal | None]
 ) -> list[ReplicaElectionResult]:
-    """Every topic, and those of its partitions for which there was something to do."""
-    pairs = zip(asked, outcomes, strict=True)
+    """Returns all topics with the partitions that needed an election."""
+    pairs = zip(candidates, outcomes, strict=True)
     return [
         ReplicaElectionResult(topic=topic, partition_result=where_needed(group))
         for topic, group in groupby(pairs, key=lambda it: it[0].topic)

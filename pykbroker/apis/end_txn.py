@@ -1,4 +1,4 @@
-"""EndTxn: a producer commits or aborts its transaction, and hears of it when that is certain."""
+"""EndTxn: commits or aborts a transaction; the response follows the committed decision."""
 
 from __future__ import annotations
 

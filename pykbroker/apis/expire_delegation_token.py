@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: no token is ended that could not be given."""
+"""ExpireDelegationToken: rejected, because connections are not authenticated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Fast paths: a request that repeats an earlier one of its connection skips the checks of that one.
 
-Most requests of a producer differ from the one before by their records alone, most commits of a
-consumer by their offsets alone. The general path serves the first one and checks everything; then
+Most requests of a producer differ from the previous one only in their records, most commits of a
+consumer only in their offsets. The general path serves the first one and checks everything; then
 the fast path remembers the request and the response, and serves those with the same bytes around
 the records or offsets (`repeated_produce`, `repeated_commit`).
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
     class Route(Protocol):
-        """How requests of one version are read and answered."""
+        """Reader and writer of one version of an API."""
 
         @property
         def is_flexible(self) -> bool: ...
@@ -54,4 +54,4 @@ if TYPE_CHECKING:
     Learn = Callable[[Call, Route, memoryview, Message, Message], None]
 
 REQUESTS_MAX = 64
-"""How many requests a connection remembers in its life: one that never repeats costs too much."""
+"""Requests that a connection remembers in its life: one that never repeats costs too much."""

@@ -1,9 +1,9 @@
-"""Fetch: whole batches of each partition, as they lie in the log.
+"""Fetch: returns complete batches of partitions.
 
-Limits are soft (KIP-74): the first partition that has records gives its first batch whole, however
-large; the others give what still fits. A fetch that finds less than it wants waits for more. What
-is sent are views of the mapped files: no record is copied. Records that are not in the page cache
-are read in a thread, and only these are copied.
+Limits are soft (KIP-74): the first partition with records returns at least its first batch, however
+large; the others return what fits into the rest. A fetch waits until `min_bytes` are available or
+`max_wait_ms` have passed. Responses contain views of mapped segments without a copy. Records that
+are not in the page cache are read in a thread; only these are copied.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.answers import Deferred
-from pykbroker.apis.fetch_sessions import NO_SESSION, FetchSession, WantedPartition, by_topic
+from pykbroker.apis.fetch_sessions import NO_SESSION, FetchSession, PartitionKey, by_topic
 from pykbroker.apis.slices import Slice, in_slices, next_turn
 from pykbroker.partitions.disk_reads import READ_BYTES_MAX, read_from_disk
 from pykbroker.partitions.isolation import Isolation, Reader
@@ -46,37 +46,37 @@ if TYPE_CHECKING:
 TOPIC_IDS_SINCE_VERSION = 13
 LEADER_ENDPOINTS_SINCE_VERSION = 16
 DEBUGGING_REPLICA = -2
-"""Apache's replica verification reads as this: a consumer that sees all there is."""
+"""Used by Apache Kafka's replica verification tool, which reads up to the log end."""
 
 PARTITIONS_PER_SLICE = 256
-"""To read one takes about 15 us: others are served after a few milliseconds."""
+"""Reading a partition takes about 15 us, so a slice takes a few milliseconds."""
 DISK_READS_MAX = 8
-"""For one request; a slow disk does a hundred a second."""
+"""Disk reads per request; a slow disk performs about a hundred per second."""
 
 NO_RECORDS = b""
 NO_EPOCH = -1
 
 
 class OnDisk(NamedTuple):
-    """A partition whose records have to be read from the disk."""
+    """A partition whose records are not in the page cache."""
 
-    wanted: WantedPartition
+    key: PartitionKey
     partition: Partition
-    asked: FetchPartition
+    requested: FetchPartition
 
 
-class Found(NamedTuple):
-    """What one look at a partition gave."""
+class PartitionResult(NamedTuple):
+    """The result of reading one partition."""
 
-    wanted: WantedPartition
+    key: PartitionKey
     partition: Partition | None
     outcome: Fetched | Refusal | EpochEndOffset
 
 
-class Pause(Enum):
-    """A slice of a large fetch is done."""
+class SliceEnd(Enum):
+    """The end of a slice of a large fetch."""
 
-    PAUSE = auto()
+    REACHED = auto()
 
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
@@ -88,28 +88,28 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
     )
     if isinstance(session, Refusal):
         return FetchResponse(error_code=session.code, responses=())
-    named = partitions_named(request)
-    if named > SLICE_ELEMENTS:
+    count = count_partitions(request)
+    if count > SLICE_ELEMENTS:
         return Deferred(session, partial(serve_in_slices, request, call))
-    if session is not None and named:
+    if session is not None and count:
         for _ in session.update(request, lambda: False):
-            raise AssertionError("it is one slice")
+            raise AssertionError("the request fits into one slice")
         session = node.fetch_sessions.unless_empty(session)
-    fetch = OneFetch(request, call, session)
-    stopped = fetch.look()
+    fetch = FetchOperation(request, call, session)
+    stopped = fetch.read_next()
     if stopped is not None:
-        return Deferred(stopped, fetch.look_on_and_answer)
+        return Deferred(stopped, fetch.continue_and_answer)
     missing = fetch.bytes_missing()
     return fetch.wait_and_answer(missing) if missing > 0 else fetch.answer()
 
 
-def partitions_named(request: FetchRequest) -> int:
-    named = 0
+def count_partitions(request: FetchRequest) -> int:
+    count = 0
     for topic in request.topics:
-        named += len(topic.partitions)
-    for forgotten in request.forgotten_topics_data:
-        named += len(forgotten.partitions)
-    return named
+        count += len(topic.partitions)
+    for removed in request.forgotten_topics_data:
+        count += len(removed.partitions)
+    return count
 
 
 async def serve_in_slices(
@@ -118,35 +118,35 @@ async def serve_in_slices(
     if session is not None:
         await in_slices(session.update(request, Slice().is_full))
         session = call.node.fetch_sessions.unless_empty(session)
-    return await OneFetch(request, call, session).look_on_and_answer(Pause.PAUSE)
+    return await FetchOperation(request, call, session).continue_and_answer(SliceEnd.REACHED)
 
 
-def asked_for(
+def requested_partitions(
     request: FetchRequest, session: FetchSession | None
-) -> Iterator[tuple[WantedPartition, FetchPartition]]:
+) -> Iterator[tuple[PartitionKey, FetchPartition]]:
     if session is not None:
-        return ((wanted, it.asked) for wanted, it in list(session.partitions.items()))
+        return ((key, it.requested) for key, it in list(session.partitions.items()))
     return (
-        (WantedPartition(topic.topic, topic.topic_id, asked.partition), asked)
+        (PartitionKey(topic.topic, topic.topic_id, requested.partition), requested)
         for topic in request.topics
-        for asked in topic.partitions
+        for requested in topic.partitions
     )
 
 
-class OneFetch:
-    """One fetch from its request to its answer: it waits at most once for new records."""
+class FetchOperation:
+    """The state of one fetch request from reading to response."""
 
     __slots__ = (
-        "bytes_least",
         "bytes_left",
         "bytes_max",
+        "bytes_min",
         "call",
-        "found",
         "has_errors",
         "is_first",
         "isolation",
         "reader",
         "request",
+        "results",
         "seen",
         "session",
         "unread",
@@ -157,47 +157,47 @@ class OneFetch:
         self.call = call
         self.session = session
         self.bytes_max = max(0, min(request.max_bytes, call.node.settings.fetch_max_bytes))
-        self.bytes_least = min(request.min_bytes, self.bytes_max)
+        self.bytes_min = min(request.min_bytes, self.bytes_max)
         self.isolation = Isolation(request.isolation_level & 1)
         replica_id = max(request.replica_id, request.replica_state.replica_id, key=abs)
         self.reader = Reader.FOLLOWER if replica_id == DEBUGGING_REPLICA else Reader.CONSUMER
-        self.begin()
+        self.reset()
 
-    def begin(self) -> None:
-        """Nothing is read yet, or no longer: views pin segments that may be deleted meanwhile."""
-        self.unread = asked_for(self.request, self.session)
-        self.found: list[Found] = []
+    def reset(self) -> None:
+        """Drops the results: while the fetch waits, views must not pin segments being deleted."""
+        self.unread = requested_partitions(self.request, self.session)
+        self.results: list[PartitionResult] = []
         self.bytes_left = self.bytes_max
         self.is_first = True
         self.has_errors = False
         self.seen: dict[Partition, tuple[int, int]] = {}
 
-    def look(self) -> OnDisk | Pause | None:
-        """Read the next partitions, until the limits are reached or nothing more is in memory."""
+    def read_next(self) -> OnDisk | SliceEnd | None:
+        """Reads the next partitions; stops at records on disk and at the end of a slice."""
         left = PARTITIONS_PER_SLICE
-        for wanted, asked in self.unread:
-            partition = self.resolve(wanted)
+        for key, requested in self.unread:
+            partition = self.resolve(key)
             if isinstance(partition, Refusal):
-                self.found.append(Found(wanted, None, partition))
+                self.results.append(PartitionResult(key, None, partition))
                 self.has_errors = True
             else:
                 try:
-                    outcome = self.read(partition, asked)
+                    outcome = self.read(partition, requested)
                 except NotCached:
-                    return OnDisk(wanted, partition, asked)
-                self.note(wanted, partition, outcome)
+                    return OnDisk(key, partition, requested)
+                self.add_result(key, partition, outcome)
             left -= 1
             if not left:
-                return Pause.PAUSE
+                return SliceEnd.REACHED
         return None
 
-    def note(
+    def add_result(
         self,
-        wanted: WantedPartition,
+        key: PartitionKey,
         partition: Partition,
         outcome: Fetched | Refusal | EpochEndOffset,
     ) -> None:
-        self.found.append(Found(wanted, partition, outcome))
+        self.results.append(PartitionResult(key, partition, outcome))
         if not isinstance(outcome, Fetched):
             self.has_errors = True
             return
@@ -206,16 +206,16 @@ class OneFetch:
             self.bytes_left -= len(outcome.records)
             self.is_first = False
 
-    async def look_on(self, stopped: OnDisk | Pause | None) -> None:
-        """Read on: the next slice, or from the disk.
+    async def continue_reading(self, stopped: OnDisk | SliceEnd | None) -> None:
+        """Continues after `read_next` has stopped: with the next slice, or by reading from disk.
 
-        After so many reads from the disk, or bytes, other requests have their turn: partitions
-        behind are answered without records. In a session they come first next time.
+        After `DISK_READS_MAX` reads or `READ_BYTES_MAX` bytes the remaining partitions on disk get
+        no records in this response. In a session, the next fetch starts with them.
         """
         reads_left, bytes_left = DISK_READS_MAX, READ_BYTES_MAX
         while stopped is not None:
             if isinstance(stopped, OnDisk):
-                wanted, partition, _ = stopped
+                key, partition, _ = stopped
                 outcome: Fetched | Refusal
                 if reads_left and bytes_left > 0:
                     outcome = await self.read_from_disk(stopped, bytes_left)
@@ -223,98 +223,98 @@ class OneFetch:
                     bytes_left -= len(outcome.records) if isinstance(outcome, Fetched) else 0
                 else:
                     outcome = without_records(partition, self.isolation, self.reader)
-                self.note(wanted, partition, outcome)
+                self.add_result(key, partition, outcome)
             else:
                 await next_turn()
-            stopped = self.look()
+            stopped = self.read_next()
 
     async def read_from_disk(self, on_disk: OnDisk, bytes_left: int) -> Fetched | Refusal:
-        wanted, partition, asked = on_disk
+        key, partition, requested = on_disk
         outcome = await read_from_disk(
             partition,
-            asked.fetch_offset,
-            bytes_max=min(self.bytes_for(asked), bytes_left),
+            requested.fetch_offset,
+            bytes_max=min(self.bytes_for(requested), bytes_left),
             isolation=self.isolation,
             first_batch_whole=self.is_first,
             reader=self.reader,
         )
-        if self.resolve(wanted) is not partition:  # deleted meanwhile
+        if self.resolve(key) is not partition:  # deleted meanwhile
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return partition.epoch_refusal(asked.current_leader_epoch) or outcome
+        return partition.epoch_refusal(requested.current_leader_epoch) or outcome
 
-    def resolve(self, wanted: WantedPartition) -> Partition | Refusal:
+    def resolve(self, key: PartitionKey) -> Partition | Refusal:
         partitions = self.call.node.partitions
-        topic: str | None = wanted.topic
+        topic: str | None = key.topic
         if self.call.version >= TOPIC_IDS_SINCE_VERSION:
-            topic = partitions.topic_name(wanted.topic_id)
+            topic = partitions.topic_name(key.topic_id)
             if topic is None:
                 return Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
-        partition = partitions.get(topic or "", wanted.number)
+        partition = partitions.get(topic or "", key.number)
         return partition or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def read(
-        self, partition: Partition, asked: FetchPartition
+        self, partition: Partition, requested: FetchPartition
     ) -> Fetched | Refusal | EpochEndOffset:
-        refusal = partition.epoch_refusal(max(NO_EPOCH, asked.current_leader_epoch))
+        refusal = partition.epoch_refusal(max(NO_EPOCH, requested.current_leader_epoch))
         if refusal is not None:
             return refusal
-        if asked.last_fetched_epoch >= 0:
-            divergence = self.divergence(partition, asked)
+        if requested.last_fetched_epoch >= 0:
+            divergence = self.divergence(partition, requested)
             if divergence is not None:
                 return divergence
         return read(
             partition,
-            asked.fetch_offset,
-            bytes_max=self.bytes_for(asked),
+            requested.fetch_offset,
+            bytes_max=self.bytes_for(requested),
             isolation=self.isolation,
             first_batch_whole=self.is_first,
             reader=self.reader,
         )
 
-    def bytes_for(self, asked: FetchPartition) -> int:
-        return max(0, min(asked.partition_max_bytes, self.bytes_left))
+    def bytes_for(self, requested: FetchPartition) -> int:
+        return max(0, min(requested.partition_max_bytes, self.bytes_left))
 
     def divergence(
-        self, partition: Partition, asked: FetchPartition
+        self, partition: Partition, requested: FetchPartition
     ) -> EpochEndOffset | Refusal | None:
-        """Where the reader's history parts from ours, if it does (KIP-595)."""
-        epoch, end_offset = partition.end_of_epoch(asked.last_fetched_epoch)
+        """Returns the end of the last common epoch if the reader's log diverges (KIP-595)."""
+        epoch, end_offset = partition.end_of_epoch(requested.last_fetched_epoch)
         if epoch == NO_EPOCH:
-            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)  # none of its history is ours
-        if epoch == asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+            return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)  # no common epoch
+        if epoch == requested.last_fetched_epoch and end_offset >= requested.fetch_offset:
             return None
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
 
     # --- waiting
 
     def bytes_missing(self) -> int:
-        """So many are worth waiting for; none if there is enough, or the reader will not wait."""
-        if self.request.max_wait_ms <= 0 or not self.found or self.has_errors:
+        """Returns the number of bytes to wait for; 0 if the response is sent immediately."""
+        if self.request.max_wait_ms <= 0 or not self.results or self.has_errors:
             return 0
-        missing = self.bytes_least - (self.bytes_max - self.bytes_left)
-        if missing <= 0 or missing == self.bytes_least or len(self.found) > SLICE_ELEMENTS:
+        missing = self.bytes_min - (self.bytes_max - self.bytes_left)
+        if missing <= 0 or missing == self.bytes_min or len(self.results) > SLICE_ELEMENTS:
             return missing
-        return min(missing, self.bytes_least - self.bytes_in_reach())
+        return min(missing, self.bytes_min - self.bytes_in_reach())
 
     def bytes_in_reach(self) -> int:
-        """What lies before the reader, whole batch or not: it is not kept waiting for that.
+        """Returns the available bytes from the fetch offsets on, including partial batches.
 
-        A partition counts up to its own limit, but as more than anybody waits for where it goes
-        on in another segment, for one answer holds records of one.
+        Each partition counts up to its own limit. A partition that continues in another segment
+        counts as `BYTES_MAX`: a response contains records of one segment, so waiting is useless.
         """
         total = 0
-        asked_for_all = asked_for(self.request, self.session)
-        for it, (_, asked) in zip(self.found, asked_for_all, strict=True):
-            assert it.partition is not None, "only what was read is counted"
-            in_reach = it.partition.bytes_ahead(asked.fetch_offset, self.isolation, self.reader)
-            limit = BYTES_MAX if in_reach == BYTES_MAX else max(0, asked.partition_max_bytes)
+        requested_all = requested_partitions(self.request, self.session)
+        for it, (_, requested) in zip(self.results, requested_all, strict=True):
+            assert it.partition is not None, "a fetch with errors does not wait"
+            in_reach = it.partition.bytes_ahead(requested.fetch_offset, self.isolation, self.reader)
+            limit = BYTES_MAX if in_reach == BYTES_MAX else max(0, requested.partition_max_bytes)
             total += min(in_reach, limit)
-            if total >= self.bytes_least:
+            if total >= self.bytes_min:
                 break
         return total
 
-    async def look_on_and_answer(self, stopped: OnDisk | Pause) -> FetchResponse:
-        await self.look_on(stopped)
+    async def continue_and_answer(self, stopped: OnDisk | SliceEnd) -> FetchResponse:
+        await self.continue_reading(stopped)
         missing = self.bytes_missing()
         if missing > 0:
             return await self.wait_and_answer(missing)
@@ -325,47 +325,47 @@ class OneFetch:
         deadline = clock.monotonic() + self.request.max_wait_ms / 1000
         while missing > 0 and (seconds_left := deadline - clock.monotonic()) > 0:
             seen = self.seen
-            self.begin()
-            if not have_moved(seen):  # other requests were served since it was read
+            self.reset()
+            if not have_moved(seen):  # other requests were served since the read
                 await wait_for_bytes(
                     seen, missing, seconds_left, clock=clock, isolation=self.isolation
                 )
                 deadline = 0
-            await self.look_on(self.look())
+            await self.continue_reading(self.read_next())
             missing = self.bytes_missing()
         return await in_slices(self.answer_in_slices())
 
     # --- answering
 
     def answer(self) -> FetchResponse:
-        told = self.told(self.found)
+        reported = self.reported(self.results)
         responses = [
             topic_response(topic, [self.partition_data(it) for it in group])
-            for topic, group in groupby(told, key=topic_of)
+            for topic, group in groupby(reported, key=topic_of)
         ]
-        return self.response_of(responses, self.leaders_missed(told))
+        return self.response_of(responses, self.leaders_of_errors(reported))
 
     def answer_in_slices(self) -> Slices[FetchResponse]:
-        told: list[Found] = []
+        reported: list[PartitionResult] = []
         leaders: set[int] = set()
-        for start in range(0, len(self.found), SLICE_ELEMENTS):
-            slice_told = self.told(self.found[start : start + SLICE_ELEMENTS])
-            told += slice_told
-            leaders |= self.leaders_missed(slice_told)
+        for start in range(0, len(self.results), SLICE_ELEMENTS):
+            slice_reported = self.reported(self.results[start : start + SLICE_ELEMENTS])
+            reported += slice_reported
+            leaders |= self.leaders_of_errors(slice_reported)
             yield
         responses, count = [], Slice()
-        for topic, group in groupby(told, key=topic_of):
+        for topic, group in groupby(reported, key=topic_of):
             partitions = yield from count.each(self.partition_data, list(group))
             responses.append(topic_response(topic, partitions))
         return self.response_of(responses, leaders)
 
-    def told(self, found: list[Found]) -> list[Found]:
-        """All of it, or what is news in a session."""
+    def reported(self, found: list[PartitionResult]) -> list[PartitionResult]:
+        """Returns all results, or in a session only those that changed."""
         if self.session is None:
             return found
-        told = [it for it in found if self.has_news(it)]
-        self.remember(self.session, told)
-        return told
+        reported = [it for it in found if self.has_changed(it)]
+        self.remember(self.session, reported)
+        return reported
 
     def response_of(
         self, responses: list[FetchableTopicResponse], leaders: set[int]
@@ -381,9 +381,9 @@ class OneFetch:
             else (),
         )
 
-    def has_news(self, found: Found) -> bool:
+    def has_changed(self, found: PartitionResult) -> bool:
         assert self.session is not None
-        known = self.session.partitions.get(found.wanted)
+        known = self.session.partitions.get(found.key)
         outcome = found.outcome
         if known is None or not isinstance(outcome, Fetched) or known.had_error:
             return True
@@ -393,10 +393,10 @@ class OneFetch:
             or outcome.log_start_offset != known.log_start_offset
         )
 
-    def remember(self, session: FetchSession, told: list[Found]) -> None:
+    def remember(self, session: FetchSession, reported: list[PartitionResult]) -> None:
         served = []
-        for it in told:
-            known = session.partitions.get(it.wanted)
+        for it in reported:
+            known = session.partitions.get(it.key)
             if known is None:
                 continue
             known.had_error = not isinstance(it.outcome, Fetched)
@@ -404,11 +404,11 @@ class OneFetch:
                 known.high_watermark = it.outcome.high_watermark
                 known.log_start_offset = it.outcome.log_start_offset
                 if it.outcome.records:
-                    served.append(it.wanted)
-        session.put_last(served)
+                    served.append(it.key)
+        session.move_to_end(served)
 
-    def partition_data(self, found: Found) -> PartitionData:
-        outcome, index = found.outcome, found.wanted.number
+    def partition_data(self, found: PartitionResult) -> PartitionData:
+        outcome, index = found.outcome, found.key.number
         if isinstance(outcome, Fetched):
             return PartitionData(
                 partition_index=index,
@@ -416,7 +416,7 @@ class OneFetch:
                 high_watermark=outcome.high_watermark,
                 last_stable_offset=outcome.last_stable_offset,
                 log_start_offset=outcome.log_start_offset,
-                aborted_transactions=told_of(outcome.aborted),
+                aborted_transactions=aborted_rows(outcome.aborted),
                 records=outcome.records,
             )
         if isinstance(outcome, Refusal):
@@ -433,7 +433,7 @@ class OneFetch:
             records=NO_RECORDS,
         )
 
-    def refused(self, found: Found, refusal: Refusal) -> PartitionData:
+    def refused(self, found: PartitionResult, refusal: Refusal) -> PartitionData:
         hint = LeaderIdAndEpoch()
         if found.partition is not None and refusal.code in LEADER_ERRORS:
             leadership = found.partition.leadership
@@ -441,7 +441,7 @@ class OneFetch:
                 leader_id=leadership.leader, leader_epoch=leadership.leader_epoch
             )
         return PartitionData(
-            partition_index=found.wanted.number,
+            partition_index=found.key.number,
             error_code=refusal.code,
             high_watermark=-1,
             current_leader=hint
@@ -451,21 +451,21 @@ class OneFetch:
             records=NO_RECORDS,
         )
 
-    def leaders_missed(self, told: list[Found]) -> set[int]:
-        """The leaders that a client has missed, whose endpoints it gets (KIP-951)."""
+    def leaders_of_errors(self, reported: list[PartitionResult]) -> set[int]:
+        """Returns the current leaders of partitions with leader errors (KIP-951)."""
         if not self.has_errors or self.call.version < LEADER_ENDPOINTS_SINCE_VERSION:
             return set()
         return {
             it.partition.leadership.leader
-            for it in told
+            for it in reported
             if it.partition is not None
             and isinstance(it.outcome, Refusal)
             and it.outcome.code in LEADER_ERRORS
         }
 
 
-def topic_of(found: Found) -> tuple[str, bytes]:
-    return by_topic(found.wanted)
+def topic_of(found: PartitionResult) -> tuple[str, bytes]:
+    return by_topic(found.key)
 
 
 def topic_response(
@@ -475,12 +475,12 @@ def topic_response(
 
 
 def have_moved(seen: dict[Partition, tuple[int, int]]) -> bool:
-    """Whether a high watermark or last stable offset is another than when it was looked at."""
+    """Returns whether a high watermark or last stable offset has changed since the read."""
     return any((it.high_watermark, it.last_stable_offset) != seen[it] for it in seen)
 
 
-def told_of(aborted: Sequence[Aborted] | None) -> list[AbortedTransaction] | None:
-    """Readers of committed records pass over what these producers wrote, up to their markers."""
+def aborted_rows(aborted: Sequence[Aborted] | None) -> list[AbortedTransaction] | None:
+    """Converts aborted transactions, whose records read_committed consumers skip."""
     if aborted is None:
         return None
     return [

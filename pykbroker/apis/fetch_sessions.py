@@ -1,7 +1,7 @@
-"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what changes.
+"""Fetch sessions (KIP-227): a consumer sends its partitions once, then only changes.
 
-A session remembers, for each partition, where the reader is and what it was last told. An answer
-within a session leaves out every partition that has nothing new to say.
+A session stores the fetch position of each partition and the offsets of the last response. A
+response within a session contains only partitions with records, changed offsets or errors.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Steps: TypeAlias = "Generator[None, None, T]"
-"""Yields after each slice of a large request and returns the result."""
+"""A generator that yields after each slice of a large request and returns the result."""
 IsFull: TypeAlias = "Callable[[], bool]"
-"""Counts an element of the request; whether its slice is full."""
+"""Counts an element of the request; returns True at the end of a slice."""
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 EPOCH_MAX = 2**31 - 1
 EVICTION_AGE_MS = 120_000
-"""A session that was used within this time keeps its place (Kafka's fixed default)."""
+"""A session used within this time is not evicted (a constant in Kafka)."""
 
 
-class WantedPartition(NamedTuple):
-    """One partition of a fetch, by name in old versions and by id in new ones."""
+class PartitionKey(NamedTuple):
+    """A partition of a fetch request: by topic name or, since version 13, by topic id."""
 
     topic: str
     topic_id: bytes
@@ -40,13 +40,13 @@ class WantedPartition(NamedTuple):
 
 @dataclass(slots=True)
 class SessionPartition:
-    """What a reader asked of a partition, and what it was last told of it."""
+    """The request for a partition and the offsets of the last response."""
 
-    asked: FetchPartition
+    requested: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
     had_error: bool = True
-    """Also true at first: an error must be followed by a full answer, and so must the first."""
+    """True initially and after an error: the next response contains the partition."""
 
 
 @dataclass(slots=True)
@@ -55,53 +55,51 @@ class FetchSession:
     uses_topic_ids: bool
     epoch: int = 1
     used_ms: int = 0
-    partitions: dict[WantedPartition, SessionPartition] = field(default_factory=dict)
+    partitions: dict[PartitionKey, SessionPartition] = field(default_factory=dict)
 
     def update(self, request: FetchRequest, is_full: IsFull) -> Steps[None]:
-        """Take over what the request adds, changes and forgets."""
+        """Adds, updates and removes partitions as the request states."""
         yield from self.add(request, is_full)
         if request.session_epoch == INITIAL_EPOCH:
-            return  # a new one has nothing to forget
-        for forgotten in request.forgotten_topics_data:
-            for index in forgotten.partitions:
+            return  # a new session has no partitions to remove
+        for removed in request.forgotten_topics_data:
+            for index in removed.partitions:
                 if is_full():
                     yield
-                self.partitions.pop(
-                    WantedPartition(forgotten.topic, forgotten.topic_id, index), None
-                )
+                self.partitions.pop(PartitionKey(removed.topic, removed.topic_id, index), None)
 
     def add(self, request: FetchRequest, is_full: IsFull) -> Steps[None]:
         for topic in request.topics:
-            for asked in topic.partitions:
+            for requested in topic.partitions:
                 if is_full():
                     yield
-                wanted = WantedPartition(topic.topic, topic.topic_id, asked.partition)
-                known = self.partitions.get(wanted)
+                key = PartitionKey(topic.topic, topic.topic_id, requested.partition)
+                known = self.partitions.get(key)
                 if known is None:
-                    self.partitions[wanted] = SessionPartition(asked)
+                    self.partitions[key] = SessionPartition(requested)
                 else:
-                    known.asked = asked
+                    known.requested = requested
 
-    def put_last(self, served: list[WantedPartition]) -> None:
-        """Who got records goes behind the others, so that the first-batch rule is fair."""
-        for wanted in served:
-            entry = self.partitions.pop(wanted, None)
+    def move_to_end(self, served: list[PartitionKey]) -> None:
+        """Moves partitions that returned records to the end, so that limits affect all equally."""
+        for key in served:
+            entry = self.partitions.pop(key, None)
             if entry is not None:
-                self.partitions[wanted] = entry
+                self.partitions[key] = entry
 
 
 class FetchSessions:
-    """The sessions of a node, bounded; idle ones give way to new ones."""
+    """The sessions of a node, at most `slots_max`; new sessions evict idle ones."""
 
     def __init__(self, slots_max: int, new_id: Callable[[], int]) -> None:
         self.slots_max = slots_max
         self.new_id = new_id
         self.sessions: dict[int, FetchSession] = {}
 
-    def find(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Found:
-        """The session a request belongs to, None for a fetch without one, or a refusal.
+    def find(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> SessionLookup:
+        """Returns the session of a request, None for a fetch without session, or an error.
 
-        What the request adds and forgets is still to be taken over: see `FetchSession.update`.
+        The caller applies the partitions of the request with `FetchSession.update`.
         """
         if request.session_epoch == FINAL_EPOCH:
             self.sessions.pop(request.session_id, None)
@@ -109,16 +107,18 @@ class FetchSessions:
         if request.session_epoch == INITIAL_EPOCH:
             self.sessions.pop(request.session_id, None)
             return self.open(uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-        return self.go_on(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        return self.continue_session(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
 
     def open(self, *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        if not self.make_room(now_ms):
+        if not self.evict_idle_session(now_ms):
             return None
         session = FetchSession(self.unused_id(), uses_topic_ids, used_ms=now_ms)
         self.sessions[session.session_id] = session
         return session
 
-    def go_on(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Found:
+    def continue_session(
+        self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int
+    ) -> SessionLookup:
         session = self.sessions.get(request.session_id)
         if session is None:
             return Refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -131,13 +131,13 @@ class FetchSessions:
         return session
 
     def unless_empty(self, session: FetchSession) -> FetchSession | None:
-        """None, and the session ends, if it has no partitions left."""
+        """Returns the session, or closes it and returns None if it has no partitions."""
         if session.partitions:
             return session
         self.sessions.pop(session.session_id, None)
         return None
 
-    def make_room(self, now_ms: int) -> bool:
+    def evict_idle_session(self, now_ms: int) -> bool:
         if len(self.sessions) < self.slots_max:
             return True
         oldest = min(self.sessions.values(), key=lambda it: it.used_ms, default=None)
@@ -152,8 +152,8 @@ class FetchSessions:
         return session_id
 
 
-Found = FetchSession | Refusal | None
+SessionLookup = FetchSession | Refusal | None
 
 
-def by_topic(wanted: WantedPartition) -> tuple[str, bytes]:
-    return wanted.topic, wanted.topic_id
+def by_topic(key: PartitionKey) -> tuple[str, bytes]:
+    return key.topic, key.topic_id

@@ -1,7 +1,7 @@
-"""FindCoordinator: the leader of the internal partition that a name falls on.
+"""FindCoordinator: returns the leader of the partition of a group or transactional id.
 
-The internal topic is made when the first client asks; until it has a leader the client is told to
-ask again.
+The first request creates the internal topic. Clients get COORDINATOR_NOT_AVAILABLE until it has a
+leader.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def create_and_answer(
 
 
 def log_refusal(topic: str, refusal: Refusal | None, node: Node) -> None:
-    """Clients retry every few milliseconds: a reason is logged once."""
+    """Logs each reason once, because clients retry every few milliseconds."""
     if refusal is None or refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS:
         node.refused_topics.pop(topic, None)
         return
@@ -66,7 +66,7 @@ def log_refusal(topic: str, refusal: Refusal | None, node: Node) -> None:
     if node.refused_topics.get(topic) != reason:
         node.refused_topics[topic] = reason
         logger.warning(
-            "%s: cannot be created (%s); clients get COORDINATOR_NOT_AVAILABLE and retry",
+            "%s: topic cannot be created (%s); clients get COORDINATOR_NOT_AVAILABLE and retry",
             topic,
             reason,
         )
@@ -101,9 +101,9 @@ def row(key: str, found: Located | Refusal) -> Coordinator:
 
 def locate(key: str, key_type: int, call: Call) -> Located | Refusal:
     if key_type not in (GROUP, TRANSACTION, SHARE):
-        return Refusal(ErrorCode.INVALID_REQUEST, f"Key type {key_type} is not known.")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown key type {key_type}.")
     if key_type == SHARE and not SHARE_KEY.fullmatch(key):
-        return Refusal(ErrorCode.INVALID_REQUEST, "A key is a group, a topic id and a partition.")
+        return Refusal(ErrorCode.INVALID_REQUEST, "The key must be groupId:topicId:partition.")
     topic = call.node.image.topics.get(TOPICS.get(key_type, ""))
     if topic is None:
         return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)

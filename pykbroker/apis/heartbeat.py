@@ -1,4 +1,4 @@
-"""Heartbeat: a member says that it is alive, and hears whether its group rebalances."""
+"""Heartbeat: keeps a member of a classic group alive and reports a rebalance."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def handle(request: HeartbeatRequest, call: Call) -> Message | Awaitable[Message
 
 
 def refused(code: ErrorCode) -> HeartbeatResponse:
-    """While the coordinator loads it takes the member at its word; all sessions begin anew."""
+    """Returns an error, but NONE during loading, which restarts all sessions, like Kafka."""
     is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)

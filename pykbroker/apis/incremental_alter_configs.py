@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: single properties are set, deleted, appended to or subtracted from."""
+"""IncrementalAlterConfigs: sets, deletes, appends to or subtracts from single properties."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def handle(
 def split(
     resources: Sequence[AlterConfigsResource],
 ) -> tuple[list[AlterConfigsResource], list[AlterConfigsResource]]:
-    """This broker's loggers, which are its own affair, and what the cluster decides on."""
+    """Returns loggers, which are local to the broker, and resources of the controller."""
     return (
         [it for it in resources if it.resource_type == BROKER_LOGGER_RESOURCE],
         [it for it in resources if it.resource_type != BROKER_LOGGER_RESOURCE],

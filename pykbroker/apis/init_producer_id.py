@@ -1,7 +1,7 @@
-"""InitProducerId: a producer gets an id that no other has, ever, or that of its transactional id.
+"""InitProducerId: allocates a producer id, or bumps the epoch of a transactional id.
 
-Ids come from blocks that the cluster's metadata hands out, so that none is given twice, not even
-across a crash: what is left of a block when the node ends is not used again.
+The controller allocates blocks of ids in the metadata log. After a restart the rest of a block is
+not used, so that ids are unique also across crashes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def handle(request: InitProducerIdRequest, call: Call) -> Message | Awaitable[Me
 
 
 def is_well_formed(request: InitProducerIdRequest) -> bool:
-    """An id comes with its epoch, and a transactional id is not empty."""
+    """Returns whether id and epoch are set together and the transactional id is not empty."""
     has_id, has_epoch = (
         request.producer_id != NO_PRODUCER_ID,
         request.producer_epoch != NO_PRODUCER_EPOCH,
@@ -43,7 +43,7 @@ def is_well_formed(request: InitProducerIdRequest) -> bool:
     return has_id == has_epoch and request.transactional_id != ""
 
 
-# --- a producer of transactions
+# --- Transactional producers
 
 
 def take_over(request: InitProducerIdRequest, call: Call) -> Message | Awaitable[Message]:
@@ -66,7 +66,7 @@ def take_over(request: InitProducerIdRequest, call: Call) -> Message | Awaitable
     )
 
 
-# --- a producer without transactions
+# --- Idempotent producers without transactions
 
 
 async def given_from_next_block(call: Call) -> InitProducerIdResponse:

@@ -1,4 +1,4 @@
-"""JoinGroup: the answer comes once all members have joined, or time is up for the others."""
+"""JoinGroup: joins a classic group; the response follows when the rebalance completes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def handle(request: JoinGroupRequest, call: Call) -> Message | Awaitable[Message
     def refused(code: ErrorCode) -> JoinGroupResponse:
         return JoinGroupResponse(
             error_code=code, protocol_name=None, leader="", member_id=member_id, members=()
-        )  # holds no request: a member may wait for minutes
+        )  # does not reference the request: a member can wait for minutes
 
     answer = node.groups.decide(
         request.group_id,
@@ -46,7 +46,7 @@ def handle(request: JoinGroupRequest, call: Call) -> Message | Awaitable[Message
 
 
 def with_protocol_name(answer: Message) -> Message:
-    """Where there is no protocol, old versions have an empty name for it."""
+    """Replaces a null protocol name by "", because versions below 7 have no null."""
     assert isinstance(answer, JoinGroupResponse)
     return answer.replace(protocol_name="") if answer.protocol_name is None else answer
 

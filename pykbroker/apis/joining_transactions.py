@@ -1,8 +1,8 @@
-"""A partition joins a transaction before the first batch of it is written there.
+"""Adds partitions to a transaction before its first batch is appended to them (KIP-890).
 
-Producers of old have told the coordinator beforehand, and it is asked whether they did; for those
-of version 2 the partition is added now (KIP-890). Where the transaction is open already, nobody is
-asked: the log tells.
+Producers with transaction version 2 add partitions implicitly. Older producers have sent
+AddPartitionsToTxn, which is verified with the coordinator. If the transaction is already open in
+the log of the partition, the coordinator is not involved.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ADDED_SINCE_VERSION = 12
 ABORTABLE_SINCE_VERSION = 11
 LOW_ATTRIBUTES_AT = CHECKED_FROM + 1
 
-NOBODY_REFUSED: Refusals = {}
+NO_REFUSALS: Refusals = {}
 
 
 class Producer(NamedTuple):
@@ -45,15 +45,15 @@ class Producer(NamedTuple):
     epoch: int
 
 
-class Newcomer(NamedTuple):
-    """A partition to which the transaction comes with this request."""
+class NewPartition(NamedTuple):
+    """A partition that has no open transaction of this producer yet."""
 
     partition: Partition
     joining: Joining
 
 
 def holds_transactional(request: ProduceRequest) -> bool:
-    """Whether the attributes of any batch say that it belongs to a transaction."""
+    """Returns whether the attributes of any batch have the transactional flag."""
     for topic in request.topic_data:
         for partition in topic.partition_data:
             records = partition.records
@@ -69,30 +69,30 @@ def holds_transactional(request: ProduceRequest) -> bool:
 def join_transaction(
     request: ProduceRequest, call: Call
 ) -> Refusals | Awaitable[Refusals] | ErrorCode:
-    """Which partitions may not be written to, now or later; or why none of them may be."""
+    """Returns the errors of partitions, an awaitable of them, or an error for all partitions."""
     batches = list(transactional_batches(request, call))
     producers = {Producer(producer_id, epoch) for _, (producer_id, epoch, _) in batches}
     if len(producers) > 1:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    newcomers = [
-        Newcomer(partition, note_question(partition, *batch, call=call))
+    new_partitions = [
+        NewPartition(partition, begin_joining(partition, *batch, call=call))
         for partition, batch in batches
         if not partition.log.producers.is_in_transaction(*batch[:2])
     ]
-    if not newcomers:
-        return NOBODY_REFUSED
-    assert request.transactional_id is not None, "who does not give one was refused before"
-    question = Question(request.transactional_id, producers.pop(), newcomers, call)
-    verdicts = question.ask()
-    if isinstance(verdicts, asyncio.Future) or question.should_ask_again(verdicts):
-        return question.until_answered(verdicts)
-    return question.settle(verdicts)
+    if not new_partitions:
+        return NO_REFUSALS
+    assert request.transactional_id is not None, "checked by the caller"
+    join_request = JoinRequest(request.transactional_id, producers.pop(), new_partitions, call)
+    verdicts = join_request.send()
+    if isinstance(verdicts, asyncio.Future) or join_request.should_retry(verdicts):
+        return join_request.until_settled(verdicts)
+    return join_request.settle(verdicts)
 
 
 def transactional_batches(
     request: ProduceRequest, call: Call
 ) -> Iterator[tuple[Partition, tuple[int, int, int]]]:
-    """Of the partitions led here; what is no batch, or comes to no such place, is refused later."""
+    """Yields valid batches to partitions led by this node; the append rejects the others."""
     partitions = call.node.partitions
     for topic in request.topic_data:
         name: str | None = topic.name
@@ -119,7 +119,7 @@ def is_batch_of_producer(records: Buffer) -> bool:
     )
 
 
-def note_question(
+def begin_joining(
     partition: Partition, producer_id: int, producer_epoch: int, base_sequence: int, *, call: Call
 ) -> Joining:
     return partition.leader.joining.ask(
@@ -131,40 +131,40 @@ def note_question(
     )
 
 
-class Question:
-    """What the coordinator is asked about one producer's transaction, until it has answered."""
+class JoinRequest:
+    """A request to the transaction coordinator for the new partitions of one producer."""
 
-    __slots__ = ("call", "newcomers", "producer", "transactional_id")
+    __slots__ = ("call", "new_partitions", "producer", "transactional_id")
 
     def __init__(
         self,
         transactional_id: str,
         producer: Producer,
-        newcomers: Sequence[Newcomer],
+        new_partitions: Sequence[NewPartition],
         call: Call,
     ) -> None:
         self.transactional_id = transactional_id
         self.producer = producer
-        self.newcomers = newcomers
+        self.new_partitions = new_partitions
         self.call = call
 
-    def ask(self) -> Verdicts | asyncio.Future[Verdicts]:
+    def send(self) -> Verdicts | asyncio.Future[Verdicts]:
         return self.call.node.transactions.join(
             self.transactional_id,
             self.producer.id,
             self.producer.epoch,
-            [TopicPartition(it.partition.topic, it.partition.index) for it in self.newcomers],
+            [TopicPartition(it.partition.topic, it.partition.index) for it in self.new_partitions],
             verify_only=self.call.version < ADDED_SINCE_VERSION,
         )
 
-    def should_ask_again(self, verdicts: Verdicts) -> bool:
-        """The transaction before is just ending: it takes less time than to ask the client."""
+    def should_retry(self, verdicts: Verdicts) -> bool:
+        """Returns whether to retry: the previous transaction is ending, which is fast."""
         return (
             self.call.version >= ADDED_SINCE_VERSION
             and ErrorCode.CONCURRENT_TRANSACTIONS in verdicts.values()
         )
 
-    async def until_answered(self, verdicts: Verdicts | asyncio.Future[Verdicts]) -> Refusals:
+    async def until_settled(self, verdicts: Verdicts | asyncio.Future[Verdicts]) -> Refusals:
         node = self.call.node
         pause_ms = node.settings.add_partitions_to_txn_retry_backoff_ms
         deadline = (
@@ -172,25 +172,25 @@ class Question:
         )
         while True:
             answer = await verdicts if isinstance(verdicts, asyncio.Future) else verdicts
-            if not self.should_ask_again(answer) or node.clock.monotonic() >= deadline:
+            if not self.should_retry(answer) or node.clock.monotonic() >= deadline:
                 return self.settle(answer)
             await node.clock.sleep(pause_ms / 1000)
-            verdicts = self.ask()
+            verdicts = self.send()
 
     def settle(self, verdicts: Verdicts) -> Refusals:
         refusals: dict[tuple[str, int], Refusal] = {}
-        for partition, joining in self.newcomers:
+        for partition, joining in self.new_partitions:
             place = TopicPartition(partition.topic, partition.index)
             code = verdicts[place]
             has_joined = code is ErrorCode.NONE
             partition.leader.joining.answered(self.producer.id, joining, has_joined=has_joined)
             if not has_joined:
-                refusals[place] = Refusal(error_for_version(code, self.call.version))
+                refusals[place] = Refusal(error_for_producer(code, self.call.version))
         return refusals
 
 
-def error_for_version(code: ErrorCode, version: int) -> ErrorCode:
-    """What a producer makes something of: older ones give up where newer ones try again."""
+def error_for_producer(code: ErrorCode, version: int) -> ErrorCode:
+    """Maps an error to one on which producers of this version retry or abort."""
     match code:
         case (
             ErrorCode.NETWORK_EXCEPTION

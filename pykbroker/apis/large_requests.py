@@ -1,6 +1,6 @@
-"""From a large frame to its answer: decodes, handles and encodes in slices.
+"""Serves large requests: decodes, handles and encodes them in slices.
 
-The handler gets the whole request and yields by itself (`slices`), or parts of it (`parts`).
+The handler receives the whole request and yields itself (`slices`), or parts of it (`parts`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 PART_ELEMENTS: Final = 64
-"""Of a request that is divided: each may append to a log or change a group."""
+"""Elements of a part of a divided request; each can append to a log or change a group."""
 
 
 async def serve(
@@ -43,19 +43,19 @@ async def serve(
         response = await settled(handle(request, call))
     else:
         response = await respond_in_parts(request, api.divided, handle, call)
-    del request  # its elements need not live as long as those of the answer
+    del request  # frees its elements before the response is encoded
     return None if response is None else await write(response, call.version, correlation_id)
 
 
 async def read(api: Api, call: Call, frame: memoryview, position: int) -> Message:
-    """The request, if it holds no more elements than the settings allow."""
+    """Decodes the request; raises ProtocolViolation above `socket.request.max.elements`."""
     elements_max = call.node.settings.socket_request_max_elements
     slices = sliced_reader_of(api.request_type, call.version)(frame, position, elements_max)
     try:
         return (await in_slices(slices))[0]
     except TooManyElements as error:
         raise ProtocolViolation(
-            f"its {api.title} request holds more than {elements_max} elements "
+            f"its {api.title} request has more than {elements_max} elements "
             f"(socket.request.max.elements); {error}"
         ) from error
     except MalformedMessage as error:
@@ -69,7 +69,7 @@ async def settled(answer: Message | Awaitable[Message | None] | None) -> Message
 async def respond_in_parts(
     request: Message, array: str, handle: Handle, call: Call
 ) -> Message | None:
-    """What is refused as a whole is not continued."""
+    """Handles parts until one returns an error code for the whole request."""
     joined = Joined()
     for part in parts_of(request, array, PART_ELEMENTS):
         await next_turn()

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go at once, without waiting for their sessions to end."""
+"""LeaveGroup: removes members from a group before their session timeout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MEMBERS_AT_ONCE_MAX = 500
-"""More are removed in several decisions, between which other requests are served."""
+"""More members are removed in several decisions; other requests are served in between."""
 
 
 def handle(request: LeaveGroupRequest, call: Call) -> Message | Awaitable[Message]:

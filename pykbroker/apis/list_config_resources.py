@@ -1,4 +1,4 @@
-"""ListConfigResources: what has configuration, or can be described as if it had."""
+"""ListConfigResources: lists resources that have or can have configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CLIENT_METRICS_RESOURCE = 16
 KINDS_SINCE_VERSION = 1
-"""Before, one could ask for the subscriptions to clients' metrics alone."""
+"""Version 0 lists only client metrics subscriptions."""
 
 KINDS = (
     TOPIC_RESOURCE,
@@ -50,7 +50,7 @@ def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourc
 
 
 def names_of(kind: int, call: Call) -> Iterable[str]:
-    """Topics and brokers have configuration by being there, others by having been given some."""
+    """Returns all topics and brokers, and the other resources that have configuration."""
     image = call.node.image
     if kind == TOPIC_RESOURCE:
         return list(image.topics)

@@ -1,4 +1,4 @@
-"""ListGroups: every group that this node coordinates, or those of some states or types."""
+"""ListGroups: lists the groups of this coordinator, optionally by state and type."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ListOffsets: the start, the end, or the offset at a time.
+"""ListOffsets: returns the start, the end or the offset of a timestamp.
 
-Spark asks for start and end after every poll: these two are answered from memory. Look-ups by time
+Start and end, which Spark requests at every poll, are answered from memory. Lookups by timestamp
 run in a thread.
 """
 
@@ -38,14 +38,14 @@ logger = logging.getLogger(__name__)
 NO_OFFSET = NO_TIMESTAMP = NO_EPOCH = -1
 DEBUGGING_REPLICA = -2
 EPOCHS_SINCE_VERSION = 4
-NOWHERE = TimedOffset(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
+NOT_FOUND = TimedOffset(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
 
 Rows: TypeAlias = dict[int, ListOffsetsPartitionResponse]
-"""The answers for the partitions of one topic."""
+"""The responses of the partitions of one topic."""
 
 
-class At(IntEnum):
-    """Timestamps that are questions rather than times."""
+class SpecialTimestamp(IntEnum):
+    """Timestamps with a special meaning."""
 
     LATEST = -1
     EARLIEST = -2
@@ -56,17 +56,17 @@ class At(IntEnum):
 
 
 SINCE_VERSION: dict[int, int] = {
-    At.LATEST: 1,
-    At.EARLIEST: 1,
-    At.MAX_TIMESTAMP: 7,
-    At.EARLIEST_LOCAL: 8,
-    At.LATEST_TIERED: 9,
-    At.EARLIEST_PENDING_UPLOAD: 11,
+    SpecialTimestamp.LATEST: 1,
+    SpecialTimestamp.EARLIEST: 1,
+    SpecialTimestamp.MAX_TIMESTAMP: 7,
+    SpecialTimestamp.EARLIEST_LOCAL: 8,
+    SpecialTimestamp.LATEST_TIERED: 9,
+    SpecialTimestamp.EARLIEST_PENDING_UPLOAD: 11,
 }
 
 
 class LookUp(NamedTuple):
-    """A partition whose records have to be searched by time, and where the row belongs."""
+    """A pending lookup by timestamp, with the rows that receive its result."""
 
     partition: Partition
     timestamp: int
@@ -103,7 +103,7 @@ def handle(
 
 
 def named_partitions(request: ListOffsetsRequest, count: Slice) -> Slices[Counter[tuple[str, int]]]:
-    """A partition that is named more than once is refused."""
+    """Counts partitions; repeated ones get INVALID_REQUEST."""
     named: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
         for it in topic.partitions:
@@ -127,61 +127,63 @@ async def answer_when_found(
     request: ListOffsetsRequest,
     call: Call,
 ) -> ListOffsetsResponse:
-    """One partition after the other: a request has one thread."""
+    """Looks up one partition after the other, so that a request uses one thread."""
     for partition, timestamp, rows in look_ups:
         rows[partition.index] = await look_up(partition, timestamp, request, call)
     return await in_slices(response_of(topics))
 
 
 def answer(
-    rows: Rows, topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
+    rows: Rows, topic: str, requested: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
 ) -> ListOffsetsPartitionResponse | LookUp:
-    index, timestamp = asked.partition_index, asked.timestamp
+    index, timestamp = requested.partition_index, requested.timestamp
     partition = call.node.partitions.get(topic, index)
     if partition is None:
         return refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    refusal = partition.epoch_refusal(asked.current_leader_epoch)
+    refusal = partition.epoch_refusal(requested.current_leader_epoch)
     if refusal is not None:
         return refused(index, refusal.code)
-    if timestamp < 0 and not is_asked_well(timestamp, call.version):
+    if timestamp < 0 and not is_supported(timestamp, call.version):
         return refused(index, ErrorCode.UNSUPPORTED_VERSION)
-    if timestamp == At.LATEST:
+    if timestamp == SpecialTimestamp.LATEST:
         at = TimedOffset(
             latest(partition, request), NO_TIMESTAMP, partition.leadership.leader_epoch
         )
-    elif timestamp in (At.EARLIEST, At.EARLIEST_LOCAL):
+    elif timestamp in (SpecialTimestamp.EARLIEST, SpecialTimestamp.EARLIEST_LOCAL):
         at = TimedOffset(partition.log.log_start_offset, NO_TIMESTAMP, epoch_at_start(partition))
-    elif timestamp in (At.LATEST_TIERED, At.EARLIEST_PENDING_UPLOAD):
-        at = NOWHERE  # nothing is tiered here
+    elif timestamp in (SpecialTimestamp.LATEST_TIERED, SpecialTimestamp.EARLIEST_PENDING_UPLOAD):
+        at = NOT_FOUND  # tiered storage is not supported
     else:
         return LookUp(partition, timestamp, rows)
-    return told(index, at, call)
+    return response_row(index, at, call)
 
 
 async def look_up(
     partition: Partition, timestamp: int, request: ListOffsetsRequest, call: Call
 ) -> ListOffsetsPartitionResponse:
-    """Reads and unpacks records in a thread: batches may be on disk, or hold millions."""
+    """Reads and decompresses records in a thread: batches can be on disk or very large."""
     index = partition.index
     try:
-        found = await record_at(partition, None if timestamp == At.MAX_TIMESTAMP else timestamp)
+        found = await record_at(
+            partition, None if timestamp == SpecialTimestamp.MAX_TIMESTAMP else timestamp
+        )
     except LogClosed:
         return refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except (CorruptLog, CorruptBatch):
         return refused(index, ErrorCode.CORRUPT_MESSAGE)
     except OSError as error:
         logger.warning(
-            "%s: records cannot be searched by time (%s); the client gets KAFKA_STORAGE_ERROR",
+            "%s: lookup by timestamp failed (%s); the client gets KAFKA_STORAGE_ERROR",
             partition,
             error,
         )
         return refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None or found.offset >= latest(partition, request):
-        found = NOWHERE
-    return told(index, found, call)
+        found = NOT_FOUND
+    return response_row(index, found, call)
 
 
-def told(index: int, found: TimedOffset, call: Call) -> ListOffsetsPartitionResponse:
+def response_row(index: int, found: TimedOffset, call: Call) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,
@@ -191,7 +193,7 @@ def told(index: int, found: TimedOffset, call: Call) -> ListOffsetsPartitionResp
     )
 
 
-def is_asked_well(timestamp: int, version: int) -> bool:
+def is_supported(timestamp: int, version: int) -> bool:
     since = SINCE_VERSION.get(timestamp)
     return since is not None and version >= since
 
@@ -205,7 +207,7 @@ def latest(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def epoch_at_start(partition: Partition) -> int:
-    """The epoch of the first record; of the leader, where there is none yet."""
+    """Returns the leader epoch of the first record, or the current one for an empty log."""
     log = partition.log
     if log.log_start_offset == log.log_end_offset:
         return partition.leadership.leader_epoch

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the partitions that are on their way to other brokers."""
+"""ListPartitionReassignments: lists partitions that are being reassigned."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def handle(
     request: ListPartitionReassignmentsRequest, call: Call
 ) -> Slices[ListPartitionReassignmentsResponse]:
     count, topics = Slice(), []
-    for topic, partitions in asked_for(request, call):
+    for topic, partitions in requested_partitions(request, call):
         if topic is not None:
             moving = [move(it) for it in partitions if it.is_reassigning]
             if moving:
@@ -40,18 +40,18 @@ def handle(
     )
 
 
-def asked_for(
+def requested_partitions(
     request: ListPartitionReassignmentsRequest, call: Call
 ) -> Iterator[tuple[TopicImage | None, Iterable[PartitionImage]]]:
-    """A topic that does not exist does not move: None stands for it."""
+    """Yields topics and their requested partitions; None for a topic that does not exist."""
     topics = call.node.image.topics
     if request.topics is None:
         yield from ((topic, topic.partitions) for topic in list(topics.values()))
         return
     for named in request.topics:
         topic = topics.get(named.name)
-        wanted = set(named.partition_indexes)
-        yield topic, [it for it in topic.partitions if it.index in wanted] if topic else ()
+        indexes = set(named.partition_indexes)
+        yield topic, [it for it in topic.partitions if it.index in indexes] if topic else ()
 
 
 def move(partition: PartitionImage) -> OngoingPartitionReassignment:

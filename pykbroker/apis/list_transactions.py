@@ -1,4 +1,4 @@
-"""ListTransactions: the transactional ids that this node coordinates, or those asked for."""
+"""ListTransactions: lists the transactional ids of this coordinator that match the filters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Metadata: who the brokers are, and where the partitions of topics are led.
+"""Metadata: returns brokers, topics and partition leaders.
 
-Asking for a topic that is not there may create it; until it can be used the answer says
-UNKNOWN_TOPIC_OR_PARTITION, and clients ask again.
+A request for an unknown topic creates it if both the request and the broker allow that.
 """
 
 from __future__ import annotations
@@ -40,26 +39,26 @@ def handle(
     request: MetadataRequest, call: Call
 ) -> Slices[MetadataResponse | Awaitable[MetadataResponse]]:
     count = Slice()
-    asked = yield from asked_for(request, call, count)
-    if call.version in NAMES_ONLY and asked.by_id:
-        return (yield from ids_too_early(request, count))
+    requested = yield from requested_topics(request, call, count)
+    if call.version in NAMES_ONLY and requested.by_id:
+        return (yield from reject_topic_ids(request, count))
     may_create = request.allow_auto_topic_creation and call.node.settings.auto_create_topics_enable
-    if asked.missing and may_create:
-        return create_and_answer(request, call, asked)
-    return (yield from answer(request, call, asked, {}, count))
+    if requested.missing and may_create:
+        return create_and_answer(request, call, requested)
+    return (yield from answer(request, call, requested, {}, count))
 
 
-class Asked(NamedTuple):
-    """What a request names: each topic once."""
+class RequestedTopics(NamedTuple):
+    """The requested topics without repetitions."""
 
     topics: list[MetadataRequestTopic]
     missing: list[str]
-    """Those that could be created."""
+    """Unknown names that can be created."""
     by_id: bool
-    """Whether any of them is named by its id."""
+    """True if a topic is requested by id."""
 
 
-def asked_for(request: MetadataRequest, call: Call, count: Slice) -> Slices[Asked]:
+def requested_topics(request: MetadataRequest, call: Call, count: Slice) -> Slices[RequestedTopics]:
     known = call.node.image.topics
     topics: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
     missing: dict[str, None] = {}
@@ -72,11 +71,11 @@ def asked_for(request: MetadataRequest, call: Call, count: Slice) -> Slices[Aske
             missing[it.name] = None
         if count.is_full():
             yield
-    return Asked(list(topics.values()), list(missing), by_id)
+    return RequestedTopics(list(topics.values()), list(missing), by_id)
 
 
-def ids_too_early(request: MetadataRequest, count: Slice) -> Slices[MetadataResponse]:
-    """Versions 10 and 11 have a field for the id, but may not be asked by it (KAFKA-12713)."""
+def reject_topic_ids(request: MetadataRequest, count: Slice) -> Slices[MetadataResponse]:
+    """Versions 10 and 11 have a topic id field that clients must not use (KAFKA-12713)."""
     topics = yield from count.each(
         lambda it: missing_row(it.name or "", it.topic_id, ErrorCode.INVALID_REQUEST),
         request.topics or (),
@@ -84,34 +83,36 @@ def ids_too_early(request: MetadataRequest, count: Slice) -> Slices[MetadataResp
     return MetadataResponse(brokers=(), topics=topics)
 
 
-async def create_and_answer(request: MetadataRequest, call: Call, asked: Asked) -> MetadataResponse:
+async def create_and_answer(
+    request: MetadataRequest, call: Call, requested: RequestedTopics
+) -> MetadataResponse:
     outcomes = await call.node.controller.create_topics(
-        await each(lambda name: NewTopic(name=name), asked.missing)
+        await each(lambda name: NewTopic(name=name), requested.missing)
     )
     refusals: dict[str, ErrorCode] = {
         name: outcome.code
-        for name, outcome in zip(asked.missing, outcomes, strict=True)
+        for name, outcome in zip(requested.missing, outcomes, strict=True)
         if isinstance(outcome, Refusal) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
     }
-    return await in_slices(answer(request, call, asked, refusals, Slice()))
+    return await in_slices(answer(request, call, requested, refusals, Slice()))
 
 
 def answer(
     request: MetadataRequest,
     call: Call,
-    asked: Asked,
+    requested: RequestedTopics,
     refusals: dict[str, ErrorCode],
     count: Slice,
 ) -> Slices[MetadataResponse]:
     image = call.node.image
-    wants_all = request.topics is None or (
+    requests_all = request.topics is None or (
         call.version < EMPTY_MEANS_ALL_BELOW_VERSION and not request.topics
     )
     operations = ALL_ON_A_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
-    if wants_all:
+    if requests_all:
         rows = (topic_row(it, operations, count) for it in list(image.topics.values()))
     else:
-        rows = (named_topic_row(it, call, refusals, operations, count) for it in asked.topics)
+        rows = (named_topic_row(it, call, refusals, operations, count) for it in requested.topics)
     topics = yield from all_of(rows)
     return MetadataResponse(
         brokers=broker_rows(call),
@@ -125,7 +126,7 @@ def answer(
 
 
 def broker_rows(call: Call) -> list[MetadataResponseBroker]:
-    """The brokers that can be reached through the listener the client came by."""
+    """Returns the live brokers that have the listener of the client."""
     listener = call.peer.listener
     return [
         MetadataResponseBroker(
@@ -140,23 +141,23 @@ def broker_rows(call: Call) -> list[MetadataResponseBroker]:
 
 
 def named_topic_row(
-    asked: MetadataRequestTopic,
+    requested: MetadataRequestTopic,
     call: Call,
     refusals: dict[str, ErrorCode],
     operations: int,
     count: Slice,
 ) -> Slices[MetadataResponseTopic]:
     image = call.node.image
-    if asked.name is None or asked.topic_id != ZERO_UUID:
-        name, topic = None, image.topics_by_id.get(asked.topic_id)
+    if requested.name is None or requested.topic_id != ZERO_UUID:
+        name, topic = None, image.topics_by_id.get(requested.topic_id)
     else:
-        name, topic = asked.name, image.topics.get(asked.name)
+        name, topic = requested.name, image.topics.get(requested.name)
     if topic is not None:
         return (yield from topic_row(topic, operations, count))
     if count.is_full():
         yield
     if name is None:
-        return missing_row(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, operations)
+        return missing_row(None, requested.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, operations)
     code = refusals.get(name) or code_of_missing(name)
     return missing_row(name, ZERO_UUID, code, operations)
 

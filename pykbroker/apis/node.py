@@ -1,4 +1,4 @@
-"""What the handlers of requests work with: the parts of this node, put together by `broker`."""
+"""The context of request handlers: the parts of the node, and the request being served."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Endpoint(NamedTuple):
-    """Where a client finds a broker through the listener that the client itself came by."""
+    """The address of a broker on the listener that the client uses."""
 
     node_id: int
     host: str
@@ -37,7 +37,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """One broker, as its request handlers see it."""
+    """The parts of a broker that request handlers use."""
 
     node_id: int
     settings: Settings
@@ -54,23 +54,23 @@ class Node:
     generation: Generation
     offer: Offer = EVERYTHING
     refused_topics: dict[str, str | None] = field(default_factory=dict)
-    """Internal topics that could not be created, each with the reason that was logged last."""
+    """Internal topics that could not be created, with the reason logged last."""
 
     def configure(self, settings: Settings) -> None:
         self.settings = settings
 
     def new_uuid(self) -> UUID:
-        from uuid import UUID  # noqa: PLC0415 - asks what platform this is; a start need not
+        from uuid import UUID  # noqa: PLC0415 - a slow import that a start does not need
 
         return UUID(bytes=self.chance.uuid_bytes())
 
     def new_uuid_text(self) -> str:
-        """A random id as Kafka writes them: base64 without padding."""
+        """Returns a random id in Kafka's format: base64 without padding."""
         return urlsafe_b64encode(self.chance.uuid_bytes()).decode().rstrip("=")
 
 
 class Call:
-    """One request's circumstances: its version, who sends it, and the node that serves it."""
+    """The context of one request: its version, its sender and the node that serves it."""
 
     __slots__ = ("client_id", "node", "peer", "version")
 
@@ -82,11 +82,11 @@ class Call:
 
     @property
     def client_host(self) -> str:
-        """As Kafka's tools show it."""
+        """The host in the format of Kafka's tools."""
         return f"/{self.peer.host}"
 
     def endpoints_of(self, node_ids: Iterable[int]) -> list[Endpoint]:
-        """Those of these brokers that the client can reach, in order of their ids."""
+        """Returns the endpoints of brokers that have the listener of the client, sorted by id."""
         brokers, listener = self.node.image.brokers, self.peer.listener
         return [
             Endpoint(node_id, *brokers[node_id].listeners[listener], brokers[node_id].rack)

@@ -1,4 +1,4 @@
-"""The hook through which a test kit sees, changes and delays requests."""
+"""The interface through which a test kit observes, changes and delays requests."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 class RequestObserver(Protocol):
-    """Stands around the handlers of a broker. Decoding, version checks and order stay the same."""
+    """Wraps the handlers of a broker. Decoding, version checks and order stay the same."""
 
     def wrap(self, api: Api, handle: Handle) -> Handle:
         """Returns the handler that serves this API in place of `handle`."""
         ...
 
     def admits_fast_path(self, api_key: int) -> bool:
-        """Whether requests of an API may be served without their handler.
+        """Returns whether requests of an API can be served without their handler.
 
-        False where the observer changes or delays them: then they go through the wrapped handler.
+        Returns False if the observer changes or delays them: the wrapped handler serves them then.
         """
         ...
 
     def note_repeated(self, api: Api, call: Call, response: Message) -> None:
-        """A fast path has served a request."""
+        """Called after a fast path has served a request."""
         ...
 
 
 def observed(
     observer: RequestObserver, node: Node, frame: memoryview, peer: Peer, answer: Answer
 ) -> Answer:
-    """Reports the response of a fast path to the observer, as soon as there is one."""
+    """Reports the response of a fast path to the observer when it is available."""
     if isinstance(answer, Waiting):
         report = partial(_report_later, observer, node, frame, peer)
         return Waiting(

@@ -1,4 +1,4 @@
-"""What a node offers its clients: the APIs it serves, in which versions, and features."""
+"""The APIs, versions and features that a node advertises to clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class WhenTooNew(Enum):
-    """What a client is told that asks for ApiVersions in a version that is not known yet."""
+    """The content of the response to an unsupported version of ApiVersions."""
 
     NAMES_NOTHING = "nothing"
     NAMES_API_VERSIONS = "what it may ask instead (KIP-511)"
@@ -23,11 +23,11 @@ class WhenTooNew(Enum):
 
 
 class Offer(NamedTuple):
-    """Everything there is, unless somebody wants a node to look like another."""
+    """The advertised APIs and features; by default all, in tests those of another release."""
 
     apis: Mapping[int, Api] = APIS
     features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
-    """The lowest and the highest level of each."""
+    """Minimum and maximum level by feature."""
     when_too_new: WhenTooNew = WhenTooNew.NAMES_API_VERSIONS
 
 

@@ -1,6 +1,6 @@
-"""OffsetCommit: how far a group has read, written down before it is answered.
+"""OffsetCommit: commits offsets of a group.
 
-What names no partition of this cluster is refused here; the rest goes to the group.
+Unknown partitions get an error here; the group coordinator handles the others.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ async def commit_known_part(
     request: OffsetCommitRequest, topics: Sequence[OffsetCommitRequestTopic], call: Call
 ) -> OffsetCommitResponse:
     codes: Codes = {}
-    asked = [known for topic in topics if (known := known_part(topic, call, codes)).partitions]
-    if asked:
-        answer = commit(request.replace(topics=asked), call)
+    existing = [known for topic in topics if (known := known_part(topic, call, codes)).partitions]
+    if existing:
+        answer = commit(request.replace(topics=existing), call)
         committed = await answer if isinstance(answer, Future) else answer
         assert isinstance(committed, OffsetCommitResponse)
         for topic in committed.topics:
@@ -61,7 +61,7 @@ async def commit_known_part(
 
 
 def named(topic: OffsetCommitRequestTopic, call: Call) -> OffsetCommitRequestTopic:
-    """With the name beside the id, or the id beside the name, where the cluster knows it."""
+    """Returns the topic with both name and id; an unknown id gets the name ""."""
     image = call.node.image
     if call.version >= TOPIC_IDS_SINCE_VERSION:
         by_id = image.topics_by_id.get(topic.topic_id)
@@ -73,7 +73,7 @@ def named(topic: OffsetCommitRequestTopic, call: Call) -> OffsetCommitRequestTop
 def known_part(
     topic: OffsetCommitRequestTopic, call: Call, codes: Codes
 ) -> OffsetCommitRequestTopic:
-    """The partitions that exist; the others get their error at once."""
+    """Returns the topic with its existing partitions; adds the errors of the others to `codes`."""
     count = partition_count(topic, call)
     by_id = call.version >= TOPIC_IDS_SINCE_VERSION and not topic.name
     code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

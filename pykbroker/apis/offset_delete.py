@@ -1,4 +1,4 @@
-"""OffsetDelete: a group forgets how far it has read partitions that it no longer reads."""
+"""OffsetDelete: deletes committed offsets of partitions that a group does not subscribe to."""
 
 from __future__ import annotations
 

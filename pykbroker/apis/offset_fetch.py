@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have read, one group in old versions and many in new ones."""
+"""OffsetFetch: returns committed offsets of one group or, since version 8, of several."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 GROUP_ERRORS_SINCE_VERSION = 2
 TOPIC_IDS_SINCE_VERSION = 10
-ONE_SHAPE = 8
-"""Groups are asked in the form that this version and later ones have on the wire."""
+COMMON_VERSION = 8
+"""The version whose format is passed to the group coordinator."""
 
 
 @sliced
@@ -57,17 +57,17 @@ def handle(request: OffsetFetchRequest, call: Call) -> Slices[OffsetFetchRespons
 
 
 def fetch_in_parts(
-    asked: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call, count: Slice
+    requested: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call, count: Slice
 ) -> Slices[OffsetFetchResponseGroup]:
-    log = call.node.groups.find(asked.group_id)
+    log = call.node.groups.find(requested.group_id)
     if isinstance(log, ErrorCode):
-        return refused(asked, log, call.version)
-    names_none = asked.topics is None
-    if names_none:
-        asked = asked.replace(topics=log.state.topics_committed(asked.group_id))
+        return refused(requested, log, call.version)
+    all_topics = requested.topics is None
+    if all_topics:
+        requested = requested.replace(topics=log.state.topics_committed(requested.group_id))
     group = Joined()
-    for part in parts_of(asked, "topics", SLICE_ELEMENTS):
-        topics = part.topics or () if names_none else [named(it, call) for it in part.topics or ()]
+    for part in parts_of(requested, "topics", SLICE_ELEMENTS):
+        topics = part.topics or () if all_topics else [named(it, call) for it in part.topics or ()]
         fetched = fetch(part.replace(topics=topics), request, log, call)
         group.add(fetched)
         if count.is_full(elements_in(part)):
@@ -79,19 +79,19 @@ def fetch_in_parts(
 
 
 def fetch(
-    asked: OffsetFetchRequestGroup,
+    requested: OffsetFetchRequestGroup,
     request: OffsetFetchRequest,
     log: CoordinatedLog[Groups],
     call: Call,
 ) -> OffsetFetchResponseGroup:
     by_id = call.version >= TOPIC_IDS_SINCE_VERSION
-    topics = asked.topics or ()
+    topics = requested.topics or ()
     known = [it for it in topics if it.name] if by_id else topics
     answer = log.state.offset_fetch(
         OffsetFetchRequest(
-            groups=[asked.replace(topics=known)], require_stable=request.require_stable
+            groups=[requested.replace(topics=known)], require_stable=request.require_stable
         ),
-        version=ONE_SHAPE,
+        version=COMMON_VERSION,
     )
     (group,) = answer.groups
     if group.error_code or not by_id:
@@ -101,17 +101,17 @@ def fetch(
 
 
 def refused(
-    asked: OffsetFetchRequestGroup, code: ErrorCode, version: int
+    requested: OffsetFetchRequestGroup, code: ErrorCode, version: int
 ) -> OffsetFetchResponseGroup:
-    """The oldest version has no place for an error but beside each partition."""
+    """Returns an error for the group; version 1 has error codes only per partition."""
     if version >= GROUP_ERRORS_SINCE_VERSION:
-        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=(), error_code=code)
-    topics = [without_topic(it, code) for it in asked.topics or ()]
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+        return OffsetFetchResponseGroup(group_id=requested.group_id, topics=(), error_code=code)
+    topics = [without_topic(it, code) for it in requested.topics or ()]
+    return OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics)
 
 
 def named(topic: OffsetFetchRequestTopics, call: Call) -> OffsetFetchRequestTopics:
-    """With both name and id where the cluster knows them; without a name where it does not."""
+    """Returns the topic with both name and id; an unknown id gets the name ""."""
     image = call.node.image
     if call.version >= TOPIC_IDS_SINCE_VERSION:
         by_id = image.topics_by_id.get(topic.topic_id)
@@ -123,14 +123,16 @@ def named(topic: OffsetFetchRequestTopics, call: Call) -> OffsetFetchRequestTopi
 def with_ids(
     topics: Sequence[OffsetFetchResponseTopics], call: Call
 ) -> list[OffsetFetchResponseTopics]:
-    """A topic that is gone has no id any more, and cannot be told of."""
+    """Adds topic ids; omits deleted topics, which have no id."""
     found = ((topic, call.node.image.topics.get(topic.name)) for topic in topics)
     return [topic.replace(topic_id=known.id) for topic, known in found if known is not None]
 
 
-def without_topic(asked: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+def without_topic(
+    requested: OffsetFetchRequestTopics, code: ErrorCode
+) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
-        name=asked.name,
-        topic_id=asked.topic_id,
-        partitions=[without_offset(it, code) for it in asked.partition_indexes],
+        name=requested.name,
+        topic_id=requested.topic_id,
+        partitions=[without_offset(it, code) for it in requested.partition_indexes],
     )

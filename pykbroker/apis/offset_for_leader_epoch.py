@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ended, so that a reader finds out what it has lost."""
+"""OffsetForLeaderEpoch: returns the end offset of an epoch, to detect log truncation."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderE
     )
 
 
-def answer(topic: str, asked: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
-    partition = call.node.partitions.get(topic, asked.partition)
+def answer(topic: str, requested: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    partition = call.node.partitions.get(topic, requested.partition)
     if partition is None:
         return EpochEndOffset(
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partition=asked.partition
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partition=requested.partition
         )
-    refusal = partition.epoch_refusal(asked.current_leader_epoch)
+    refusal = partition.epoch_refusal(requested.current_leader_epoch)
     if refusal is not None:
-        return EpochEndOffset(error_code=refusal.code, partition=asked.partition)
-    epoch, end_offset = partition.end_of_epoch(asked.leader_epoch)
+        return EpochEndOffset(error_code=refusal.code, partition=requested.partition)
+    epoch, end_offset = partition.end_of_epoch(requested.leader_epoch)
     return EpochEndOffset(
         error_code=ErrorCode.NONE,
-        partition=asked.partition,
+        partition=requested.partition,
         leader_epoch=epoch,
         end_offset=end_offset,
     )

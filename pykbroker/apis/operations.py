@@ -1,4 +1,4 @@
-"""What a client may do, as the bits by which answers tell it; without an authorizer, everything."""
+"""Authorized operations as bit fields. Without authorizer, all operations are allowed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NOT_ASKED = -(2**31)
 
 
 class Operation(IntEnum):
-    """Kinds of access, by the numbers that access rules have."""
+    """ACL operations, with the numbers of the protocol."""
 
     READ = 3
     WRITE = 4

@@ -1,7 +1,7 @@
 """Divides a large request into small ones of the same kind, and joins their responses.
 
-For APIs whose elements do not concern each other: `Api.divided` names the array to divide. An
-element that is too large itself, a topic with many partitions, is divided at its own arrays.
+Used for APIs with independent elements; `Api.divided` is the array to divide. A large element, for
+example a topic with many partitions, is divided at its own largest array.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def parts_of(request: Message, array: str, elements_max: int) -> Iterator[Any]:
-    """The request with few elements at a time, all of them in their order."""
+    """Yields copies of the request with at most `elements_max` elements each, in order."""
     rows = getattr(request, array)
     if not rows:
-        yield request  # what is large about it is something else
+        yield request  # large because of another array
     for part in divided(rows or (), elements_max):
         yield request.replace(**{array: part})
 
@@ -46,7 +46,7 @@ def divided(rows: Sequence[Any], elements_max: int) -> Iterator[Sequence[Any]]:
 
 
 def arrays_of(message: Any) -> tuple[str, ...]:
-    """The names of a message's arrays; a string or a number has none."""
+    """Returns the names of the arrays of a message type; other types have none."""
     if message not in _arrays:
         fields = getattr(message, "fields", ())
         _arrays[message] = tuple(field.name for field in fields if field.is_array)
@@ -57,7 +57,7 @@ _arrays: dict[Any, tuple[str, ...]] = {}
 
 
 def elements_in(row: Message) -> int:
-    """The row itself and all in its arrays."""
+    """Returns the number of elements: the row and all elements of its arrays."""
     elements = 1
     for name in arrays_of(type(row)):
         rows = getattr(row, name) or ()
@@ -69,7 +69,7 @@ def elements_in(row: Message) -> int:
 
 
 class Joined:
-    """The response to a request that was answered in parts."""
+    """Joins the responses to the parts of a request."""
 
     __slots__ = ("_arrays", "_last")
 
@@ -85,12 +85,12 @@ class Joined:
                 add_rows(self._arrays.setdefault(name, []), rows)
 
     def response(self) -> Any:
-        """None, if there was no response to any part."""
+        """Returns the joined response, or None if no part has a response."""
         return None if self._last is None else self._last.replace(**self._arrays)
 
 
 def add_rows(rows: list[Any], more: Sequence[Any]) -> None:
-    """An element that was divided between two parts is one again."""
+    """Appends rows and joins an element that was divided between two parts."""
     if not rows or not is_continued(rows[-1], more[0]):
         rows.extend(more)
         return

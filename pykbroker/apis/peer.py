@@ -1,11 +1,8 @@
-"""What the broker knows about the program at the other end of a connection."""
+"""The client program at the other end of a connection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
-
-WhenGone: TypeAlias = Callable[[], None]
+from typing import Any, Protocol
 
 
 class Repeats(Protocol):
@@ -16,10 +13,9 @@ class Repeats(Protocol):
 
 
 class Peer:
-    """One connected program, as the handlers of its requests see it."""
+    """A connected client, as request handlers see it."""
 
     __slots__ = (
-        "_when_gone",
         "client_id",
         "connection_id",
         "gone",
@@ -41,28 +37,6 @@ class Peer:
         self.software_version: str | None = None
         self.repeats: Repeats | None = None
         self.gone = False
-        # A set would cost every idle connection 200 bytes; few connections ever need one.
-        self._when_gone: set[WhenGone] | None = None
-
-    def when_gone(self, callback: WhenGone) -> None:
-        """Calls back once, when the connection is lost; at once if it already is."""
-        if self.gone:
-            callback()
-            return
-        if self._when_gone is None:
-            self._when_gone = set()
-        self._when_gone.add(callback)
-
-    def forget(self, callback: WhenGone) -> None:
-        """The callback is no longer wanted."""
-        if self._when_gone is not None:
-            self._when_gone.discard(callback)
-
-    def leave(self) -> list[WhenGone]:
-        """Marks the peer as gone and gives back whom to tell; the connection calls this."""
-        self.gone = True
-        callbacks, self._when_gone = self._when_gone, None
-        return list(callbacks or ())
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -1,8 +1,7 @@
-"""Produce: each partition's batch is appended or refused on its own.
+"""Produce: appends one batch to each partition; errors are per partition.
 
-acks=0 is not answered, acks=1 is answered once the leader has the records, acks=all once every
-in-sync replica has them. Where `flush.messages` asks for a flush, it comes before each of these.
-What was refused comes back as an error of its partition.
+acks=0 has no response, acks=1 is answered after the append by the leader, acks=all after all
+in-sync replicas have the records. A flush required by `flush.messages` completes first.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.apis.answers import Deferred, ProtocolViolation
 from pykbroker.apis.joining_transactions import (
-    NOBODY_REFUSED,
+    NO_REFUSALS,
     TOPIC_IDS_SINCE_VERSION,
     holds_transactional,
     join_transaction,
@@ -50,8 +49,8 @@ ALL, NONE = -1, 0
 LEADER_HINT_SINCE_VERSION = 10
 
 NO_OFFSET = -1
-UNTOLD = "a Produce with acks=0 cannot be told of {}"
-TELLS_NO_LOG_START = (
+ERROR_WITHOUT_RESPONSE = "{} in a Produce with acks=0, which has no response"
+ERRORS_WITHOUT_LOG_START = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -69,27 +68,27 @@ def handle(
 
 
 def produce(
-    request: ProduceRequest, call: Call, refusals: Refusals = NOBODY_REFUSED
+    request: ProduceRequest, call: Call, refusals: Refusals = NO_REFUSALS
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.acks not in (ALL, NONE, 1):
         return refuse_all(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    unfinished = Unfinished(request.acks, request.timeout_ms, call)
+    pending = PendingResponse(request.acks, request.timeout_ms, call)
     response = ProduceResponse(
         responses=[
-            append_topic(topic, request.acks, call, unfinished, refusals)
+            append_topic(topic, request.acks, call, pending, refusals)
             for topic in request.topic_data
         ]
     )
-    if unfinished.appending:
-        return Deferred(response, unfinished.answer_when_appended, mutes=True)
-    if unfinished.unsettled:
-        return unfinished.answer_when_settled(response)
+    if pending.appending:
+        return Deferred(response, pending.answer_when_appended, mutes=True)
+    if pending.unsettled:
+        return pending.answer_when_settled(response)
     return finished(response, request.acks, call)
 
 
 def finished(response: ProduceResponse, acks: int, call: Call) -> ProduceResponse | None:
     if acks == NONE:
-        end_if_refused(response)
+        close_on_error(response)
         return None
     return with_leaders(response, call) if call.version >= LEADER_HINT_SINCE_VERSION else response
 
@@ -116,20 +115,20 @@ async def produce_when_joined(
     return await outcome
 
 
-def end_if_refused(response: ProduceResponse) -> None:
-    """Who wants no answer learns of an error by losing the connection, and looks for leaders."""
+def close_on_error(response: ProduceResponse) -> None:
+    """Closes the connection after an error with acks=0, so that the client refreshes metadata."""
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code != ErrorCode.NONE:
                 name = next(it.name for it in ErrorCode if it == answer.error_code)
-                raise ProtocolViolation(UNTOLD.format(name))
+                raise ProtocolViolation(ERROR_WITHOUT_RESPONSE.format(name))
 
 
 def append_topic(
     topic: TopicProduceData,
     acks: int,
     call: Call,
-    unfinished: Unfinished,
+    pending: PendingResponse,
     refusals: Refusals,
 ) -> TopicProduceResponse:
     name: str | None = topic.name
@@ -139,8 +138,7 @@ def append_topic(
         name=topic.name,
         topic_id=topic.topic_id,
         partition_responses=[
-            append(name, it, acks, call, unfinished, refusals=refusals)
-            for it in topic.partition_data
+            append(name, it, acks, call, pending, refusals=refusals) for it in topic.partition_data
         ],
     )
 
@@ -150,7 +148,7 @@ def append(
     request: PartitionProduceData,
     acks: int,
     call: Call,
-    unfinished: Unfinished,
+    pending: PendingResponse,
     *,
     refusals: Refusals,
 ) -> PartitionProduceResponse:
@@ -170,29 +168,31 @@ def append(
         now_ms=call.node.clock.now_ms(),
     )
     if isinstance(written, asyncio.Task):
-        return unfinished.place_for(partition, written)
-    return unfinished.answer_for(partition, written)
+        return pending.placeholder_for(partition, written)
+    return pending.answer_for(partition, written)
 
 
 def refused(
     index: int, refusal: Refusal | RecordsRefused, log_start_offset: int = NO_OFFSET
 ) -> PartitionProduceResponse:
-    tells_start = not isinstance(refusal, Malformed) and refusal.code not in TELLS_NO_LOG_START
+    has_log_start = (
+        not isinstance(refusal, Malformed) and refusal.code not in ERRORS_WITHOUT_LOG_START
+    )
     indexes = refusal.indexes if isinstance(refusal, RecordsRefused) else ()
     return PartitionProduceResponse(
         index=index,
         error_code=refusal.code,
         base_offset=NO_OFFSET,
-        log_start_offset=log_start_offset if tells_start else NO_OFFSET,
+        log_start_offset=log_start_offset if has_log_start else NO_OFFSET,
         record_errors=[BatchIndexAndErrorMessage(batch_index=it) for it in indexes],
         error_message=refusal.message,
     )
 
 
-class Unfinished:
-    """What is still to be done for the partitions of a request that is to be answered later.
+class PendingResponse:
+    """The pending partitions of a request whose response is sent later.
 
-    The request itself is not kept: its records may be large, and most are written.
+    It does not reference the request, whose records can be large.
     """
 
     __slots__ = ("acks", "appending", "call", "timeout_ms", "unsettled")
@@ -202,16 +202,18 @@ class Unfinished:
         self.timeout_ms = timeout_ms
         self.call = call
         self.appending: list[tuple[Partition, Appending, PartitionProduceResponse]] = []
-        """Records that are inspected in a thread; the answer is not known yet."""
+        """Partitions whose records are validated in a thread, with a placeholder response."""
         self.unsettled: list[tuple[Partition, AppendResult, PartitionProduceResponse]] = []
-        """Records that a flush or replicas are still to take, and what is answered then."""
+        """Partitions that wait for a flush or for replicas, with the response after success."""
 
-    def place_for(self, partition: Partition, appending: Appending) -> PartitionProduceResponse:
-        place = PartitionProduceResponse(
+    def placeholder_for(
+        self, partition: Partition, appending: Appending
+    ) -> PartitionProduceResponse:
+        placeholder = PartitionProduceResponse(
             index=partition.index, error_code=ErrorCode.NONE, base_offset=NO_OFFSET
         )
-        self.appending.append((partition, appending, place))
-        return place
+        self.appending.append((partition, appending, placeholder))
+        return placeholder
 
     def answer_for(
         self, partition: Partition, written: AppendResult | Refusal | RecordsRefused
@@ -230,15 +232,15 @@ class Unfinished:
         return answer
 
     async def answer_when_appended(self, response: ProduceResponse) -> ProduceResponse | None:
-        """The records are written even if the client goes away meanwhile."""
+        """Completes the appends even if the client disconnects."""
         answers = {
-            id(place): self.answer_for(partition, await asyncio.shield(appending))
-            for partition, appending, place in self.appending
+            id(placeholder): self.answer_for(partition, await asyncio.shield(appending))
+            for partition, appending, placeholder in self.appending
         }
         return await self.answer_when_settled(with_answers(response, answers))
 
     async def answer_when_settled(self, response: ProduceResponse) -> ProduceResponse | None:
-        """Waits for flushes and in-sync replicas; a partition that fails or is late is refused."""
+        """Waits for flushes and in-sync replicas; failures and timeouts become errors."""
         codes = await asyncio.gather(
             *(
                 until_settled(
@@ -264,7 +266,7 @@ class Unfinished:
 def with_answers(
     response: ProduceResponse, answers: Mapping[int, PartitionProduceResponse]
 ) -> ProduceResponse:
-    """The response with other answers in place of those with these identities."""
+    """Returns the response with partition responses replaced, by their `id()`."""
     return response.replace(
         responses=[
             topic.replace(
@@ -278,7 +280,7 @@ def with_answers(
 async def until_settled(
     partition: Partition, offset: int, acks: int, timeout_ms: int, clock: Clock
 ) -> ErrorCode:
-    """Waits for the flush without a limit, as Kafka does; `timeout.ms` limits that for replicas."""
+    """Waits for the flush without a timeout, like Kafka, and for replicas up to `timeout_ms`."""
     if not await partition.flushing.until_settled(offset):
         return ErrorCode.KAFKA_STORAGE_ERROR
     if acks == ALL:
@@ -288,7 +290,7 @@ async def until_settled(
 
 def refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse | None:
     if request.acks == NONE:
-        raise ProtocolViolation(UNTOLD.format(code.name))
+        raise ProtocolViolation(ERROR_WITHOUT_RESPONSE.format(code.name))
     return ProduceResponse(
         responses=[
             TopicProduceResponse(
@@ -304,7 +306,7 @@ def refuse_all(request: ProduceRequest, code: ErrorCode) -> ProduceResponse | No
 
 
 def with_leaders(response: ProduceResponse, call: Call) -> ProduceResponse:
-    """Tell a client that has come to the wrong node where the leader is (KIP-951)."""
+    """Adds the current leaders of partitions that this node does not lead (KIP-951)."""
     lost = [
         (topic, answer)
         for topic in response.responses

@@ -1,4 +1,4 @@
-"""RenewDelegationToken: no token is made longer that could not be given."""
+"""RenewDelegationToken: rejected, because connections are not authenticated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fast path of OffsetCommit: a request that differs from an earlier one by its offsets alone.
+"""The fast path of OffsetCommit: a request that differs from an earlier one only in its offsets.
 
 The connection keeps the bytes of the request without its offsets, the batch that the coordinator
 appended, and the response. `fast_path` lists the checks that are not repeated.
@@ -38,7 +38,7 @@ RESPONSE_CORRELATION_ID = slice(4)
 FRAME_BYTES_MAX = 1024
 """About fifty partitions; longer commits gain little."""
 KEPT_BYTES_MAX = 4096
-"""Bound of all frames that a connection keeps; what is kept beside takes thirty times as much."""
+"""Bound of all frames that a connection keeps; the values beside them take thirty times as much."""
 REPEATS_PER_REQUEST = 16
 """Served repeats that pay for remembering one more request: consumers live long, and the generation
 of their group changes."""
@@ -68,12 +68,12 @@ class Repeats:
         self._answered = 0
 
     def may_try(self) -> bool:
-        """Whether one more request may be examined; counts also those that cannot be kept."""
+        """Returns whether one more request can be examined; counts also those that are not kept."""
         self._tries += 1
         return self._tries <= REQUESTS_MAX
 
     def renew(self, frame: memoryview, topics: Sequence[tuple[str, bytes]]) -> bool:
-        """Whether the request is known, and from now on is so in the present generation."""
+        """Returns whether the request is known; then makes it valid in the present generation."""
         known = self._known.get(len(frame))
         if known is None or known.topics != topics:
             return False
@@ -109,9 +109,9 @@ class Repeats:
         self._answered += 1
         if self._answered == REPEATS_PER_REQUEST:
             self._answered, self._tries = 0, max(0, self._tries - 1)
-        told = bytearray(known.answer)
-        told[RESPONSE_CORRELATION_ID] = frame[REQUEST_CORRELATION_ID]
-        return [told]
+        response = bytearray(known.answer)
+        response[RESPONSE_CORRELATION_ID] = frame[REQUEST_CORRELATION_ID]
+        return [response]
 
 
 def without_numbers(frame: Buffer, offsets_at: Sequence[int]) -> bytearray:

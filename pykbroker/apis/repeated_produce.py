@@ -1,7 +1,7 @@
-"""The fast path of Produce: a request that differs from an earlier one by its records alone.
+"""The fast path of Produce: a request that differs from an earlier one only in its records.
 
 The connection keeps the bytes before the records, the partition that they name, and the response
-but for its numbers. `fast_path` lists the checks that are not repeated.
+without its numbers. `fast_path` lists the checks that are not repeated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HEAD = Struct(">ii")
 _CORRELATION = Struct(">i")
 _LENGTH = Struct(">i")
 _NUMBERS = Struct(">qqq")
-"""Base offset, append time and log start offset, which are neighbours in a response."""
+"""Base offset, append time and log start offset, which are adjacent in a response."""
 SINCE_VERSION = 5
 """Earlier responses have no log start offset."""
 MARKS = (0x7A11_0FF5_E700_0001, 0x7A11_0FF5_E700_0002, 0x7A11_0FF5_E700_0003)
@@ -90,7 +90,7 @@ class Repeats:
         return self._learned < REQUESTS_MAX
 
     def renew(self, frame: memoryview) -> bool:
-        """Whether the request is known, and from now on is so in the present generation."""
+        """Returns whether the request is known; then makes it valid in the present generation."""
         length_at = self._length_at
         if len(frame) <= length_at or _HEAD.unpack_from(frame)[0] != self._kind:
             return False
@@ -119,7 +119,7 @@ class Repeats:
         kind, correlation_id = _HEAD.unpack_from(frame)
         if kind != self._kind:
             return None
-        known = self._known.get(bytes(frame[8:length_at]))  # behind the head
+        known = self._known.get(bytes(frame[8:length_at]))  # after the head
         node = self._node
         if known is None or known.generation != node.generation.number:
             return None
@@ -148,13 +148,13 @@ def answer_of(
     correlation_id: int,
 ) -> Sequence[Buffer]:
     if not isinstance(written, AppendResult):
-        said = refused(known.partition, written, partition.log.log_start_offset)
-        return route.write(response_of(known.topic, known.topic_id, said), correlation_id)
-    told = bytearray(known.answer)
-    _CORRELATION.pack_into(told, 0, correlation_id)
+        rejected = refused(known.partition, written, partition.log.log_start_offset)
+        return route.write(response_of(known.topic, known.topic_id, rejected), correlation_id)
+    response = bytearray(known.answer)
+    _CORRELATION.pack_into(response, 0, correlation_id)
     first_offset, _, time_ms, log_start_offset = written
-    _NUMBERS.pack_into(told, known.numbers_at, first_offset, time_ms, log_start_offset)
-    return [told]
+    _NUMBERS.pack_into(response, known.numbers_at, first_offset, time_ms, log_start_offset)
+    return [response]
 
 
 async def answer_when_appended(
@@ -166,7 +166,7 @@ async def answer_when_appended(
 
 
 def is_plain(partition: Partition, topic_id: bytes | None, acks: int) -> bool:
-    """Whether requests like this one need no wait: what `fast_path` promises of a generation."""
+    """Returns whether requests to the partition need no wait, as `fast_path` requires."""
     leadership = partition.leadership
     return (
         leadership.leader == partition.node_id
@@ -177,7 +177,7 @@ def is_plain(partition: Partition, topic_id: bytes | None, acks: int) -> bool:
 
 
 def records_at(frame: memoryview, length_at: int, *, is_flexible: bool) -> memoryview | None:
-    """The records behind their length; None if they are no batch or not the last field."""
+    """Returns the records after their length; None if they are no batch or not the last field."""
     if is_flexible:
         length = frame[length_at]
         start = length_at + 1

@@ -1,8 +1,8 @@
 """Serves large requests in slices: other connections are served between two slices.
 
-A handler that goes through many elements is a generator. It counts them with `Slice` and yields
-when a slice is full. `sliced` makes a handler of it: a request of one slice is answered at once; a
-larger one keeps the next requests of its connection waiting until it is answered.
+A handler that processes many elements is a generator. It counts them with `Slice` and yields when a
+slice is full. `sliced` converts it to a handler: a request of one slice is answered immediately;
+after a larger one, the next requests of the connection wait for its response.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ Element = TypeVar("Element")
 Answer = TypeVar("Answer")
 
 RESPONSE_ELEMENTS_MAX: Final = 1_000_000
-"""A request can name the same large thing many times; its answer has to fit in memory."""
+"""Bounds memory: a request can name the same large topic or group many times."""
 
 
 class Slice:
-    """Counts the elements served for one request, and tells when a slice is full."""
+    """Counts the elements served for a request and determines the end of each slice."""
 
     __slots__ = ("_left", "_total")
 
@@ -48,7 +48,7 @@ class Slice:
         self._total = 0
 
     def is_full(self, elements: int = 1) -> bool:
-        """Counts elements that were served; True: yield before the next one."""
+        """Counts served elements; returns True if the caller must yield before the next one."""
         self._left -= elements
         if self._left > 0:
             return False
@@ -56,16 +56,16 @@ class Slice:
         self._left = SLICE_ELEMENTS
         if self._total > RESPONSE_ELEMENTS_MAX:
             raise ProtocolViolation(
-                f"the response would hold more than {RESPONSE_ELEMENTS_MAX} elements"
+                f"the response would have more than {RESPONSE_ELEMENTS_MAX} elements"
             )
         return True
 
     def each(
         self, answer: Callable[[Element], Answer], elements: Sequence[Element], *, weight: int = 1
     ) -> Slices[list[Answer]]:
-        """The answers to all elements, in their order; one more is counted for the array itself.
+        """Returns `answer(element)` of all elements and counts one more for the array.
 
-        `weight` says for how many each counts whose answer takes longer.
+        `weight` is the number of elements that a slow `answer` counts for.
         """
         answers: list[Answer] = []
         at, count = 0, len(elements)
@@ -84,12 +84,12 @@ class Slice:
 async def each(
     answer: Callable[[Element], Answer], elements: Sequence[Element], *, weight: int = 1
 ) -> list[Answer]:
-    """The same for a handler that waits anyway, and so is no generator."""
+    """`Slice.each` for handlers that are coroutines."""
     return await in_slices(Slice().each(answer, elements, weight=weight), begins_at_once=True)
 
 
 def all_of(works: Iterable[Slices[Answer]]) -> Slices[list[Answer]]:
-    """The results of works that are themselves done in slices, one after the other."""
+    """Returns the results of generators that run one after the other."""
     results = []
     for work in works:
         results.append((yield from work))  # noqa: PERF401  # a comprehension cannot yield
@@ -97,7 +97,7 @@ def all_of(works: Iterable[Slices[Answer]]) -> Slices[list[Answer]]:
 
 
 def sliced(handle: Callable[[Any, Call], Slices[Message | Awaitable[Message]]]) -> Handle:
-    """A handler made of a generator, which returns the response or something that waits for it."""
+    """Converts a generator, which returns a response or an awaitable of one, to a handler."""
 
     @wraps(handle)
     def handled(request: Any, call: Call) -> Message | Awaitable[Message]:

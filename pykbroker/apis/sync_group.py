@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in who reads what, and every member takes its share."""
+"""SyncGroup: stores the assignment of the group leader and returns that of the member."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit: how far a group has read, to count once a producer's transaction commits.
+"""TxnOffsetCommit: commits offsets of a group within a transaction.
 
-The partition in which the group lives takes part in the transaction: a client of old has added it
-beforehand (AddOffsetsToTxn), for newer ones it is added here.
+The offsets partition of the group is part of the transaction. Older clients have added it with
+AddOffsetsToTxn; since version 5 this request adds it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from pykbroker.partitions.partition import Partition
 
 ABORTABLE_SINCE = 4
-"""The client knows from then on that it may abort and go on (KIP-890)."""
+"""The first version whose clients handle TRANSACTION_ABORTABLE (KIP-890)."""
 ADDED_HERE_SINCE = 5
 
 
 def handle(request: TxnOffsetCommitRequest, call: Call) -> Message | Awaitable[Message]:
-    """What names no partition of this cluster is refused here; the rest goes to the group."""
+    """Unknown partitions get an error here; the group coordinator handles the others."""
     if all(is_known(topic, call) for topic in request.topics) and request.topics:
         return commit(request, call)
     return commit_known_part(request, call)
@@ -110,14 +110,17 @@ def decide(
 def refusal_of_transaction(
     request: TxnOffsetCommitRequest, partition: Partition, call: Call
 ) -> ErrorCode | Awaitable[ErrorCode]:
-    """Whether the partition takes part in the transaction; where it is open, the log tells."""
+    """Returns an error if the partition is not part of the transaction.
+
+    The coordinator is not involved if the transaction is open in the log of the partition.
+    """
     if partition.log.producers.is_in_transaction(request.producer_id, request.producer_epoch):
         return ErrorCode.NONE
     place = TopicPartition(partition.topic, partition.index)
     joined = join(request, place, call, verify_only=call.version < ADDED_HERE_SINCE)
     if isinstance(joined, Future):
         return refusal_after(joined, request, place, call)
-    return told(joined[place], call.version)
+    return error_for_version(joined[place], call.version)
 
 
 async def refusal_after(
@@ -126,16 +129,16 @@ async def refusal_after(
     place: TopicPartition,
     call: Call,
 ) -> ErrorCode:
-    """What held before a wait need not hold after it: who had to wait asks once more.
+    """Waits for the coordinator, then verifies again, because the transaction can have ended.
 
-    Offsets that came in behind their transaction's end would be pending for ever.
+    Offsets appended after the end of their transaction would stay pending.
     """
     while isinstance(joined, Future):
         code = (await joined)[place]
         if code is not ErrorCode.NONE:
-            return told(code, call.version)
+            return error_for_version(code, call.version)
         joined = join(request, place, call, verify_only=True)
-    return told(joined[place], call.version)
+    return error_for_version(joined[place], call.version)
 
 
 def join(
@@ -150,7 +153,7 @@ def join(
     )
 
 
-def told(code: ErrorCode, version: int) -> ErrorCode:
+def error_for_version(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
     return code

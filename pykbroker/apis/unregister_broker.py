@@ -1,4 +1,4 @@
-"""UnregisterBroker: the cluster forgets a broker that does not come back."""
+"""UnregisterBroker: removes the registration of a broker that was decommissioned."""
 
 from __future__ import annotations
 

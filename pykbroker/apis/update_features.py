@@ -1,4 +1,4 @@
-"""UpdateFeatures: the cluster raises or lowers the level at which it does something."""
+"""UpdateFeatures: changes finalized feature levels of the cluster."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 DIRECTION_SINCE_VERSION = 1
 RESULTS_BELOW_VERSION = 2
 UPDATES_MAX = 1000
-"""All of them or none: they are decided in one go. A cluster has some ten features."""
+"""Updates are applied together or not at all. A cluster has about ten features."""
 
 
 async def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
     if len(request.feature_updates) > UPDATES_MAX:
         return UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_REQUEST,
-            error_message=f"At most {UPDATES_MAX} features are updated at once.",
+            error_message=f"A request can update at most {UPDATES_MAX} features.",
         )
     updates = [update_of(it, call.version) for it in request.feature_updates]
     refusal = await call.node.controller.update_features(
@@ -44,16 +44,16 @@ async def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesRe
     )
 
 
-def update_of(asked: FeatureUpdateKey, version: int) -> FeatureUpdate:
+def update_of(update: FeatureUpdateKey, version: int) -> FeatureUpdate:
     return FeatureUpdate(
-        name=asked.feature,
-        level=asked.max_version_level,
-        upgrade_type=upgrade_type_of(asked, version),
+        name=update.feature,
+        level=update.max_version_level,
+        upgrade_type=upgrade_type_of(update, version),
     )
 
 
-def upgrade_type_of(asked: FeatureUpdateKey, version: int) -> UpgradeType:
+def upgrade_type_of(update: FeatureUpdateKey, version: int) -> UpgradeType:
     if version < DIRECTION_SINCE_VERSION:
-        return UpgradeType.UNSAFE_DOWNGRADE if asked.allow_downgrade else UpgradeType.UPGRADE
-    known = asked.upgrade_type in set(UpgradeType)
-    return UpgradeType(asked.upgrade_type) if known else UpgradeType.UNKNOWN
+        return UpgradeType.UNSAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    known = update.upgrade_type in set(UpgradeType)
+    return UpgradeType(update.upgrade_type) if known else UpgradeType.UNKNOWN

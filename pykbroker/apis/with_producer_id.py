@@ -1,4 +1,4 @@
-"""Decisions of the transaction coordinator that may give a producer a new id."""
+"""Passes a new producer id to decisions of the transaction coordinator that can need one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def decided_with_producer_id(
     transactional_id: str, call: Call, decide: Decide, refused: Refused
 ) -> Message | Awaitable[Message]:
-    """Ids are taken only where one may be wanted; now and then that means the next block."""
+    """Takes an id only if the decision can need it; this can allocate the next block of ids."""
     node = call.node
     if not node.transactions.needs_producer_id(transactional_id):
         return decide(None)

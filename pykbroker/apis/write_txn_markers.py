@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a coordinator, or an operator, ends transactions in partitions led here."""
+"""WriteTxnMarkers: appends transaction markers to partitions led by this node."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     )
 
 COMMIT_SECONDS_MAX = 30.0
-"""As long as a broker waits for the answer of another (request.timeout.ms)."""
+"""The default of request.timeout.ms, the timeout of requests between brokers."""
 
 
 class Ended(NamedTuple):
-    """What has become of one marker in one partition."""
+    """The result of one marker in one partition."""
 
     code: ErrorCode
     partition: Partition | None = None
     end_offset: int = 0
-    """Where the partition's log ends with the marker; it counts once that much is committed."""
+    """The offset after the marker; the marker is committed when the high watermark reaches it."""
 
     @property
     def is_committed(self) -> bool:
@@ -46,7 +46,7 @@ class Ended(NamedTuple):
 
 
 Outcomes = list[dict[TopicPartition, Ended]]
-"""Of each marker, by the partitions that it is for."""
+"""The results of each marker by partition."""
 
 
 def handle(request: WriteTxnMarkersRequest, call: Call) -> Message | Awaitable[Message]:
@@ -80,7 +80,7 @@ def end(place: TopicPartition, marker: WritableTxnMarker, call: Call) -> Ended:
 
 def markers_of(marker: WritableTxnMarker) -> Markers:
     return Markers(
-        transactional_id="",  # who asks knows it
+        transactional_id="",  # not part of the request
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         coordinator_epoch=marker.coordinator_epoch,
@@ -101,7 +101,7 @@ async def respond_when_committed(
 
 
 async def until_counts(ended: Ended, clock: Clock) -> ErrorCode:
-    """How the marker ends, once the flush and the replicas that it waits for are known."""
+    """Waits for flush and replication of a marker; returns its error code."""
     partition = ended.partition
     if partition is None:
         return ended.code

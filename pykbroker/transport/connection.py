@@ -129,11 +129,7 @@ class Connection(asyncio.BufferedProtocol):
             self._context.paused_peers.remove(self)
         self._cancel_waits()
         self._transport = None
-        for callback in self.peer.leave():
-            try:
-                callback()
-            except Exception as error:  # noqa: BLE001 - the other callbacks must run
-                self._log_internal_error(error)
+        self.peer.gone = True
         self._context.on_lost(self)
 
     # Called by the socket server

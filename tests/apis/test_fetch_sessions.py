@@ -8,7 +8,7 @@ from pykbroker.apis.fetch_sessions import (
     EVICTION_AGE_MS,
     FetchSession,
     FetchSessions,
-    WantedPartition,
+    PartitionKey,
 )
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.fetch import (
@@ -82,7 +82,7 @@ def test_an_increment_adds_changes_and_forgets_partitions() -> None:
     )
     assert again is session
     assert indexes_of(session) == [1, 2]
-    assert session.partitions[WantedPartition("t", bytes(16), 1)].asked.fetch_offset == 7
+    assert session.partitions[PartitionKey("t", bytes(16), 1)].requested.fetch_offset == 7
 
 
 def test_the_wrong_session_epoch_or_naming_is_refused() -> None:
@@ -113,5 +113,5 @@ def test_a_full_store_gives_no_session_until_one_has_gone_idle() -> None:
 
 def test_who_was_served_goes_behind_the_others() -> None:
     session = opened(sessions(), 0, 1, 2)
-    session.put_last([WantedPartition("t", bytes(16), 0)])
+    session.move_to_end([PartitionKey("t", bytes(16), 0)])
     assert indexes_of(session) == [1, 2, 0]

@@ -40,7 +40,7 @@ async def test_the_reason_is_logged_once_and_again_after_a_success(
         assert await asked(broker, key_type) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert await asked(broker, key_type) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         (line,) = caplog.messages
-        assert line.startswith(f"{topic}: cannot be created (")
+        assert line.startswith(f"{topic}: topic cannot be created (")
         broker.node.settings = load_settings({**listening, property_name: "1"})
         assert await asked(broker, key_type) is ErrorCode.NONE
         assert topic not in broker.node.refused_topics

@@ -79,18 +79,6 @@ def test_an_internal_error_is_logged_with_traceback_once(caplog: pytest.LogCaptu
     assert [record.exc_info is not None for record in caplog.records] == [True, False, False]
 
 
-def test_callbacks_of_a_lost_peer_run_once() -> None:
+def test_a_peer_is_shown_by_its_address() -> None:
     peer = Peer(host="::1", port=5, listener="PLAINTEXT", connection_id=1)
     assert str(peer) == "[::1]:5"
-    called: list[str] = []
-
-    def unwanted() -> None:
-        called.append("unwanted")
-
-    peer.when_gone(lambda: called.append("early"))
-    peer.when_gone(unwanted)
-    peer.forget(unwanted)
-    for callback in peer.leave():
-        callback()
-    peer.when_gone(lambda: called.append("late"))
-    assert (peer.gone, peer.leave(), called) == (True, [], ["early", "late"])

@@ -31,7 +31,7 @@ def cluster_command(command: ClusterCommand) -> Command:
     async def run_with_client(options: Namespace) -> None:
         addresses = bootstrap_addresses(options.bootstrap)
         try:
-            client = await ClusterClient.connect(addresses, client_options(options.timeout_s))
+            client = await ClusterClient.connect(addresses, client_options(options.timeout_seconds))
         except ClientError as failure:
             raise CannotBegin(str(failure)) from failure
         try:

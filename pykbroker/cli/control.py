@@ -173,7 +173,7 @@ def show_timeline(options: Namespace) -> None:
 
 
 def wait_query(options: Namespace, **conditions: int) -> str:
-    return urlencode({**conditions, "timeout_s": options.timeout_s})
+    return urlencode({**conditions, "timeout_seconds": options.timeout_seconds})
 
 
 def call(
@@ -182,7 +182,7 @@ def call(
     """Returns the response, an object or a list of objects. Raises for an error response."""
     host, port = options.control
     address = Address(host, port)
-    connection = HTTPConnection(host, port, timeout=options.timeout_s + GRACE_SECONDS)
+    connection = HTTPConnection(host, port, timeout=options.timeout_seconds + GRACE_SECONDS)
     body = None if document is None else json.dumps(document).encode()
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"})

@@ -36,12 +36,12 @@ def check(options: Namespace) -> None:
     """Prints one line if the broker is healthy, raises CommandFailed with the reason if not."""
     broker = broker_address(options.bootstrap)
     try:
-        with socket.create_connection(broker, timeout=options.timeout_s) as connection:
+        with socket.create_connection(broker, timeout=options.timeout_seconds) as connection:
             metadata = metadata_of(connection)
     except ConnectionRefusedError:
         raise CommandFailed(f"cannot connect to {broker}: connection refused") from None
     except TimeoutError:
-        raise CommandFailed(f"{broker} did not respond in {options.timeout_s:g} s") from None
+        raise CommandFailed(f"{broker} did not respond in {options.timeout_seconds:g} s") from None
     except (OSError, MalformedMessage, UnsupportedField) as reason:
         raise CommandFailed(f"{broker}: {reason}") from None
     print(health_line(metadata, find_node(metadata, broker, options.node_id)))

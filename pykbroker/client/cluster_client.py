@@ -68,11 +68,11 @@ class ClusterClient:
         """Returns a connection to a known or bootstrap broker, the one used before if possible."""
         if self._bootstrap is not None and self._bootstrap.is_open:
             return self._bootstrap
-        failures = []
+        failures: list[ConnectionFailed | InvalidResponse] = []
         for address in dict.fromkeys((*self._cache.brokers.values(), *self.bootstrap_addresses)):
             try:
                 self._bootstrap = await self._pool.connection_to(address)
-            except ConnectionFailed as failure:
+            except (ConnectionFailed, InvalidResponse) as failure:
                 failures.append(failure)
             else:
                 return self._bootstrap

@@ -82,6 +82,13 @@ async def test_connect_uses_the_first_broker_that_answers(
     await client.close()
 
 
+async def test_connect_skips_a_server_that_sends_garbage(broker: AsyncBroker) -> None:
+    async with scripted_broker(send_garbage) as garbage:
+        client = await ClusterClient.connect([garbage, address(broker.bootstrap)])
+        assert (await client.any_broker()).address == address(broker.bootstrap)
+        await client.close()
+
+
 async def test_connect_names_each_broker_that_failed(unused_tcp_port: int) -> None:
     dead = [Address("127.0.0.1", unused_tcp_port), Address("localhost", unused_tcp_port)]
     with pytest.raises(ConnectionFailed) as raised:

@@ -106,7 +106,7 @@ def test_a_fault_strikes_a_stock_client_and_tells_how_often(served: Served) -> N
 def test_a_fault_that_met_nothing_is_told(served: Served) -> None:
     fault = served.ask("POST", "/faults", {"fault": "drop", "api": "JoinGroup"})[1]
     path = f"/faults/{fault['id']}"
-    status, refusal = served.ask("GET", f"{path}?hits=1&timeout_s=0.01")
+    status, refusal = served.ask("GET", f"{path}?hits=1&timeout_seconds=0.01")
     assert status == 409
     assert "struck 0 of 1 times" in refusal["error"]
     assert served.ask("GET", "/faults/check")[0] == 409

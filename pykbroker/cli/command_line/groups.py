@@ -102,7 +102,7 @@ def declare_lag(groups: Commands) -> None:
         metavar="SECONDS",
         type=seconds,
         default=2.0,
-        dest="interval_s",
+        dest="interval_seconds",
         help="Pause of --follow in seconds (default: 2)",
     )
     add_connection_options(lag)

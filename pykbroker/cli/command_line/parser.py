@@ -224,7 +224,7 @@ def add_timeout(
         metavar="SECONDS",
         type=seconds,
         default=float(default),
-        dest="timeout_s",
+        dest="timeout_seconds",
         help=f"{text} (default: {default})",
     )
 

@@ -62,7 +62,7 @@ async def lag(options: Namespace, client: ClusterClient) -> None:
         sys.stdout.flush()
         if not options.follow:
             return
-        await asyncio.sleep(options.interval_s)
+        await asyncio.sleep(options.interval_seconds)
         if not options.json:
             print()
 

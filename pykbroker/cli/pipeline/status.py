@@ -47,7 +47,7 @@ def status(options: Namespace) -> int:
             f"{pipeline.checkpoint} is not a local directory; "
             "see the output of `pipeline run` for the progress"
         )
-    statuses = asyncio.run(statuses_of(pipeline, files, options.timeout_s))
+    statuses = asyncio.run(statuses_of(pipeline, files, options.timeout_seconds))
     if options.json:
         print_json([asdict(it) for it in statuses])
     else:
@@ -55,10 +55,12 @@ def status(options: Namespace) -> int:
     return 0
 
 
-async def statuses_of(pipeline: Pipeline, files: Files, timeout_s: float) -> list[QueryStatus]:
+async def statuses_of(
+    pipeline: Pipeline, files: Files, timeout_seconds: float
+) -> list[QueryStatus]:
     positions = {query.name: position_of(files, query.name) for query in queries_of(pipeline)}
     topics = {topic for position in positions.values() if position for topic in position.offsets}
-    ends = await ends_of(pipeline.bootstrap, sorted(topics), timeout_s)
+    ends = await ends_of(pipeline.bootstrap, sorted(topics), timeout_seconds)
     return [
         QueryStatus(
             query=name,
@@ -77,11 +79,11 @@ def lag_of(position: Position | None, ends: Offsets | None) -> dict[str, int] | 
     return records_between(position.offsets, known)
 
 
-async def ends_of(bootstrap: str, topics: Iterable[str], timeout_s: float) -> Offsets | None:
+async def ends_of(bootstrap: str, topics: Iterable[str], timeout_seconds: float) -> Offsets | None:
     """Returns the end offsets of partitions, or None if no broker responds."""
     try:
         client = await ClusterClient.connect(
-            bootstrap_addresses(bootstrap), client_options(timeout_s)
+            bootstrap_addresses(bootstrap), client_options(timeout_seconds)
         )
         try:
             return {topic: await ends_of_topic(client, topic) for topic in topics}

@@ -45,14 +45,14 @@ class NumberedFaults:
     def one(self, text: str) -> dict[str, Any]:
         return told(*self._found(text))
 
-    async def wait(self, text: str, hits: int, timeout_s: float) -> dict[str, Any]:
+    async def wait(self, text: str, hits: int, timeout_seconds: float) -> dict[str, Any]:
         """As soon as it has struck so often; else refused, with what it has done."""
         number, fault = self._found(text)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(timeout_s, WAIT_SECONDS_MAX)
+        deadline = loop.time() + min(timeout_seconds, WAIT_SECONDS_MAX)
         while fault.hits < hits:
             if fault.is_over or loop.time() >= deadline:
-                ended = "ended" if fault.is_over else f"after {timeout_s:g} s"
+                ended = "ended" if fault.is_over else f"after {timeout_seconds:g} s"
                 raise HttpRefusal(409, f"{fault}: struck {fault.hits} of {hits} times, {ended}")
             await asyncio.sleep(LOOK_INTERVAL_S)
         return told(number, fault)

@@ -269,7 +269,10 @@ def span_in(request: HttpRequest) -> dict[str, float]:
 
 
 def timeout_of(request: HttpRequest) -> float:
-    return read_argument("timeout_s", as_seconds, request.query.get("timeout_s", WAIT_SECONDS))
+    for name in ("timeout_seconds", "timeout_s"):  # the second is the name in version 0.1
+        if name in request.query:
+            return read_argument(name, as_seconds, request.query[name])
+    return WAIT_SECONDS
 
 
 ROWS: Final = (

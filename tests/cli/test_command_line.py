@@ -201,3 +201,25 @@ def test_the_distribution_takes_its_version_from_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" in project["project"]["dynamic"]
     assert project["tool"]["hatch"]["version"]["path"] == "pykbroker/version.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("serve", "serve [OPTIONS]"),
+        ("topics", "topics [OPTIONS] COMMAND ..."),
+        ("produce", "produce [OPTIONS] TOPIC [VALUE ...]"),
+        ("proxy", "proxy [OPTIONS] --record FILE --upstream HOST:PORT"),
+        (
+            "groups delete-offsets",
+            "groups delete-offsets [OPTIONS] (--topic TOPIC[:PARTITION,...] | --all-topics) GROUP",
+        ),
+    ],
+)
+def test_usage_shows_only_required_options(
+    command: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        read_command_line([*command.split(), "--help"])
+    shown = capsys.readouterr().out.partition("\n\n")[0]
+    assert " ".join(shown.split()) == f"Usage: pykbroker {usage}"

@@ -1,4 +1,4 @@
-"""Relays that take records from one topic to another in transactions, each partition by its own."""
+"""Transactional relays that copy records from one topic to another, one relay per partition."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from tests.simulation.stories import CONSUMER, PRODUCER, TOPIC
+from tests.simulation.aiokafka_clients import CONSUMER, PRODUCER, TOPIC
 
 if TYPE_CHECKING:
     from pykbroker.testing.history import Client
-    from tests.simulation.stories import Cast
+    from tests.simulation.aiokafka_clients import Clients
 
 SINK = "sink"
 GROUP = "relays"
 
 
-async def relay(cast: Cast, partition: int) -> None:
-    """For ever; whoever starts anew with the same partition fences the one before."""
+async def relay(clients: Clients, partition: int) -> None:
+    """Relays one partition until killed. A new relay of the same partition fences the old one."""
     while True:
         with suppress(KafkaError):
             async with AIOKafkaProducer(
-                bootstrap_servers=cast.kafka.bootstrap,
+                bootstrap_servers=clients.kafka.bootstrap,
                 transactional_id=f"relay-{partition}",
                 transaction_timeout_ms=10_000,
                 **PRODUCER,
             ) as producer:
-                # Only now: what an earlier relay has left open is aborted, its offsets with it.
-                await carry(cast, producer, partition)
-        await asyncio.sleep(cast.chance.uniform(0.1, 1))
+                # After the start: it aborts an open transaction of an earlier relay.
+                await carry(clients, producer, partition)
+        await asyncio.sleep(clients.chance.uniform(0.1, 1))
 
 
-async def carry(cast: Cast, producer: Any, partition: int) -> None:
-    told, place = cast.client(f"relay-{partition}"), TopicPartition(TOPIC, partition)
+async def carry(clients: Clients, producer: Any, partition: int) -> None:
+    recorded, place = clients.client(f"relay-{partition}"), TopicPartition(TOPIC, partition)
     async with AIOKafkaConsumer(
-        bootstrap_servers=cast.kafka.bootstrap,
+        bootstrap_servers=clients.kafka.bootstrap,
         group_id=GROUP,
         isolation_level="read_committed",
         **CONSUMER,
@@ -45,19 +45,19 @@ async def carry(cast: Cast, producer: Any, partition: int) -> None:
         consumer.assign([place])
         position = await consumer.committed(place) or 0
         consumer.seek(place, position)
-        told.assigned((TOPIC, partition, position))
+        recorded.assigned((TOPIC, partition, position))
         while True:
             polled = await consumer.getmany(timeout_ms=500, max_records=5)
             if polled.get(place):
-                await pass_on(producer, told, polled[place])
+                await pass_on(producer, recorded, polled[place])
 
 
-async def pass_on(producer: Any, told: Client, records: list[Any]) -> None:
+async def pass_on(producer: Any, recorded: Client, records: list[Any]) -> None:
     await producer.begin_transaction()
-    transaction = told.begun()
+    transaction = recorded.begun()
     for record in records:
-        value = f"{record.value.decode()}@{told.name}"
-        sending = told.sending(SINK, value, partition=record.partition)
+        value = f"{record.value.decode()}@{recorded.name}"
+        sending = recorded.sending(SINK, value, partition=record.partition)
         try:
             answer = await producer.send_and_wait(SINK, value.encode(), partition=record.partition)
         except KafkaError as error:

@@ -1,4 +1,4 @@
-"""The examples of docs/simulation.md run as they are written, and the page names what there is."""
+"""The examples of docs/simulation.md run as written, and the page names the public classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAMS = [it for it in EXAMPLES if "def test_" not in it]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
-def test_a_program_of_the_page_runs(program: str) -> None:
+def test_a_program_on_the_page_runs(program: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", "-c", program],
         capture_output=True,
@@ -32,7 +32,7 @@ def test_a_program_of_the_page_runs(program: str) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_a_seed_that_is_asked_for_is_the_only_one(pytester: pytest.Pytester) -> None:
+def test_kafka_seed_selects_a_single_seed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     options = ("-p", "pykbroker.testing.plugin", "-p", "no:cacheprovider")
     result = pytester.runpytest_subprocess(*options)
@@ -42,7 +42,7 @@ def test_a_seed_that_is_asked_for_is_the_only_one(pytester: pytest.Pytester) -> 
     result.stdout.fnmatch_lines(["*[[]43[]]*"])
 
 
-def test_the_page_names_what_there_is() -> None:
+def test_the_page_names_the_public_classes() -> None:
     for name in ("Simulation", "SimulatedNode", "Kind", "Link", "SURVIVABLE", "seeds"):
         assert hasattr(simulation, name)
         assert name in PAGE

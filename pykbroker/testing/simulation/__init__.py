@@ -1,4 +1,4 @@
-"""A world in one event loop, decided by a seed: brokers, clients, time, network, disks."""
+"""Deterministic simulation of brokers, clients, time, network and disks in one event loop."""
 
 from pykbroker.testing.simulation.chaos import SOFT, SURVIVABLE, Kind
 from pykbroker.testing.simulation.link import Link

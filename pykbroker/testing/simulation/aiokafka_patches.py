@@ -1,4 +1,4 @@
-"""What aiokafka takes of the machine where nobody else could give it something different."""
+"""Patches for state of aiokafka that would make runs of the simulation differ."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def aiokafka_in_our_time() -> Iterator[None]:
-    """Its records are stamped by compiled code, and producers are numbered for ever."""
+def patched_aiokafka() -> Iterator[None]:
+    """Replaces timestamps from compiled code and restarts the process-wide producer numbers."""
     if find_spec("aiokafka") is None:
         yield
         return
-    with _without_warnings(), _stamped_here(), _numbered_anew():
+    with _without_warnings(), _virtual_timestamps(), _producer_numbers_from_zero():
         yield
 
 
 @contextmanager
-def _stamped_here() -> Iterator[None]:
+def _virtual_timestamps() -> Iterator[None]:
     builder: Any = import_module("aiokafka.producer.message_accumulator").BatchBuilder
     original = builder.append
 
@@ -41,7 +41,7 @@ def _stamped_here() -> Iterator[None]:
 
 
 @contextmanager
-def _numbered_anew() -> Iterator[None]:
+def _producer_numbers_from_zero() -> Iterator[None]:
     producer: Any = import_module("aiokafka.producer.producer").AIOKafkaProducer
     original = producer._PRODUCER_CLIENT_ID_SEQUENCE  # noqa: SLF001  # it has no public name
     producer._PRODUCER_CLIENT_ID_SEQUENCE = 0  # noqa: SLF001  # likewise
@@ -53,7 +53,7 @@ def _numbered_anew() -> Iterator[None]:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Whoever was killed has closed nothing, and is no leak that its author should hear of."""
+    """Suppresses the warnings of clients that were killed and therefore not closed."""
     kinds: tuple[Any, ...] = (
         import_module("aiokafka").AIOKafkaConsumer,
         import_module("aiokafka").AIOKafkaProducer,
@@ -77,5 +77,5 @@ def _without_warnings() -> Iterator[None]:
         for kind, original in originals:
             kind.__init__ = original
         for client in made:
-            client._closed = True  # noqa: SLF001  # what its __del__ looks at
-            client._reader = None  # noqa: SLF001  # likewise
+            client._closed = True  # noqa: SLF001  # checked by __del__
+            client._reader = None  # noqa: SLF001  # checked by __del__

@@ -1,4 +1,4 @@
-"""Accidents at seeded moments: what happens, to whom and for how long is drawn."""
+"""Random failures at random times: kind, target and duration come from the seed."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What may happen."""
+    """Kinds of failures."""
 
     RESET = auto()
-    """A connection is lost, with what was under way."""
+    """A connection is reset and its data in flight is lost."""
     PARTITION = auto()
-    """A host is cut off from all others for a while, or does not hear, or is not heard."""
+    """A host is partitioned from all others for a while, in one direction or both."""
     SLOW_LINK = auto()
-    """A host has a bad line for a while: far away, and pieces are lost."""
+    """A host has high latency, low bandwidth and loss for a while."""
     KILL = auto()
-    """The process of a broker ends and is started again."""
+    """A broker's process is killed and started again."""
     POWER_CUT = auto()
-    """The machine of a broker ends and is started again."""
+    """A broker's machine loses power and starts again."""
     DISK_FULL = auto()
-    """A broker's disk takes nothing for a while."""
+    """A broker's disk is full for a while."""
     DISK_ERROR = auto()
-    """A broker's disk answers an error for a while."""
+    """A broker's disk fails with EIO for a while."""
     RESTART = auto()
-    """A broker is stopped in peace and started again."""
+    """A broker is stopped cleanly and started again."""
 
 
 SOFT: Final = (Kind.RESET, Kind.PARTITION, Kind.SLOW_LINK)
-"""Those of the network alone."""
+"""Network failures only."""
 
 SURVIVABLE: Final = tuple(it for it in Kind if it is not Kind.POWER_CUT)
-"""Through these, nothing that was acknowledged is lost, however little is flushed."""
+"""Failures that lose no acknowledged record, even if nothing is flushed."""
 
 OUTAGE_SECONDS_MAX: Final = 8.0
 PARTITION_SECONDS_MAX: Final = 15.0
@@ -76,19 +76,19 @@ class Chaos:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(self._chance.expovariate(1 / self._every_seconds))
-            await self._strike(self._chance.choice(self._kinds))
+            await self._inject(self._chance.choice(self._kinds))
             self.happened += 1
 
-    async def make_good(self) -> None:
-        """The network is whole, disks take what they are given, and all brokers run."""
+    async def repair(self) -> None:
+        """Heals the network, clears disk errors and starts all brokers."""
         self._network.heal()
         for node in self._nodes:
             node.disk.refuse(None)
             if not node.is_running:
                 await node.start()
-        self._trace.note("the chaos is over")
+        self._trace.note("chaos ends")
 
-    async def _strike(self, kind: Kind) -> None:
+    async def _inject(self, kind: Kind) -> None:
         match kind:
             case Kind.RESET:
                 self._reset_one()
@@ -107,7 +107,7 @@ class Chaos:
         ends = self._network.ends_at()
         if ends:
             end = self._chance.choice(ends)
-            self._trace.note(f"the connection of {end.host} and {end.other.host} is lost")
+            self._trace.note(f"connection of {end.host} and {end.other.host} is reset")
             self._network.reset(end)
 
     def _hosts(self) -> list[str]:
@@ -119,10 +119,10 @@ class Chaos:
         others = set(hosts) - {one}
         some, rest = self._chance.choice((({one}, others), (others, {one})))
         one_way = self._chance.random() < 1 / 3
-        self._trace.note(f"nothing gets from {sorted(some)} to {sorted(rest)}; {one_way=}")
+        self._trace.note(f"partition: {sorted(some)} from {sorted(rest)}; {one_way=}")
         self._network.partition(some, rest, one_way=one_way)
         await asyncio.sleep(self._chance.uniform(0, PARTITION_SECONDS_MAX))
-        self._trace.note("the network is whole")
+        self._trace.note("network healed")
         self._network.heal()
 
     async def _slow_down(self) -> None:
@@ -138,7 +138,7 @@ class Chaos:
         for other in self._hosts():
             self._network.set_link(one, other, link)
         await asyncio.sleep(self._chance.uniform(0, PARTITION_SECONDS_MAX))
-        self._trace.note("the network is whole")
+        self._trace.note("network healed")
         self._network.heal()
 
     async def _take_out(self, kind: Kind, node: SimulatedNode) -> None:
@@ -151,8 +151,8 @@ class Chaos:
 
     async def _refuse(self, number: int) -> None:
         node = self._chance.choice(self._nodes)
-        self._trace.note(f"the disk of {node.name} answers {errno.errorcode[number]}")
+        self._trace.note(f"disk of {node.name} fails with {errno.errorcode[number]}")
         node.disk.refuse(number)
         await asyncio.sleep(self._chance.uniform(0, DISK_SECONDS_MAX))
-        self._trace.note(f"the disk of {node.name} works again")
+        self._trace.note(f"disk of {node.name} works again")
         node.disk.refuse(None)

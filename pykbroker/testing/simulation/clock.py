@@ -1,4 +1,4 @@
-"""Time and chance as a simulated broker takes them."""
+"""Clock and randomness of a simulated broker."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ if TYPE_CHECKING:
     from pykbroker.testing.simulation.virtual_loop import VirtualLoop
 
 QUIET_SECONDS_MAX: Final = 300.0
-"""The longest that a round of work may be put off while nothing comes over the network."""
+"""Maximum interval of periodic work while no data arrives from the network."""
 
 
 QUIET_RESTS_MIN: Final = 64
-"""After so many rounds in which nothing came it is quiet."""
+"""Sleeps without arriving data after which intervals start to grow."""
 
 
 class VirtualClock:
-    """The loop's time.
+    """The virtual time of the loop.
 
-    Rounds of work that is done again and again are put off, twice as long each time, while nothing
-    arrives from anybody: that is how a quiet week takes seconds. The first byte that arrives
-    wakes those that are over due.
+    While no data arrives, intervals of periodic work double up to QUIET_SECONDS_MAX. That is why a
+    week without traffic takes seconds. The first arriving byte starts overdue work.
     """
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -44,7 +43,7 @@ class VirtualClock:
     def call_later(
         self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
     ) -> Alarm:
-        del may_wait  # here time passes in order
+        del may_wait  # virtual time does not jump over alarms
         return self._loop.call_later(seconds, callback, *given)
 
     def expire_later(self, seconds: float, callback: Callback, *given: object) -> Alarm:
@@ -52,16 +51,16 @@ class VirtualClock:
 
     async def sleep(self, seconds: float) -> None:
         self._rests_since_arrival += 1
-        woken: asyncio.Future[None] = self._loop.create_future()
-        self._resting[woken] = self._loop.seconds + seconds
-        timer = self._loop.call_later(self._put_off(seconds), _wake, woken)
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._resting[future] = self._loop.seconds + seconds
+        timer = self._loop.call_later(self._extended(seconds), _complete, future)
         try:
-            await woken
+            await future
         finally:
             timer.cancel()
-            del self._resting[woken]
+            del self._resting[future]
 
-    def _put_off(self, seconds: float) -> float:
+    def _extended(self, seconds: float) -> float:
         doublings = min(self._rests_since_arrival // QUIET_RESTS_MIN, 16)
         return max(seconds, min(seconds * float(1 << doublings), QUIET_SECONDS_MAX))
 
@@ -70,20 +69,20 @@ class VirtualClock:
             self._rests_since_arrival = 0
             return
         self._rests_since_arrival = 0
-        for woken, due in self._resting.items():
+        for future, due in self._resting.items():
             delay = max(0.0, due - self._loop.seconds)
-            self._loop.call_later(delay, _wake, woken)
+            self._loop.call_later(delay, _complete, future)
 
 
 class SeededChance:
-    """The same draws for the same seed."""
+    """Randomness from the seed."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
 
     def uuid_bytes(self) -> bytes:
         drawn = bytearray(self._chance.randbytes(16))
-        drawn[0] &= 0x7F  # so that no id begins with a dash in base64
+        drawn[0] &= 0x7F  # base64 text of an id must not begin with a dash
         drawn[6] = drawn[6] & 0x0F | 0x40
         drawn[8] = drawn[8] & 0x3F | 0x80
         return bytes(drawn)
@@ -92,6 +91,6 @@ class SeededChance:
         return self._chance.randrange(bound)
 
 
-def _wake(woken: asyncio.Future[None]) -> None:
-    if not woken.done():
-        woken.set_result(None)
+def _complete(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,4 +1,4 @@
-"""A connection in memory: bytes take their time, arrive in pieces, get lost with the connection."""
+"""An in-memory connection with latency, fragmentation and loss."""
 
 from __future__ import annotations
 
@@ -16,51 +16,53 @@ if TYPE_CHECKING:
     from pykbroker.testing.simulation.link import Link
 
 WINDOW_BYTES: Final = 128 * 1024
-"""So much is on its way, or in the systems' buffers, before the writer's own buffer fills."""
+"""Bytes in flight or in socket buffers before the transport's write buffer fills."""
 UNSENT_BYTES_MAX: Final = 64 * 1024
-"""asyncio's own limit, unless the program sets another."""
+"""asyncio's default limit of the write buffer."""
 PIECE_BYTES_MAX: Final = 64 * 1024
 CUTS_MAX: Final = 3
 RETRANSMISSION_SECONDS: Final = 0.2
 ATTEMPTS_MAX: Final = 8
 UNANSWERED_SECONDS_MAX: Final = 924.0
-"""Fifteen repetitions: then the sender is told that the connection is dead."""
+"""Fifteen retransmissions, as in Linux; then the sender's connection times out."""
 
-Place = tuple[str, int]
+Address = tuple[str, int]
 
 
-class Between(Protocol):
-    """Of the network between two ends, what they ask."""
+class NetworkAccess(Protocol):
+    """The part of the network that connections use."""
 
     chance: random.Random
     moved: Callable[[], None]
     delivers_after_close: bool
 
     def number(self) -> int: ...
-    def known(self, end: End) -> None: ...
-    def gone(self, end: End) -> None: ...
+    def add_endpoint(self, end: Endpoint) -> None: ...
+    def remove_endpoint(self, end: Endpoint) -> None: ...
     def link(self, source: str, target: str) -> Link: ...
     def passes(self, source: str, target: str) -> bool: ...
-    def when_it_passes(self, source: str, target: str, callback: Callable[[], None]) -> int: ...
-    def forget(self, number: int) -> None: ...
+    def call_when_reachable(
+        self, source: str, target: str, callback: Callable[[], None]
+    ) -> int: ...
+    def cancel_call(self, number: int) -> None: ...
 
 
-def pair(network: Between, one: Place, other: Place) -> tuple[End, End]:
-    """The two ends of a new connection."""
-    here, there = End(network, one), End(network, other)
+def pair(network: NetworkAccess, one: Address, other: Address) -> tuple[Endpoint, Endpoint]:
+    """Returns the two endpoints of a new connection."""
+    here, there = Endpoint(network, one), Endpoint(network, other)
     here.join(there)
     there.join(here)
     return here, there
 
 
-class End(asyncio.Transport):
-    """What one of the two programs has of a connection: asyncio's transport."""
+class Endpoint(asyncio.Transport):
+    """One endpoint of a connection: the transport of one program."""
 
-    other: End
+    other: Endpoint
 
-    def __init__(self, network: Between, place: Place) -> None:
+    def __init__(self, network: NetworkAccess, address: Address) -> None:
         super().__init__()
-        self.place = place
+        self.address = address
         self.number = network.number()
         self._network = network
         self._loop = asyncio.get_running_loop()
@@ -69,42 +71,42 @@ class End(asyncio.Transport):
         self._reads = True
         self._has_written_all = self._is_held_up = False
         self._unsent_max, self._unsent_min = UNSENT_BYTES_MAX, UNSENT_BYTES_MAX // 4
-        network.known(self)
+        network.add_endpoint(self)
 
-    def join(self, other: End) -> None:
+    def join(self, other: Endpoint) -> None:
         self.other = other
-        self._way = Way(self._network, self, other)
+        self._outgoing = Direction(self._network, self, other)
 
     @property
     def host(self) -> str:
-        return self.place[0]
+        return self.address[0]
 
     def __hash__(self) -> int:
         return self.number
 
     def begin(self, protocol: Any) -> Any:
-        """The program takes it; what has come meanwhile is waiting."""
+        """Connects the program's protocol. Data that has arrived already is delivered next."""
         self._protocol = protocol
         self._context = copy_context()
         protocol.connection_made(self)
         self._has_begun = True
         if self._is_lost:
-            self._loop.call_soon(self._tell_lost, _reset(), context=self._context)
+            self._loop.call_soon(self._notify_lost, _reset(), context=self._context)
         else:
-            self._loop.call_soon(self.other.way.go_on)
+            self._loop.call_soon(self.other.outgoing.deliver_due)
         return protocol
 
     @property
-    def way(self) -> Way:
-        return self._way
+    def outgoing(self) -> Direction:
+        return self._outgoing
 
     # --- the program's side: asyncio.Transport
 
     def write(self, data: Any) -> None:
         if self._is_closing or self._has_written_all or not data:
             return
-        self._way.send(bytes(data))
-        self._look_at_buffer()
+        self._outgoing.send(bytes(data))
+        self._check_buffer()
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))
@@ -112,7 +114,7 @@ class End(asyncio.Transport):
     def write_eof(self) -> None:
         if not self._has_written_all and not self._is_closing:
             self._has_written_all = True
-            self._way.send_end()
+            self._outgoing.send_end()
 
     def can_write_eof(self) -> bool:
         return True
@@ -121,17 +123,17 @@ class End(asyncio.Transport):
         if not self._is_closing:
             self._is_closing = True
             if not self._network.delivers_after_close:
-                self._way.drop_all()
+                self._outgoing.drop_all()
             if not self._has_written_all:
-                self._way.send_end()
+                self._outgoing.send_end()
             self._lose(None)
 
     def abort(self) -> None:
         if not self._is_lost:
             self._is_closing = True
             if not self._network.delivers_after_close:
-                self._way.drop_all()
-            self._way.send_reset()
+                self._outgoing.drop_all()
+            self._outgoing.send_reset()
             self._lose(None)
 
     def is_closing(self) -> bool:
@@ -143,7 +145,7 @@ class End(asyncio.Transport):
     def resume_reading(self) -> None:
         if not self._reads:
             self._reads = True
-            self._loop.call_soon(self.other.way.go_on)
+            self._loop.call_soon(self.other.outgoing.deliver_due)
 
     def is_reading(self) -> bool:
         return self._reads and not self._is_closing
@@ -156,7 +158,7 @@ class End(asyncio.Transport):
         return self._unsent_min, self._unsent_max
 
     def get_write_buffer_size(self) -> int:
-        return max(0, self._way.bytes_under_way - WINDOW_BYTES)
+        return max(0, self._outgoing.bytes_under_way - WINDOW_BYTES)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
@@ -166,22 +168,22 @@ class End(asyncio.Transport):
         return self._protocol
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return {"peername": self.other.place, "sockname": self.place}.get(name, default)
+        return {"peername": self.other.address, "sockname": self.address}.get(name, default)
 
     # --- the network's side
 
     @property
     def takes_bytes(self) -> bool:
-        """Whether what arrives may be handed to the program now."""
+        """True if arriving data can be delivered now."""
         return self._is_lost or (self._has_begun and self._reads)
 
     @property
     def is_gone(self) -> bool:
-        """Whether whoever writes to it is told that there is no such connection."""
+        """True if data to this endpoint is answered with a reset."""
         return self._is_lost
 
     def receive(self, piece: bytes) -> bytes:
-        """Returns what the program does not take for now."""
+        """Delivers data and returns the part that the program does not accept yet."""
         return self._context.run(self._hand_over, piece)
 
     def _hand_over(self, piece: bytes) -> bytes:
@@ -204,13 +206,13 @@ class End(asyncio.Transport):
             self.close()
 
     def bytes_left(self) -> None:
-        """Some of what was written has arrived."""
+        """Called when written data has arrived: resumes writing if the buffer is small enough."""
         if self._is_held_up and self.get_write_buffer_size() <= self._unsent_min:
             self._is_held_up = False
             if not self._is_lost:
                 self._context.run(cast("Any", self._protocol).resume_writing)
 
-    def _look_at_buffer(self) -> None:
+    def _check_buffer(self) -> None:
         if not self._is_held_up and self.get_write_buffer_size() > self._unsent_max:
             self._is_held_up = True
             cast("Any", self._protocol).pause_writing()
@@ -218,54 +220,54 @@ class End(asyncio.Transport):
     # --- endings
 
     def break_off(self, error: OSError | None = None) -> None:
-        """The program is told at once; what was under way from here is lost."""
+        """Loses the connection at once, with the data in flight from here."""
         if not self._is_lost:
             self._is_closing = True
-            self._way.drop_all()
+            self._outgoing.drop_all()
             self._lose(error or _reset())
 
     def leave_behind(self) -> None:
-        """The program is gone, and its system tells the other side."""
+        """The program has ended: the operating system sends a reset."""
         if not self._is_lost:
             self._is_closing = True
-            self._way.send_reset()
+            self._outgoing.send_reset()
             self._lose(_reset())
 
     def vanish(self) -> None:
-        """The machine is gone: nobody is told, and nothing of what was under way is repeated."""
+        """The machine has failed: no reset is sent and no data is retransmitted."""
         if not self._is_lost:
             self._is_closing = True
-            self._way.drop_all()
+            self._outgoing.drop_all()
             self._lose(_reset())
 
     def _lose(self, error: Exception | None) -> None:
         self._is_lost = True
-        self._network.gone(self)
+        self._network.remove_endpoint(self)
         if self._has_begun:
-            self._loop.call_soon(self._tell_lost, error, context=self._context)
-        self.other.way.go_on()
+            self._loop.call_soon(self._notify_lost, error, context=self._context)
+        self.other.outgoing.deliver_due()
 
-    def _tell_lost(self, error: Exception | None) -> None:
+    def _notify_lost(self, error: Exception | None) -> None:
         protocol, self._protocol = self._protocol, asyncio.Protocol()
         if protocol is not None:
             protocol.connection_lost(error)
 
 
-class Way:
-    """One direction: pieces arrive in the order in which they were sent, each at its time."""
+class Direction:
+    """One direction of a connection. Fragments arrive in order, each after its own delay."""
 
-    def __init__(self, network: Between, source: End, target: End) -> None:
+    def __init__(self, network: NetworkAccess, source: Endpoint, target: Endpoint) -> None:
         self.bytes_under_way = 0
         self._network = network
         self._source = source
         self._target = target
         self._pieces: deque[tuple[float, bytes | None]] = deque()
-        """None is the end of it."""
+        """Arrival time and data; None is the end of the stream."""
         self._ends_with_reset = False
         self._free_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._held: int | None = None
-        self._patience: asyncio.TimerHandle | None = None
+        self._timeout: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -309,14 +311,14 @@ class Way:
         self._free_at = max(self._free_at, now) + len(piece or b"") / link.bytes_per_second
         self._pieces.append((self._free_at + delay, piece))
         if self._timer is None and self._held is None:
-            # Never at once: the writer is in the middle of something.
+            # Never synchronously: the writer's call must return first.
             wait = max(0.0, self._pieces[0][0] - now)
-            self._timer = self._loop.call_later(wait, self.go_on)
+            self._timer = self._loop.call_later(wait, self.deliver_due)
 
     # --- arriving
 
-    def go_on(self) -> None:
-        """Hands over what is due, and waits for the rest."""
+    def deliver_due(self) -> None:
+        """Delivers the data that is due and schedules the rest."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -324,7 +326,7 @@ class Way:
             return
         wait = self._pieces[0][0] - self._loop.time()
         if wait > 0:
-            self._timer = self._loop.call_later(wait, self.go_on)
+            self._timer = self._loop.call_later(wait, self.deliver_due)
         elif not self._network.passes(self._source.host, self._target.host):
             self._hold()
         else:
@@ -342,7 +344,7 @@ class Way:
         else:
             self._target.receive_end()
         if self._pieces and self._timer is None and self._held is None:
-            self._timer = self._loop.call_later(0, self.go_on)
+            self._timer = self._loop.call_later(0, self.deliver_due)
 
     def _hand_over(self, piece: bytes) -> None:
         rest = self._target.receive(piece)
@@ -352,7 +354,7 @@ class Way:
         self._source.bytes_left()
 
     def _answer_with_reset(self) -> None:
-        """There is nobody at that end: the next that the source hears is that."""
+        """The target endpoint is closed: the source gets a reset."""
         self.drop_all()
         if not self._source.is_gone:
             delay = self.link.latency_seconds
@@ -362,12 +364,12 @@ class Way:
 
     def _hold(self) -> None:
         source, target = self._source.host, self._target.host
-        self._held = self._network.when_it_passes(source, target, self._let_go)
-        self._patience = self._loop.call_later(UNANSWERED_SECONDS_MAX, self._give_up)
+        self._held = self._network.call_when_reachable(source, target, self._resume)
+        self._timeout = self._loop.call_later(UNANSWERED_SECONDS_MAX, self._give_up)
 
-    def _let_go(self) -> None:
+    def _resume(self) -> None:
         self._stop()
-        self.go_on()
+        self.deliver_due()
 
     def _give_up(self) -> None:
         self._stop()
@@ -375,12 +377,12 @@ class Way:
 
     def _stop(self) -> None:
         if self._held is not None:
-            self._network.forget(self._held)
+            self._network.cancel_call(self._held)
             self._held = None
-        for handle in (self._timer, self._patience):
+        for handle in (self._timer, self._timeout):
             if handle is not None:
                 handle.cancel()
-        self._timer = self._patience = None
+        self._timer = self._timeout = None
 
 
 def _reset() -> ConnectionResetError:

@@ -1,4 +1,4 @@
-"""A disk that loses at a power cut what nobody has flushed, and fails when it is told to."""
+"""A disk that loses unflushed data in a power failure, and fails on request."""
 
 # Paths are plain strings, as in the seam itself.
 # ruff: noqa: PTH110, PTH112, PTH116
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 PAGE_BYTES: Final = 4096
 SECTOR_BYTES: Final = 512
 TEARS: Final = 0.3
-"""The share of power cuts in the middle of a page."""
+"""Probability that a power failure tears the last written page."""
 SIZE_BYTES: Final = 1 << 40
 
 
 @dataclass(slots=True)
 class Unflushed:
-    """How a file lies on the platters, where that is not what one reads of it."""
+    """The durable content of a file, where it differs from the content that is read."""
 
     size_bytes: int
     pages: dict[int, bytes] = field(default_factory=dict)
     last_page: int = 0
     dropped: set[int] = field(default_factory=set)
-    """Pages of a failed fsync: the system takes them for clean, and the next fsync skips them."""
+    """Pages of a failed fsync: Linux marks them clean, so the next fsync skips them."""
 
     def flushed(self, size_bytes: int) -> Unflushed | None:
-        """What an fsync leaves."""
+        """Returns the state after an fsync; None if everything is durable."""
         if not self.dropped:
             return None
         kept = {number: self.pages[number] for number in self.dropped}
@@ -44,20 +44,19 @@ class Unflushed:
 
 
 class CrashingDisk(FileSystem):
-    """Files lie in a directory of the system; what would survive a power cut is known beside.
+    """Stores files in a real directory and tracks which content would survive a power failure.
 
-    As with ext4 and xfs, names change in order: of the renamings and deletions since the last
-    flush of a directory, a power cut leaves the first few. Pages of a file go to the platters in
-    any order, and one of them may be torn. As with Linux, pages of a failed fsync count as clean
-    until they are written again. Times are those of the simulation.
+    As with ext4 and xfs, directory changes become durable in order: a power failure keeps the first
+    few renames and deletions since the last directory fsync. Pages of a file become durable in any
+    order, and one page can be torn. As in Linux, pages of a failed fsync count as clean until they
+    are written again. Modification times are virtual.
 
-    Names and content are independent. So a file may have its new name and be empty (also one that
-    was written and renamed), or end early while files that were made after it are there (delayed
-    allocation), or have its size and zeros at its end.
+    Names and content are independent. A renamed file can be empty, a file can be truncated although
+    later files exist (delayed allocation), or keep its size with zeros at the end.
     """
 
     reports_cached = False
-    """What this machine has cached is not a part of the story."""
+    """The page cache of the real machine must not influence a run."""
 
     def __init__(self, root: Path, chance: random.Random, now_ms: Callable[[], int]) -> None:
         self.root = root / "disk"
@@ -74,18 +73,18 @@ class CrashingDisk(FileSystem):
         self.fdatasync = self._fdatasync
         self.close = os.close
 
-    # --- what a test does to it
+    # --- for tests
 
     def refuse(self, number: int | None) -> None:
-        """Every change fails with this error of the system, until it is None again."""
+        """Fails every change with this errno, until called with None."""
         self._refusal = number
 
     def cut_power(self) -> str:
-        """What is found when the power is back; says what was lost."""
+        """Loses unflushed changes and returns a description of the loss."""
         names = self._journal.crash(self._chance)
         torn = [self._tear(path) for path in sorted(self.root.rglob("*")) if path.is_file()]
         self._unflushed.clear()
-        return f"{names} changes of names and the last pages of {sum(torn)} files are lost"
+        return f"{names} directory changes and unflushed pages of {sum(torn)} files are lost"
 
     def _tear(self, path: Path) -> bool:
         unflushed = self._unflushed.get(path.stat().st_ino)
@@ -94,7 +93,7 @@ class CrashingDisk(FileSystem):
         latest = path.read_bytes()
         found = self._survivor(latest, unflushed)
         modified_ms = self._modified(path.stat().st_ino)
-        # Made anew: who had the old one mapped may still look at it.
+        # A new file: the killed broker may still have the old one mapped.
         beside = path.with_name(path.name + ".torn")
         beside.write_bytes(found)
         beside.replace(path)
@@ -116,12 +115,12 @@ class CrashingDisk(FileSystem):
         return bytes(found)
 
     def _allocated(self, latest: bytes, unflushed: Unflushed) -> int:
-        """The size when the system last wrote some pages by itself: any since the last flush."""
+        """A size between the flushed and the current one, from a writeback by the kernel."""
         least, most = sorted((unflushed.size_bytes, len(latest)))
         return self._chance.randint(least, most)
 
     def _kept_of(self, number: int, unflushed: Unflushed) -> int:
-        """How many bytes of a page got to the platters before the power went."""
+        """Number of new bytes of a torn page that became durable."""
         if number != unflushed.last_page or self._chance.random() > TEARS:
             return 0
         return self._chance.randrange(0, PAGE_BYTES, SECTOR_BYTES)
@@ -143,7 +142,7 @@ class CrashingDisk(FileSystem):
     def _pwrite(self, descriptor: int, data: bytes | bytearray | memoryview, position: int) -> int:
         self._may_change()
         first, last = position // PAGE_BYTES, (position + max(len(data), 1) - 1) // PAGE_BYTES
-        unflushed = self._remember(descriptor, range(first, last + 1))
+        unflushed = self._keep_flushed(descriptor, range(first, last + 1))
         unflushed.last_page = last
         return os.pwrite(descriptor, data, position)
 
@@ -151,11 +150,11 @@ class CrashingDisk(FileSystem):
         self._may_change()
         now = os.fstat(descriptor).st_size
         first, last = min(now, size_bytes) // PAGE_BYTES, max(now, size_bytes) // PAGE_BYTES
-        self._remember(descriptor, range(first, last + 1))
+        self._keep_flushed(descriptor, range(first, last + 1))
         os.ftruncate(descriptor, size_bytes)
 
-    def _remember(self, descriptor: int, pages: range) -> Unflushed:
-        """Notes how pages were at the last flush, before they change."""
+    def _keep_flushed(self, descriptor: int, pages: range) -> Unflushed:
+        """Saves the flushed content of pages before they change."""
         status = os.fstat(descriptor)
         self._modified_ms[status.st_ino] = self._now_ms()
         unflushed = self._unflushed.get(status.st_ino)

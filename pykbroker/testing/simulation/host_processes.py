@@ -1,4 +1,4 @@
-"""Programs on simulated hosts, which can be killed."""
+"""Programs on simulated hosts: starting and killing them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def start_on(loop: VirtualLoop, host: str, work: Coroutine[Any, Any, T]) -> asyn
 
 
 async def kill_all(loop: VirtualLoop, host: str) -> None:
-    """Ends every task of a host; what they do on their way out reaches nobody."""
+    """Cancels every task of a host until none is left. Their cleanup reaches no other host."""
     own = asyncio.current_task()
     for _ in range(ROUNDS_MAX):
         alive = [it for it in loop.tasks_at(host) if it is not own]

@@ -1,10 +1,10 @@
-"""Where a task of a simulated world lives."""
+"""The host of a task."""
 
 from contextvars import ContextVar
 from typing import Final
 
 HERE: Final = "here"
-"""The host of whoever was not put on another."""
+"""The default host."""
 
 THIS_HOST: ContextVar[str] = ContextVar("host", default=HERE)
-"""Tasks live where the task lives that has started them."""
+"""A task runs on the host of the task that started it."""

@@ -1,4 +1,4 @@
-"""Compaction without a process of its own: the same work, done by whoever asks."""
+"""Compaction in the calling process instead of a worker process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class InlineCompaction:
-    """Throttler is for machines that have something else to do."""
+    """A compaction worker that runs synchronously, without limits on disk bandwidth."""
 
     def __init__(self, filesystem: FileSystem) -> None:
         self._filesystem = filesystem
@@ -28,7 +28,7 @@ class InlineCompaction:
         return self._rewriting.write_next() or self._rewriting.stats
 
     def stop(self) -> None:
-        """It never is in the middle of something."""
+        """Does nothing: no work is in progress between calls."""
 
     def end(self) -> None:
         self._rewriting = None

@@ -1,16 +1,16 @@
-"""How bytes get from one host to another."""
+"""Latency, loss and bandwidth between two hosts."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """Times in seconds; each piece draws its own jitter."""
+    """Properties of a link. Jitter is drawn for each fragment."""
 
     latency_seconds: float = 0.0003
     jitter_seconds: float = 0.001
     loss: float = 0.0
-    """The share of pieces that are lost and sent again, which takes 0.2 s or more."""
+    """Probability that a fragment is lost and retransmitted, which takes 0.2 s or more."""
     cuts: float = 0.1
-    """The share of writes that arrive in several pieces."""
+    """Probability that a write arrives in several fragments."""
     bytes_per_second: float = 100e6

@@ -1,4 +1,4 @@
-"""A broker of a simulated world as a test holds it: it may crash, and start again."""
+"""A simulated broker that a test can stop, kill and restart."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PORT = 9092
 
 
 class SimulatedNode(DirectAccess):
-    """One broker, on a host of its own, through all its lives."""
+    """One broker on its own host, through all its restarts."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class SimulatedNode(DirectAccess):
         self._serving: Broker | None = None
         self._changing = asyncio.Lock()
 
-    # --- its lives
+    # --- starting and stopping
 
     @property
     def is_running(self) -> bool:
         return self._serving is not None
 
     async def start(self) -> None:
-        """Raises CannotStart, with one line that says why."""
+        """Starts the broker. Raises CannotStart with the reason in one line."""
         async with self._changing:
             assert self._serving is None, f"{self.name} is running"
             self._network.bring_up(self.name)
@@ -75,16 +75,15 @@ class SimulatedNode(DirectAccess):
         settings = embedded_settings(self._config, str(self.disk.root), port=PORT)
         broker = await Broker.start(settings, self._environment)
         self._serving = broker
-        there = broker.image.topics
-        wanted = [it for it in self._topics if it.name not in there]
+        to_create = [it for it in self._topics if it.name not in broker.image.topics]
         for topic, outcome in zip(
-            wanted, await broker.controller.create_topics(wanted), strict=True
+            to_create, await broker.controller.create_topics(to_create), strict=True
         ):
             if isinstance(outcome, Refusal) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise AssertionError(f"topic {topic.name}: {outcome.message}")
 
     async def stop(self) -> None:
-        """In peace: what is under way is answered, and the disk flushed."""
+        """Stops the broker cleanly: sends pending responses and flushes logs."""
         async with self._changing:
             if self._serving is not None:
                 serving, self._serving = self._serving, None
@@ -92,25 +91,25 @@ class SimulatedNode(DirectAccess):
                 self._trace.note(f"{self.name} is stopped")
 
     async def kill(self) -> None:
-        """The process ends as by SIGKILL; what it had written is in the system's memory."""
+        """Ends the process as by SIGKILL. Written data stays in the page cache."""
         async with self._changing:
             if self._serving is not None:
                 self._trace.note(f"{self.name} is killed")
                 self._network.end_process(self.name)
-                await self._forget()
+                await self._abandon()
 
     async def lose_power(self) -> None:
-        """The machine ends: nobody is told, and what was not flushed may be lost."""
+        """Turns the machine off: peers get no reset, and unflushed data can be lost."""
         async with self._changing:
             if self._serving is not None:
-                self._trace.note(f"the power of {self.name} is cut")
+                self._trace.note(f"{self.name} loses power")
                 self._network.take_down(self.name)
                 self._network.end_process(self.name)
-                await self._forget()
+                await self._abandon()
                 self._trace.note(f"{self.name}: {self.disk.cut_power()}")
 
-    async def _forget(self) -> None:
-        """From here on its disk takes nothing: what it still does is done by nobody."""
+    async def _abandon(self) -> None:
+        """Ends all tasks of the host. Their writes fail and have no effect."""
         assert self._serving is not None
         serving, self._serving = self._serving, None
         self.disk.refuse(errno.EIO)

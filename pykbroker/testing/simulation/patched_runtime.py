@@ -1,4 +1,4 @@
-"""Time and chance as all Python code of this thread meets them, for the length of a simulation."""
+"""Replaces clocks and random sources of this thread for the duration of a simulation."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pykbroker.testing.simulation.virtual_loop import VirtualLoop
 
 BEGIN_MS: Final = 1_767_225_600_000
-"""Every simulation begins with the year 2026."""
+"""The virtual time at the start: 2026-01-01."""
 
 UPTIME_SECONDS: Final = 1_000.0
-"""What the monotonic clock shows then; some programs take 0 for never."""
+"""The monotonic clock at the start; some programs treat 0 as unset."""
 
 
 @contextmanager
-def surroundings(loop: VirtualLoop, chance: random.Random) -> Iterator[None]:
-    """Other threads keep the machine's own time; `random` is seeded for all."""
+def patched_runtime(loop: VirtualLoop, chance: random.Random) -> Iterator[None]:
+    """Other threads keep the machine's clocks. The module `random` is seeded for all threads."""
     kept = random.getstate()
     random.seed(chance.getrandbits(64))
     originals = [
@@ -34,7 +34,7 @@ def surroundings(loop: VirtualLoop, chance: random.Random) -> Iterator[None]:
     for module, name, replacement in _replaced(loop, chance):
         setattr(module, name, _for_this_thread(replacement, getattr(module, name)))
     try:
-        with _no_surprises():
+        with _deterministic_collection():
             yield
     finally:
         for module, name, original in originals:
@@ -55,7 +55,7 @@ def _replaced(
         return round(uptime() * 1e9)
 
     def sleep(seconds: float) -> None:
-        loop.seconds += seconds  # the whole world stands still meanwhile
+        loop.seconds += seconds  # nothing else runs, as in a blocked event loop
 
     return [
         (time, "time", lambda: wall_ns() / 1e9),
@@ -82,8 +82,8 @@ def _for_this_thread(
 
 
 @contextmanager
-def _no_surprises() -> Iterator[None]:
-    """The loop says when garbage is collected; clients that were killed are no leak."""
+def _deterministic_collection() -> Iterator[None]:
+    """Garbage is collected by the loop. Warnings about clients that were killed are ignored."""
     was_enabled = gc.isenabled()
     gc.disable()
     gc.freeze()

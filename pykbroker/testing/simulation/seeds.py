@@ -1,4 +1,4 @@
-"""Which seed a simulation has, and how it is given again."""
+"""The seed of a simulation, from the environment or random."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import random
 from typing import Final
 
 VARIABLE: Final = "SIMULATION_SEED"
-"""Of the environment; `--kafka-seed` of pytest sets it."""
+"""Environment variable with one seed; pytest's `--kafka-seed` sets it."""
 
 MANY_VARIABLE: Final = "SIMULATION_SEEDS"
 
 SEEDS_MAX: Final = 2**32
 
 
-def seed_asked_for() -> int | None:
+def seed_from_environment() -> int | None:
     text = os.environ.get(VARIABLE)
     return None if not text else int(text)
 
 
 def new_seed() -> int:
-    """The one that was asked for, or one that nobody has thought of."""
-    asked = seed_asked_for()
-    return random.SystemRandom().randrange(SEEDS_MAX) if asked is None else asked
+    """The seed from the environment, else a random one."""
+    given = seed_from_environment()
+    return random.SystemRandom().randrange(SEEDS_MAX) if given is None else given
 
 
 def seeds(count: int) -> list[int]:
-    """For `pytest.mark.parametrize`: 0, 1, 2 and so on, or the one that was asked for alone.
+    """Seeds for `pytest.mark.parametrize`: 0, 1, 2 and so on, or only that of SIMULATION_SEED.
 
-    SIMULATION_SEEDS of the environment asks every test for more: `5000`, or `20000-25000`.
+    The environment variable SIMULATION_SEEDS replaces 'count': `5000`, or a range `20000-25000`.
     """
-    asked = seed_asked_for()
-    if asked is not None:
-        return [asked]
+    given = seed_from_environment()
+    if given is not None:
+        return [given]
     first, dash, end = os.environ.get(MANY_VARIABLE, str(count)).partition("-")
     return list(range(int(first), int(end))) if dash else list(range(int(first)))
 

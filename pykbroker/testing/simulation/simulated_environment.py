@@ -48,8 +48,8 @@ class SimulatedNetwork:
 
     async def listen(self, name: str, host: str, port: int, limits: ConnectionLimits) -> Listener:
         del limits  # of sockets
-        door = self._network.open_door(host, port, lambda _: None)
-        return VirtualListener(name, door, partial(self._network.close_door, door))
+        listening = self._network.listen(host, port, lambda _: None)
+        return VirtualListener(name, listening, partial(self._network.close_port, listening))
 
     async def connect(
         self, new_protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int

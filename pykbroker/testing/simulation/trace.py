@@ -1,4 +1,4 @@
-"""What happened in a simulated world, and when: the same list for the same seed."""
+"""The events of a simulation with their virtual times: the same list for the same seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAST_SHOWN: Final = 40
 
 class Happened(NamedTuple):
     seconds: float
-    """Of virtual time, since the beginning."""
+    """Virtual time since the start."""
     text: str
 
     def __str__(self) -> str:
@@ -21,7 +21,7 @@ class Happened(NamedTuple):
 
 
 class Trace(list[Happened]):
-    """Two of them are equal if the same things happened at the same moments."""
+    """Traces of two runs compare equal if the same events happened at the same times."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Changes of names that are not durable yet, each with the way back."""
+"""Directory changes that are not durable yet, each with its undo operation."""
 
-# Paths are plain strings, as in the seam itself.
+# Paths are plain strings, as in `FileSystem`.
 # ruff: noqa: PTH102, PTH104, PTH108, PTH110, PTH113
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """In the order of the changes; those that a power cut takes back are undone from the end."""
+    """An undo log of directory changes, in order. A power failure undoes the latest ones."""
 
     def __init__(self, directory: str) -> None:
         os.mkdir(directory)
         self._directory = directory
         self._changes: list[tuple[Callable[[], object], str | None]] = []
-        """How to undo it, and the file that is kept for that."""
+        """The undo operation, and the deleted file that it needs."""
         self._kept_count = 0
 
     # --- changes
@@ -50,17 +50,17 @@ class Journal:
         self._kept_count += 1
         return f"{self._directory}/{self._kept_count}"
 
-    # --- what becomes of them
+    # --- flush and power failure
 
     def commit(self) -> None:
-        """They are durable from now on."""
+        """Makes all changes durable."""
         for _, kept in self._changes:
             if kept is not None and os.path.exists(kept):
                 os.unlink(kept)
         self._changes.clear()
 
     def crash(self, chance: random.Random) -> int:
-        """Only the first few have reached the disk; returns how many have not."""
+        """Undoes a random number of the latest changes and returns that number."""
         survive = chance.randint(0, len(self._changes))
         lost = len(self._changes) - survive
         while len(self._changes) > survive:

@@ -1,4 +1,4 @@
-"""Ports of simulated hosts on which somebody listens."""
+"""Listening ports of simulated hosts."""
 
 from __future__ import annotations
 
@@ -11,74 +11,74 @@ from pykbroker.transport.listener import Listener
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pykbroker.testing.simulation.connection import End
+    from pykbroker.testing.simulation.connection import Endpoint
 
 
-class Door:
-    """Newcomers wait outside while nobody accepts."""
+class ListeningPort:
+    """Accepts connections, or queues them in a backlog while paused."""
 
-    def __init__(self, place: tuple[str, int], accept: Callable[[End], None]) -> None:
-        self.place = place
+    def __init__(self, address: tuple[str, int], accept: Callable[[Endpoint], None]) -> None:
+        self.address = address
         self.accept = accept
-        self.is_open = True
-        self._outside: list[End] = []
+        self.is_accepting = True
+        self._backlog: list[Endpoint] = []
 
-    def knock(self, newcomer: End) -> None:
-        if self.is_open:
+    def connect(self, newcomer: Endpoint) -> None:
+        if self.is_accepting:
             self.accept(newcomer)
         else:
-            self._outside.append(newcomer)
+            self._backlog.append(newcomer)
 
-    def shut(self) -> None:
-        self.is_open = False
+    def pause(self) -> None:
+        self.is_accepting = False
 
-    def open(self) -> None:
-        self.is_open = True
-        while self.is_open and self._outside:
-            self.accept(self._outside.pop(0))
+    def resume(self) -> None:
+        self.is_accepting = True
+        while self.is_accepting and self._backlog:
+            self.accept(self._backlog.pop(0))
 
     def close(self) -> None:
-        for newcomer in self._outside:
+        for newcomer in self._backlog:
             newcomer.abort()
-        self._outside.clear()
+        self._backlog.clear()
 
 
 class VirtualListener(Listener):
     """A broker's listener on a simulated host."""
 
-    def __init__(self, name: str, door: Door, close: Callable[[], None]) -> None:
-        host, port = door.place
+    def __init__(self, name: str, listening: ListeningPort, close: Callable[[], None]) -> None:
+        host, port = listening.address
         super().__init__(name, Address(host=host, port=port), [])
-        self._door = door
+        self._listening = listening
         self._close = close
-        door.accept = self._accepted
-        door.shut()
+        listening.accept = self._accepted
+        listening.pause()
 
     def open(self, backlog_max: int, newcomer: Any, exhausted: Any) -> None:
-        del backlog_max, exhausted  # there is room for everybody
+        del backlog_max, exhausted  # no limits
         self._newcomer = newcomer
         self.resume()
 
     def pause(self) -> None:
-        self._door.shut()
+        self._listening.pause()
 
     def resume(self) -> None:
-        if self._newcomer is not None and not self._door.is_open:
-            self._door.open()
+        if self._newcomer is not None and not self._listening.is_accepting:
+            self._listening.resume()
 
     def close(self) -> None:
-        self._door.shut()
+        self._listening.pause()
         self._close()
 
-    def _accepted(self, end: End) -> None:
+    def _accepted(self, end: Endpoint) -> None:
         assert self._newcomer is not None
-        host, port = end.other.place
-        newcomer: Any = self._newcomer  # takes what it was given to the loop, whatever it is
+        host, port = end.other.address
+        newcomer: Any = self._newcomer  # expects a socket and only passes it to the loop
         newcomer(end, host, port, self)
 
 
 class VirtualServer(asyncio.AbstractServer):
-    """What `loop.create_server` gives, for services other than the broker."""
+    """The server of `loop.create_server`, for services other than the broker."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, protocol_factory: Any) -> None:
         self._loop = loop
@@ -89,7 +89,7 @@ class VirtualServer(asyncio.AbstractServer):
     def on_close(self, close: Callable[[], None]) -> None:
         self._close = close
 
-    def accept(self, end: End) -> None:
+    def accept(self, end: Endpoint) -> None:
         end.begin(self._protocol_factory())
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class VirtualServer(asyncio.AbstractServer):
         return self._close is not None
 
     async def start_serving(self) -> None:
-        """It does already."""
+        """Does nothing: the server accepts connections from its creation on."""
 
     async def serve_forever(self) -> None:
         try:

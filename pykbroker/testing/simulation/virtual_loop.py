@@ -1,4 +1,4 @@
-"""An event loop with a time of its own: when nothing is ready, it is the next timer's moment."""
+"""An event loop with virtual time: if nothing is ready, time jumps to the next timer."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ T = TypeVar("T")
 DAY_SECONDS: Final = 24 * 3600
 
 TURN_SECONDS: Final = 10e-6
-"""What each turn of the loop takes, so that whoever asks again and again sees time go by."""
+"""Duration of an iteration of the loop, so that a busy loop sees time pass."""
 
 WORK_SECONDS_MAX: Final = 0.003
-"""The longest that work given to a thread takes before it is done."""
+"""Maximum duration of work in an executor."""
 
 TURNS_BETWEEN_COLLECTIONS: Final = 20_000
-"""Garbage is collected at known moments: its finalizers are a part of the story."""
+"""Garbage is collected at fixed iterations, because finalizers influence a run."""
 
 TURNS_WITHOUT_REST_MAX: Final = 1_000_000
-"""Ten virtual seconds in which something was always ready."""
+"""Ten virtual seconds in which a callback was always ready."""
 
 
 class NothingWillHappen(RuntimeError):
-    """Everybody waits for somebody else: no timer is set, and nothing is on its way."""
+    """Deadlock: all tasks wait, no timer is set and no data is in flight."""
 
 
 class NeverRests(RuntimeError):
-    """Something is ready at every turn of the loop, and has been for very long."""
+    """Busy loop: a callback was ready in every iteration for ten virtual seconds."""
 
 
 class NeverEnds(RuntimeError):
-    """A story waits for something that does not come, and brokers and clients live on."""
+    """The run exceeded its virtual days: it waits for an event that does not happen."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Knows no sockets, threads or signals; connections are those of a simulated network."""
+    """An event loop without sockets, threads and signals. Connections use the simulated network."""
 
     def __init__(self, chance: random.Random, network: Network) -> None:
         super().__init__()
         self.seconds = 0.0
         self.seconds_max = math.inf
-        """When somebody is told that what he waits for does not come."""
-        self._selector = _Jump(self)
+        """The virtual time at which the loop raises NeverEnds."""
+        self._selector = _TimeJump(self)
         self._chance = chance
         self._network = network
         self._serials = itertools.count(1)
@@ -66,7 +66,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     @contextmanager
     def ending_within(self, days: float) -> Iterator[None]:
-        """NeverEnds is raised by what runs inside when it lasts longer."""
+        """Raises NeverEnds in the block after so many virtual days."""
         self.seconds_max = self.seconds + days * DAY_SECONDS
         try:
             yield
@@ -76,7 +76,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def next_serial(self) -> int:
         return next(self._serials)
 
-    # --- what is made here has a hash that is the same in every run
+    # --- futures and tasks with the same hash in every run
 
     def create_future(self) -> asyncio.Future[Any]:
         return NumberedFuture(self)
@@ -89,7 +89,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     def tasks_at(self, host: str) -> list[NumberedTask]:
-        """In the order in which they were started."""
+        """The tasks of a host in the order in which they were started."""
         found = [it for it in asyncio.all_tasks(self) if isinstance(it, NumberedTask)]
         return sorted((it for it in found if it.host == host), key=lambda it: it.serial)
 
@@ -98,7 +98,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]  # asyncio has many signatures for each
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Does it here, a little later, all at once."""
+        """Runs the function on the loop after a random delay."""
         del executor
         done: asyncio.Future[T] = self.create_future()
         delay = self._chance.uniform(0, WORK_SECONDS_MAX)
@@ -106,17 +106,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return done
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """There is none; the argument is asyncio's."""
+        """Does nothing: there is no executor."""
 
     # --- connections
 
-    async def create_connection(  # type: ignore[override]  # likewise
+    async def create_connection(  # type: ignore[override]  # as above
         self, protocol_factory: Any, host: Any, port: Any, **how: Any
     ) -> Any:
         _refuse_tls(how)
         return await self._network.connect(protocol_factory, host, port)
 
-    async def create_server(  # type: ignore[override]  # likewise
+    async def create_server(  # type: ignore[override]  # as above
         self, protocol_factory: Any, host: Any, port: Any, **how: Any
     ) -> Any:
         _refuse_tls(how)
@@ -129,22 +129,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
         return self._network.resolve(host, port)
 
-    # --- what the loop of asyncio asks of us
+    # --- hooks of asyncio's base loop
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What is found of a world that has ended is of no interest to anybody."""
+        """Ignores errors after the simulation has ended."""
         if not self.is_closed():
             super().call_exception_handler(context)
 
     def _process_events(self, events: list[Any]) -> None:
-        """Nothing comes from outside."""
+        """Does nothing: there are no I/O events."""
 
     def _write_to_self(self) -> None:
-        """Nobody is asleep who could be woken."""
+        """Does nothing: the loop never blocks in a selector."""
 
 
 class NumberedFuture(asyncio.Future[Any]):
-    """Hashes by its number, not by its address: sets of them have the same order in every run."""
+    """Hashes by number instead of address, so that sets have the same order in every run."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.serial = loop.next_serial()
@@ -165,8 +165,8 @@ class NumberedTask(asyncio.Task[Any]):
         return self.serial
 
 
-class _Jump:
-    """Stands where asyncio's loop waits for sockets: here it is time that moves."""
+class _TimeJump:
+    """Replaces the selector: instead of waiting for I/O, advances the virtual time."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -194,7 +194,7 @@ def _work(done: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]
         return
     try:
         result = func(*args)
-    except Exception as error:  # noqa: BLE001  # whoever waits for it wants to know
+    except Exception as error:  # noqa: BLE001  # raised at the await
         done.set_exception(error)
     else:
         done.set_result(result)
@@ -202,6 +202,6 @@ def _work(done: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]
 
 def _refuse_tls(how: dict[str, Any]) -> None:
     if how.get("ssl"):
-        raise NotImplementedError("the simulated network carries plain text only")
+        raise NotImplementedError("TLS is not supported in a simulation")
     if how.get("sock"):
-        raise NotImplementedError("the simulated network has no sockets of the system")
+        raise NotImplementedError("real sockets are not supported in a simulation")

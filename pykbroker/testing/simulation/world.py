@@ -1,4 +1,4 @@
-"""A world of brokers, clients and accidents in one event loop, decided by one number."""
+"""`Simulation`: brokers, clients and failures in one event loop, determined by a seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pykbroker.testing.broker_options import parse_topics
-from pykbroker.testing.simulation.aiokafka_patches import aiokafka_in_our_time
+from pykbroker.testing.simulation.aiokafka_patches import patched_aiokafka
 from pykbroker.testing.simulation.chaos import SURVIVABLE, Chaos, Kind
 from pykbroker.testing.simulation.clock import SeededChance, VirtualClock
 from pykbroker.testing.simulation.disk import CrashingDisk
@@ -17,7 +17,7 @@ from pykbroker.testing.simulation.host_processes import kill_all, start_on
 from pykbroker.testing.simulation.hosts import THIS_HOST
 from pykbroker.testing.simulation.network import Network
 from pykbroker.testing.simulation.node import SimulatedNode
-from pykbroker.testing.simulation.patched_runtime import surroundings
+from pykbroker.testing.simulation.patched_runtime import patched_runtime
 from pykbroker.testing.simulation.seeds import how_to_repeat, new_seed
 from pykbroker.testing.simulation.simulated_environment import simulated_environment
 from pykbroker.testing.simulation.trace import Trace
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DAYS_MAX = 31.0
-"""Of virtual time: as long as a story goes on unless it says that it needs more."""
+"""Default limit of a run in virtual days."""
 
 
 class Simulation:
-    """Real brokers and asyncio clients, virtual time, and a network and disks that fail.
+    """Runs real brokers and asyncio clients with virtual time, and a network and disks that fail.
 
-    The same seed gives the same story. Without one, it is that of the variable SIMULATION_SEED of
-    the environment, or a new one; an error that leaves the simulation tells which it was.
+    The same seed gives the same run. The default is the environment variable SIMULATION_SEED, or a
+    random seed. An exception that leaves the simulation has a note with the seed.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -55,13 +55,13 @@ class Simulation:
         self.directory = make_directory()
         self._ending.callback(remove_directory, self.directory)
         self.trace = Trace(lambda: self._loop.seconds)
-        """What happened, and when."""
+        """The events of the run."""
         self.network = Network(self.chance_of("network"), self.trace)
         self._loop = VirtualLoop(self.chance_of("threads"), self.network)
         self.clock = VirtualClock(self._loop)
         self.network.moved = self.clock.something_arrived
-        self._ending.enter_context(surroundings(self._loop, self.chance_of("programs")))
-        self._ending.enter_context(aiokafka_in_our_time())
+        self._ending.enter_context(patched_runtime(self._loop, self.chance_of("programs")))
+        self._ending.enter_context(patched_aiokafka())
         self._ending.callback(self._loop.close)
         return self
 
@@ -72,25 +72,25 @@ class Simulation:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            with self._told():
+            with self._notes_on_errors():
                 self._loop.run_until_complete(self._end())
         finally:
             self._ending.close()
         if error is not None:
-            self._tell(error)
+            self._add_notes(error)
 
     def run(self, story: Coroutine[Any, Any, T], *, days_max: float = DAYS_MAX) -> T:
-        """Until the story ends; what it has started goes on in the next one.
+        """Runs a coroutine until it ends. Tasks that it started continue in the next run.
 
-        An assertion that failed in a program of a host fails the story, too. A story that lasts
-        longer than so many virtual days waits for something that does not come: NeverEnds.
+        Re-raises an AssertionError of a program that was started on a host. Raises NeverEnds after
+        so many virtual days.
         """
-        with self._told(), self._loop.ending_within(days_max):
+        with self._notes_on_errors(), self._loop.ending_within(days_max):
             try:
                 ended = self._loop.run_until_complete(story)
             except NeverEnds as never:
-                never.add_note(f"it began {days_max:g} days ago: run(story, days_max=…) gives more")
-                self._raise_failures()  # they may be what it waits for
+                never.add_note(f"limit: {days_max:g} virtual days, set by run(…, days_max=…)")
+                self._raise_failures()  # a failed program can be the cause of the wait
                 raise
             self._raise_failures()
             return ended
@@ -99,12 +99,12 @@ class Simulation:
         for failure in self._failures:
             raise failure
 
-    # --- who is there
+    # --- brokers and programs
 
     def broker(
         self, topics: Topics = (), config: Config | None = None, *, name: str | None = None
     ) -> SimulatedNode:
-        """A broker that serves, before the story begins; in a story it is `await add_broker(…)`."""
+        """Starts a broker outside of a run. Inside a run, use `await add_broker(…)`."""
         return self.run(self.add_broker(topics, config, name=name))
 
     async def add_broker(
@@ -136,29 +136,29 @@ class Simulation:
         return node
 
     def start(self, host: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A program on a host of its own, which can be cut off and killed."""
+        """Starts a program on a host, which can be partitioned and killed."""
         program = start_on(self._loop, host, work)
-        program.add_done_callback(self._look_at)
+        program.add_done_callback(self._collect_failure)
         return program
 
-    def _look_at(self, ended: asyncio.Task[Any]) -> None:
+    def _collect_failure(self, ended: asyncio.Task[Any]) -> None:
         failure = None if ended.cancelled() else ended.exception()
         if isinstance(failure, AssertionError):
             self._failures.append(failure)
 
     @contextmanager
     def on(self, host: str) -> Iterator[None]:
-        """What is started inside lives on that host."""
+        """Starts the tasks of the block on that host."""
         token = THIS_HOST.set(host)
         try:
             yield
         finally:
             THIS_HOST.reset(token)
 
-    # --- what befalls them
+    # --- failures
 
     async def kill(self, target: SimulatedNode | str) -> None:
-        """A broker, or all programs of a host, end as by SIGKILL."""
+        """Ends a broker, or all programs of a host, as by SIGKILL."""
         if isinstance(target, SimulatedNode):
             await target.kill()
             return
@@ -167,16 +167,16 @@ class Simulation:
         await kill_all(self._loop, target)
 
     async def crash(self, broker: SimulatedNode, *, power: bool = False) -> None:
-        """The process ends as by SIGKILL, or with `power` the whole machine."""
+        """Ends the process as by SIGKILL, or with `power` turns the machine off."""
         await (broker.lose_power() if power else broker.kill())
 
     async def restart(self, broker: SimulatedNode) -> None:
-        """Starts what has crashed; what runs is stopped in peace first."""
+        """Starts a broker. Stops it cleanly first if it is running."""
         await broker.stop()
         await broker.start()
 
     def partition(self, some: Hosts, others: Hosts | None = None, *, one_way: bool = False) -> None:
-        """Nothing gets through between the two sides; without `others`, between some and all."""
+        """Drops data between the two sides; without `others`, between some and all other hosts."""
         one_side = names_of(some)
         other_side = self._hosts() - one_side if others is None else names_of(others)
         self.trace.note(f"partition: {sorted(one_side)} from {sorted(other_side)}")
@@ -189,17 +189,17 @@ class Simulation:
                 self.network.set_link(one, other, link)
 
     def heal(self) -> None:
-        """The network is whole again; what was held up arrives with the next repetition."""
-        self.trace.note("the network is whole")
+        """Removes partitions and slow links. Delayed data arrives with its next retransmission."""
+        self.trace.note("network healed")
         self.network.heal()
 
     @asynccontextmanager
     async def chaos(
         self, *kinds: Kind, brokers: Iterable[SimulatedNode] | None = None, every_seconds: float = 5
     ) -> AsyncIterator[Chaos]:
-        """Accidents at seeded moments while the block lasts; after it, all is well again.
+        """Injects random failures during the block, then repairs network, disks and brokers.
 
-        Unless some are named, all may happen through which nothing is lost: no power cuts.
+        The default kinds are SURVIVABLE: all except power failures.
         """
         chaos = Chaos(
             self,
@@ -214,12 +214,12 @@ class Simulation:
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
-            await chaos.make_good()
+            await chaos.repair()
 
     def _hosts(self) -> set[str]:
         return {it.name for it in self._nodes} | {it.host for it in self.network.ends_at()}
 
-    # --- what one may ask
+    # --- time and randomness
 
     @property
     def now(self) -> datetime:
@@ -227,14 +227,14 @@ class Simulation:
 
     @property
     def seconds(self) -> float:
-        """Of virtual time, since the beginning."""
+        """Virtual time since the start."""
         return self._loop.seconds
 
-    def chance_of(self, whom: str) -> random.Random:
-        """Draws of one's own: others may draw more or less without changing them."""
-        return random.Random(f"{self.seed} {whom}")  # noqa: S311  # repeatable on purpose
+    def chance_of(self, name: str) -> random.Random:
+        """Returns an independent random generator for this seed and name."""
+        return random.Random(f"{self.seed} {name}")  # noqa: S311  # repeatable on purpose
 
-    # --- its end
+    # --- ending
 
     async def _end(self) -> None:
         self.network.heal()
@@ -250,17 +250,17 @@ class Simulation:
         await self._loop.shutdown_asyncgens()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _notes_on_errors(self) -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            self._tell(error)
+            self._add_notes(error)
             raise
 
-    def _tell(self, error: BaseException) -> None:
+    def _add_notes(self, error: BaseException) -> None:
         repeat = how_to_repeat(self.seed)
         if repeat not in getattr(error, "__notes__", ()):
-            error.add_note(f"the last of what happened:\n{self.trace.tail()}")
+            error.add_note(f"latest events:\n{self.trace.tail()}")
             error.add_note(repeat)
 
 

@@ -1,4 +1,4 @@
-"""Seven days of retention and time-outs, in seconds."""
+"""Retention and timeouts over days of virtual time."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ async def send(kafka: SimulatedNode, value: str, **how: object) -> None:
         await producer.send_and_wait("trucks", value.encode())
 
 
-def test_records_are_kept_for_a_week_and_no_longer() -> None:
+def test_records_are_deleted_after_a_week() -> None:
     with Simulation(1) as world:
         kafka = world.broker(topics=["trucks"], config=HOURLY)
 
-        async def story() -> None:
+        async def run() -> None:
             for day in range(6):
                 await send(kafka, f"day {day}")
                 await asyncio.sleep(DAY_SECONDS)
@@ -43,14 +43,14 @@ def test_records_are_kept_for_a_week_and_no_longer() -> None:
                 "day 9",
             ]
 
-        world.run(story())
+        world.run(run())
 
 
-def test_a_group_that_nobody_uses_loses_its_offsets_after_a_week() -> None:
+def test_offsets_of_an_unused_group_expire_after_a_week() -> None:
     with Simulation(1) as world:
         kafka = world.broker(topics=["trucks"])
 
-        async def story() -> None:
+        async def run() -> None:
             await send(kafka, "one")
             async with AIOKafkaConsumer(
                 "trucks", bootstrap_servers=kafka.bootstrap, group_id="readers"
@@ -61,14 +61,14 @@ def test_a_group_that_nobody_uses_loses_its_offsets_after_a_week() -> None:
             await asyncio.sleep(0.2 * DAY_SECONDS)
             assert kafka.offsets("readers") == {}
 
-        world.run(story())
+        world.run(run())
 
 
-def test_a_reader_that_stays_open_for_half_an_hour_keeps_its_place() -> None:
+def test_a_consumer_without_records_stays_in_its_group_for_half_an_hour() -> None:
     with Simulation(1) as world:
         kafka = world.broker(topics=["trucks"])
 
-        async def story() -> list[str]:
+        async def run() -> list[str]:
             async with AIOKafkaConsumer(
                 "trucks",
                 bootstrap_servers=kafka.bootstrap,
@@ -84,12 +84,12 @@ def test_a_reader_that_stays_open_for_half_an_hour_keeps_its_place() -> None:
                         await asyncio.wait_for(consumer.getone(), 15 * 60)
                 return found
 
-        assert world.run(story()) == [f"report {number}" for number in range(2)]
+        assert world.run(run()) == [f"report {number}" for number in range(2)]
         assert kafka.offsets("readers") == {("trucks", 0): 2}
         assert sum("forms generation" in it.text for it in world.trace) == 1
 
 
-def test_a_transaction_that_nobody_ends_is_in_nobodys_way_for_long() -> None:
+def test_an_abandoned_transaction_is_aborted_after_its_timeout() -> None:
     with Simulation(1) as world:
         kafka = world.broker(topics=["trucks"])
 
@@ -104,7 +104,7 @@ def test_a_transaction_that_nobody_ends_is_in_nobodys_way_for_long() -> None:
             await producer.send_and_wait("trucks", b"never committed")
             await asyncio.Event().wait()
 
-        async def story() -> None:
+        async def run() -> None:
             world.start("forgetful", forget())
             await asyncio.sleep(1)
             await world.kill("forgetful")
@@ -113,14 +113,14 @@ def test_a_transaction_that_nobody_ends_is_in_nobodys_way_for_long() -> None:
             await asyncio.sleep(75)
             assert [it.text for it in kafka.records("trucks")] == ["after it"]
 
-        world.run(story())
+        world.run(run())
 
 
-def test_a_compacted_topic_keeps_what_is_latest() -> None:
+def test_a_compacted_topic_keeps_the_latest_values() -> None:
     with Simulation(1) as world:
         kafka = world.broker(topics=["trucks"], config={**HOURLY, "log.cleanup.policy": "compact"})
 
-        async def story() -> None:
+        async def run() -> None:
             for day in range(4):
                 async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
                     for truck in range(3):
@@ -128,17 +128,17 @@ def test_a_compacted_topic_keeps_what_is_latest() -> None:
                         await producer.send_and_wait("trucks", value, key=b"truck %d" % truck)
                 await asyncio.sleep(DAY_SECONDS)
             found = [(it.key, it.text) for it in kafka.records("trucks")]
-            assert len(found) <= 6  # of yesterday, and of today in the segment that is written to
+            assert len(found) <= 6  # the compacted ones, and those in the active segment
             assert set(found) >= {(b"truck %d" % truck, "day 3") for truck in range(3)}
 
-        world.run(story())
+        world.run(run())
 
 
-def test_all_the_clocks_of_a_world_agree() -> None:
+def test_all_clocks_of_a_simulation_agree() -> None:
     with Simulation(1) as world:
         kafka = world.broker(topics=["trucks"])
 
-        async def story() -> None:
+        async def run() -> None:
             await asyncio.sleep(DAY_SECONDS)
             await send(kafka, "a day later")
             (record,) = kafka.records("trucks")
@@ -146,7 +146,7 @@ def test_all_the_clocks_of_a_world_agree() -> None:
             assert record.timestamp_ms == pytest.approx(world.now.timestamp() * 1000, abs=1_000)
 
         begun = time.time()
-        world.run(story())
+        world.run(run())
         assert world.now - datetime(2026, 1, 1, tzinfo=UTC) == pytest.approx(
             timedelta(days=1), abs=timedelta(seconds=1)
         )

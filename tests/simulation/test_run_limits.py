@@ -1,4 +1,4 @@
-"""A story that waits for what does not come is ended, and tells its seed."""
+"""A run that waits for an event that does not happen ends with NeverEnds and the seed."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import pytest
 from pykbroker.testing.simulation import NeverEnds, Simulation
 
 
-async def wait_for_ever() -> None:
+async def wait_forever() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_story_that_never_ends_is_ended_with_its_seed() -> None:
+def test_a_run_over_its_limit_ends_with_the_seed() -> None:
     with Simulation(43) as world:
         world.broker(topics=["trucks"])
-        with pytest.raises(NeverEnds) as told:
-            world.run(wait_for_ever(), days_max=0.01)
-    notes = "\n".join(told.value.__notes__)
-    assert "0.01 days" in notes
+        with pytest.raises(NeverEnds) as recorded:
+            world.run(wait_forever(), days_max=0.01)
+    notes = "\n".join(recorded.value.__notes__)
+    assert "0.01 virtual days" in notes
     assert "SIMULATION_SEED=43" in notes
     assert world.seconds < 1_000
 
 
-def test_what_failed_meanwhile_is_told_in_its_place() -> None:
+def test_a_failed_program_is_raised_instead_of_never_ends() -> None:
     async def fail() -> None:
-        raise AssertionError("that is why")
+        raise AssertionError("the cause")
 
     with Simulation(43) as world:
         world.broker(topics=["trucks"])
         world.start("writer", fail())
-        with pytest.raises(AssertionError, match="that is why"):
-            world.run(wait_for_ever(), days_max=0.01)
+        with pytest.raises(AssertionError, match="the cause"):
+            world.run(wait_forever(), days_max=0.01)
 
 
-def test_each_story_has_days_of_its_own() -> None:
+def test_the_limit_applies_to_each_run() -> None:
     with Simulation(43) as world:
         kafka = world.broker(topics=["trucks"])
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Whole stories, each decided by its seed: they end well, or raise an AssertionError."""
+"""Complete simulation runs for a seed. They raise an AssertionError if a guarantee is violated."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 
 from pykbroker.testing.history import Isolation, expect_sound
 from pykbroker.testing.simulation import SOFT, Kind, Simulation
-from tests.simulation.next_generation import Member, Ownership
-from tests.simulation.stories import PARTITIONS, TOPIC, Cast, read_all, write
+from tests.simulation.aiokafka_clients import PARTITIONS, TOPIC, Clients, read_all, write
+from tests.simulation.consumer_group_members import Member, Ownership
 
 BROKER = {
     "group.consumer.session.timeout.ms": 5_000,
@@ -22,22 +22,24 @@ SMALL_SEGMENTS = {"log.roll.ms": 2_000, "log.index.interval.bytes": 512}
 
 
 def play_writers(seed: int) -> None:
-    """Idempotent producers: what they were told is true."""
+    """Idempotent producers with failures: acknowledged records are stored once and in order."""
     with Simulation(seed) as world:
         kafka = world.broker(topics={TOPIC: PARTITIONS})
-        cast = Cast(kafka, world.chance_of("clients"))
+        clients = Clients(kafka, world.chance_of("clients"))
 
-        async def story() -> None:
+        async def run() -> None:
             async with world.chaos(*SOFT, every_seconds=2), world.chaos(every_seconds=2):
-                await asyncio.gather(*(world.start(f"w{it}", write(cast, 30)) for it in range(3)))
-            await read_all(cast)
-            expect_sound(cast.history)
+                await asyncio.gather(
+                    *(world.start(f"w{it}", write(clients, 30)) for it in range(3))
+                )
+            await read_all(clients)
+            expect_sound(clients.history)
 
-        world.run(story())
+        world.run(run())
 
 
 def play_members(seed: int) -> None:
-    """Members of the next generation: no two of them own one partition."""
+    """Members of a consumer group (KIP-848): two members never own the same partition."""
     with Simulation(seed) as world:
         kafka = world.broker(topics={TOPIC: 12}, config=BROKER)
         ownership = Ownership(lambda: world.seconds)
@@ -49,7 +51,7 @@ def play_members(seed: int) -> None:
             alive[name] = Member(name, TOPIC, ownership)
             world.start(name, alive[name].live(kafka))
 
-        async def story() -> None:
+        async def run() -> None:
             async with world.chaos(*SOFT, every_seconds=3), world.chaos(every_seconds=5):
                 for number in range(12):
                     join(number)
@@ -62,41 +64,43 @@ def play_members(seed: int) -> None:
             owned = [place for member in alive.values() for place in sorted(member.owned)]
             assert len(owned) == len(set(owned)) == 12, owned
 
-        world.run(story())
+        world.run(run())
 
 
-def play_cuts_and_readers(seed: int) -> None:
-    """After each power cut, and before anybody writes again, a reader comes to the end."""
+def play_power_failures_and_readers(seed: int) -> None:
+    """After each power failure, a reader reaches the log end before further records are written."""
     with Simulation(seed) as world:
         kafka = world.broker(topics={TOPIC: PARTITIONS}, config=SMALL_SEGMENTS)
-        cast = Cast(kafka, world.chance_of("clients"))
+        clients = Clients(kafka, world.chance_of("clients"))
 
-        async def story() -> None:
+        async def run() -> None:
             for _ in range(3):
-                writing = [world.start(f"w{it}", write(cast, 15)) for it in range(3)]
-                await asyncio.sleep(cast.chance.uniform(2, 12))
+                writing = [world.start(f"w{it}", write(clients, 15)) for it in range(3)]
+                await asyncio.sleep(clients.chance.uniform(2, 12))
                 await world.crash(kafka, power=True)
                 await asyncio.gather(*(world.kill(f"w{it}") for it in range(len(writing))))
                 await world.restart(kafka)
                 try:
                     async with asyncio.timeout(TO_THE_END_SECONDS):
-                        await read_all(cast, Isolation.READ_UNCOMMITTED)
+                        await read_all(clients, Isolation.READ_UNCOMMITTED)
                 except TimeoutError:
                     raise AssertionError("a reader waits at the end of a log") from None
 
-        world.run(story())
+        world.run(run())
 
 
-def play_crashes(seed: int, *kinds: Kind, config: dict[str, int]) -> Cast:
-    """Writers through crashes, and what a reader finds when all is over."""
+def play_crashes(seed: int, *kinds: Kind, config: dict[str, int]) -> Clients:
+    """Writers with failures, then a reader of all records."""
     with Simulation(seed) as world:
         kafka = world.broker(topics={TOPIC: PARTITIONS}, config={**SMALL_SEGMENTS, **config})
-        cast = Cast(kafka, world.chance_of("clients"))
+        clients = Clients(kafka, world.chance_of("clients"))
 
-        async def story() -> None:
+        async def run() -> None:
             async with world.chaos(*kinds, every_seconds=3):
-                await asyncio.gather(*(world.start(f"w{it}", write(cast, 25)) for it in range(3)))
-            await read_all(cast)
+                await asyncio.gather(
+                    *(world.start(f"w{it}", write(clients, 25)) for it in range(3))
+                )
+            await read_all(clients)
 
-        world.run(story())
-        return cast
+        world.run(run())
+        return clients

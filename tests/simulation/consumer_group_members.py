@@ -1,4 +1,4 @@
-"""Members of a group of the next-generation protocol (KIP-848), and who believes to own what."""
+"""Members of a consumer group (KIP-848) and the partitions that each believes to own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pykbroker.testing.simulation import SimulatedNode
 
-Place = tuple[bytes, int]
+Partition = tuple[bytes, int]
 
 COORDINATOR = FindCoordinatorRequest(coordinator_keys=["next"])
 OPTIONS = ConnectionOptions(timeout_seconds=2.0)
@@ -39,31 +39,31 @@ LEAVING = -1
 
 @dataclass
 class Ownership:
-    """Two members must never own a partition at a time, each as far as it can know."""
+    """Asserts that a partition has one owner at a time, from the members' point of view."""
 
     now: Callable[[], float]
-    owners: dict[Place, Member] = field(default_factory=dict)
+    owners: dict[Partition, Member] = field(default_factory=dict)
     taken: int = 0
 
-    def take(self, member: Member, place: Place) -> None:
+    def take(self, member: Member, place: Partition) -> None:
         other = self.owners.get(place)
-        assert other is None or other is member or not other.believes_to_live, (
+        assert other is None or other is member or not other.believes_to_be_alive, (
             f"{member.name} was given partition {place[1]}, which {other and other.name} has"
         )
         self.owners[place] = member
         self.taken += 1
 
-    def give_up(self, member: Member, place: Place) -> None:
+    def give_up(self, member: Member, place: Partition) -> None:
         if self.owners.get(place) is member:
             del self.owners[place]
 
 
 class Member:
-    """Does as it is told; after a session without an answer it takes itself for dead."""
+    """Follows assignments. Restarts after a session timeout without a response."""
 
     def __init__(self, name: str, topic: str, ownership: Ownership) -> None:
         self.name = name
-        self.owned: set[Place] = set()
+        self.owned: set[Partition] = set()
         self._topic = topic
         self._ownership = ownership
         self._epoch = JOINING
@@ -71,7 +71,7 @@ class Member:
         self._is_dead = False
 
     @property
-    def believes_to_live(self) -> bool:
+    def believes_to_be_alive(self) -> bool:
         is_recent = self._ownership.now() - self._answered_at < SESSION_SECONDS
         return is_recent and not self._is_dead
 
@@ -81,7 +81,7 @@ class Member:
             while True:
                 with suppress(ClientError):
                     broker = await BrokerConnection.open(Address(host, int(port)), OPTIONS)
-                    # The first who asks for it has the group's topic made.
+                    # The first FindCoordinator request creates __consumer_offsets.
                     await broker.request(COORDINATOR, FindCoordinatorResponse)
                     while True:
                         await self._heartbeat(broker)
@@ -91,8 +91,8 @@ class Member:
             self._is_dead = True
 
     async def _heartbeat(self, broker: BrokerConnection) -> None:
-        if not self.believes_to_live:
-            self._begin_anew()
+        if not self.believes_to_be_alive:
+            self._restart()
         asked_at = self._ownership.now()
         answer = await broker.request(self._request(), ConsumerGroupHeartbeatResponse)
         match ErrorCode(answer.error_code):  # type: ignore[call-arg]  # looks a member up
@@ -100,9 +100,9 @@ class Member:
                 self._answered_at = asked_at
                 self._follow(answer)
             case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
-                self._begin_anew()
+                self._restart()
             case _:
-                pass  # the coordinator is not ready; it is asked again
+                pass  # the coordinator is not ready; retried with the next heartbeat
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         by_topic: dict[bytes, list[int]] = {}
@@ -124,18 +124,18 @@ class Member:
         self._epoch = answer.member_epoch
         if answer.assignment is None:
             return
-        wanted = {
+        assigned = {
             (topic.topic_id, number)
             for topic in answer.assignment.topic_partitions
             for number in topic.partitions
         }
-        for place in sorted(self.owned - wanted):
+        for place in sorted(self.owned - assigned):
             self._ownership.give_up(self, place)
-        for place in sorted(wanted - self.owned):
+        for place in sorted(assigned - self.owned):
             self._ownership.take(self, place)
-        self.owned = wanted
+        self.owned = assigned
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         for place in sorted(self.owned):
             self._ownership.give_up(self, place)
         self.owned = set()

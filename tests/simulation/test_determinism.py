@@ -1,3 +1,5 @@
+"""The same seed gives the same trace, also in processes with another hash seed."""
+
 import asyncio
 import hashlib
 import os
@@ -37,33 +39,33 @@ async def read(kafka: SimulatedNode) -> None:
             await consumer.getmany(timeout_ms=500)
 
 
-def told(seed: int) -> Trace:
+def trace_of(seed: int) -> Trace:
     with Simulation(seed) as world:
         kafka = world.broker(topics={f"trucks-{number}": 2 for number in range(3)})
 
-        async def story() -> None:
+        async def run() -> None:
             async with world.chaos(*Kind, every_seconds=1):
                 await asyncio.gather(
                     world.start("writer", write(kafka)), world.start("reader", read(kafka))
                 )
 
-        world.run(story())
+        world.run(run())
         return world.trace
 
 
 def fingerprint(seed: int) -> str:
-    return hashlib.sha256("\n".join(map(str, told(seed))).encode()).hexdigest()
+    return hashlib.sha256("\n".join(map(str, trace_of(seed))).encode()).hexdigest()
 
 
-def test_the_same_seed_gives_the_same_story() -> None:
-    assert told(7) == told(7)
+def test_the_same_seed_gives_the_same_trace() -> None:
+    assert trace_of(7) == trace_of(7)
 
 
-def test_another_seed_gives_another_story() -> None:
-    assert told(7) != told(8)
+def test_another_seed_gives_another_trace() -> None:
+    assert trace_of(7) != trace_of(8)
 
 
-def test_the_order_in_which_a_process_hashes_does_not_matter() -> None:
+def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
     def in_a_process(hash_seed: str) -> str:
         done = subprocess.run(
             [sys.executable, __file__, "11"],

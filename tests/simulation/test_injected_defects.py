@@ -1,4 +1,4 @@
-"""Bugs are planted into the broker, and some seed finds each of them."""
+"""The simulation finds defects that are injected into the broker."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pykbroker_storage import recovery
 from pykbroker_storage.log import AppendResult, Log
 from pykbroker_storage.producer_state import ProducerStates
 from pykbroker_storage.segments import Segments
-from tests.simulation.plays import (
+from tests.simulation.scenarios import (
     FLUSHES_EACH_WRITE,
     play_crashes,
-    play_cuts_and_readers,
     play_members,
+    play_power_failures_and_readers,
     play_writers,
 )
 
@@ -35,7 +35,7 @@ SEEDS_MAX = 100
 
 
 def first_seed_that_fails(play: Callable[[int], None]) -> str:
-    """What it says, and how to see it again."""
+    """The error message and its notes, which contain the seed."""
     for seed in range(SEEDS_MAX):
         try:
             play(seed)
@@ -44,13 +44,13 @@ def first_seed_that_fails(play: Callable[[int], None]) -> str:
     raise AssertionError(f"none of {SEEDS_MAX} seeds finds it")
 
 
-def test_batches_that_are_not_recognised_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it, a batch is written twice whose answer was lost."""
+def test_missing_deduplication_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without deduplication, a retry after a lost response is appended twice."""
     monkeypatch.setattr(ProducerStates, "check", lambda *_, **__: None)
     assert "duplicate" in first_seed_that_fails(play_writers)
 
 
-def test_acknowledging_what_the_disk_did_not_take_is_found(
+def test_acknowledging_a_failed_write_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     true_append = Leader.append_batch
@@ -63,10 +63,10 @@ def test_acknowledging_what_the_disk_did_not_take_is_found(
         return written
 
     monkeypatch.setattr(Leader, "append_batch", append)
-    assert tells_of_a_loss(first_seed_that_fails(play_writers))
+    assert reports_a_loss(first_seed_that_fails(play_writers))
 
 
-def test_giving_a_partition_away_before_its_owner_lets_go_is_found(
+def test_assigning_a_partition_before_its_revocation_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     true_take = consumer_reconciliation.take_what_is_free
@@ -78,43 +78,45 @@ def test_giving_a_partition_away_before_its_owner_lets_go_is_found(
     assert "was given partition" in first_seed_that_fails(play_members)
 
 
-def test_empty_segments_behind_a_gap_that_stay_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log then ends where the last of them begins, and no reader gets there."""
+def test_keeping_empty_segments_after_a_gap_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log then ends at the last empty segment, which no reader reaches."""
     monkeypatch.setattr(recovery, "_remove_empty", lambda *_: None)
-    assert "a reader waits at the end" in first_seed_that_fails(play_cuts_and_readers)
+    assert "a reader waits at the end" in first_seed_that_fails(play_power_failures_and_readers)
 
 
-def test_a_flush_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_without_effect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     true_flush = Log.flush
 
     def flush(self: Log, upto: int | None = None) -> None:
-        if self.configuration.forbids_data_loss:  # without its metadata a broker does not start
+        if self.configuration.forbids_data_loss:  # the metadata log: a start needs it
             true_flush(self, upto)
         else:
             self.recovery_point = self.log_end_offset if upto is None else upto
 
     monkeypatch.setattr(Log, "flush", flush)
-    assert tells_of_a_loss(first_seed_that_fails(play_power_cuts))
+    assert reports_a_loss(first_seed_that_fails(play_power_failures))
 
 
-def play_power_cuts(seed: int, *more: Kind) -> None:
-    """Writers whose every write is flushed before it is answered."""
+def play_power_failures(seed: int, *more: Kind) -> None:
+    """Power failures with a flush before each response."""
     kinds = (Kind.POWER_CUT, *more)
     expect_sound(play_crashes(seed, *kinds, config=FLUSHES_EACH_WRITE).history)
 
 
-def tells_of_a_loss(found: str) -> bool:
+def reports_a_loss(found: str) -> bool:
     return "lost write" in found or "inconsistent offsets" in found or "unseen" in found
 
 
-def test_an_answer_before_the_flush_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responding_before_the_flush_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partition, "settled_offset", property(lambda it: it.log.log_end_offset))
-    assert tells_of_a_loss(first_seed_that_fails(play_power_cuts))
+    assert reports_a_loss(first_seed_that_fails(play_power_failures))
 
 
-def test_trusting_the_flush_that_follows_a_failed_one_is_found(
+def test_trusting_a_flush_after_a_failed_flush_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The system drops the pages of a failed flush; the next one succeeds without them."""
+    """Linux marks the pages of a failed fsync clean; the next fsync succeeds without them."""
     monkeypatch.setattr(Segments, "rewrite_in_place", lambda *_: None)
-    assert tells_of_a_loss(first_seed_that_fails(lambda it: play_power_cuts(it, Kind.DISK_ERROR)))
+    assert reports_a_loss(
+        first_seed_that_fails(lambda it: play_power_failures(it, Kind.DISK_ERROR))
+    )

@@ -1,4 +1,4 @@
-"""The composition root: which parts a broker has, and in which order they start and stop.
+"""The composition root: the parts of a broker, and the order in which they start and stop.
 
 listeners ── transport ── apis ─┬─ partitions ── logs on disk
                                 └─ controller ── metadata log on disk
@@ -75,7 +75,7 @@ STOP_SECONDS_MAX = 5.0
 
 
 class CannotStart(Exception):
-    """The broker cannot serve; the reason is one line for the operator."""
+    """The broker cannot start; the message is one line for the operator."""
 
 
 class Broker:
@@ -155,29 +155,31 @@ class Broker:
             offer=self.environment.offer,
         )
         self.current_settings.subscribe("request handlers", self.node.configure)
+        self.current_settings.subscribe("fast paths", lambda _: self.generation.advance())
         self.start_upkeep()
         self.open_doors(listeners)
 
-    # --- the parts, in the order they start
+    # --- parts, in the order of their start
 
     async def bind_listeners(self) -> list[Listener]:
         given = tuple(parse_listener(it) for it in self.settings.advertised_listeners or ())
         limits = connection_limits(self.settings)
         listeners = []
-        for wanted in broker_listeners(self.settings):
+        for requested in broker_listeners(self.settings):
             listener = await self.environment.network.listen(
-                wanted.name, wanted.host, wanted.port, limits
+                requested.name, requested.host, requested.port, limits
             )
             self._ending.callback(listener.close)
             self.bound_port = self.bound_port or listener.address.port
             listeners.append(listener)
-            bound = Address(wanted.name, wanted.host, listener.address.port)
+            bound = Address(requested.name, requested.host, listener.address.port)
             self.addresses.append(advertised(bound, given))
         return listeners
 
     def open_directory(self) -> None:
         if len(self.settings.log_dirs) != 1:
-            raise CannotStart("log.dirs names several directories; this broker works in one")
+            count = len(self.settings.log_dirs)
+            raise CannotStart(f"log.dirs: {count} directories given, only one is supported")
         (path,) = self.settings.log_dirs
         filesystem, randomness = self.environment.filesystem, self.environment.randomness
         open_files = OpenFiles(filesystem, shares_of(open_file_limit()).log_files)
@@ -206,7 +208,7 @@ class Broker:
                 )
         finally:
             for partition in partitions or ():
-                partition.end_waits()  # readers in this process find the log closed
+                partition.end_waits()  # they read again and find the log closed
 
     async def open_controller(self) -> None:
         settings = self.settings
@@ -311,7 +313,7 @@ class Broker:
         for listener in listeners:
             self.socket_server.open(listener)
 
-    # --- following the controller
+    # --- changes of the metadata
 
     async def follow(self, delta: ImageDelta) -> None:
         """Applies a committed delta to the image of the broker, then brings its parts to the image.
@@ -377,13 +379,13 @@ class Broker:
     def note_lost_directory(self) -> None:
         if not self.directory_lost.is_set():
             logger.critical(
-                "%s: the data directory was removed, replaced or locked by another process; "
+                "%s: data directory was removed, replaced or locked by another process; "
                 "records written since may be lost; the broker must stop",
                 self.directory.path,
             )
             self.directory_lost.set()
 
-    # --- for whoever started it
+    # --- interface of the process that starts the broker
 
     @property
     def settings(self) -> Settings:
@@ -404,13 +406,13 @@ class Broker:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def create_topics(self, topics: Iterable[tuple[str, int, int]]) -> None:
-        """Make topics of (name, partitions, replicas); those that exist are left as they are."""
-        wanted = [
+        """Creates topics given as (name, partitions, replicas); existing topics stay unchanged."""
+        new_topics = [
             NewTopic(name=name, partitions=partitions, replication_factor=replicas)
             for name, partitions, replicas in topics
         ]
-        outcomes = await self.controller.create_topics(wanted)
-        for topic, outcome in zip(wanted, outcomes, strict=True):
+        outcomes = await self.controller.create_topics(new_topics)
+        for topic, outcome in zip(new_topics, outcomes, strict=True):
             if isinstance(outcome, Refusal) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise CannotStart(f"topic {topic.name}: {outcome.message or outcome.code.sentence}")
 

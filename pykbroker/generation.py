@@ -4,7 +4,7 @@
 class Generation:
     """The generation of settings and leadership at one broker.
 
-    Whatever changes leadership, settings or the image of the cluster advances the generation.
+    Each change of leadership, settings or the image of the cluster advances the generation.
     A fast path serves a request without repeating its checks only while the generation is that in
     which the general path passed them (`apis/fast_path.py`).
     """

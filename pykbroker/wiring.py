@@ -1,4 +1,4 @@
-"""What each part of a broker needs of its settings and surroundings, made from the broker's."""
+"""The settings of each part of a broker, made from the settings of the broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING: Mapping[tuple[int, str], Mapping[str, str]] = MappingProxyType({})
 
 
 KAFKAS_SEND_BUFFER_BYTES: Final = 102_400
-"""What `socket.send.buffer.bytes` is if nobody says anything."""
+"""Default of `socket.send.buffer.bytes`."""
 
 
 def group_settings(settings: Settings) -> GroupSettings:
@@ -48,7 +48,7 @@ def group_settings(settings: Settings) -> GroupSettings:
 def consumer_group_settings(
     settings: Settings, configurations: Mapping[tuple[int, str], Mapping[str, str]] = NOTHING
 ) -> ConsumerGroupSettings:
-    """For all groups, and for those that are configured by themselves."""
+    """The settings of all groups, and of groups with a configuration of their own."""
     of_all = ConsumerGroupSettings(
         session_timeout_ms=settings.group_consumer_session_timeout_ms,
         heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
@@ -94,13 +94,13 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
 
 
 def send_buffer_bytes(settings: Settings) -> int:
-    """Kafka's default is left to the kernel: a fixed size costs a quarter more CPU a byte."""
-    asked = settings.socket_send_buffer_bytes
-    return SYSTEM_DEFAULT if asked == KAFKAS_SEND_BUFFER_BYTES else asked
+    """Leaves the size to the kernel for Kafka's default, which costs 25 % more CPU per byte."""
+    size = settings.socket_send_buffer_bytes
+    return SYSTEM_DEFAULT if size == KAFKAS_SEND_BUFFER_BYTES else size
 
 
 def advertised(bound: Address, given: Iterable[Address]) -> Address:
-    """What clients are told of a bound listener: what was given, else where it is bound."""
+    """The address that clients connect to: `advertised.listeners`, or the bound address."""
     for address in given:
         if address.name == bound.name:
             return Address(bound.name, address.host, address.port or bound.port)
@@ -109,14 +109,14 @@ def advertised(bound: Address, given: Iterable[Address]) -> Address:
 
 
 def refuse_other_hosts(settings: Settings) -> str | None:
-    """The sentence if the controller is to be on another host, which makes a larger cluster."""
+    """The reason not to start if `controller.quorum.bootstrap.servers` names another host."""
     servers = settings.controller_quorum_bootstrap_servers
     hosts = [server.rpartition(":")[0].strip("[]") for server in servers]
     return None if all(is_this_host(host) for host in hosts) else other_controllers(settings)
 
 
 def is_this_host(name: str) -> bool:
-    """Only addresses of this host can be bound; an empty name is every address of it."""
+    """Returns whether a name is an address that can be bound; an empty name is any address."""
     if not name:
         return True
     try:
@@ -129,12 +129,12 @@ def is_this_host(name: str) -> bool:
 
 
 def cluster_id_in(path: str) -> str | None:
-    """The cluster that a directory belongs to already."""
+    """The cluster id in `meta.properties`; None if there is none or it cannot be read."""
     try:
         with open(f"{path}/{META_PROPERTIES_FILE}", "rb") as file:  # noqa: PTH123  # costs a start 3 ms
             return MetaProperties.decode(file.read()).cluster_id
     except (OSError, MalformedCheckpoint):
-        return None  # opening the directory says what is wrong with it
+        return None  # opening the directory reports the error
 
 
 def text_of(uuid: bytes) -> str:

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 class CurrentSettings:
     """A frozen Settings value and its generation number, which grows with each change."""
 
-    __slots__ = ("_subscribers", "generation", "value")
+    __slots__ = ("_subscribers", "value")
 
     def __init__(self, value: Settings) -> None:
         self.value = value
-        self.generation = 0
         self._subscribers: dict[str, Apply] = {}
 
     def subscribe(self, part: str, apply: Apply) -> None:
@@ -34,6 +33,5 @@ class CurrentSettings:
         An attempt that is repeated later applies the settings that are in force then.
         """
         self.value = value
-        self.generation += 1
         for part, apply in self._subscribers.items():
             attempt(f"settings of {part}", lambda apply=apply: apply(self.value))  # type: ignore[misc]  # bound now

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CurrentSettings:
-    """A frozen Settings value and its generation number, which grows with each change."""
+    """A frozen Settings value, and the parts of the broker that apply each change."""
 
     __slots__ = ("_subscribers", "value")
 

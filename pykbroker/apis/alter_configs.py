@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
     outcomes = await call.node.controller.replace_configurations(
-        await each(whole, request.resources), validate_only=request.validate_only
+        await each(replacement, request.resources), validate_only=request.validate_only
     )
     return AlterConfigsResponse(
         responses=await each(
@@ -28,7 +28,7 @@ async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespon
     )
 
 
-def whole(resource: AlterConfigsResource) -> ConfigurationReplacement:
+def replacement(resource: AlterConfigsResource) -> ConfigurationReplacement:
     return ConfigurationReplacement(
         resource_type=resource.resource_type,
         name=resource.resource_name,

@@ -25,13 +25,13 @@ def handle(
     count, groups = Slice(), []
     for group_id in request.group_ids:
         group = describe(group_id, call)
-        groups.append(permitted(group) if request.include_authorized_operations else group)
+        groups.append(with_operations(group) if request.include_authorized_operations else group)
         if count.is_full(1 + len(group.members)):
             yield
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def permitted(group: DescribedGroup) -> DescribedGroup:
+def with_operations(group: DescribedGroup) -> DescribedGroup:
     """Adds authorized operations to groups without an error."""
     if group.error_code:
         return group

@@ -34,9 +34,7 @@ async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespon
             some = candidates[first : first + SLICE_ELEMENTS]
             outcomes += await call.node.controller.elect_leaders(some, election)
             await next_turn()
-        return ElectLeadersResponse(
-            replica_election_results=of_all_partitions(candidates, outcomes)
-        )
+        return ElectLeadersResponse(replica_election_results=results_by_topic(candidates, outcomes))
     candidates = named(request)
     outcomes = await call.node.controller.elect_leaders(candidates, election)
     left = iter(outcomes)
@@ -67,18 +65,20 @@ def named(request: ElectLeadersRequest) -> list[TopicPartition]:
     ]
 
 
-def of_all_partitions(
+def results_by_topic(
     candidates: Sequence[TopicPartition], outcomes: Sequence[Refusal | None]
 ) -> list[ReplicaElectionResult]:
     """Returns all topics with the partitions that needed an election."""
     pairs = zip(candidates, outcomes, strict=True)
     return [
-        ReplicaElectionResult(topic=topic, partition_result=where_needed(group))
+        ReplicaElectionResult(topic=topic, partition_result=needed_elections(group))
         for topic, group in groupby(pairs, key=lambda it: it[0].topic)
     ]
 
 
-def where_needed(pairs: Iterable[tuple[TopicPartition, Refusal | None]]) -> list[PartitionResult]:
+def needed_elections(
+    pairs: Iterable[tuple[TopicPartition, Refusal | None]],
+) -> list[PartitionResult]:
     return [
         result(place.partition, outcome)
         for place, outcome in pairs

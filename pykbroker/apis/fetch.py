@@ -94,7 +94,7 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[Fetch
     if session is not None and count:
         for _ in session.update(request, lambda: False):
             raise AssertionError("the request fits into one slice")
-        session = node.fetch_sessions.unless_empty(session)
+        session = node.fetch_sessions.close_if_empty(session)
     fetch = FetchOperation(request, call, session)
     stopped = fetch.read_next()
     if stopped is not None:
@@ -117,7 +117,7 @@ async def serve_in_slices(
 ) -> FetchResponse:
     if session is not None:
         await in_slices(session.update(request, Slice().is_full))
-        session = call.node.fetch_sessions.unless_empty(session)
+        session = call.node.fetch_sessions.close_if_empty(session)
     return await FetchOperation(request, call, session).continue_and_answer(SliceEnd.REACHED)
 
 
@@ -338,34 +338,34 @@ class FetchOperation:
     # --- answering
 
     def answer(self) -> FetchResponse:
-        reported = self.reported(self.results)
+        changed_results = self.changed_results(self.results)
         responses = [
             topic_response(topic, [self.partition_data(it) for it in group])
-            for topic, group in groupby(reported, key=topic_of)
+            for topic, group in groupby(changed_results, key=topic_of)
         ]
-        return self.response_of(responses, self.leaders_of_errors(reported))
+        return self.response_of(responses, self.leaders_of_errors(changed_results))
 
     def answer_in_slices(self) -> Slices[FetchResponse]:
-        reported: list[PartitionResult] = []
+        changed_results: list[PartitionResult] = []
         leaders: set[int] = set()
         for start in range(0, len(self.results), SLICE_ELEMENTS):
-            slice_reported = self.reported(self.results[start : start + SLICE_ELEMENTS])
-            reported += slice_reported
+            slice_reported = self.changed_results(self.results[start : start + SLICE_ELEMENTS])
+            changed_results += slice_reported
             leaders |= self.leaders_of_errors(slice_reported)
             yield
         responses, count = [], Slice()
-        for topic, group in groupby(reported, key=topic_of):
+        for topic, group in groupby(changed_results, key=topic_of):
             partitions = yield from count.each(self.partition_data, list(group))
             responses.append(topic_response(topic, partitions))
         return self.response_of(responses, leaders)
 
-    def reported(self, found: list[PartitionResult]) -> list[PartitionResult]:
+    def changed_results(self, found: list[PartitionResult]) -> list[PartitionResult]:
         """Returns all results, or in a session only those that changed."""
         if self.session is None:
             return found
-        reported = [it for it in found if self.has_changed(it)]
-        self.remember(self.session, reported)
-        return reported
+        changed_results = [it for it in found if self.has_changed(it)]
+        self.remember(self.session, changed_results)
+        return changed_results
 
     def response_of(
         self, responses: list[FetchableTopicResponse], leaders: set[int]
@@ -393,9 +393,9 @@ class FetchOperation:
             or outcome.log_start_offset != known.log_start_offset
         )
 
-    def remember(self, session: FetchSession, reported: list[PartitionResult]) -> None:
+    def remember(self, session: FetchSession, changed_results: list[PartitionResult]) -> None:
         served = []
-        for it in reported:
+        for it in changed_results:
             known = session.partitions.get(it.key)
             if known is None:
                 continue
@@ -451,13 +451,13 @@ class FetchOperation:
             records=NO_RECORDS,
         )
 
-    def leaders_of_errors(self, reported: list[PartitionResult]) -> set[int]:
+    def leaders_of_errors(self, changed_results: list[PartitionResult]) -> set[int]:
         """Returns the current leaders of partitions with leader errors (KIP-951)."""
         if not self.has_errors or self.call.version < LEADER_ENDPOINTS_SINCE_VERSION:
             return set()
         return {
             it.partition.leadership.leader
-            for it in reported
+            for it in changed_results
             if it.partition is not None
             and isinstance(it.outcome, Refusal)
             and it.outcome.code in LEADER_ERRORS

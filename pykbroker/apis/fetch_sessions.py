@@ -130,7 +130,7 @@ class FetchSessions:
         session.used_ms = now_ms
         return session
 
-    def unless_empty(self, session: FetchSession) -> FetchSession | None:
+    def close_if_empty(self, session: FetchSession) -> FetchSession | None:
         """Returns the session, or closes it and returns None if it has no partitions."""
         if session.partitions:
             return session

@@ -27,11 +27,11 @@ def handle(request: InitProducerIdRequest, call: Call) -> Message | Awaitable[Me
     if not is_well_formed(request):
         return refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return take_over(request, call)
+        return init_transactional_id(request, call)
     producer_id = call.node.producer_ids.take()
     if producer_id is not None:
-        return given(producer_id)
-    return given_from_next_block(call)
+        return allocated(producer_id)
+    return allocate_from_next_block(call)
 
 
 def is_well_formed(request: InitProducerIdRequest) -> bool:
@@ -46,7 +46,9 @@ def is_well_formed(request: InitProducerIdRequest) -> bool:
 # --- Transactional producers
 
 
-def take_over(request: InitProducerIdRequest, call: Call) -> Message | Awaitable[Message]:
+def init_transactional_id(
+    request: InitProducerIdRequest, call: Call
+) -> Message | Awaitable[Message]:
     transactional_id = request.transactional_id or ""
     return decided_with_producer_id(
         transactional_id,
@@ -69,14 +71,14 @@ def take_over(request: InitProducerIdRequest, call: Call) -> Message | Awaitable
 # --- Idempotent producers without transactions
 
 
-async def given_from_next_block(call: Call) -> InitProducerIdResponse:
+async def allocate_from_next_block(call: Call) -> InitProducerIdResponse:
     producer_id = await call.node.producer_ids.take_from_next_block()
     if isinstance(producer_id, Refusal):
         return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # clients retry
-    return given(producer_id)
+    return allocated(producer_id)
 
 
-def given(producer_id: int) -> InitProducerIdResponse:
+def allocated(producer_id: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=FIRST_EPOCH
     )

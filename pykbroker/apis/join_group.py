@@ -42,7 +42,9 @@ def handle(request: JoinGroupRequest, call: Call) -> Message | Awaitable[Message
     )
     if call.version >= NULL_PROTOCOL_SINCE_VERSION:
         return answer
-    return with_protocol_name(answer) if isinstance(answer, Message) else named_later(answer)
+    return (
+        with_protocol_name(answer) if isinstance(answer, Message) else await_protocol_name(answer)
+    )
 
 
 def with_protocol_name(answer: Message) -> Message:
@@ -51,5 +53,5 @@ def with_protocol_name(answer: Message) -> Message:
     return answer.replace(protocol_name="") if answer.protocol_name is None else answer
 
 
-async def named_later(answer: Awaitable[Message]) -> Message:
+async def await_protocol_name(answer: Awaitable[Message]) -> Message:
     return with_protocol_name(await answer)

@@ -40,7 +40,7 @@ async def serve(
 ) -> Ready:
     request = await read(api, call, *frame_and_position)
     if api.divided is None:
-        response = await settled(handle(request, call))
+        response = await awaited(handle(request, call))
     else:
         response = await respond_in_parts(request, api.divided, handle, call)
     del request  # frees its elements before the response is encoded
@@ -62,7 +62,7 @@ async def read(api: Api, call: Call, frame: memoryview, position: int) -> Messag
         raise unreadable(frame, error) from error
 
 
-async def settled(answer: Message | Awaitable[Message | None] | None) -> Message | None:
+async def awaited(answer: Message | Awaitable[Message | None] | None) -> Message | None:
     return await answer if isawaitable(answer) else answer
 
 
@@ -73,7 +73,7 @@ async def respond_in_parts(
     joined = Joined()
     for part in parts_of(request, array, PART_ELEMENTS):
         await next_turn()
-        response = await settled(handle(part, call))
+        response = await awaited(handle(part, call))
         if response is not None:
             joined.add(response)
             if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NONE:

@@ -100,7 +100,7 @@ def sliced(handle: Callable[[Any, Call], Slices[Message | Awaitable[Message]]]) 
     """Converts a generator, which returns a response or an awaitable of one, to a handler."""
 
     @wraps(handle)
-    def handled(request: Any, call: Call) -> Message | Awaitable[Message]:
+    def serve_slices(request: Any, call: Call) -> Message | Awaitable[Message]:
         slices = handle(request, call)
         try:
             next(slices)
@@ -109,7 +109,7 @@ def sliced(handle: Callable[[Any, Call], Slices[Message | Awaitable[Message]]]) 
             return response
         return Deferred(slices, rest)
 
-    return handled
+    return serve_slices
 
 
 async def rest(slices: Slices[Message | Awaitable[Message]]) -> Message:

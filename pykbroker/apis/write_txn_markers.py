@@ -32,7 +32,7 @@ COMMIT_SECONDS_MAX = 30.0
 """The default of request.timeout.ms, the timeout of requests between brokers."""
 
 
-class Ended(NamedTuple):
+class MarkerResult(NamedTuple):
     """The result of one marker in one partition."""
 
     code: ErrorCode
@@ -45,13 +45,13 @@ class Ended(NamedTuple):
         return self.partition is None or self.partition.high_watermark >= self.end_offset
 
 
-Outcomes = list[dict[TopicPartition, Ended]]
+Outcomes = list[dict[TopicPartition, MarkerResult]]
 """The results of each marker by partition."""
 
 
 def handle(request: WriteTxnMarkersRequest, call: Call) -> Message | Awaitable[Message]:
     outcomes = [
-        {place: end(place, marker, call) for place in places_of(marker)}
+        {place: write_marker(place, marker, call) for place in partitions_of(marker)}
         for marker in request.markers
     ]
     if all(ended.is_committed for outcome in outcomes for ended in outcome.values()):
@@ -59,23 +59,23 @@ def handle(request: WriteTxnMarkersRequest, call: Call) -> Message | Awaitable[M
     return respond_when_committed(request, outcomes, call.node.clock)
 
 
-def places_of(marker: WritableTxnMarker) -> list[TopicPartition]:
+def partitions_of(marker: WritableTxnMarker) -> list[TopicPartition]:
     return [
         TopicPartition(topic.name, it) for topic in marker.topics for it in topic.partition_indexes
     ]
 
 
-def end(place: TopicPartition, marker: WritableTxnMarker, call: Call) -> Ended:
+def write_marker(place: TopicPartition, marker: WritableTxnMarker, call: Call) -> MarkerResult:
     writer = call.node.transactions.markers
     partition = writer.partition(place)
     if partition is None:
-        return Ended(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return MarkerResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if marker.producer_id == NO_PRODUCER_ID:
-        return Ended(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return MarkerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     written = writer.write(partition, markers_of(marker))
     if isinstance(written, Refusal):
-        return Ended(written.code)
-    return Ended(ErrorCode.NONE, partition, written.last_offset + 1)
+        return MarkerResult(written.code)
+    return MarkerResult(ErrorCode.NONE, partition, written.last_offset + 1)
 
 
 def markers_of(marker: WritableTxnMarker) -> Markers:
@@ -94,13 +94,13 @@ async def respond_when_committed(
     request: WriteTxnMarkersRequest, outcomes: Outcomes, clock: Clock
 ) -> Message:
     waiting = [(ended, outcome, place) for outcome in outcomes for place, ended in outcome.items()]
-    codes = await asyncio.gather(*(until_counts(ended, clock) for ended, _, _ in waiting))
+    codes = await asyncio.gather(*(wait_until_committed(ended, clock) for ended, _, _ in waiting))
     for (_, outcome, place), code in zip(waiting, codes, strict=True):
-        outcome[place] = Ended(code)
+        outcome[place] = MarkerResult(code)
     return respond(request, outcomes)
 
 
-async def until_counts(ended: Ended, clock: Clock) -> ErrorCode:
+async def wait_until_committed(ended: MarkerResult, clock: Clock) -> ErrorCode:
     """Waits for flush and replication of a marker; returns its error code."""
     partition = ended.partition
     if partition is None:

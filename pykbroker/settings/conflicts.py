@@ -40,8 +40,8 @@ def refuse_conflicts(settings: Settings) -> None:
         )
     refuse_small_segments(settings)
     refuse_assignors(settings.group_consumer_assignors)
-    refuse_secured(settings)
-    refuse_a_larger_cluster(settings)
+    refuse_encrypted_listeners(settings)
+    refuse_multi_node_cluster(settings)
 
 
 def value(settings: Settings, name: str) -> int:
@@ -76,7 +76,7 @@ def refuse_assignors(assignors: tuple[str, ...]) -> None:
             raise InvalidSetting(f"group.consumer.assignors: unknown assignor {name}, use {known}")
 
 
-def refuse_secured(settings: Settings) -> None:
+def refuse_encrypted_listeners(settings: Settings) -> None:
     """Rejects TLS and SASL listeners, which would otherwise accept plaintext connections."""
     protocols = security_protocols(settings.listener_security_protocol_map)
     for name in _listener_names(settings):
@@ -94,7 +94,7 @@ def _listener_names(settings: Settings) -> Iterable[str]:
         yield settings.inter_broker_listener_name.upper()
 
 
-def refuse_a_larger_cluster(settings: Settings) -> None:
+def refuse_multi_node_cluster(settings: Settings) -> None:
     """Rejects settings of a node in a larger cluster.
 
     Otherwise each node would start its own cluster and acknowledge records that the others lack.

@@ -49,7 +49,7 @@ def find(
     if not isinstance(found, FetchSession):
         return found
     assert not list(found.update(request, lambda: False))
-    return store.unless_empty(found)
+    return store.close_if_empty(found)
 
 
 def opened(store: FetchSessions, *indexes: int, now_ms: int = 0) -> FetchSession:

@@ -111,7 +111,7 @@ async def describe(options: Namespace, client: ClusterClient) -> None:
     elif documents:
         print(configs_text(documents, is_documented=options.explain))
     else:
-        print(f"{resource}: all properties have their default, use --all to show them")
+        print(f"{options.kind} {resource}: all properties have their default (--all shows them)")
 
 
 async def describe_configs(

@@ -6,11 +6,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 Run = Callable[..., Any]
+
+TESTS = str(Path(__file__).parents[1])
+"""A directory with enough files to fill the buffer of stdout before the command ends."""
 
 
 def test_a_refused_connection_is_reported_in_one_line(pykbroker: Run) -> None:
@@ -71,8 +75,9 @@ def send_http_error(server: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
-def test_a_closed_pipe_is_not_reported() -> None:
-    command = [sys.executable, "-m", "pykbroker", "completion", "bash"]
+@pytest.mark.parametrize("arguments", [("completion", "bash"), ("log", "dump", TESTS)])
+def test_a_closed_pipe_is_not_reported(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "pykbroker", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         running.stdout.close()

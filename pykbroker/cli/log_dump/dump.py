@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,9 @@ def dump(options: Namespace) -> int:
                 if dump_file(file, options):
                     corrupt.append(file)
         except OSError as reason:
-            raise CannotBegin(f"{reason.filename}: {reason.strerror}") from reason
+            if isinstance(reason, BrokenPipeError) or reason.errno == errno.ENOSPC:
+                raise  # stdout, not the dumped file, caused it
+            raise CannotBegin(f"{reason.filename or path}: {reason.strerror}") from reason
     if corrupt:
         raise CommandFailed(corruption_summary(corrupt, count))
     return 0

@@ -1,4 +1,4 @@
-"""A group of two brokers alike that are asked the same: who is in it, and what it commits."""
+"""A group on two equal brokers: its members and their commits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pykbroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.apis.both_ways import both_ways
+from tests.apis.two_brokers import both_ways
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pykbroker.coordinators.group_log import GroupLog
     from pykbroker_protocol.message import Message
-    from tests.apis.both_ways import BothWays, Side
+    from tests.apis.two_brokers import BothWays, Side
 
 AnyMessage = TypeVar("AnyMessage", bound="Message")
 

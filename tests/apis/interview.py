@@ -16,7 +16,7 @@ from pykbroker_protocol.message import ZERO_UUID, Message
 from pykbroker_protocol.messages import create_topics, metadata
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
-from tests.apis.asked import fetched, from_partition, new_producer_id
+from tests.apis.request_builders import fetched, from_partition, new_producer_id
 from tests.apis.wire import Closed, Wire
 
 if TYPE_CHECKING:

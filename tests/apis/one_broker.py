@@ -1,4 +1,4 @@
-"""A broker on a disk of the test's own, and clients without sockets that ask it."""
+"""A broker on its own disk and clients without sockets."""
 
 from __future__ import annotations
 

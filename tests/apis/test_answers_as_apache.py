@@ -1,4 +1,4 @@
-"""The same questions to Apache Kafka and to PyKBroker, and their answers field by field."""
+"""Compares responses of Apache Kafka and PyKBroker to the same requests field by field."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def answers(port: int, name: str, now_ms: int) -> list[Answered]:
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_pykbroker_answers_as_apache_does(
+def test_responses_equal_those_of_apache_kafka(
     name: str, apache: ApacheKafka, pykbroker: BrokerProcess
 ) -> None:
     now_ms = time.time_ns() // 1_000_000

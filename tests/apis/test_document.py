@@ -1,4 +1,4 @@
-"""The page about supported APIs says what the table of APIs says."""
+"""The page of supported APIs agrees with the table."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pykbroker_protocol.api_keys import ApiKey
 PAGE = Path(__file__).parents[2] / "docs" / "supported-apis.md"
 
 
-def test_the_page_about_supported_apis_is_current() -> None:
+def test_the_page_of_supported_apis_is_up_to_date() -> None:
     assert PAGE.read_text() == page(), "run `make docs`"
 
 
-def test_the_versions_are_those_of_the_release_that_the_page_names() -> None:
+def test_versions_are_those_of_the_release_on_the_page() -> None:
     releases = read_table(TABLE)
     assert list(releases)[-1] == APACHE_RELEASE
     theirs = releases[APACHE_RELEASE].apis

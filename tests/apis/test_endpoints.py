@@ -1,4 +1,4 @@
-"""A client learns of the brokers that it can reach through the listener that it came by."""
+"""A response contains the brokers that have the listener of the client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BROKERS = {
         ("A", [], []),
     ],
 )
-def test_a_broker_without_that_listener_is_left_out(
+def test_brokers_without_the_listener_of_the_client_are_omitted(
     listener: str, node_ids: list[int], found: list[Endpoint]
 ) -> None:
     node = SimpleNamespace(image=SimpleNamespace(brokers=BROKERS))

@@ -214,7 +214,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=[it.key.name.lower() for it in CASES])
-async def test_a_command_to_an_unreachable_controller_is_answered_with_an_error(
+async def test_a_command_to_an_unreachable_controller_gets_an_error_response(
     broker: Broker, case: Case
 ) -> None:
     response = await answer(broker, case.key, case.request, case.version)

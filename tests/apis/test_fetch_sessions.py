@@ -1,4 +1,4 @@
-"""Fetch sessions: what a client has named once is remembered until it changes it."""
+"""Fetch sessions: the partitions of a client and their updates."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def indexes_of(session: FetchSession) -> list[int]:
     return [wanted.number for wanted in session.partitions]
 
 
-def test_a_fetch_without_a_session_has_none() -> None:
+def test_a_sessionless_fetch_creates_no_session() -> None:
     assert find(sessions(), fetch(0, -1, 0), uses_topic_ids=False, now_ms=0) is None
 
 
-def test_an_increment_adds_changes_and_forgets_partitions() -> None:
+def test_an_incremental_fetch_adds_updates_and_removes_partitions() -> None:
     store = sessions()
     session = opened(store, 0, 1)
     again = find(
@@ -85,7 +85,7 @@ def test_an_increment_adds_changes_and_forgets_partitions() -> None:
     assert session.partitions[PartitionKey("t", bytes(16), 1)].requested.fetch_offset == 7
 
 
-def test_the_wrong_session_epoch_or_naming_is_refused() -> None:
+def test_a_wrong_session_epoch_or_topic_naming_is_rejected() -> None:
     store = sessions()
     session = opened(store, 0)
     unknown = find(store, fetch(99, 1), uses_topic_ids=False, now_ms=0)
@@ -103,7 +103,7 @@ def test_a_final_epoch_closes_the_session() -> None:
     assert not store.sessions
 
 
-def test_a_full_store_gives_no_session_until_one_has_gone_idle() -> None:
+def test_a_full_cache_creates_no_session_until_one_is_idle() -> None:
     store = sessions(slots_max=1)
     opened(store, 0, now_ms=0)
     assert find(store, fetch(0, 0, 0), uses_topic_ids=False, now_ms=1) is None
@@ -111,7 +111,7 @@ def test_a_full_store_gives_no_session_until_one_has_gone_idle() -> None:
     assert len(store.sessions) == 1
 
 
-def test_who_was_served_goes_behind_the_others() -> None:
+def test_partitions_that_returned_records_move_to_the_end() -> None:
     session = opened(sessions(), 0, 1, 2)
     session.move_to_end([PartitionKey("t", bytes(16), 0)])
     assert indexes_of(session) == [1, 2, 0]

@@ -1,4 +1,4 @@
-"""What Produce asks the coordinator of a transaction, and what it makes of the answers."""
+"""Produce requests add partitions to transactions or verify them with the coordinator."""
 
 from __future__ import annotations
 
@@ -147,14 +147,14 @@ def end_offset(broker: Broker) -> int:
 
 
 @pytest.mark.parametrize(("version", "verify_only"), [(VERSION_1, True), (VERSION_2, False)])
-def test_old_clients_have_added_the_partition_for_new_ones_it_is_added(
+def test_partitions_are_added_for_version_2_and_verified_for_older_producers(
     broker: Broker, version: int, *, verify_only: bool
 ) -> None:
     assert broker.code(version=version, producer_epoch=3) is ErrorCode.NONE
     assert broker.transactions.asked == [("id", PRODUCER, 3, [TopicPartition("t", 0)], verify_only)]
 
 
-def test_an_open_transaction_is_asked_about_once(broker: Broker) -> None:
+def test_the_coordinator_is_involved_once_per_transaction(broker: Broker) -> None:
     for sequence in range(3):
         assert broker.code(base_sequence=sequence) is ErrorCode.NONE
     assert len(broker.transactions.asked) == 1
@@ -163,7 +163,7 @@ def test_an_open_transaction_is_asked_about_once(broker: Broker) -> None:
     assert len(broker.transactions.asked) == 2
 
 
-def test_nobody_is_asked_about_batches_outside_of_transactions(broker: Broker) -> None:
+def test_batches_without_transaction_do_not_involve_the_coordinator(broker: Broker) -> None:
     assert broker.code(is_transactional=False) is ErrorCode.NONE
     assert broker.transactions.asked == []
 
@@ -185,7 +185,7 @@ def test_nobody_is_asked_about_batches_outside_of_transactions(broker: Broker) -
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, VERSION_2, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )
-def test_a_refusal_is_told_in_words_that_the_producer_acts_on(
+def test_coordinator_errors_are_mapped_for_the_version_of_the_producer(
     broker: Broker, answer: ErrorCode, version: int, told: ErrorCode
 ) -> None:
     broker.transactions.answers = [answer]
@@ -193,14 +193,16 @@ def test_a_refusal_is_told_in_words_that_the_producer_acts_on(
     assert end_offset(broker) == 0
 
 
-async def test_the_end_of_the_transaction_before_is_waited_for(broker: Broker) -> None:
+async def test_an_append_retries_while_the_previous_transaction_ends(broker: Broker) -> None:
     broker.transactions.answers = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
     assert await code_later(broker.produce()) is ErrorCode.NONE
     assert len(broker.transactions.asked) == 4
     assert broker.clock.seconds == pytest.approx(0.06)
 
 
-async def test_it_may_come_while_it_is_waited_for(broker: Broker) -> None:
+async def test_an_append_succeeds_when_the_previous_transaction_ends_during_the_retries(
+    broker: Broker,
+) -> None:
     assert broker.code() is ErrorCode.NONE
     broker.transactions.answers = [ErrorCode.CONCURRENT_TRANSACTIONS]
     response = broker.produce(producer_epoch=1)
@@ -209,7 +211,7 @@ async def test_it_may_come_while_it_is_waited_for(broker: Broker) -> None:
     assert end_offset(broker) == 3
 
 
-async def test_but_not_for_long(broker: Broker) -> None:
+async def test_retries_stop_after_the_maximum_backoff(broker: Broker) -> None:
     broker.transactions.answers = [ErrorCode.CONCURRENT_TRANSACTIONS] * 100
     assert await code_later(broker.produce()) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert broker.clock.seconds == pytest.approx(0.1)
@@ -229,7 +231,7 @@ def later(broker: Broker, count: int = 1) -> list[asyncio.Future[Verdicts]]:
 JOINED: Verdicts = {TopicPartition("t", 0): ErrorCode.NONE}
 
 
-async def test_the_batch_is_written_when_the_answer_has_come(broker: Broker) -> None:
+async def test_the_batch_is_appended_after_the_response_of_the_coordinator(broker: Broker) -> None:
     (answer,) = later(broker)
     response = broker.produce()
     assert end_offset(broker) == 0
@@ -238,7 +240,9 @@ async def test_the_batch_is_written_when_the_answer_has_come(broker: Broker) -> 
     assert end_offset(broker) == 1
 
 
-async def test_a_transaction_that_ends_meanwhile_takes_no_late_batch(broker: Broker) -> None:
+async def test_a_batch_is_rejected_if_its_transaction_ends_during_verification(
+    broker: Broker,
+) -> None:
     (answer,) = later(broker)
     response = broker.produce()
     end(broker.partitions.partition, committed=False)
@@ -247,7 +251,9 @@ async def test_a_transaction_that_ends_meanwhile_takes_no_late_batch(broker: Bro
     assert end_offset(broker) == 1  # the marker
 
 
-async def test_batches_whose_answers_cross_keep_their_order(broker: Broker) -> None:
+async def test_batches_keep_their_order_if_coordinator_responses_arrive_in_another(
+    broker: Broker,
+) -> None:
     first_answer, second_answer = later(broker, 2)
     first, second = broker.produce(), broker.produce(base_sequence=1)
     second_answer.set_result(JOINED)
@@ -257,7 +263,7 @@ async def test_batches_whose_answers_cross_keep_their_order(broker: Broker) -> N
     assert broker.code(base_sequence=1) is ErrorCode.NONE
 
 
-async def test_without_an_answer_wanted_the_batch_is_written_all_the_same(broker: Broker) -> None:
+async def test_a_transactional_batch_with_acks_0_is_appended(broker: Broker) -> None:
     (answer,) = later(broker)
     response = broker.produce(acks=0)
     answer.set_result(JOINED)

@@ -35,7 +35,7 @@ from pykbroker_protocol.messages.produce import (
     TopicProduceData,
 )
 from pykbroker_storage.filesystem import VolatileDisk
-from tests.apis.asked import batch
+from tests.apis.request_builders import batch
 from tests.apis.wire import Closed, Wire
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def metadata(count: int, *, creates: bool = False) -> MetadataRequest:
     )
 
 
-def test_a_request_with_too_many_elements_closes_its_connection_with_a_line_in_the_log(
+def test_a_request_with_too_many_elements_closes_its_connection_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with Broker(config={"socket.request.max.elements": 1000}) as broker:
@@ -72,7 +72,7 @@ def test_a_request_with_too_many_elements_closes_its_connection_with_a_line_in_t
     assert line in caplog.text
 
 
-def test_a_request_behind_a_large_one_is_answered_after_it() -> None:
+def test_a_request_after_a_large_one_is_answered_after_it() -> None:
     with Broker() as broker, Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
         for count in (5000, 1, 2000, 2):
             wire.send(metadata(count), 12)
@@ -194,7 +194,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("api", "path"), CASES)
-async def test_no_request_occupies_the_loop_for_more_than_a_slice(
+async def test_no_request_blocks_the_event_loop_longer_than_a_slice(
     api: Api, path: tuple[str, ...], tmp_path: Path
 ) -> None:
     version = api.served.last
@@ -235,7 +235,7 @@ async def test_thousands_of_partitions_are_created_and_deleted_in_slices(tmp_pat
         assert len(node.partitions) == 0
 
 
-async def test_a_stop_while_partitions_are_created_leaves_none_out(tmp_path: Path) -> None:
+async def test_a_stop_during_partition_creation_loses_no_partition(tmp_path: Path) -> None:
     async with node_in(tmp_path) as node:
         creating = asyncio.create_task(
             node.controller.create_topics([NewTopic(name="wide", partitions=500)])
@@ -252,7 +252,7 @@ async def test_a_stop_while_partitions_are_created_leaves_none_out(tmp_path: Pat
 WIDE = 1_500
 
 
-def test_a_large_commit_is_answered_as_one_and_all_its_offsets_are_fetched() -> None:
+def test_a_large_commit_has_one_response_and_commits_all_offsets() -> None:
     indexes = list(range(WIDE))
     commit = OffsetCommitRequest(
         group_id="g",
@@ -298,7 +298,7 @@ def fetched_offsets(found: Any) -> dict[int, int]:
     return {it.partition_index: it.committed_offset for it in topic.partitions}
 
 
-def test_a_large_produce_is_answered_as_one_and_appended_in_order() -> None:
+def test_a_large_produce_has_one_response_and_appends_in_order() -> None:
     request = ProduceRequest(
         acks=1,
         timeout_ms=1000,

@@ -1,4 +1,4 @@
-"""While a broker serves, its event loop waits for no flush of a file or a directory."""
+"""The event loop of a serving broker does not block on flushes of files or directories."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pykbroker_protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from pykbroker_storage.filesystem import FileSystem
-from tests.apis.asked import batch, produced, to_partition
 from tests.apis.one_broker import Client, answer_of, broker_on
-from tests.apis.test_flushes_before_answers import code_of, commit, told
+from tests.apis.request_builders import batch, produced, to_partition
+from tests.apis.test_flush_before_response import code_of, commit, told
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""Before offsets of a transaction are written, their partition takes part in it."""
+"""The offsets partition is part of a transaction before its offsets are appended."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def refusal(transactions: Transactions, version: int) -> ErrorCode:
 
 
 @pytest.mark.parametrize(("version", "verify_only"), [(0, True), (3, True), (4, True), (5, False)])
-async def test_new_clients_leave_it_to_the_broker_to_add_the_partition(
+async def test_the_offsets_partition_is_added_since_version_5(
     version: int, *, verify_only: bool
 ) -> None:
     transactions = Transactions([(ErrorCode.NONE, "at once")])
@@ -71,11 +71,11 @@ async def test_new_clients_leave_it_to_the_broker_to_add_the_partition(
     assert transactions.asked == [verify_only]
 
 
-async def test_nobody_is_asked_about_a_transaction_that_is_open_here() -> None:
+async def test_an_open_transaction_does_not_involve_the_coordinator() -> None:
     assert await refusal(Transactions([], is_open=True), 5) is ErrorCode.NONE
 
 
-async def test_what_held_before_a_wait_is_asked_once_more() -> None:
+async def test_the_partition_is_verified_again_after_a_wait() -> None:
     transactions = Transactions(
         [(ErrorCode.NONE, "later"), (ErrorCode.TRANSACTION_ABORTABLE, "at once")]
     )
@@ -83,7 +83,7 @@ async def test_what_held_before_a_wait_is_asked_once_more() -> None:
     assert transactions.asked == [False, True]
 
 
-async def test_a_refusal_ends_the_questions() -> None:
+async def test_an_error_of_the_coordinator_stops_the_verification() -> None:
     transactions = Transactions([(ErrorCode.INVALID_PRODUCER_EPOCH, "later")])
     assert await refusal(transactions, 5) is ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -97,7 +97,7 @@ async def test_a_refusal_ends_the_questions() -> None:
         (5, ErrorCode.TRANSACTION_ABORTABLE),
     ],
 )
-async def test_older_clients_are_told_in_words_that_they_know(
+async def test_coordinator_errors_are_mapped_for_older_clients(
     version: int, told: ErrorCode
 ) -> None:
     transactions = Transactions([(ErrorCode.TRANSACTION_ABORTABLE, "at once")])

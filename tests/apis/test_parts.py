@@ -1,4 +1,4 @@
-"""A large request is divided into parts, and the responses to the parts are one response."""
+"""Large requests are divided into parts, and the responses are joined."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def answered(request: Any) -> OffsetCommitResponse:
 
 
 @given(st.lists(st.integers(0, 30), max_size=8), st.integers(1, 20))
-def test_parts_are_small_and_their_responses_together_are_that_to_the_whole(
+def test_joined_responses_to_parts_equal_the_response_to_the_whole(
     partitions: list[int], elements_max: int
 ) -> None:
     request = commit(*partitions)
@@ -76,7 +76,7 @@ def test_parts_are_small_and_their_responses_together_are_that_to_the_whole(
     assert joined.response() == answered(request)
 
 
-def test_an_element_is_divided_at_its_own_arrays_however_deep() -> None:
+def test_nested_arrays_are_divided() -> None:
     topics = [WritableTxnMarkerTopic(name="t", partition_indexes=tuple(range(10)))]
     marker = WritableTxnMarker(
         producer_id=1, producer_epoch=0, transaction_result=True, topics=topics, coordinator_epoch=0
@@ -89,7 +89,7 @@ def test_an_element_is_divided_at_its_own_arrays_however_deep() -> None:
 @pytest.mark.parametrize(
     "api", [api for api in APIS.values() if api.divided], ids=lambda it: it.name
 )
-def test_what_is_divided_is_an_array_of_the_request(api: Any) -> None:
+def test_the_divided_array_is_a_field_of_the_request(api: Any) -> None:
     (field,) = [it for it in api.request_type.fields if it.name == api.divided]
     assert field.is_array
     request = api.request_type(**{api.divided: ()})

@@ -1,4 +1,4 @@
-"""Commits that differ by their offsets alone go a shorter way, and lead to the same."""
+"""The fast path of OffsetCommit has the effect of the general path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from pykbroker_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.apis.both_ways import Dice, damaged
 from tests.apis.committing import (
     FIRST_TOPIC_ID,
     GROUP,
@@ -44,11 +43,12 @@ from tests.apis.committing import (
     told,
     topic_id_of,
 )
+from tests.apis.two_brokers import Dice, damaged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.apis.both_ways import BothWays
+    from tests.apis.two_brokers import BothWays
 
 VERSIONS = range(2, NEWEST + 1)
 NONE = {int(ErrorCode.NONE)}
@@ -56,7 +56,9 @@ NONE = {int(ErrorCode.NONE)}
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("partitions", [1, 3])
-async def test_offsets_are_committed_alike(tmp_path: Path, version: int, partitions: int) -> None:
+async def test_fast_and_general_path_commit_the_same_offsets(
+    tmp_path: Path, version: int, partitions: int
+) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in (0, 1, 2**31, 2**62, 7, 7, -1):
             offsets = {index: number + index for index in range(partitions)}
@@ -69,7 +71,7 @@ async def test_offsets_are_committed_alike(tmp_path: Path, version: int, partiti
         assert {index: it.offset for index, it in committed.items()} == offsets
 
 
-async def test_what_was_committed_this_way_is_there_after_a_crash(tmp_path: Path) -> None:
+async def test_offsets_of_the_fast_path_survive_a_crash(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(5):
             ways.ask(commit({0: number}, topic_id=topic_id_of(ways)))
@@ -82,7 +84,7 @@ async def test_what_was_committed_this_way_is_there_after_a_crash(tmp_path: Path
         again.give_up()
 
 
-async def test_commits_of_several_lengths_are_all_remembered(tmp_path: Path) -> None:
+async def test_commits_of_several_lengths_use_the_fast_path(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(4):
             for partitions in ((0,), (0, 1), (2,), (0, 1, 2)):
@@ -92,7 +94,9 @@ async def test_commits_of_several_lengths_are_all_remembered(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("version", [9, NEWEST])
-async def test_a_topic_made_anew_grown_or_gone_is_another_one(tmp_path: Path, version: int) -> None:
+async def test_a_recreated_extended_or_deleted_topic_leaves_the_fast_path(
+    tmp_path: Path, version: int
+) -> None:
     async with groups_both_ways(tmp_path) as ways:
         first = commit({0: 1, 2: 5}, version=version, topic_id=topic_id_of(ways))
         for _ in range(2):
@@ -111,7 +115,7 @@ async def test_a_topic_made_anew_grown_or_gone_is_another_one(tmp_path: Path, ve
 
 
 @pytest.mark.parametrize("version", [2, 4])
-async def test_a_commit_with_a_retention_of_its_own_goes_the_general_way(
+async def test_a_commit_with_retention_time_uses_the_general_path(
     tmp_path: Path, version: int
 ) -> None:
     async with groups_both_ways(tmp_path) as ways:
@@ -122,21 +126,23 @@ async def test_a_commit_with_a_retention_of_its_own_goes_the_general_way(
 
 
 @pytest.mark.parametrize("metadata", [None, "", "ü" * 100, "x" * 4096, "x" * 4097])
-async def test_metadata_stays_as_it_is(tmp_path: Path, metadata: str | None) -> None:
+async def test_metadata_of_a_commit_is_unchanged(tmp_path: Path, metadata: str | None) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(3):
             ways.ask(commit({0: number}, version=9, metadata=metadata))
         assert ways.shortened == (2 if len(metadata or "") < 1000 else 0)
 
 
-async def test_a_topic_named_twice_counts_in_the_order_of_its_names(tmp_path: Path) -> None:
+async def test_offsets_of_a_repeated_topic_are_committed_in_order(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(3):
             ways.ask(commit({0: number, 1: 9}, version=9, topics=2))
         assert ways.shortened == 2
 
 
-async def test_a_member_commits_at_its_generation_and_is_alive(tmp_path: Path) -> None:
+async def test_a_commit_of_a_member_requires_its_generation_and_extends_its_session(
+    tmp_path: Path,
+) -> None:
     async with groups_both_ways(tmp_path) as ways:
         member_id, generation = await classic_member(ways)
 
@@ -162,7 +168,7 @@ async def test_a_member_commits_at_its_generation_and_is_alive(tmp_path: Path) -
         assert ask(6, generation) == {int(ErrorCode.ILLEGAL_GENERATION)}
 
 
-async def test_a_member_of_the_next_generation_commits_at_its_epoch(tmp_path: Path) -> None:
+async def test_a_commit_of_a_consumer_group_member_requires_its_epoch(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         await consumer_member(ways)
 
@@ -176,7 +182,7 @@ async def test_a_member_of_the_next_generation_commits_at_its_epoch(tmp_path: Pa
         assert ask(3, 1) == {int(ErrorCode.STALE_MEMBER_EPOCH)}
 
 
-async def test_a_topic_of_which_nothing_is_committed_counts_where_a_member_lags(
+async def test_deleting_a_topic_named_without_partitions_leaves_the_fast_path(
     tmp_path: Path,
 ) -> None:
     async with groups_both_ways(tmp_path) as ways:
@@ -204,7 +210,7 @@ async def test_a_topic_of_which_nothing_is_committed_counts_where_a_member_lags(
         assert codes(ways.ask(frame), 9) == {int(ErrorCode.STALE_MEMBER_EPOCH)}
 
 
-async def test_a_group_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
+async def test_a_commit_recreates_a_deleted_group(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(2):
             ways.ask(commit({0: number}, version=9))
@@ -215,7 +221,7 @@ async def test_a_group_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
         assert ways.shortened == 2
 
 
-async def test_what_the_operator_has_changed_is_looked_at(tmp_path: Path) -> None:
+async def test_changed_settings_leave_the_fast_path(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         frame = commit({0: 1}, version=9, metadata="ten letters")
         for _ in range(2):
@@ -229,7 +235,7 @@ async def test_what_the_operator_has_changed_is_looked_at(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("trouble", ["a full disk", "a log that is too strict", "loading"])
-async def test_a_commit_that_cannot_be_written_is_refused_alike(
+async def test_both_paths_reject_a_commit_that_cannot_be_appended(
     tmp_path: Path, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with groups_both_ways(tmp_path) as ways:
@@ -255,7 +261,7 @@ def no_space(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-async def test_replicas_are_waited_for(tmp_path: Path) -> None:
+async def test_a_partition_with_several_replicas_leaves_the_fast_path(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         frame = commit({0: 1}, version=9)
         for _ in range(2):
@@ -270,7 +276,7 @@ async def test_replicas_are_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("looks_like", [mark(0), TIME_MARK])
 @pytest.mark.parametrize("version", [9, NEWEST])
-async def test_an_id_that_looks_like_a_mark_is_not_written_over(
+async def test_an_id_equal_to_a_mark_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks_like: int, version: int
 ) -> None:
     topic_id = NUMBER.pack(looks_like) * 2
@@ -292,7 +298,7 @@ async def test_an_id_that_looks_like_a_mark_is_not_written_over(
         assert (committed.offset, committed.topic_id) == (3, topic_id)
 
 
-async def test_fields_that_we_do_not_know_may_stand_between_the_offsets(tmp_path: Path) -> None:
+async def test_unknown_tagged_fields_do_not_prevent_the_fast_path(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         end_of_first = NUMBER.pack(5) + b"\xff\xff\xff\xff\1\0"
         tagged = end_of_first[:-1] + b"\1\x63\1\0"
@@ -303,7 +309,7 @@ async def test_fields_that_we_do_not_know_may_stand_between_the_offsets(tmp_path
         assert ways.shortened == 2
 
 
-async def test_what_is_said_in_more_bytes_than_need_be_is_not_remembered(tmp_path: Path) -> None:
+async def test_a_request_with_a_longer_encoding_is_not_remembered(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(3):
             frame = commit({0: number}, version=9)
@@ -313,7 +319,7 @@ async def test_what_is_said_in_more_bytes_than_need_be_is_not_remembered(tmp_pat
         assert not ways.shortened
 
 
-async def test_a_connection_learns_for_a_while_only(tmp_path: Path) -> None:
+async def test_a_connection_remembers_a_bounded_number_of_requests(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(REQUESTS_MAX + 10):
             ways.ask(commit({0: 1}, version=9, metadata=f"{number:05}"))
@@ -321,7 +327,7 @@ async def test_a_connection_learns_for_a_while_only(tmp_path: Path) -> None:
         assert not ways.shortened
 
 
-async def test_what_comes_again_pays_for_learning_more(tmp_path: Path) -> None:
+async def test_served_repeats_allow_remembering_more_requests(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for number in range(REQUESTS_MAX + 10):
             for _ in range(1 + REPEATS_PER_REQUEST):
@@ -329,7 +335,7 @@ async def test_what_comes_again_pays_for_learning_more(tmp_path: Path) -> None:
         assert ways.shortened == (REQUESTS_MAX + 10) * REPEATS_PER_REQUEST
 
 
-async def test_a_connection_whose_commits_cannot_be_learned_pays_for_a_while_only(
+async def test_a_connection_examines_a_bounded_number_of_requests(
     tmp_path: Path,
 ) -> None:
     async with groups_both_ways(tmp_path) as ways:
@@ -340,7 +346,7 @@ async def test_a_connection_whose_commits_cannot_be_learned_pays_for_a_while_onl
         assert not ways.shortened
 
 
-async def test_a_connection_keeps_what_it_has_learned_last(tmp_path: Path) -> None:
+async def test_a_connection_keeps_the_latest_requests(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         lengths = range(800, 840)
         for length in lengths:
@@ -354,14 +360,14 @@ async def test_a_connection_keeps_what_it_has_learned_last(tmp_path: Path) -> No
         assert ways.shortened == 3  # type: ignore[comparison-overlap]  # it changes in between
 
 
-async def test_a_long_commit_is_not_remembered(tmp_path: Path) -> None:
+async def test_a_long_commit_uses_the_general_path(tmp_path: Path) -> None:
     async with groups_both_ways(tmp_path) as ways:
         for _ in range(2):
             ways.ask(commit({0: 1}, version=9, metadata="x" * FRAME_BYTES_MAX))
         assert not ways.shortened
 
 
-async def test_damaged_frames_are_answered_alike(tmp_path: Path) -> None:
+async def test_both_paths_answer_corrupt_frames_equally(tmp_path: Path) -> None:
     dice = random.Random(21)
     async with groups_both_ways(tmp_path) as ways:
         for version in (2, 7, 9, NEWEST):
@@ -375,7 +381,7 @@ async def test_damaged_frames_are_answered_alike(tmp_path: Path) -> None:
         assert ways.shortened > 1000
 
 
-async def test_a_conversation_goes_alike(tmp_path: Path) -> None:
+async def test_random_conversations_have_equal_responses_on_both_paths(tmp_path: Path) -> None:
     """Members, groups and topics come and go between commits; transactions are open."""
     dice = random.Random(22)
     async with groups_both_ways(tmp_path) as ways:

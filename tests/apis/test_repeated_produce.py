@@ -1,4 +1,4 @@
-"""What a connection asks again is answered in a shorter way, and is answered the same."""
+"""The fast path of Produce has the effect of the general path."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from pykbroker_protocol.messages.produce import (
 )
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.varint import uvarint
-from tests.apis.both_ways import NOW_MS, both_ways, damaged
+from tests.apis.two_brokers import NOW_MS, both_ways, damaged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pykbroker.partitions.partition import Partition
-    from tests.apis.both_ways import BothWays
+    from tests.apis.two_brokers import BothWays
 
 NEWEST = 13
 SIZES = (1, 10, 55, 56, 57, 58, 59, 60, 300, 16_000, 17_000)
@@ -66,7 +66,7 @@ def id_of(ways: BothWays) -> bytes:
 
 @pytest.mark.parametrize("version", range(3, NEWEST + 1))
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_records_of_any_size_are_answered_alike(
+async def test_both_paths_answer_records_of_any_size_equally(
     tmp_path: Path, version: int, acks: int
 ) -> None:
     async with both_ways(tmp_path) as ways:
@@ -84,7 +84,7 @@ async def test_records_of_any_size_are_answered_alike(
         assert ways.shortened == (ways.asked - 3 if version >= 5 else 0)
 
 
-async def test_acks_0_is_not_answered(tmp_path: Path) -> None:
+async def test_acks_0_has_no_response_on_both_paths(tmp_path: Path) -> None:
     async with both_ways(tmp_path) as ways:
         for _ in range(3):
             assert ways.ask(request(batch(), acks=0, topic_id=id_of(ways))) is None
@@ -101,7 +101,7 @@ async def test_acks_0_is_not_answered(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-async def test_the_topics_settings_hold_on_both_ways(
+async def test_both_paths_apply_the_topic_settings(
     tmp_path: Path, settings: dict[str, str]
 ) -> None:
     async with both_ways(tmp_path, configuration=settings) as ways:
@@ -130,7 +130,7 @@ ODD: dict[str, bytes | None] = {
 
 @pytest.mark.parametrize("version", [8, 11, NEWEST])
 @pytest.mark.parametrize("records", ODD.values(), ids=ODD)
-async def test_what_is_out_of_the_ordinary_is_answered_alike(
+async def test_both_paths_answer_unusual_requests_equally(
     tmp_path: Path, version: int, records: bytes | None
 ) -> None:
     async with both_ways(tmp_path) as ways:
@@ -139,7 +139,7 @@ async def test_what_is_out_of_the_ordinary_is_answered_alike(
         assert ways.shortened
 
 
-async def test_an_idempotent_producer_is_counted_on_both_ways(tmp_path: Path) -> None:
+async def test_both_paths_check_sequence_numbers(tmp_path: Path) -> None:
     async with both_ways(tmp_path) as ways:
         for sequence, epoch in ((0, 0), (1, 0), (1, 0), (0, 0), (5, 0), (2, 0), (0, 1), (3, 0)):
             of_producer = {"producer_id": 7, "producer_epoch": epoch, "base_sequence": sequence}
@@ -148,7 +148,7 @@ async def test_an_idempotent_producer_is_counted_on_both_ways(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("version", [12, NEWEST])
-async def test_a_topic_that_was_made_anew_is_another_one(tmp_path: Path, version: int) -> None:
+async def test_a_recreated_topic_leaves_the_fast_path(tmp_path: Path, version: int) -> None:
     async with both_ways(tmp_path) as ways:
         before = id_of(ways)
         first = request(batch(), version=version, topic_id=before)
@@ -165,7 +165,7 @@ async def test_a_topic_that_was_made_anew_is_another_one(tmp_path: Path, version
         ways.ask(first)
 
 
-async def test_a_partition_led_elsewhere_takes_nothing(tmp_path: Path) -> None:
+async def test_a_partition_with_another_leader_rejects_appends(tmp_path: Path) -> None:
     async with both_ways(tmp_path) as ways:
         asked = request(batch(), topic_id=id_of(ways))
         ways.ask(asked)
@@ -176,7 +176,9 @@ async def test_a_partition_led_elsewhere_takes_nothing(tmp_path: Path) -> None:
         ways.ask(asked)
 
 
-async def test_a_connection_that_always_asks_anew_learns_for_a_while_only(tmp_path: Path) -> None:
+async def test_a_connection_without_repeats_remembers_a_bounded_number_of_requests(
+    tmp_path: Path,
+) -> None:
     async with both_ways(tmp_path, partitions=REQUESTS_MAX + 10) as ways:
         for _ in range(2):
             for partition in range(REQUESTS_MAX + 10):
@@ -185,7 +187,7 @@ async def test_a_connection_that_always_asks_anew_learns_for_a_while_only(tmp_pa
 
 
 @pytest.mark.parametrize("version", [8, NEWEST])
-async def test_what_stands_behind_the_records_is_not_taken_for_them(
+async def test_a_request_with_bytes_after_its_records_uses_the_general_path(
     tmp_path: Path, version: int
 ) -> None:
     """Kafka reads past bytes that it does not know: here they look like length and records."""
@@ -204,7 +206,9 @@ async def test_what_stands_behind_the_records_is_not_taken_for_them(
         assert not ways.shortened
 
 
-async def test_a_request_with_much_before_its_records_is_not_remembered(tmp_path: Path) -> None:
+async def test_a_request_with_many_bytes_before_its_records_is_not_remembered(
+    tmp_path: Path,
+) -> None:
     async with both_ways(tmp_path) as ways:
         frame = request(batch(), topic_id=id_of(ways))
         head = len(b"\0\0\0\0\0\0\0\0\0\x05fleet")
@@ -215,7 +219,7 @@ async def test_a_request_with_much_before_its_records_is_not_remembered(tmp_path
         assert not ways.shortened
 
 
-async def test_damaged_frames_are_answered_alike(tmp_path: Path) -> None:
+async def test_both_paths_answer_corrupt_frames_equally(tmp_path: Path) -> None:
     dice = random.Random(20)
     async with both_ways(tmp_path) as ways:
         for version in (7, 11, NEWEST):
@@ -246,7 +250,7 @@ PLAIN = {"leader": 1, "replicas": (1,), "settled": True, "topic_id": ID, "acks":
     ],
     ids=str,
 )
-def test_the_shorter_way_is_for_what_is_answered_at_once(
+def test_the_fast_path_serves_only_requests_without_waits(
     changes: dict[str, Any],
     plain: bool,  # noqa: FBT001  # a column of the table
 ) -> None:
@@ -291,7 +295,7 @@ async def test_a_change_of_leadership_sends_the_next_request_through_the_general
         assert ways.shortened == 3
 
 
-async def test_a_generation_change_uses_up_nothing_of_the_bound_on_remembered_requests(
+async def test_renewing_a_request_does_not_count_as_remembering_one(
     tmp_path: Path,
 ) -> None:
     async with both_ways(tmp_path) as ways:

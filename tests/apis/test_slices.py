@@ -1,4 +1,4 @@
-"""Work in slices: what a generator returns, and how several of them share the event loop."""
+"""Work in slices: results of generators and sharing of the event loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def finished(slices: Generator[None, None, list[int]]) -> tuple[list[int], int]:
 
 
 @pytest.mark.parametrize("elements", [0, 1, SLICE_ELEMENTS - 1, SLICE_ELEMENTS, 2345])
-def test_each_element_is_answered_in_order_and_each_slice_ends_with_a_yield(elements: int) -> None:
+def test_elements_are_answered_in_order_with_a_yield_after_each_slice(elements: int) -> None:
     answers, turns = finished(Slice().each(lambda it: -it, range(elements)))
     assert answers == [-it for it in range(elements)]
     assert turns == (elements + 1) // SLICE_ELEMENTS
@@ -40,14 +40,14 @@ def test_small_arrays_share_a_slice() -> None:
     assert turns == 4
 
 
-def test_a_response_that_would_hold_too_many_elements_is_refused() -> None:
+def test_a_response_with_too_many_elements_is_a_protocol_violation() -> None:
     count = Slice()
     finished(count.each(abs, range(RESPONSE_ELEMENTS_MAX - SLICE_ELEMENTS)))
     with pytest.raises(ProtocolViolation, match="more than 1000000 elements"):
         finished(count.each(abs, range(2 * SLICE_ELEMENTS)))
 
 
-async def test_the_loop_does_one_slice_in_each_iteration_whoever_asks() -> None:
+async def test_the_event_loop_runs_one_slice_per_iteration() -> None:
     log: list[str] = []
 
     def work(name: str) -> Generator[None, None, str]:
@@ -69,13 +69,13 @@ async def test_the_loop_does_one_slice_in_each_iteration_whoever_asks() -> None:
     assert slices == list("abc" * 3)
 
 
-async def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
+async def test_a_cancelled_turn_is_skipped() -> None:
     first, second = next_turn(), next_turn()
     first.cancel()
     await second
 
 
-def test_nothing_is_left_unawaited_by_what_is_closed_before_it_began() -> None:
+def test_closing_before_the_start_leaves_no_unawaited_coroutine() -> None:
     async def answer() -> int:
         return 1
 

@@ -1,4 +1,4 @@
-"""What lies in `__transaction_state` after the same conversation, at Apache Kafka and here."""
+"""Compares `__transaction_state` of Apache Kafka and PyKBroker after the same requests."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProces
 
 
 @pytest.mark.parametrize("converse", CONVERSATIONS, ids=lambda it: it.__name__)
-def test_transactions_lie_as_apache_writes_them(
+def test_records_of_transaction_state_equal_those_of_apache_kafka(
     converse: Callable[[TransactionInterview], None],
     apache: ApacheKafka,
     pykbroker: BrokerProcess,

@@ -1,4 +1,4 @@
-"""The versions of each API, and what changes between them where a handler asks for the version."""
+"""Served versions, and the version constants of handlers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_api_is_advertised_in_the_versions_of_apache_kafka(api: Api) -> None:
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
-def test_what_is_advertised_is_served(api: Api) -> None:
+def test_advertised_versions_are_served(api: Api) -> None:
     """But for Produce below 3, which is advertised for librdkafka alone (KAFKA-18659)."""
     first, last = api.advertised
     assert tuple(api.served) == (3 if api.name == "produce" else first, last)
@@ -101,13 +101,13 @@ def value_of(bound: str) -> int:
     return value
 
 
-def test_every_bound_of_a_version_is_in_one_of_the_tables() -> None:
+def test_each_version_constant_is_in_one_of_the_tables() -> None:
     assert bounds_found() == BOUNDS.keys() | OF_MEANING.keys()
     assert {it: value_of(it) for it in OF_MEANING} == OF_MEANING
 
 
 @pytest.mark.parametrize(("bound", "path"), BOUNDS.items())
-def test_a_bound_is_that_of_the_field_it_stands_for(bound: str, path: str) -> None:
+def test_a_version_constant_equals_the_first_version_of_its_field(bound: str, path: str) -> None:
     name, *names = path.strip("?!").split(".")
     found: Any = next(
         getattr(module, name)
@@ -157,7 +157,7 @@ KINDS = {2: {"trucks"}, 4: {"1"}, 8: {"1"}, 16: set(), 32: {"g"}}
         *((1, [kind], names) for kind, names in KINDS.items()),
     ],
 )
-async def test_resources_can_be_asked_for_by_kind_since_version_1(
+async def test_config_resources_can_be_requested_by_type_since_version_1(
     version: int, kinds: list[int], found: set[str], broker: Broker
 ) -> None:
     setting = [("consumer.session.timeout.ms", AlterOperation.SET, "50000")]
@@ -170,7 +170,7 @@ async def test_resources_can_be_asked_for_by_kind_since_version_1(
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_a_topic_to_delete_is_named_by_its_state_since_version_6(
+async def test_delete_topics_uses_topic_states_since_version_6(
     version: int, broker: Broker
 ) -> None:
     by_state = [DeleteTopicState(name="trucks")]
@@ -184,7 +184,7 @@ async def test_a_topic_to_delete_is_named_by_its_state_since_version_6(
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_deletion_that_is_disabled_has_a_code_of_its_own_since_version_3(
+async def test_disabled_deletion_returns_topic_deletion_disabled_since_version_3(
     version: int, broker: Broker
 ) -> None:
     broker.node.settings = broker.node.settings.replaced(delete_topic_enable=False)

@@ -1,4 +1,4 @@
-"""The plain client of the compatibility suite, by the name that the tests know it."""
+"""The client of the compatibility suite, under the name that tests use."""
 
 from compat.wire import PATIENCE_SECONDS, Closed, Wire
 

@@ -11,7 +11,7 @@ from pykbroker.coordination.transactions.outcome import TopicPartition
 from pykbroker.coordinators import loss_repair
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker_protocol.records.batch import RecordBatch
-from tests.apis.asked import batch
+from tests.apis.request_builders import batch
 from tests.coordinators.stage import ELSEWHERE, TOPIC, Stage, stage
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from zlib import crc32
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.compression import Compression
-from tests.apis.asked import (
+from tests.apis.request_builders import (
     batch,
     created,
     fetched,

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from pykbroker_protocol.errors import ErrorCode
-from tests.apis.asked import created, new_topic
+from tests.apis.request_builders import created, new_topic
 from tests.apis.wire import Wire
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pykbroker_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from pykbroker_protocol.records.batch import iterate_batches
-from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
+from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 from tests.apis.wire import Wire
 from tests.end_to_end.load import create_topic
 

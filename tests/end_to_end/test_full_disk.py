@@ -11,7 +11,7 @@ import pytest
 from compat.broker_process import BrokerFailedError
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.records.batch import iterate_batches
-from tests.apis.asked import (
+from tests.apis.request_builders import (
     batch,
     created,
     fetched,

@@ -17,7 +17,7 @@ from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.apis.asked import (
+from tests.apis.request_builders import (
     batch,
     created,
     fetched,

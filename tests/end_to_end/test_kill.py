@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from pykbroker_protocol.messages.metadata import MetadataRequest
-from tests.apis.asked import created, new_topic
 from tests.apis.conversations.configurations import SET, altered, described
+from tests.apis.request_builders import created, new_topic
 from tests.apis.wire import Closed, Wire
 from tests.end_to_end.load import Load, LoyalProducer, Reader, create_topic
 

@@ -13,7 +13,7 @@ import pytest
 
 from compat.broker_process import BrokerProcess
 from pykbroker_protocol.errors import ErrorCode
-from tests.apis.asked import (
+from tests.apis.request_builders import (
     batch,
     created,
     fetched,

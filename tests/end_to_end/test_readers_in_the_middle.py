@@ -17,8 +17,8 @@ from pykbroker_protocol.messages.delete_records import (
 from pykbroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from pykbroker_protocol.messages.fetch import FetchRequest
 from pykbroker_protocol.records.batch import iterate_batches
-from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
 from tests.apis.conversations.configurations import SET, altered
+from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 from tests.apis.wire import Wire
 from tests.end_to_end.load import create_topic
 

@@ -9,7 +9,7 @@ import pytest
 
 from pykbroker import Broker
 from pykbroker_protocol.errors import ErrorCode
-from tests.apis.asked import (
+from tests.apis.request_builders import (
     batch,
     created,
     fetched,

@@ -1,4 +1,4 @@
-"""All conversations, each registered under a sentence made of its name."""
+"""All conversations, each registered under a sentence derived from its name."""
 
 from __future__ import annotations
 

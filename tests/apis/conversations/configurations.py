@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs, of topics and of brokers."""
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs of topics and brokers."""
 
 from __future__ import annotations
 

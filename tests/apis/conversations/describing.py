@@ -1,4 +1,4 @@
-"""Metadata and the Describe requests: what a cluster tells of itself."""
+"""Metadata and Describe requests."""
 
 from __future__ import annotations
 

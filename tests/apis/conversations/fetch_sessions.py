@@ -1,13 +1,13 @@
-"""Fetch sessions (KIP-227): what is left out of an answer, and how a session ends."""
+"""Fetch sessions (KIP-227): omitted partitions and the end of a session."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pykbroker_protocol.messages.fetch import FetchTopic, ForgottenTopic
-from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
 from tests.apis.conversations.catalog import conversation
 from tests.apis.conversations.fetching import all_of, delete_before, filled
+from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 
 if TYPE_CHECKING:
     from tests.apis.interview import Interview, Topic

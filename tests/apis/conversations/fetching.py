@@ -1,4 +1,4 @@
-"""Fetch: how much, from where, and what a reader is told beside the records."""
+"""Fetch: limits, offsets and the fields beside the records."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pykbroker_protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from pykbroker_protocol.messages.fetch import FetchPartition, FetchTopic
-from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
 from tests.apis.conversations.catalog import conversation
+from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 
 if TYPE_CHECKING:
     from tests.apis.interview import Interview, Topic

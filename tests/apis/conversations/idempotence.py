@@ -1,4 +1,4 @@
-"""Producer ids, epochs and sequences: each record once, in order, or a refusal."""
+"""Producer ids, epochs and sequence numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING
 
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from pykbroker_protocol.messages.produce import PartitionProduceData
-from tests.apis.asked import batch, fetched, from_partition, new_producer_id, produced, to_partition
 from tests.apis.conversations.catalog import conversation
+from tests.apis.request_builders import (
+    batch,
+    fetched,
+    from_partition,
+    new_producer_id,
+    produced,
+    to_partition,
+)
 
 if TYPE_CHECKING:
     from tests.apis.interview import Interview, Topic

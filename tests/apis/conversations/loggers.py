@@ -1,4 +1,4 @@
-"""The levels of a broker's loggers, described and changed while it runs."""
+"""Levels of broker loggers: described and changed at run time."""
 
 from __future__ import annotations
 

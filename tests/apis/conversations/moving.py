@@ -1,4 +1,4 @@
-"""Elections and moves: who leads partitions, which brokers hold them, in which directories."""
+"""Leader elections, reassignments and log directories."""
 
 from __future__ import annotations
 

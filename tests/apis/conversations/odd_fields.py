@@ -1,4 +1,4 @@
-"""Fields with values that no client sends, as the differential probe came upon them."""
+"""Field values that no client sends, found by the differential probe."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pykbroker_protocol.messages.fetch import ForgottenTopic
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pykbroker_protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from tests.apis.asked import fetched, from_partition, offsets_at
 from tests.apis.conversations.catalog import conversation
 from tests.apis.conversations.fetching import filled
 from tests.apis.conversations.offsets import epoch_asked
+from tests.apis.request_builders import fetched, from_partition, offsets_at
 
 if TYPE_CHECKING:
     from tests.apis.interview import Interview

@@ -1,4 +1,4 @@
-"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a log starts, ends, and was when."""
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pykbroker_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from pykbroker_protocol.records.compression import Compression
-from tests.apis.asked import batch, offsets_at, produced, to_partition
 from tests.apis.conversations.catalog import conversation
 from tests.apis.conversations.fetching import delete_before, filled
+from tests.apis.request_builders import batch, offsets_at, produced, to_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

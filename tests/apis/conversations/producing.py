@@ -1,4 +1,4 @@
-"""Produce: what is taken into a log, and what is refused with which code."""
+"""Produce: accepted batches and errors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.produce import PartitionProduceData, ProduceRequest
 from pykbroker_protocol.records.compression import Compression
-from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
 from tests.apis.conversations.catalog import conversation
+from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 
 if TYPE_CHECKING:
     from tests.apis.interview import Interview, Topic

@@ -1,4 +1,4 @@
-"""DescribeQuorum, UnregisterBroker and ListConfigResources: what a cluster knows of its own."""
+"""DescribeQuorum, UnregisterBroker and ListConfigResources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access rules, credentials and tokens: what a cluster without secrets says of them."""
+"""ACLs, credentials and tokens in a cluster without security."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: what is made, and what is refused."""
+"""CreateTopics, DeleteTopics and CreatePartitions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pykbroker_protocol.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from pykbroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.apis.asked import created, new_topic
 from tests.apis.conversations.catalog import conversation
+from tests.apis.request_builders import created, new_topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What operators ask about groups, and do to them."""
+"""Group requests of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups for which the operator has decided otherwise: their own intervals, within bounds."""
+"""Groups with dynamic properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member of a group of the next generation, one heartbeat at a time."""
+"""A member of a consumer group (KIP-848) that sends single heartbeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens when nobody comes: sessions, rebalances and syncs that take too long."""
+"""Timeouts of sessions, rebalances and syncs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members come, stay and go: a group gathers, agrees on a protocol, shares out, gathers again."""
+"""Members of classic groups join, rebalance and leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups that change their protocol while they have members, as far as the operator allows it."""
+"""Groups with members that migrate between the two protocols."""
 
 from __future__ import annotations
 

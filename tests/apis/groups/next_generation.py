@@ -1,4 +1,4 @@
-"""Groups of the next-generation protocol: their heartbeats, and how they are described."""
+"""Consumer groups (KIP-848): heartbeats and descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a group has read: commits by members and by others, fetches, deletions."""
+"""Commits, fetches and deletions of offsets."""
 
 from __future__ import annotations
 

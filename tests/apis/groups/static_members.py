@@ -1,4 +1,4 @@
-"""Static members (KIP-345): known by the name of an instance, replaced without a rebalance."""
+"""Static members (KIP-345)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those who do not belong: unknown members, generations that are over, groups without a name."""
+"""Unknown members, old generations and empty group ids."""
 
 from __future__ import annotations
 

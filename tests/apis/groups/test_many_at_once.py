@@ -1,4 +1,4 @@
-"""A LeaveGroup request with many members: other requests are served between them."""
+"""A LeaveGroup request with many members is served in slices."""
 
 from __future__ import annotations
 

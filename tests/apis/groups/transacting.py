@@ -1,4 +1,4 @@
-"""A producer that commits offsets of groups in its transactions."""
+"""A producer that commits offsets of groups in transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets that a transaction commits: pending until it ends, then of worth or gone."""
+"""Transactional offset commits."""
 
 from __future__ import annotations
 

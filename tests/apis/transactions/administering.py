@@ -1,4 +1,4 @@
-"""Transactions as operators see them."""
+"""Transaction requests of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transactional id from its coordinator on: taken over, joined by partitions, ended."""
+"""Transactional ids: initialization, partitions and ends."""
 
 from __future__ import annotations
 

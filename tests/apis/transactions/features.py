@@ -1,4 +1,4 @@
-"""The level of `transaction.version`: raised, lowered, and what a cluster does not take."""
+"""Levels of `transaction.version`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation of producers with the coordinator of their transactions."""
+"""A conversation of producers with their transaction coordinator."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pykbroker_protocol.messages.describe_transactions import DescribeTransactio
 from pykbroker_protocol.messages.end_txn import EndTxnRequest
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.apis.asked import batch, produced, to_partition
 from tests.apis.interview import READY_SECONDS_MAX, Interview
+from tests.apis.request_builders import batch, produced, to_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

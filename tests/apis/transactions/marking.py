@@ -1,4 +1,4 @@
-"""Markers that somebody else writes: another coordinator, or an operator to whom one hangs."""
+"""Markers written by WriteTxnMarkers of another coordinator or an operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pykbroker_protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.apis.asked import fetched, from_partition
+from tests.apis.request_builders import fetched, from_partition
 from tests.apis.transactions.interview import conversation
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Records of transactions: which come into a partition, and what readers see of them."""
+"""Transactional records: appends and reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pykbroker_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from pykbroker_protocol.messages.produce import PartitionProduceData
-from tests.apis.asked import (
+from tests.apis.conversations.fetching import delete_before
+from tests.apis.request_builders import (
     batch,
     fetched,
     from_partition,
@@ -14,7 +15,6 @@ from tests.apis.asked import (
     produced,
     to_partition,
 )
-from tests.apis.conversations.fetching import delete_before
 from tests.apis.transactions.interview import Producer, conversation, described
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from pykbroker_protocol.records.batch import iterate_batches
-from tests.apis.asked import fetched, from_partition, offsets_at
+from tests.apis.request_builders import fetched, from_partition, offsets_at
 from tests.apis.wire import Wire
 
 if TYPE_CHECKING:

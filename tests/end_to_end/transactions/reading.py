@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
-from tests.apis.asked import fetched, from_partition
+from tests.apis.request_builders import fetched, from_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

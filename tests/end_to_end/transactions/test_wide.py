@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from compat.apache.apache_kafka import SINGLE_NODE
 from pykbroker.coordinators.transaction_markers import MARKERS_PER_BREATH
 from pykbroker_protocol.errors import ErrorCode
-from tests.apis.asked import produced
+from tests.apis.request_builders import produced
 from tests.apis.transactions.interview import Producer, TransactionInterview
 from tests.end_to_end.transactions.reading import committed_values
 

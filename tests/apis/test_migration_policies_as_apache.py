@@ -1,4 +1,4 @@
-"""Where the operator closes a way between the protocols, both brokers answer alike."""
+"""Compares the effect of group.consumer.migration.policy with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
 from tests.apis.groups import migrating
 from tests.apis.groups.interview import CONVERSATIONS
-from tests.apis.test_groups_answer_as_apache import assert_groups_answered_alike
+from tests.apis.test_groups_as_apache import assert_groups_answered_alike
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ NAMES = [name for name, it in CONVERSATIONS.items() if it.__module__ == migratin
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["upgrade", "downgrade", "disabled"])
-def test_a_migration_policy_is_obeyed_as_apache_does(
+def test_migration_policies_behave_like_in_apache_kafka(
     policy: str, tmp_path: Path, apache_tools: ApacheTools
 ) -> None:
     settings = {**SINGLE_NODE, "group.consumer.migration.policy": policy}

@@ -1,4 +1,4 @@
-"""What members of groups and their operators are told, by Apache Kafka and by PyKBroker."""
+"""Compares group responses of Apache Kafka and PyKBroker."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def answers(port: int, name: str, attempt: int, now_ms: int) -> list[Answered]:
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_groups_are_answered_as_apache_does(
+def test_group_responses_equal_those_of_apache_kafka(
     name: str, apache: ApacheKafka, pykbroker: BrokerProcess
 ) -> None:
     assert_groups_answered_alike(name, apache, pykbroker)

@@ -1,4 +1,4 @@
-"""Where `flush.messages` asks for a flush, it comes before the answer and before any reader."""
+"""A flush required by `flush.messages` precedes the response and the visibility of records."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from pykbroker_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from pykbroker_storage.filesystem import FileSystem
-from tests.apis.asked import batch, fetched, from_partition, produced, to_partition
 from tests.apis.one_broker import PATIENCE_SECONDS, Client, answer_of, broker_on
+from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -166,7 +166,7 @@ async def test_appends_that_arrive_during_a_flush_share_the_next_one(tmp_path: P
         assert on.disk.flushes == 2
 
 
-async def test_only_the_records_that_reach_flush_messages_wait(tmp_path: Path) -> None:
+async def test_only_appends_that_reach_flush_messages_wait_for_a_flush(tmp_path: Path) -> None:
     async with scene(tmp_path, {"flush.messages": "3"}) as on:
         assert [told(on.produce()) for _ in range(2)] == [(0, 0), (0, 1)]
         third = on.produce()
@@ -194,7 +194,7 @@ async def test_a_duplicate_waits_for_the_flush_of_the_batch_that_it_repeats(
         assert on.partition.log.log_end_offset == 1
 
 
-async def test_a_failed_flush_fails_all_waiting_requests_and_shows_nothing(
+async def test_a_failed_flush_fails_waiting_requests_and_hides_their_records(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "pykbroker.partitions")
@@ -224,7 +224,7 @@ async def test_a_failed_flush_fails_all_waiting_requests_and_shows_nothing(
     assert succeeded == "slow-0: flush succeeds again; appends are accepted"
 
 
-async def test_an_append_like_earlier_ones_waits_once_the_topic_is_told_to_flush(
+async def test_repeated_appends_wait_for_flushes_after_flush_messages_is_set(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path, {}) as on:
@@ -239,7 +239,9 @@ async def test_an_append_like_earlier_ones_waits_once_the_topic_is_told_to_flush
         assert told(on.produce(acks=LEADER)) == (0, 4)
 
 
-async def test_requests_that_wait_when_the_topic_goes_are_answered(tmp_path: Path) -> None:
+async def test_requests_that_wait_for_a_flush_are_answered_when_the_topic_is_deleted(
+    tmp_path: Path,
+) -> None:
     async with scene(tmp_path) as on:
         waiting = on.produce()
         await on.disk.until_flushing()
@@ -248,7 +250,7 @@ async def test_requests_that_wait_when_the_topic_goes_are_answered(tmp_path: Pat
         assert told(await waiting)[0] == STORAGE_ERROR
 
 
-async def test_a_commit_is_answered_after_the_flush(tmp_path: Path) -> None:
+async def test_an_offset_commit_is_answered_after_its_flush(tmp_path: Path) -> None:
     async with scene(tmp_path, {}) as on:
         topic = NewTopic(name=CONSUMER_OFFSETS, partitions=1)
         await on.broker.controller.create_topics([topic])

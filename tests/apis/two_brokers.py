@@ -1,4 +1,4 @@
-"""Two brokers alike are asked the same; one forgets what its connection has asked before."""
+"""Two equal brokers that get the same requests; one of them never uses a fast path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An internal topic that cannot be created is logged once, and created when it can be."""
+"""A failed creation of an internal topic is logged once and retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests in few words, for tests that send many."""
+"""Short builders for requests."""
 
 from __future__ import annotations
 

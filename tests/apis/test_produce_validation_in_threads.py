@@ -1,4 +1,4 @@
-"""Produce requests whose records are inspected in a thread, seen by their clients."""
+"""Produce requests whose records are validated in a thread."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def outcome(wire: Wire) -> tuple[int, int]:
     return response.error_code, response.base_offset
 
 
-def test_requests_behind_an_inspected_one_are_answered_after_it(wire: Wire) -> None:
+def test_requests_after_a_produce_validated_in_a_thread_are_answered_after_it(wire: Wire) -> None:
     wire.send(request("compacted", MANY), VERSION)
     wire.send(request("plain", 1), VERSION)
     wire.send(MetadataRequest(topics=[]), 12)
@@ -69,7 +69,7 @@ def test_requests_behind_an_inspected_one_are_answered_after_it(wire: Wire) -> N
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_the_same_request_again_and_again_is_inspected_each_time(wire: Wire, acks: int) -> None:
+def test_repeated_produce_requests_are_validated_each_time(wire: Wire, acks: int) -> None:
     for number in range(4):
         wire.send(request("compacted", MANY, acks=acks), VERSION)
         assert outcome(wire) == (ErrorCode.NONE, number * MANY)
@@ -77,7 +77,7 @@ def test_the_same_request_again_and_again_is_inspected_each_time(wire: Wire, ack
     assert outcome(wire)[0] == ErrorCode.INVALID_RECORD
 
 
-def test_records_with_acks_0_are_written_though_their_producer_leaves_at_once(
+def test_records_with_acks_0_are_appended_after_a_disconnect(
     broker: Broker,
 ) -> None:
     with Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
@@ -85,7 +85,7 @@ def test_records_with_acks_0_are_written_though_their_producer_leaves_at_once(
     broker.wait_for("compacted", count=MANY)
 
 
-def test_a_refusal_with_acks_0_closes_the_connection(wire: Wire) -> None:
+def test_an_error_with_acks_0_closes_the_connection(wire: Wire) -> None:
     wire.send(request("compacted", MANY, acks=0, key=None), VERSION)
     wire.send(MetadataRequest(topics=[]), 12)
     with pytest.raises(ConnectionError):

@@ -1,4 +1,4 @@
-"""What producers of transactions and their operators are told, by Apache Kafka and PyKBroker."""
+"""Compares transaction responses of Apache Kafka and PyKBroker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def answers(port: int, name: str, now_ms: int) -> list[Answered]:
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_transactions_are_answered_as_apache_does(
+def test_transaction_responses_equal_those_of_apache_kafka(
     name: str, apache: ApacheKafka, pykbroker: BrokerProcess
 ) -> None:
     now_ms = time.time_ns() // 1_000_000

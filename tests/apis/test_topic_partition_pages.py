@@ -1,4 +1,4 @@
-"""Pages of DescribeTopicPartitions, one after the other, are the whole."""
+"""The pages of DescribeTopicPartitions contain all partitions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def shown(response: DescribeTopicPartitionsResponse) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("names", [(), tuple(TOPICS)], ids=["all", "named"])
 @pytest.mark.parametrize("limit", range(1, 10))
-async def test_pages_of_any_size_are_the_whole(
+async def test_pages_of_any_size_contain_all_partitions(
     limit: int, names: tuple[str, ...], broker: Broker
 ) -> None:
     found, cursor = [], None
@@ -87,7 +87,7 @@ async def test_pages_of_any_size_are_the_whole(
         (("d", 0), []),
     ],
 )
-async def test_a_page_begins_at_its_cursor(
+async def test_a_page_starts_at_the_cursor(
     cursor: tuple[str, int], found: list[tuple[str, int]], broker: Broker
 ) -> None:
     name, index = cursor
@@ -97,7 +97,7 @@ async def test_a_page_begins_at_its_cursor(
 
 
 @pytest.mark.parametrize(("name", "index"), [("a", -1), ("d", 0)])
-async def test_a_cursor_that_is_not_among_the_topics_asked_for_is_refused(
+async def test_a_cursor_outside_the_requested_topics_is_rejected(
     name: str, index: int, broker: Broker
 ) -> None:
     response = page(broker, 100, Cursor(topic_name=name, partition_index=index), ("a", "b"))

@@ -1,4 +1,4 @@
-"""What a coordinator writes for offsets in transactions, batch by batch, beside Apache Kafka's."""
+"""Compares batches of transactional offsets with those of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def offset_of(key: bytes | None, value: bytes | None, group: Group) -> tuple[Any
     return named.partition, version, has_topic_id, told
 
 
-def test_offsets_in_transactions_lie_as_apache_writes_them(
+def test_batches_of_transactional_offsets_equal_those_of_apache_kafka(
     apache: ApacheKafka, pykbroker: BrokerProcess, apache_tools: ApacheTools
 ) -> None:
     theirs = written(apache.data_dir, *hold_transactions(apache.port))

@@ -1,4 +1,4 @@
-"""A fetch waits for as many bytes as it asks for, but never for what waiting cannot bring."""
+"""A fetch waits for min_bytes unless more bytes cannot arrive."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.fetch import FetchRequest
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_protocol.records.corrupt import TruncatedBatch
-from tests.apis.asked import (
+from tests.apis.interview import Interview
+from tests.apis.request_builders import (
     batch,
     fetched,
     from_partition,
     produced,
     to_partition,
 )
-from tests.apis.interview import Interview
 from tests.apis.wire import PATIENCE_SECONDS, Wire
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def offsets_in(answer: Any) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize("session", [NO_SESSION, NEW_SESSION], ids=["no session", "a session"])
-def test_what_is_there_waits_for_what_is_missing(
+def test_a_fetch_with_too_few_bytes_waits_for_more(
     topic: Topic, wire: Wire, session: dict[str, int]
 ) -> None:
     topic.write()
@@ -100,26 +100,26 @@ def test_what_is_there_waits_for_what_is_missing(
     assert offsets_in(wire.receive(FetchRequest, 11)) == {0: [0], 1: [0]}
 
 
-def test_the_end_of_a_segment_is_not_waited_at(topic: Topic, wire: Wire) -> None:
+def test_a_fetch_does_not_wait_at_the_end_of_a_segment(topic: Topic, wire: Wire) -> None:
     topic.write(3)
     answer = wire.ask(topic.patient(least=100 * BATCH_BYTES), 11)
     assert offsets_in(answer) == {0: [0, 1]}
 
 
-def test_who_wants_more_than_it_takes_has_what_it_takes(topic: Topic, wire: Wire) -> None:
+def test_a_fetch_does_not_wait_for_more_than_max_bytes(topic: Topic, wire: Wire) -> None:
     topic.write(2)
     answer = wire.ask(topic.patient(least=100 * BATCH_BYTES, max_bytes=BATCH_BYTES + 1), 11)
     assert offsets_in(answer) == {0: [0]}
 
 
-def test_a_batch_that_does_not_fit_any_more_counts(topic: Topic, wire: Wire) -> None:
+def test_a_batch_that_exceeds_the_limit_counts_for_min_bytes(topic: Topic, wire: Wire) -> None:
     topic.write(2)
     half_more = BATCH_BYTES + BATCH_BYTES // 2
     answer = wire.ask(topic.patient(least=half_more, bytes_max=half_more), 11)
     assert offsets_in(answer) == {0: [0]}
 
 
-def test_a_partition_counts_no_more_than_it_may_give(topic: Topic, wire: Wire) -> None:
+def test_a_partition_counts_at_most_partition_max_bytes(topic: Topic, wire: Wire) -> None:
     topic.write(2)
     asked = topic.patient(least=BATCH_BYTES + 1, bytes_max=BATCH_BYTES)
     wire.send(asked, 11)

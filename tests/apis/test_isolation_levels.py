@@ -1,4 +1,4 @@
-"""What Fetch and ListOffsets show while a transaction is open, by who asks and how."""
+"""Records and offsets that readers get during a transaction, by isolation level."""
 
 from __future__ import annotations
 

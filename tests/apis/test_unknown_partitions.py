@@ -1,4 +1,4 @@
-"""Offsets belong to partitions that exist: the first one behind the last does not."""
+"""Offsets of partitions that do not exist are rejected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 @pytest.mark.parametrize("index", [-1, 0, COUNT - 1, COUNT, COUNT + 1])
 @pytest.mark.parametrize("name", ["OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_DELETE"])
-async def test_only_a_partition_that_exists_is_known(name: str, index: int, broker: Broker) -> None:
+async def test_offsets_of_unknown_partitions_are_rejected(
+    name: str, index: int, broker: Broker
+) -> None:
     exists = 0 <= index < COUNT
     for version in APIS[ApiKey[name]].served:
         if name == "OFFSET_DELETE":

@@ -61,7 +61,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_each_number_is_answered_at_its_bounds(
+async def test_requests_with_extreme_numbers_get_a_response(
     name: str, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     api = APIS[ApiKey[name]]
@@ -126,7 +126,7 @@ LATEST_MS, EARLIEST_MS = 2**63 - 1, -(2**63)
     ("base_ms", "later_by_ms"), [(LATEST_MS, 5), (EARLIEST_MS, -5), (LATEST_MS, LATEST_MS)]
 )
 @pytest.mark.parametrize("asked_ms", [-5, -4, -3, -2, -1, EARLIEST_MS, 0, LATEST_MS])
-async def test_a_record_beyond_the_end_of_time_can_be_asked_for(
+async def test_list_offsets_answers_timestamps_beyond_the_range_of_the_type(
     base_ms: int, later_by_ms: int, asked_ms: int, broker: Broker
 ) -> None:
     """Its batch claims another time, which is believed: records are not opened."""

@@ -1,4 +1,4 @@
-"""Fetch and ListOffsets of records that are read from the disk."""
+"""Fetch and ListOffsets of records that are not in the page cache."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def with_records(response: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("isolation_level", [0, 1])
-def test_a_request_reads_so_many_partitions_from_disk_and_the_others_come_next(
+def test_a_request_reads_a_bounded_number_of_partitions_from_disk(
     wire: Wire, isolation_level: int
 ) -> None:
     everything = dict.fromkeys(range(PARTITIONS), 0)
@@ -88,9 +88,7 @@ def test_records_from_disk_count_for_min_bytes(wire: Wire) -> None:
     assert with_records(response) == [0]
 
 
-def test_a_disk_that_cannot_be_read_is_an_error_of_its_partition_alone(
-    broker: Broker, wire: Wire
-) -> None:
+def test_a_disk_read_error_affects_only_its_partition(broker: Broker, wire: Wire) -> None:
     with broker.faults.disk_read_error(topic="old"):
         response = fetch(wire, (0, -1), {0: 0, 1: 0})
         codes = [it.error_code for it in response.responses[0].partitions]
@@ -119,7 +117,7 @@ def list_offsets(wire: Wire, asked: dict[int, int]) -> list[tuple[int, int]]:
     return [(it.error_code, it.offset) for topic in response.topics for it in topic.partitions]
 
 
-def test_look_ups_by_time_keep_their_place_among_answers_from_memory(wire: Wire) -> None:
+def test_timestamp_lookups_do_not_change_the_order_of_partitions(wire: Wire) -> None:
     asked = {0: NOW + 1, 1: -1, 2: -2, 3: NOW + 2, 4: -3, 5: NOW + 3, 99: NOW}
     expected = [1, 3, 0, 2, 2, -1, -1]
     found = list_offsets(wire, asked)

@@ -1,7 +1,7 @@
-# A broker in a container: docs/containers.md tells how it is run.
+# A broker in a container: docs/containers.md describes its use.
 ARG PYTHON_VERSION=3.13
 
-# --- everything that is needed to build, and only here
+# --- build stage
 FROM python:${PYTHON_VERSION}-slim AS build
 WORKDIR /source
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
@@ -13,7 +13,7 @@ COPY pykbroker pykbroker
 RUN /opt/pykbroker/bin/python -m pip install --compile .
 RUN /opt/pykbroker/bin/python -m pip uninstall --yes pip
 
-# --- what runs
+# --- run stage
 FROM python:${PYTHON_VERSION}-slim
 LABEL org.opencontainers.image.title="pykbroker" \
       org.opencontainers.image.description="A Kafka broker in Python" \

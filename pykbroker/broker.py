@@ -245,7 +245,7 @@ class Broker:
         self.current_settings.subscribe(
             "partitions", lambda it: self.partitions.change_defaults(it, self.image)
         )
-        self.partitions.set_strays_aside(self.image, METADATA_PARTITION)
+        self.partitions.rename_strays(self.image, METADATA_PARTITION)
         self.partitions.follow(self.image, self.image.topics.values())
 
     def open_coordinators(self) -> None:

@@ -1,1 +1,1 @@
-"""One replica of a partition: who may read and write what, and who waits for it."""
+"""Replicas of partitions: appends, reads, high watermarks, and requests that wait for them."""

@@ -1,10 +1,9 @@
-"""Which produced records may enter a log.
+"""Validates the record batch of a Produce request and brings it into the codec of its topic.
 
-The header of a batch is checked whole, its checksum too. Uncompressed records are walked from
-length to length, so that a batch which consumers could not read is refused. What is inside a
-compressed batch is opened only where a topic's settings demand it: those bytes are the producer's.
-What the header says of them is believed, as far as it can be true. Records are looked at on the
-event loop only if they are few; otherwise `inspect` does it in a thread.
+The header and its checksum are always checked. Uncompressed records are walked from length to
+length, so that a batch that consumers cannot read is refused. A compressed batch is unpacked only
+where settings of the topic require it; otherwise its header is trusted within plausible limits.
+Few records are inspected on the event loop; `inspect` does the rest in a thread.
 """
 
 from __future__ import annotations
@@ -52,22 +51,22 @@ UNLIMITED_MS = 2**63 - 1
 LONG_AGO_MS = -(2**63)
 OPENED_AT_ONCE_MAX = 1_000
 WALKED_AT_ONCE_MAX = 10_000
-"""Records that are read, or stepped over, on the event loop: about a millisecond."""
+"""Records that are read, or skipped by length, on the event loop: about a millisecond."""
 PACKED_AT_ONCE_BYTES_MAX = 16 * 1024
-RECORDS_TOLD_MAX = KEYLESS_REPORTED_MAX
+RECORDS_REPORTED_MAX = KEYLESS_REPORTED_MAX
 INFLATION_MAX = (1, 1032, 22, 255, 32768)
-"""To so many bytes can a codec turn one, at the very best: Deflate 258 of 2 bits, Snappy 64 of 3
-bytes, LZ4 255 of each further byte of a length, Zstandard a block of 128 KiB of 4 bytes."""
+"""The best compression ratio of each codec: Deflate 258 bytes from 2 bits, Snappy 64 from 3 bytes,
+LZ4 255 from each further length byte, Zstandard a block of 128 KiB from 4 bytes."""
 
 
 class Malformed(Refusal):
-    """Not even one batch of a known kind: refused before any partition has looked at it."""
+    """Not one batch of a known version: Kafka refuses it before it looks up the partition."""
 
     __slots__ = ()
 
 
 class RecordsRefused(NamedTuple):
-    """These records are why their batch is refused, counted from its first (KIP-467)."""
+    """Refuses a batch because of single records, given by their index in the batch (KIP-467)."""
 
     code: ErrorCode
     message: str
@@ -75,7 +74,7 @@ class RecordsRefused(NamedTuple):
 
 
 class ToInspect(NamedTuple):
-    """A batch with a good header, whose records take long to look at: see `inspect`."""
+    """A batch with a valid header whose records take long to check; `inspect` checks them."""
 
     batch: RecordBatch
 
@@ -83,7 +82,7 @@ class ToInspect(NamedTuple):
 def admit(
     records: memoryview | None, settings: TopicSettings, produce_version: int, now_ms: int
 ) -> RecordBatch | ToInspect | Refusal | RecordsRefused:
-    """The one batch of a Produce request for a partition, or why it is refused."""
+    """Returns the one batch of a partition in a Produce request, or the refusal."""
     batch = read(records)
     if not isinstance(batch, RecordBatch):
         return batch
@@ -102,7 +101,7 @@ def admit(
 def inspect(
     batch: RecordBatch, settings: TopicSettings, now_ms: int, pause: Pause
 ) -> RecordBatch | Refusal | RecordsRefused:
-    """The batch in the codec of its topic, or why its records are refused; runs in a thread."""
+    """Returns the batch in the codec of its topic, or the refusal; runs in a thread."""
     codec = batch.attributes & COMPRESSION_MASK
     refusal = refusal_of_records(batch, settings, codec, now_ms, pause)
     if refusal is not None or settings.compression_type == AS_PRODUCED:
@@ -114,9 +113,9 @@ def inspect(
 
 
 def takes_long(batch: RecordBatch, settings: TopicSettings, codec: int, now_ms: int) -> bool:
-    """Whether a look at the records may take more than about a millisecond.
+    """Returns True if checking the records may take more than about a millisecond.
 
-    A few compressed bytes may unpack to 100 MB, so no compressed batch is opened on the event loop.
+    A few compressed bytes can unpack to 100 MB, so the event loop unpacks no batch.
     """
     if codec == NO_COMPRESSION:
         count = batch.record_count
@@ -130,12 +129,12 @@ def takes_long(batch: RecordBatch, settings: TopicSettings, codec: int, now_ms: 
     return (
         "compact" in settings.cleanup_policy
         or not is_in_codec(codec, settings.compression_type)
-        or looks_at_times(batch, settings, now_ms)
+        or must_check_timestamps(batch, settings, now_ms)
     )
 
 
 def read(records: memoryview | None) -> RecordBatch | Refusal:
-    """The first batch, if there is no second; a piece of one behind it is passed over."""
+    """Returns the first batch if no second one follows; ignores a truncated second batch."""
     if records is None or len(records) <= MAGIC_POSITION:
         return Malformed(ErrorCode.INVALID_RECORD)
     if records[MAGIC_POSITION] != MAGIC:
@@ -153,7 +152,7 @@ def read(records: memoryview | None) -> RecordBatch | Refusal:
 
 
 def refusal_of_header(records: memoryview) -> Refusal:
-    """Negative counts that were meant, or bytes that were damaged on the way."""
+    """INVALID_RECORD for a wrong header with a valid checksum, else CORRUPT_MESSAGE."""
     length = int.from_bytes(records[LENGTH_AT : LENGTH_AT + 4], signed=True)
     is_whole = HEADER_BYTES <= length + PREFIX_BYTES <= len(records)
     crc = int.from_bytes(records[CRC_AT : CRC_AT + 4])
@@ -169,11 +168,13 @@ def refusal_of_tail(tail: memoryview) -> Refusal | None:
         return None
     except CorruptBatch:
         return Malformed(ErrorCode.CORRUPT_MESSAGE)
-    return Malformed(ErrorCode.INVALID_RECORD, "A partition takes one batch a request.")
+    return Malformed(
+        ErrorCode.INVALID_RECORD, "A Produce request may contain one record batch per partition."
+    )
 
 
 def refusal_of(batch: RecordBatch, settings: TopicSettings, version: int) -> Refusal | None:
-    """What Kafka checks before it looks at records, in Kafka's order."""
+    """Checks the header in Kafka's order, before the records."""
     codec = batch.attributes & COMPRESSION_MASK
     if codec >= ZSTD and (codec > ZSTD or version < ZSTD_SINCE_VERSION):
         return Malformed(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -197,23 +198,23 @@ def refusal_of_records(
 
 
 def unreadable(error: CorruptBatch) -> Refusal:
-    return Refusal(ErrorCode.INVALID_RECORD, f"The records are not readable: {error}.")
+    return Refusal(ErrorCode.INVALID_RECORD, f"The records cannot be read: {error}.")
 
 
 def too_large(size_bytes: int, bytes_max: int) -> Refusal:
-    reason = f"The batch has {size_bytes} bytes; the topic's max.message.bytes is {bytes_max}."
+    reason = f"The batch has {size_bytes} bytes, max.message.bytes of the topic is {bytes_max}."
     return Refusal(ErrorCode.MESSAGE_TOO_LARGE, reason)
 
 
 def is_consistent(batch: RecordBatch) -> bool:
-    """Whether the header agrees with itself: a count, deltas to match, a sequence for an id."""
+    """Returns True if record count, offset delta, producer id, epoch and sequence agree."""
     if batch.record_count < 1 or batch.record_count != batch.last_offset_delta + 1:
         return False
     return batch.producer_id < 0 or (batch.base_sequence >= 0 and batch.producer_epoch >= 0)
 
 
-def looks_at_times(batch: RecordBatch, settings: TopicSettings, now_ms: int) -> bool:
-    """The header tells the greatest time, so most batches need no look inside."""
+def must_check_timestamps(batch: RecordBatch, settings: TopicSettings, now_ms: int) -> bool:
+    """The header contains the maximum timestamp, so most batches need no check of records."""
     return settings.message_timestamp_type == "CreateTime" and (
         settings.message_timestamp_before_max_ms != UNLIMITED_MS
         or batch.max_timestamp > now_ms + settings.message_timestamp_after_max_ms
@@ -223,8 +224,8 @@ def looks_at_times(batch: RecordBatch, settings: TopicSettings, now_ms: int) -> 
 def refusal_of_time(
     batch: RecordBatch, settings: TopicSettings, now_ms: int, pause: Pause
 ) -> Refusal | RecordsRefused | None:
-    """Records from too far in the future or the past; LogAppendTime replaces their time anyway."""
-    if not looks_at_times(batch, settings, now_ms):
+    """Refuses timestamps outside `message.timestamp.before.max.ms` and `after.max.ms`."""
+    if not must_check_timestamps(batch, settings, now_ms):
         return None
     newest_ms = now_ms + settings.message_timestamp_after_max_ms
     bounded_ms = settings.message_timestamp_before_max_ms
@@ -233,16 +234,16 @@ def refusal_of_time(
     if outside:
         return RecordsRefused(
             ErrorCode.INVALID_TIMESTAMP,
-            f"Records of the batch are not of a time that the topic allows, which is "
-            f"{oldest_ms} to {newest_ms} ms since 1970.",
+            f"Timestamps of records are outside the range that the topic allows: {oldest_ms} to "
+            f"{newest_ms} ms since 1970.",
             outside,
         )
     claimed_ms = batch.max_timestamp
     if claimed_ms != NO_TIMESTAMP and not oldest_ms <= claimed_ms <= newest_ms:
-        return Refusal(  # retention goes by the header
+        return Refusal(  # retention uses the header
             ErrorCode.INVALID_TIMESTAMP,
-            f"The greatest timestamp in the batch's header, {claimed_ms}, is of no record in it, "
-            f"and the topic allows {oldest_ms} to {newest_ms} ms since 1970.",
+            f"The maximum timestamp in the batch header, {claimed_ms}, is that of no record and "
+            f"outside the range that the topic allows: {oldest_ms} to {newest_ms} ms since 1970.",
         )
     return None
 
@@ -258,11 +259,11 @@ def records_outside(batch: RecordBatch, oldest_ms: int, newest_ms: int, pause: P
                 if timestamp != NO_TIMESTAMP and not oldest_ms <= timestamp <= newest_ms
             ]
             first += len(timestamps)
-            if len(found) >= RECORDS_TOLD_MAX:
+            if len(found) >= RECORDS_REPORTED_MAX:
                 break
     except CorruptBatch:
-        return []  # the look at the contents that follows names what is wrong
-    return found[:RECORDS_TOLD_MAX]
+        return []  # `refusal_of_contents` reports the error
+    return found[:RECORDS_REPORTED_MAX]
 
 
 def refusal_of_contents(
@@ -275,13 +276,13 @@ def refusal_of_contents(
 
 
 def has_room(batch: RecordBatch, codec: int) -> bool:
-    """Whether compressed bytes can hold so many records: offsets do not leap for a lie."""
+    """Returns True if the compressed bytes can contain as many records as the header claims."""
     inflated_bytes_max = (batch.size_bytes - HEADER_BYTES) * INFLATION_MAX[codec]
     return batch.record_count * RECORD_BYTES_MIN <= min(inflated_bytes_max, DECOMPRESSED_BYTES_MAX)
 
 
 def refusal_of_keys(batch: RecordBatch, pause: Pause) -> Refusal | RecordsRefused | None:
-    """A compacted topic keeps the last record of each key, so each record needs one."""
+    """Refuses records without a key in a compacted topic."""
     try:
         without = keyless_records(batch, batch.unpacked(), pause)
     except CorruptBatch as error:
@@ -289,7 +290,7 @@ def refusal_of_keys(batch: RecordBatch, pause: Pause) -> Refusal | RecordsRefuse
     if not without:
         return None
     return RecordsRefused(
-        ErrorCode.INVALID_RECORD, "A compacted topic takes no record without a key.", without
+        ErrorCode.INVALID_RECORD, "Records of a compacted topic must have a key.", without
     )
 
 
@@ -298,9 +299,9 @@ def is_in_codec(codec: int, compression_type: str) -> bool:
 
 
 def in_codec(batch: RecordBatch, compression_type: str, pause: Pause = no_pause) -> RecordBatch:
-    """Raises `CorruptBatch` if the records have to be unpacked and cannot be read."""
-    wanted = CODECS[compression_type]
-    if batch.compression is wanted:
+    """Recompresses a batch with another codec. Raises `CorruptBatch` if it cannot be unpacked."""
+    target = CODECS[compression_type]
+    if batch.compression is target:
         return batch
     payload = validate_contents(batch, pause=pause)
-    return RecordBatch.parse(memoryview(bytearray(recompress(batch, wanted, payload))))
+    return RecordBatch.parse(memoryview(bytearray(recompress(batch, target, payload))))

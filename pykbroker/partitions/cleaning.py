@@ -1,4 +1,4 @@
-"""Compacts the logs of topics with the policy compact, the dirtiest first, beside the traffic."""
+"""Compacts the logs of topics with `cleanup.policy=compact`, those with most dirty bytes first."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PARTITIONS_PER_BREATH = 100
-# Settings that change meanwhile are seen so soon.
+PARTITIONS_PER_SLICE = 100
+# The longest time until a change of the settings takes effect.
 LOOK_SECONDS_MAX = 1.0
-# Whoever asks for no rest at all would have nothing but looking.
+# `log.cleaner.backoff.ms=0` would poll without a pause.
 REST_MS_MIN = 1
-# Logs whose processes are waited for at a time; more wait for each other.
+# Threads that wait for compaction processes; further logs wait for a thread.
 WAITING_MAX = 64
 
 
-class Board(Protocol):
-    """Of all the partitions that a node holds, what compaction asks."""
+class CompactedPartitions(Protocol):
+    """The partitions of a node, as compaction uses them."""
 
     @property
     def settings(self) -> Settings: ...
@@ -60,7 +60,7 @@ class Board(Protocol):
 
 
 class Rewriter(Protocol):
-    """Whoever does the long part of a round; its methods may block."""
+    """Rewrites the segments of one log at a time; its methods may block."""
 
     def begin(self, job: Job) -> OffsetMapBuilt: ...
     def next(self) -> Rewritten | CompactionStats: ...
@@ -74,22 +74,22 @@ class Candidate(NamedTuple):
 
 
 class Cleaner:
-    """As many logs at a time as `log.cleaner.threads` says, each rewritten by a process."""
+    """Compacts up to `log.cleaner.threads` logs at a time, each in a process."""
 
     def __init__(
-        self, partitions: Board, new_process: Callable[[], Rewriter] | None = None
+        self, partitions: CompactedPartitions, new_process: Callable[[], Rewriter] | None = None
     ) -> None:
         self.partitions = partitions
         self.new_process = new_process or CompactionProcess
         self.clock = partitions.clock
         self.errors = RecurringErrors()
-        # By topic id: a topic of the same name, made anew, deserves another try.
+        # By topic id, so that a new topic with the same name is compacted.
         self.uncleanable: set[tuple[bytes, int]] = set()
         self.in_work: set[tuple[bytes, int]] = set()
         self.lanes: set[int] = set()
         self.writing_down = asyncio.Lock()
-        # A process takes minutes for a large log. The loop's own threads, which are few, flush the
-        # cluster metadata.
+        # A large log takes minutes. The few default threads of the event loop are for flushes of
+        # the cluster metadata.
         self.threads = ThreadPoolExecutor(WAITING_MAX, "compaction")
 
     @property
@@ -108,9 +108,9 @@ class Cleaner:
             self.threads.shutdown(wait=False)
 
     async def run_lane(self, lane: int) -> None:
-        """One log after another; where there is none to compact, the process goes, too."""
+        """Compacts one log after the other; ends the process while no log needs compaction."""
         process = self.new_process()
-        await self.clock.sleep(0)  # from here on, whoever moves the clock waits for it
+        await self.clock.sleep(0)  # from here on, a moved clock waits for this task
         try:
             while lane < self.settings.log_cleaner_threads:
                 has_cleaned = False
@@ -134,7 +134,7 @@ class Cleaner:
             await self.clock.sleep(min(left_seconds, LOOK_SECONDS_MAX))
 
     async def clean_dirtiest(self, process: Rewriter) -> bool:
-        """Whether a log was compacted, so that another may be waiting."""
+        """Returns True if it has compacted a log, so that another may need it."""
         candidates = [it for it in await self.candidates() if self.is_free(it.partition)]
         if not candidates:
             return False
@@ -149,25 +149,25 @@ class Cleaner:
         return name_of(partition) not in self.uncleanable | self.in_work
 
     async def candidates(self) -> list[Candidate]:
-        """Every log with enough to gain; requests are let in between."""
+        """Returns all logs that are worth compacting; yields to requests meanwhile."""
         found = []
         known = set()
         for count, partition in enumerate(self.partitions, 1):
             known.add(name_of(partition))
             try:
                 cleanable = self.cleanable(partition) if self.is_free(partition) else None
-            except Exception as error:  # noqa: BLE001 - whatever it is, the other logs go on
-                self.put_off(partition, error)
+            except Exception as error:  # noqa: BLE001 - any error concerns one log
+                self.note_failure(partition, error)
                 continue
             if cleanable is not None:
                 found.append(Candidate(partition, cleanable))
-            if not count % PARTITIONS_PER_BREATH:
+            if not count % PARTITIONS_PER_SLICE:
                 await asyncio.sleep(0)
         self.uncleanable &= known
         return found
 
     def cleanable(self, partition: Partition) -> Cleanable | None:
-        """What compaction may work on in a log; None if that is not worthwhile."""
+        """Returns the part of a log that compaction may rewrite; None if it is not worthwhile."""
         log = partition.log
         if not log.configuration.is_compacted:
             return None
@@ -186,10 +186,10 @@ class Cleaner:
         return cleanable if worthwhile else None
 
     async def clean(self, partition: Partition, cleanable: Cleanable, process: Rewriter) -> bool:
-        """Compacts one log; an error is told once, and the log left alone from then on."""
+        """Compacts one log and returns True on success."""
         compaction = None
         try:
-            # So that whoever flushes meanwhile has nothing to do with the segments that go.
+            # A flush during compaction then has no work in the segments that are replaced.
             await partition.flushing.until_flushed(cleanable.end_offset)
             if partition.log.is_closed:
                 return False  # deleted meanwhile
@@ -199,15 +199,15 @@ class Cleaner:
             report = await self.work_through(compaction, process)
         except SourcesChanged:
             return False
-        except Exception as error:  # noqa: BLE001 - a fault of ours, too, is one log's alone
+        except Exception as error:  # noqa: BLE001 - an internal error, too, concerns one log
             if not was_deleted(compaction, error):
-                self.put_off(partition, error)
+                self.note_failure(partition, error)
             return False
         await self.note(partition, report)
         return True
 
-    def put_off(self, partition: Partition, error: Exception) -> None:
-        """Until the next round, or for good if it would fail again and keep the others waiting."""
+    def note_failure(self, partition: Partition, error: Exception) -> None:
+        """Retries after a transient error; after any other, skips the log until the next start."""
         if isinstance(error, ProcessEnded) or is_transient(error):
             logger.warning("%s: compaction failed (%s); it is retried", partition, error)
             return
@@ -220,7 +220,7 @@ class Cleaner:
         )
 
     def bounds(self) -> CompactionLimits:
-        """What all may take together, in equal shares."""
+        """The limits of one log: an equal share of the limits of all."""
         lanes = max(self.settings.log_cleaner_threads, 1)
         return CompactionLimits(
             map_bytes_max=self.settings.log_cleaner_dedupe_buffer_size // lanes,
@@ -228,7 +228,7 @@ class Cleaner:
         )
 
     async def work_through(self, compaction: Compaction, process: Rewriter) -> Report:
-        """From the first key to the last new segment; whatever ends it early ends the process."""
+        """Runs one compaction; an error or cancellation ends the process."""
         now_seconds = self.clock.monotonic
         began = now_seconds()
         try:
@@ -249,7 +249,7 @@ class Cleaner:
         )
 
     async def on_thread(self, process: Rewriter, wait: Callable[[], T]) -> T:
-        """What a process answers; cancelled, the process is stopped."""
+        """Runs a blocking call of the process in a thread; stops the process on cancellation."""
         waiting = asyncio.get_running_loop().run_in_executor(self.threads, wait)
         try:
             return await asyncio.shield(waiting)
@@ -260,15 +260,15 @@ class Cleaner:
             raise
 
     async def note(self, partition: Partition, report: Report) -> None:
-        """Says up to where the log is clean, once the new names of its files are durable."""
+        """Writes the cleaner checkpoint once the renamed files are durable."""
         log, directory = partition.log, self.partitions.directory
-        tell(partition, report)
+        log_report(partition, report)
         try:
             await asyncio.to_thread(log.filesystem.sync_directory, log.directory)
         except FileNotFoundError:
             return  # the log was deleted meanwhile
         if log.is_closed:
-            return  # likewise, and a topic of the same name made
+            return  # likewise, and a topic with the same name was created
         name = (partition.topic, partition.index)
         directory.set_first_dirty_offset(name, report.end_offset)
         async with self.writing_down:
@@ -277,7 +277,7 @@ class Cleaner:
 
 
 class Report(NamedTuple):
-    """What an operator wants to know of a round."""
+    """The result of one compaction, for the log."""
 
     first_dirty_offset: int
     end_offset: int
@@ -287,7 +287,7 @@ class Report(NamedTuple):
     stats: CompactionStats
 
 
-def tell(partition: Partition, report: Report) -> None:
+def log_report(partition: Partition, report: Report) -> None:
     stats = report.stats
     logger.info(
         "%s: compacted offsets %d to %d in %.1f s: kept %d of %d records, %d of %d bytes",
@@ -312,7 +312,7 @@ def tell(partition: Partition, report: Report) -> None:
 
 
 def was_deleted(compaction: Compaction | None, error: Exception) -> bool:
-    """Whether the error is no wonder: the log, or what was read of it, is not there any longer."""
+    """Returns True if the error is due to the deletion of the log or of its segments."""
     if compaction is None:
         return isinstance(error, FileNotFoundError)
     return compaction.sources_changed()

@@ -1,7 +1,7 @@
-"""Reads of a partition that wait for the disk or take long, done in a thread beside its log.
+"""Reads of a partition that wait for the disk or take long, in a thread.
 
-A request that meets `NotCached` waits here while the event loop serves others. A disk that cannot
-read, or a segment that is shorter than it was, is an error of its partition.
+A request that raises `NotCached` waits here while the event loop serves others. A read error, or a
+segment that is shorter than before, is an error of its partition.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 READ_BYTES_MAX = 1024 * 1024
-"""Of one read, unless its first batch is larger: readers take turns at a slow disk, and 4 MB/s make
-this a quarter of a second."""
+"""Bytes of one read, unless its first batch is larger: readers share a slow disk, which needs a
+quarter of a second for them at 4 MB/s."""
 TRIES_MAX = 3
-"""Retention and compaction may take a segment away while it is read, but not often."""
+"""Attempts while retention or compaction removes segments that are being read."""
 
 
 class Read(NamedTuple):
-    """What a thread has read, in bytes of its own."""
+    """Records read by a thread, as a copy."""
 
     records: HeldBytes
     next_offset: int
@@ -55,7 +55,7 @@ async def read_from_disk(
     first_batch_whole: bool,
     reader: Reader = Reader.CONSUMER,
 ) -> Fetched | Refusal:
-    """As `reading.read`, but waits for the disk in a thread, and reads less at a time."""
+    """Like `reading.read`, but waits for the disk in a thread and reads at most READ_BYTES_MAX."""
     log = partition.log
     stable = partition.last_stable_offset
     end_offset = partition.end_for(reader, isolation, stable)
@@ -93,7 +93,7 @@ async def read_from_disk(
 
 
 def bounded(partition: Partition, offset: int, found: Read) -> memoryview:
-    """The records as they were read; as a view of the file, if such copies take too much memory."""
+    """The copied records; a view of the file instead if copies take too much memory."""
     held = partition.off_loop.hold(found.records)
     if held is not None:
         return held
@@ -107,7 +107,7 @@ def bounded(partition: Partition, offset: int, found: Read) -> memoryview:
 
 
 async def record_at(partition: Partition, timestamp_ms: int | None) -> TimedOffset | None:
-    """The first record at or after a time; the one with the largest timestamp for None.
+    """Returns the first record at or after a time; for None the one with the largest timestamp.
 
     Raises `LogClosed`, `CorruptLog`, `CorruptBatch` and `OSError`.
     """
@@ -126,9 +126,9 @@ async def beside(
     work: Callable[Concatenate[ReadView, P], T],
     offset: int | None = None,
 ) -> T:
-    """What `work` returns of the log, from an offset on if one is given.
+    """Runs `work` on a read view of the log (from an offset on) and returns its result.
 
-    Raises what it raises, `OffsetOutOfRange` and `LogClosed`.
+    Raises the errors of `work`, `OffsetOutOfRange` and `LogClosed`.
     """
     for _ in range(TRIES_MAX):
         view = log.read_view(offset)

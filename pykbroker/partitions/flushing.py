@@ -1,4 +1,4 @@
-"""Flushes the log of one partition in a thread, and tells the requests that wait for it.
+"""Flushes the log of a partition in a thread and completes the requests that wait for the flush.
 
 One flush of a log runs at a time. The appends that arrive meanwhile share the next one (group
 commit).
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLUSH_THREADS_MAX = 8
-"""Flushes of different logs that run at a time, if `num.io.threads` is unknown."""
+"""Concurrent flushes of different logs where `num.io.threads` is unknown."""
 
 BEYOND_ALL = 2**63
 
 
 class Replica(Protocol):
-    """The partition as its flushes know it."""
+    """The partition as its flushes use it."""
 
     log: Log
 
@@ -57,7 +57,7 @@ class FlushThreads:
                 executor.shutdown(wait=False)
 
     async def end(self) -> None:
-        """Wait for the flushes that run, and for those that begin when these end."""
+        """Waits for running flushes, and for those that begin when these end."""
         while self._executor is not None:
             executor, self._executor = self._executor, None
             await asyncio.to_thread(executor.shutdown)
@@ -85,22 +85,22 @@ class Flushing:
         return self._running
 
     async def until_flushed(self, upto: int) -> None:
-        """Flush the records before `upto`; raises OSError if that fails."""
+        """Flushes the records before `upto`. Raises OSError."""
         log = self._partition.log
         while self._running is not None:
             await asyncio.wait([self._running])
             if log.recovery_point >= upto:
-                return  # under load one flush follows the other without end
+                return  # under load, flushes follow each other without a pause
         await asyncio.shield(self.begin(upto))
 
     async def until_settled(self, offset: int) -> bool:
-        """Wait until the records before `offset` need no flush; False if their flush failed."""
+        """Waits until the records before `offset` need no flush; False if their flush failed."""
         partition = self._partition
         if partition.settled_offset >= offset:
-            partition.commit()  # the thread may have finished a moment ago
+            partition.commit()  # the flush may have ended just now
             return True
         if partition.log.flush_failure is not None:
-            return False  # the upkeep tries again
+            return False  # the periodic flush retries
         self.begin()
         settled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._awaited.append((offset, settled))
@@ -112,17 +112,17 @@ class Flushing:
         error = asyncio.CancelledError() if flush.cancelled() else flush.exception()
         self._note(error)
         if error is not None or partition.log.is_closed:
-            self._tell(is_settled=False)
+            self._complete(is_settled=False)
             return
         partition.commit()
         if not partition.log.is_flush_due:
-            self._tell(is_settled=True)
+            self._complete(is_settled=True)
         else:
-            self._tell(is_settled=True, before=partition.settled_offset)
+            self._complete(is_settled=True, before=partition.settled_offset)
             self.begin()
 
-    def _tell(self, *, is_settled: bool, before: int = BEYOND_ALL) -> None:
-        """Complete the requests whose records lie before an offset."""
+    def _complete(self, *, is_settled: bool, before: int = BEYOND_ALL) -> None:
+        """Completes the requests whose records end at or before an offset."""
         waiting, self._awaited = self._awaited, []
         for offset, settled in waiting:
             if offset > before:
@@ -131,7 +131,7 @@ class Flushing:
                 settled.set_result(is_settled)
 
     def _note(self, error: BaseException | None) -> None:
-        """Log the first of several failures, and the success that ends them."""
+        """Logs the first of several failures, and the success that ends them."""
         if error is not None and not self._has_failed:
             logger.error(
                 "%s: flush failed (%s); clients get KAFKA_STORAGE_ERROR; retrying every second",

@@ -1,7 +1,7 @@
-"""What the in-sync set decides: how far records are committed, and whether writes are safe.
+"""High watermark and admission of appends, derived from the in-sync replicas.
 
-The set holds the replicas that have all committed records. A record is committed once every one of
-them has it; only committed records are shown to consumers, so none of them is ever taken back.
+The in-sync replicas have all committed records. A record is committed once each of them has it.
+Consumers see only committed records, which a change of leadership cannot truncate.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ def advanced_high_watermark(
     end_offsets: Mapping[int, int],
     min_in_sync: int,
 ) -> int:
-    """The smallest log end within the in-sync set; it never goes back.
+    """Returns the smallest log end offset of the in-sync replicas; never less than `current`.
 
-    It stands still while the set is smaller than `min.insync.replicas` (KIP-966): what so few
-    replicas hold must not be shown, because they could be lost together.
+    With fewer in-sync replicas than `min.insync.replicas` it does not advance (KIP-966), because
+    so few replicas can be lost together.
     """
     if len(in_sync) < min_in_sync:
         return current
@@ -31,5 +31,5 @@ def advanced_high_watermark(
 
 
 def may_write_to_all(in_sync: Collection[int], min_in_sync: int) -> bool:
-    """Whether a producer with acks=all gets the safety it asked for."""
+    """Returns True if the in-sync set is large enough for acks=all."""
     return len(in_sync) >= min_in_sync

@@ -1,4 +1,4 @@
-"""How far into a partition a reader may see."""
+"""The visible end of a partition: per reader and isolation level."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import assert_never
 
 
 class Isolation(IntEnum):
-    """What a consumer wants to see of transactions; the number is what travels."""
+    """Kafka's isolation level, with its number in requests."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class Reader(IntEnum):
-    """A consumer sees what is safe; a follower copies all there is."""
+    """Consumers read up to the high watermark or last stable offset, followers the whole log."""
 
     CONSUMER = 0
     FOLLOWER = 1
@@ -28,7 +28,7 @@ def readable_end(
     high_watermark: int,
     log_end_offset: int,
 ) -> int:
-    """The offset before which records may be handed out."""
+    """Returns the offset before which records may be read."""
     match reader, isolation:
         case Reader.FOLLOWER, _:
             return log_end_offset
@@ -43,9 +43,10 @@ def readable_end(
 def last_stable_offset(
     first_unstable_offset: int | None, *, log_start_offset: int, high_watermark: int
 ) -> int:
-    """Everything before it is decided: no open transaction has written there.
+    """Last stable offset: no open transaction has records below it.
 
-    What an open transaction has written may have been deleted, but not the transaction.
+    DeleteRecords can remove the first records of an open transaction; the offset is then the log
+    start offset.
     """
     if first_unstable_offset is None:
         return high_watermark

@@ -1,12 +1,12 @@
-"""Producers that are about to begin a transaction in a partition, and wait for its coordinator.
+"""Verification of transactions: producers that begin a transaction in a partition.
 
-A batch that belongs to a transaction comes in only while the coordinator knows that the partition
-takes part. Once the first is written, the log tells so; before it, somebody has to ask. While the
-answer is under way the transaction may end: what was asked about is over then, and the answer is
-worth nothing (Kafka calls this verification, and the question a verification guard).
+The first batch of a transaction is appended only after the transaction coordinator has confirmed
+that the partition belongs to the transaction. After that batch, the producer state of the log
+proves it. While the request to the coordinator is pending, the transaction can end; its response is
+then obsolete (Kafka's verification guard).
 
-Whoever has heard that its transaction ends may ask about the next one before the end has come here.
-So what is over is told by the epoch.
+A producer can begin its next transaction before the marker of the previous one arrives here.
+Therefore the producer epoch decides which verifications a marker makes obsolete.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pykbroker_protocol.records.batch import RecordBatch
 
 
-NOBODY: Mapping[int, Joining] = {}
+NONE_JOINING: Mapping[int, Joining] = {}
 
 
 class Joining:
-    """One producer in one epoch, from the first question on."""
+    """The verification of one producer in one epoch."""
 
     __slots__ = (
         "asked_ms",
@@ -42,16 +42,16 @@ class Joining:
     ) -> None:
         self.producer_epoch = producer_epoch
         self.least_sequence = base_sequence
-        """Of several batches whose answers are under way, the first one has to come first."""
+        """The lowest base sequence of the batches that wait; that batch must be appended first."""
         self.begins_at_zero = begins_at_zero
         self.asked_ms = now_ms
         self.questions = 0
-        """How many are under way."""
+        """Pending requests to the coordinator."""
         self.has_joined = False
 
 
 class JoiningProducers:
-    """By id and epoch; who has joined and never writes is forgotten with the silent producers."""
+    """Verifications by producer id and epoch; they expire like idle producers."""
 
     __slots__ = ("_by_id",)
 
@@ -70,9 +70,9 @@ class JoiningProducers:
         begins_at_zero: bool,
         now_ms: int,
     ) -> Joining:
-        """Before the coordinator is asked; what comes back is for `answered`.
+        """Begins a verification; pass the result to `answered` with the coordinator's response.
 
-        A producer of version 2 has a new epoch for each transaction, so each `begins_at_zero`.
+        With transaction version 2 each transaction has a new epoch and `begins_at_zero`.
         """
         epochs = self._by_id.setdefault(producer_id, {})
         joining = epochs.get(producer_epoch)
@@ -85,19 +85,19 @@ class JoiningProducers:
         return joining
 
     def answered(self, producer_id: int, joining: Joining, *, has_joined: bool) -> None:
-        """Whether the coordinator knows that the partition takes part; it may be over by now."""
+        """Ends a verification. The transaction may have ended in the meantime."""
         joining.questions -= 1
         joining.has_joined |= has_joined
         epochs = self._by_id.get(producer_id, {})
         if not joining.has_joined and not joining.questions:
             if epochs.get(joining.producer_epoch) is joining:
-                del epochs[joining.producer_epoch]  # strangers cannot fill the memory
+                del epochs[joining.producer_epoch]  # bounds memory against unknown producers
             if not epochs:
                 self._by_id.pop(producer_id, None)
 
-    def forget(self, producer_id: int, last_epoch: int) -> None:
-        """The transaction of this epoch has begun here, or has ended, and so have all before it."""
-        epochs = self._by_id.get(producer_id, NOBODY)
+    def discard(self, producer_id: int, last_epoch: int) -> None:
+        """Discards verifications up to an epoch whose transaction is in the log or has ended."""
+        epochs = self._by_id.get(producer_id, NONE_JOINING)
         later = {epoch: it for epoch, it in epochs.items() if epoch > last_epoch}
         if later:
             self._by_id[producer_id] = later
@@ -112,11 +112,12 @@ class JoiningProducers:
     def verdict_on_first(
         self, batch: RecordBatch, verdict: Refusal | None, *, is_known: bool
     ) -> Refusal | None:
-        """Whether a batch may begin its transaction here; the log itself has come to a verdict.
+        """Returns a refusal, or None if the batch may begin its transaction in this partition.
 
-        `is_known`: the log remembers the producer, so it can tell which batch comes next.
+        `verdict` is that of the producer state; `is_known` means that the producer state has the
+        producer and has checked the sequence number.
         """
-        joining = self._by_id.get(batch.producer_id, NOBODY).get(batch.producer_epoch)
+        joining = self._by_id.get(batch.producer_id, NONE_JOINING).get(batch.producer_epoch)
         if joining is None or not joining.has_joined:
             return not_joined(batch)
         if verdict is not None:
@@ -124,26 +125,26 @@ class JoiningProducers:
         first_sequence = 0 if joining.begins_at_zero else joining.least_sequence
         if not is_known and batch.base_sequence > first_sequence:
             return out_of_order(batch)
-        self.forget(batch.producer_id, batch.producer_epoch)  # from here on the log tells
+        self.discard(batch.producer_id, batch.producer_epoch)  # it is in the log now
         return None
 
 
 def last_epoch_ended(marker_epoch: int, transaction_version: int) -> int:
-    """Since version 2 a marker has the epoch that the producer goes on with (KIP-890)."""
+    """Since transaction version 2 a marker has the next epoch of the producer (KIP-890)."""
     return marker_epoch - 1 if transaction_version >= STRICT_EPOCHS_SINCE else marker_epoch
 
 
 def not_joined(batch: RecordBatch) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_TXN_STATE,
-        f"Producer {batch.producer_id} of epoch {batch.producer_epoch} has no transaction open "
-        "that this partition takes part in.",
+        f"Producer {batch.producer_id} with epoch {batch.producer_epoch} has no open transaction "
+        "that includes this partition.",
     )
 
 
 def out_of_order(batch: RecordBatch) -> Refusal:
     return Refusal(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"Producer {batch.producer_id} of epoch {batch.producer_epoch} begins its transaction "
-        f"with sequence {batch.base_sequence}; an earlier one is missing.",
+        f"Producer {batch.producer_id} with epoch {batch.producer_epoch} begins its transaction "
+        f"with sequence {batch.base_sequence}; an earlier batch is missing.",
     )

@@ -216,7 +216,7 @@ class Leader:
         )
         if refusal is not None:
             return refusal
-        self.joining.forget(producer_id, last_epoch_ended(producer_epoch, transaction_version))
+        self.joining.discard(producer_id, last_epoch_ended(producer_epoch, transaction_version))
         data = marker_batch(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms
         )

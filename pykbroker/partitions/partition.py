@@ -78,7 +78,7 @@ class Partition:
         self.leader = Leader(self)
         self.flushing = Flushing(self, flush_threads or FlushThreads())
         self.read_fails = False
-        """Whether the last read from disk failed; the first failure of several is logged."""
+        """The last read from disk has failed; the first failure of several is logged."""
         log.producers.advance_high_watermark(self.high_watermark)
         if self.leads:
             self.commit()
@@ -112,7 +112,7 @@ class Partition:
 
     @property
     def never_waits_for_flushes(self) -> bool:
-        """Whether `flush.messages` has its default, so that every append is settled at once."""
+        """True for the default of `flush.messages`: every append is settled at once."""
         return self.log.configuration.flush_messages == FOREVER_MS
 
     def commit(self) -> None:

@@ -1,4 +1,4 @@
-"""All partitions that this node holds, kept as the cluster's metadata says."""
+"""The partitions of this node: lookup for requests, creation and deletion as the metadata says."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STRAYS_NAMED_MAX = 5
-"""In the line at a start; a damaged metadata log may leave thousands."""
+"""Stray folders named in one log line; a corrupt metadata log can leave thousands."""
 COST_PER_SLICE = 512
 COST_OF_A_NEW_LOG = 128
 COST_OF_A_DELETED_LOG = 16
-"""In the time it takes to look at a partition that is there: a folder and files are made, or moved.
+"""Costs relative to an update of an existing partition: files are created, or renamed.
 
-A slice is four new logs: half a millisecond, or much more where the disk is busy.
+A slice is four new logs: half a millisecond, or more on a busy disk.
 """
 
 
 class WithoutLog(NamedTuple):
-    """A partition that cannot be served yet, and what it is to be like."""
+    """A partition whose log could not be opened yet, with its metadata and settings."""
 
     topic: TopicImage
     image: PartitionImage
@@ -54,7 +54,7 @@ NoteFailure: TypeAlias = "Callable[[str, Callable[[], None]], None]"
 
 
 class Partitions:
-    """Finds partitions for requests, and follows what the controller has decided."""
+    """Finds partitions by name, and applies changes of the cluster metadata to them."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Partitions:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._topic_names: dict[bytes, str] = {}
         self._without_log: dict[tuple[str, int], WithoutLog] = {}
-        """Partitions that the disk refused; each is tried again until it has its log."""
+        """Partitions whose log could not be opened; retried every second."""
         self._on_late_log = on_late_log
 
     def get(self, topic: str, index: int) -> Partition | None:
@@ -98,20 +98,20 @@ class Partitions:
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         return {name: it.high_watermark for name, it in self._partitions.items()}
 
-    # --- following the metadata
+    # --- changes of the metadata
 
-    def set_strays_aside(self, image: ClusterImage, besides: tuple[str, int]) -> None:
-        """At a start: logs that the metadata does not know may be all that is left of a topic."""
+    def rename_strays(self, image: ClusterImage, besides: tuple[str, int]) -> None:
+        """Renames logs on disk that the metadata does not know; called at startup."""
         for name in self.directory.partitions():
             if name == besides:
                 continue
-            with suppress(OSError):  # `follow` tells of it, and tries again
+            with suppress(OSError):  # `follow` logs the error and retries
                 if not self._is_known(name, image):
                     self._set_stray(name)
         if strays := self.directory.strays():
             logger.warning(
-                "%s: %d folders of partitions that the metadata does not know (%s%s); they are "
-                "kept; remove them, or see docs/operations.md",
+                "%s: %d folders of partitions are not in the metadata (%s%s); they are kept; "
+                "remove them, or see docs/operations.md",
                 self.directory.path,
                 len(strays),
                 ", ".join(strays[:STRAYS_NAMED_MAX]),
@@ -128,20 +128,20 @@ class Partitions:
         )
 
     def _is_of(self, name: tuple[str, int], topic: TopicImage) -> bool:
-        """Whether a log on disk is of this topic; without a readable topic id its name tells."""
+        """Compares topic ids; a log without a readable id belongs to the topic with its name."""
         return self.directory.topic_id(name) in (topic.id, None)
 
     def _set_stray(self, name: tuple[str, int]) -> None:
         stray = self.directory.rename_to_stray(name)
         logger.warning(
-            "%s-%d: the metadata knows no topic with this name and the topic id on disk; "
-            "log renamed to %s",
+            "%s-%d: log on disk belongs to no topic of the metadata (name or topic id differs); "
+            "renamed to %s",
             *name,
             stray,
         )
 
     def follow(self, image: ClusterImage, topics: Iterable[TopicImage]) -> None:
-        """Create what is missing of these topics, and take over who leads."""
+        """Creates missing partitions of these topics, and applies the leadership of all."""
         run_to_end(self.following(image, topics))
 
     def following(
@@ -220,16 +220,16 @@ class Partitions:
             partition.flushing.begin()
 
     async def until_flushed(self) -> None:
-        """Wait for the flushes that `flush.messages` asks for, as after a crash.
+        """Waits for the flushes that `flush.messages` requires after a crash.
 
-        Acknowledged records are visible only then: a reader would take an earlier end for the end.
+        Acknowledged records are visible only after these flushes.
         """
         running = [it.flushing.begin() for it in self if it.log.is_flush_due]
         if running:
             await asyncio.wait(running)
 
     def try_again(self) -> None:
-        """A disk that was full may have room again."""
+        """Opens logs that could not be opened before: the disk may have free space again."""
         waiting_before = len(self._without_log)
         for waiting in tuple(self._without_log.values()):
             self.follow_partition(waiting.topic, waiting.image, waiting.settings)
@@ -237,7 +237,7 @@ class Partitions:
             self._on_late_log()
 
     def open_log(self, topic: TopicImage, index: int, settings: TopicSettings) -> Log:
-        """The log on disk, or a new one; a log with another topic id becomes a stray."""
+        """Returns the log on disk, or a new one; a log with another topic id becomes a stray."""
         name, now_ms = (topic.name, index), self.clock.now_ms()
         configuration = log_configuration(settings)
         if name in self.directory and not self._is_of(name, topic):
@@ -254,7 +254,7 @@ class Partitions:
         return resolve_topic(self.settings, image.configurations.get((TOPIC_RESOURCE, topic), {}))
 
     def change_defaults(self, settings: Settings, image: ClusterImage) -> None:
-        """The broker's own properties have changed, and with them what topics do not override."""
+        """Applies changed properties of the broker, which are the defaults of topics."""
         self.settings = settings
         self.flush_threads.resize(settings.num_io_threads)
         self.off_loop.resize(settings.num_io_threads)
@@ -273,7 +273,7 @@ class Partitions:
                 partition.configure(settings, log_configuration(settings))
 
     def drop(self, topic: TopicImage) -> None:
-        """A deleted topic's logs go; who is still reading keeps what it holds."""
+        """Deletes the logs of a deleted topic. Open readers keep their segments until they end."""
         run_to_end(self.dropping([topic]))
 
     def dropping(
@@ -312,7 +312,7 @@ class Partitions:
 
 
 def log_configuration(settings: TopicSettings) -> LogConfiguration:
-    """The part of a topic's settings that its log acts on."""
+    """Returns the settings of a topic that its log uses."""
     return LogConfiguration(
         segment_bytes=settings.segment_bytes,
         segment_ms=settings.segment_ms,

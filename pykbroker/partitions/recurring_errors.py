@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOGGED_MAX = 1_000
-"""Beyond that, logged errors are forgotten, and logged again if they persist."""
+"""Beyond that, logged errors are discarded, and logged again if they persist."""
 STORAGE_ERRORS = (OSError, CorruptLog, CorruptBatch)
 """Errors that an operator can act on; any other error is a bug and is logged with a traceback."""
 

@@ -1,8 +1,8 @@
-"""Whether uncompressed records lie one behind the other, up to the end of their batch.
+"""Checks that the lengths of uncompressed records lead exactly to the end of their batch.
 
-The one loop over records on the way of a Produce. Producers send runs of records of one size, and
-those lie at equal distances: their length prefixes are compared many at a time, by slices with a
-stride. Where sizes differ from record to record, they are walked one by one.
+This is the only loop over records in a Produce request. Producers send runs of records of one size,
+at equal distances: slices with a stride compare many length prefixes at a time. Records of
+different sizes are walked one by one.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 RUN_MAX = 512
 SHORT_RUN = 4
-"""A look at a run costs as much as walking so many records."""
+"""Checking for a run costs as much as walking this many records."""
 
 WALKED_BETWEEN_LOOKS = 64
 PREFIX_BYTES_MAX = 5
 LOOKS_BETWEEN_PAUSES = 50
-"""About half a millisecond, if all records are walked."""
+"""About half a millisecond if all records are walked."""
 
 
 class NegativeLength(Exception):
-    """Zig-zag: an odd number is a negative one."""
+    """Raised for an odd zig-zag number, which is negative."""
 
 
 def records_tile(batch: RecordBatch, pause: Pause = no_pause) -> bool:
-    """Whether the records' lengths lead exactly to the end of the batch."""
+    """Returns True if the lengths of the records lead exactly to the end of the batch."""
     view = batch.view
     position, left = HEADER_BYTES, batch.record_count
     looks = 0
@@ -54,7 +54,7 @@ def records_tile(batch: RecordBatch, pause: Pause = no_pause) -> bool:
 
 
 def walk(view: memoryview, position: int, count: int) -> int:
-    """The position behind so many records; one- and two-byte lengths are read in place."""
+    """Returns the position after `count` records; reads one- and two-byte lengths in place."""
     for _ in range(count):
         size = view[position]
         if size < 0x80:
@@ -72,7 +72,7 @@ def walk(view: memoryview, position: int, count: int) -> int:
 
 
 def run_length(view: memoryview, position: int, behind: int, size: int, count_max: int) -> int:
-    """How many records from here on have the same length prefix, each where the last one ends."""
+    """Returns the number of records from here on with the same length prefix at equal distances."""
     stride = behind - position + size
     run = count_max
     for at in range(position, behind):
@@ -82,7 +82,7 @@ def run_length(view: memoryview, position: int, behind: int, size: int, count_ma
 
 
 def read_length(view: memoryview, position: int) -> tuple[int, int]:
-    """A record's length and the position behind it."""
+    """Returns the length of a record and the position after it."""
     value = 0
     for shift in range(0, 7 * PREFIX_BYTES_MAX, 7):
         byte = view[position]

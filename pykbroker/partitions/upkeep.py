@@ -1,7 +1,7 @@
-"""What a log needs from time to time: retention, flushing, checkpoints, and old files swept away.
+"""Periodic work on logs: retention, flushes, checkpoints, expiry and removal of deleted files.
 
-Each round is short work on the event loop, partition by partition with a breath between; what
-waits for a disk is done on another thread. What fails at one partition is done at all others.
+Each round does short work for one partition after the other on the event loop and yields between
+them; threads wait for the disk. An error concerns one partition only.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ SWEEP_MS = 1_000
 TRY_AGAIN_MS = 1_000
 FLUSH_LOOK_MS_MAX = 1_000
 LOOK_MS_MAX = 1_000
-PARTITIONS_PER_BREATH = 100
+PARTITIONS_PER_SLICE = 100
 
-# As the operator is told of it.
+# Names in log lines.
 RETENTION = "retention"
 CHECKPOINT = "writing the checkpoints"
 FLUSH = "flushing"
 SNAPSHOT = "writing the producer snapshot"
 SWEEP = "removing deleted files"
-TRY_AGAIN = "opening the logs that are missing"
-EXPIRY = "forgetting silent producers"
+TRY_AGAIN = "opening missing logs"
+EXPIRY = "expiry of idle producers"
 
 
 class Upkeep:
@@ -51,7 +51,7 @@ class Upkeep:
         *,
         directory_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """Compaction has a process of its own, unless a world without any has another way.
+        """`new_process` replaces the compaction process, for simulations.
 
         `directory_lost` is called when the data directory no longer belongs to this process.
         """
@@ -63,7 +63,7 @@ class Upkeep:
 
     @property
     def settings(self) -> Settings:
-        """As they are now: some may change while the broker runs."""
+        """The current settings; some change while the broker runs."""
         return self.partitions.settings
 
     def start(self) -> list[asyncio.Task[None]]:
@@ -82,7 +82,7 @@ class Upkeep:
         return tasks
 
     async def compact(self) -> None:
-        """Nothing of compaction is loaded before there is a log for it: a start need not wait."""
+        """Imports compaction only when a compacted log exists, to keep the start short."""
         while not await self.has_compacted_log():
             await self.clock.sleep(min(self.settings.log_cleaner_backoff_ms, LOOK_MS_MAX) / 1000)
         from pykbroker.partitions.cleaning import Cleaner  # noqa: PLC0415
@@ -93,7 +93,7 @@ class Upkeep:
         for count, partition in enumerate(self.partitions):
             if partition.log.configuration.is_compacted:
                 return True
-            if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
+            if count % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
                 await asyncio.sleep(0)
         return False
 
@@ -106,16 +106,16 @@ class Upkeep:
                     await outcome
 
     async def each(self, name: str, work: Callable[[Partition], object]) -> None:
-        """Do something at every partition, and let requests in between."""
+        """Runs `work` for each partition and yields to requests in between."""
         for count, partition in enumerate(self.partitions):
             with self.errors.caught(name, partition):
                 work(partition)
-            if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
+            if count % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
                 await asyncio.sleep(0)
 
     async def enforce_retention(self) -> None:
         now_ms = self.clock.now_ms()
-        await self.each(RETENTION, lambda it: let_go_of_the_old(it, now_ms))
+        await self.each(RETENTION, lambda it: enforce_retention(it, now_ms))
 
     async def expire_producers(self) -> None:
         now_ms, age_ms = self.clock.now_ms(), self.settings.producer_id_expiration_ms
@@ -123,7 +123,7 @@ class Upkeep:
 
     async def flush(self) -> None:
         for count, partition in enumerate(self.partitions):
-            if count % PARTITIONS_PER_BREATH == PARTITIONS_PER_BREATH - 1:
+            if count % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
                 await asyncio.sleep(0)
             if partition.log.deferred_snapshot is not None:
                 with self.errors.caught(SNAPSHOT, partition):
@@ -145,7 +145,7 @@ class Upkeep:
 
 
 async def save_producers(log: Log, snapshot: DeferredSnapshot) -> None:
-    """Requests are served between two slices."""
+    """Writes a producer snapshot; encodes it in slices and writes it in a thread."""
     is_written = False
     try:
         for _ in snapshot.encode():
@@ -159,7 +159,7 @@ async def save_producers(log: Log, snapshot: DeferredSnapshot) -> None:
         log.finish_snapshot(snapshot, is_written=is_written)
 
 
-def let_go_of_the_old(partition: Partition, now_ms: int) -> None:
+def enforce_retention(partition: Partition, now_ms: int) -> None:
     count = partition.log.enforce_retention(now_ms, partition.high_watermark)
     if count:
         logger.info(

@@ -13,7 +13,7 @@ import pytest
 
 from pykbroker.partitions.partition import Partition
 from pykbroker.partitions.recurring_errors import LOGGED_MAX, RecurringErrors
-from pykbroker.partitions.upkeep import PARTITIONS_PER_BREATH, Upkeep
+from pykbroker.partitions.upkeep import PARTITIONS_PER_SLICE, Upkeep
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
 from tests.partitions.boards import Board, damage
 from tests.storage.batches import NOW, append
@@ -77,7 +77,7 @@ async def test_a_large_producer_snapshot_is_written_after_the_roll(
 
 
 async def test_a_round_over_many_partitions_lets_requests_in_between(board: Board) -> None:
-    board.found = [board.add("trucks")] * (3 * PARTITIONS_PER_BREATH + 1)
+    board.found = [board.add("trucks")] * (3 * PARTITIONS_PER_SLICE + 1)
     done, seen = 0, [0]
 
     def work(_: Partition) -> None:
@@ -93,7 +93,7 @@ async def test_a_round_over_many_partitions_lets_requests_in_between(board: Boar
     await upkeep_of(board).each("work", work)
     looking.cancel()
     steps = [after - before for before, after in pairwise([*seen, done])]
-    assert max(steps) == PARTITIONS_PER_BREATH
+    assert max(steps) == PARTITIONS_PER_SLICE
     assert done == len(board.found)
 
 

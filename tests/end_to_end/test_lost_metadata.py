@@ -180,7 +180,7 @@ async def test_a_partition_missing_in_the_metadata_is_kept_as_a_stray(
     orders = the_log(broker, "orders")  # known topics are served
     assert [value for _, value in records_from(orders, 0)] == [b"orders"]
     (stray,) = node.path.glob("trucks-0.*-stray")
-    assert f"log renamed to {stray}" in caplog.text
+    assert f"; renamed to {stray}" in caplog.text
     await broker.controller.create_topics([NewTopic(name="trucks")])
     append(the_log(broker, "trucks"), b"new")
     broker.directory.sweep(NOW * 2)

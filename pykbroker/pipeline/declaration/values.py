@@ -109,7 +109,8 @@ class Source:
         Key(SETTINGS, "options of Spark's reader for this format, such as `timestampFormat`"),
     ] = field(default_factory=dict)
     required: Annotated[
-        tuple[str, ...], Key(COLUMNS, "columns that must not be null; other records are broken")
+        tuple[str, ...],
+        Key(COLUMNS, "columns that must not be null; otherwise the record is broken"),
     ] = ()
     dead_letters: Annotated[
         str | None, Key(TOPIC_NAME, "topic for broken records, with the reason as a header")

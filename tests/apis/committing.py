@@ -116,7 +116,7 @@ def topic_id_of(ways: BothWays) -> bytes:
 
 
 async def classic_member(ways: BothWays) -> tuple[str, int]:
-    """A group of one, which has its assignment."""
+    """A classic group with one member that has its assignment."""
     join = JoinGroupRequest(
         group_id=GROUP,
         session_timeout_ms=10_000,
@@ -143,10 +143,10 @@ async def classic_member(ways: BothWays) -> tuple[str, int]:
 
 
 async def consumer_member(ways: BothWays) -> None:
-    """A group of one, of the next generation, at its second epoch."""
+    """A consumer group with one member at epoch 2."""
     anna_is_here(ways, 0)
     for _ in range(3):
-        await asyncio.sleep(0)  # a target is computed, and then she is led there
+        await asyncio.sleep(0)  # the coordinator computes a target, then the member reaches it
 
 
 def anna_is_here(ways: BothWays, epoch: int) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 Plain = Any
-"""A message as lists, dicts and words."""
+"""A message as lists, dicts and strings."""
 
 MAY_DIFFER = {
     "throttle_time_ms": "quotas are a matter of load",
@@ -68,7 +68,7 @@ class Answered(NamedTuple):
 
 
 class Interview:
-    """Asks one broker and keeps a record of the answers."""
+    """Sends requests to one broker and records the responses."""
 
     def __init__(self, port: int, prefix: str, now_ms: int) -> None:
         self.port = port
@@ -83,10 +83,10 @@ class Interview:
     def close(self) -> None:
         self.wire.close()
 
-    # --- asking
+    # --- Requests
 
     def ask(self, request: Message, version: int, *, note: str = "") -> Any:
-        """The answer, written down; a connection closed in answer is written down too."""
+        """Sends a request and records the response or the closed connection."""
         name = f"{type(request).__name__} v{version}{' ' if note else ''}{note}"
         try:
             response = self.wire.ask(request, version)
@@ -98,7 +98,7 @@ class Interview:
         return response
 
     def ask_frame(self, frame: bytes, note: str) -> bytes | None:
-        """A frame that our message layer would not write."""
+        """Sends a frame that the codec would not encode."""
         try:
             self.wire.send_frame(frame)
             answer = self.wire.receive_frame()
@@ -121,25 +121,25 @@ class Interview:
 
     @contextmanager
     def known_difference(self, title: str) -> Iterator[None]:
-        """What is asked in here is answered in two ways, as compat/known_differences.md says."""
+        """Marks requests whose responses differ as described in compat/known_differences.md."""
         self.reason = title
         yield
         self.reason = ""
 
     def producer_id(self) -> int:
-        """Apache has none to give in the first moments of its life."""
+        """Apache Kafka has no producer ids immediately after its start."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         while (answer := self.quietly(new_producer_id(), 4)).error_code != ErrorCode.NONE:
             assert time.monotonic() < deadline, answer
             time.sleep(0.01)
         return int(answer.producer_id)
 
-    # --- topics
+    # --- Topics
 
     def topic(
         self, name: str = "topic", *, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> Topic:
-        """A new topic, ready to be used, that the record says nothing of."""
+        """Creates a topic without recording it and waits until it can be used."""
         full_name = f"{self.prefix}-{name}"
         response = self.quietly(
             create_topics.CreateTopicsRequest(
@@ -162,7 +162,7 @@ class Interview:
         return self.until_ready(full_name, partitions)
 
     def until_ready(self, name: str, partitions: int = 1) -> Topic:
-        """A created topic is known to the broker a moment later; wait for the moment."""
+        """Waits until the broker has applied the creation of a topic."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         while True:
             topic = self.metadata_of(name)
@@ -173,7 +173,7 @@ class Interview:
             time.sleep(0.01)
 
     def is_led(self, topic: Any, partitions: int) -> bool:
-        """Apache tells of partitions a little before it serves them."""
+        """Apache Kafka returns partitions in Metadata slightly before it serves them."""
         if topic.error_code != ErrorCode.NONE or len(topic.partitions) != partitions:
             return False
         found = [
@@ -187,9 +187,9 @@ class Interview:
         )
 
     def settle(self) -> None:
-        """Apache applies changes in order, a little later: a new topic shows that others are done.
+        """Waits for earlier changes: Apache Kafka applies a new topic after them.
 
-        When the second is there, the change that made the first is applied everywhere.
+        When the second topic exists, the change that created the first is applied everywhere.
         """
         for _ in range(2):
             self.settled += 1
@@ -210,7 +210,7 @@ class Interview:
     def new_word(self, uuid: bytes, word: str) -> None:
         self.words[uuid] = word
 
-    # --- writing down
+    # --- Recording
 
     def plain(self, message: Message) -> Plain:
         values = {name: getattr(message, name) for name in message.defaults}
@@ -242,7 +242,7 @@ class Interview:
         return value
 
     def plain_time(self, value: int) -> Plain:
-        """The test's own times are compared as they are; the broker's are `now`."""
+        """Keeps timestamps of the test and replaces those of the broker by `now`."""
         if value < 0 or value % 1000 == self.now_ms % 1000:
             return value - self.now_ms if value >= 0 else value
         return "now" if abs(value - self.now_ms) < 600_000 else value
@@ -270,7 +270,7 @@ class Interview:
 
 
 def whole_batches(records: bytes) -> Iterator[RecordBatch]:
-    """Apache may cut the last batch at a limit; clients pass over what is not whole."""
+    """Omits a partial last batch: Apache Kafka can cut it at a limit, and clients ignore it."""
     try:
         yield from iterate_batches(records)
     except TruncatedBatch:
@@ -278,7 +278,7 @@ def whole_batches(records: bytes) -> Iterator[RecordBatch]:
 
 
 def place(value: Plain) -> tuple[str, int]:
-    """Topics and partitions are told in any order."""
+    """Sorts topics and partitions, whose order is undefined."""
     if not isinstance(value, dict):
         return "", 0
     name = value.get("name") or value.get("topic") or value.get("topic_id") or ""
@@ -287,7 +287,7 @@ def place(value: Plain) -> tuple[str, int]:
 
 
 class Topic:
-    """A topic in one of the two clusters."""
+    """A topic of one of the two clusters."""
 
     def __init__(self, name: str, topic_id: bytes) -> None:
         self.name = name

@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 60
 
 
 class NoUpkeep(SystemClock):
-    """Periodic work never begins: a test does itself what it needs."""
+    """A clock that never runs periodic work; tests run it themselves."""
 
     async def sleep(self, seconds: float) -> None:
         del seconds
@@ -53,14 +53,14 @@ async def broker_on(
 
 
 class Client:
-    """A connection, without its socket."""
+    """A connection without a socket."""
 
     def __init__(self, broker: Broker) -> None:
         self._dispatcher = Dispatcher(broker.node, broker.environment.request_observer)
         self._peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
 
     def ask(self, request: Message, version: int) -> Any:
-        """The answer, or the future of one that waits."""
+        """Returns the response, or its future if it is pending."""
         frame = b"".join(write_request(request, version, 0, "client"))
         answer = self._dispatcher.serve(memoryview(bytearray(frame)), self._peer)
         if isinstance(answer, Waiting):

@@ -29,7 +29,7 @@ def batch(
     codec: Compression = Compression.NONE,
     **header: Any,
 ) -> bytes:
-    """One batch of records that differ in value, and in time by a step."""
+    """Returns a batch of records with different values and timestamps."""
     builder = BatchBuilder(compression=codec, **header)
     for number, value in enumerate(values or (b"v",)):
         builder.append(now_ms + number * step_ms, key, value, [("h", b"x")])
@@ -84,7 +84,7 @@ def offsets_at(
     isolation: int = 0,
     epoch: int = -1,
 ) -> list[list_offsets.ListOffsetsRequest]:
-    """One request for each: a partition may be named once."""
+    """Yields one request per partition."""
     return [
         list_offsets.ListOffsetsRequest(
             replica_id=-1,

@@ -67,7 +67,7 @@ def test_responses_equal_those_of_apache_kafka(
 
 
 def assert_answered_alike(ours: list[Answered], theirs: list[Answered]) -> None:
-    """But for the differences that are listed, each of which there has to be."""
+    """Except for the listed differences, all of which must exist."""
     assert [it.question for it in ours] == [it.question for it in theirs]
     unlike = [(our, their) for our, their in zip(ours, theirs, strict=True) if our != their]
     surprising = [(our, their) for our, their in unlike if not our.known_difference]
@@ -87,7 +87,7 @@ def differences(differing: list[tuple[Answered, Answered]]) -> str:
 
 
 def unlike_places(path: str, our: Plain, their: Plain) -> Iterator[str]:
-    """The innermost places at which two answers part."""
+    """Yields the innermost paths at which two responses differ."""
     if isinstance(our, dict) and isinstance(their, dict) and our.keys() == their.keys():
         for key, value in our.items():
             yield from unlike_places(f"{path}.{key}", value, their[key])

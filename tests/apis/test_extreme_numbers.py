@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 ANSWERED_SECONDS_MAX = 2.0
-"""What is to wait for weeks is cancelled then."""
+"""Requests that would wait for weeks are cancelled after this time."""
 NAMES = sorted(api.key.name for api in APIS.values() if api.key.name not in SKIPPED)
 
 
@@ -84,7 +84,7 @@ async def test_requests_with_extreme_numbers_get_a_response(
 
 
 def numbers(asked: Asked, message: type[Message]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The sensible request; then each field that is a number, at its bounds."""
+    """Yields a valid request, then requests with each numeric field at its bounds."""
     yield (), None
     for path in dict.fromkeys(path for path, _, _ in asked.variations(message)):
         field = field_of(message, path)
@@ -129,7 +129,7 @@ LATEST_MS, EARLIEST_MS = 2**63 - 1, -(2**63)
 async def test_list_offsets_answers_timestamps_beyond_the_range_of_the_type(
     base_ms: int, later_by_ms: int, asked_ms: int, broker: Broker
 ) -> None:
-    """Its batch claims another time, which is believed: records are not opened."""
+    """The broker uses the other timestamp in the batch header without reading records."""
     batch = batch_of_times(base_ms, later_by_ms, claimed_ms=broker.clock.now_ms())
     path = ("topic_data", "partition_data", "records")
     assert await asked_with(broker, "PRODUCE", 9, path, batch)
@@ -154,7 +154,7 @@ async def asked_with(
 
 
 def batch_of_times(base_ms: int, later_by_ms: int, *, claimed_ms: int) -> bytes:
-    """Two records, and a header that claims another time for the later one."""
+    """Returns two records in a batch whose header has another maximum timestamp."""
     builder = BatchBuilder()
     for timestamp in (0, later_by_ms):
         builder.append(timestamp, b"k", b"v")

@@ -30,7 +30,7 @@ def broker() -> Iterator[Broker]:
         for partition in range(PARTITIONS):
             for number in range(3):
                 broker.produce("old", [Row(b"x", timestamp_ms=NOW + number)], partition=partition)
-        broker.restart()  # from here on nothing counts as being in memory
+        broker.restart()  # from here on no page counts as cached
         yield broker
 
 

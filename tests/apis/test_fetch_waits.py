@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE_MS = int(PATIENCE_SECONDS * 1000) + 60_000
-VALUE = bytes(500_000)  # so that two fill the smallest of segments
+VALUE = bytes(500_000)  # two of them fill the smallest segment
 BATCH_BYTES = len(batch(VALUE))
 NO_SESSION = {"session_id": 0, "session_epoch": -1}
 NEW_SESSION = {"session_id": 0, "session_epoch": 0}
@@ -36,7 +36,7 @@ NEW_SESSION = {"session_id": 0, "session_epoch": 0}
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Two partitions with small segments, of PyKBroker or of Apache Kafka."""
+    """Two partitions with small segments on PyKBroker or Apache Kafka."""
 
     name: str
     port: int
@@ -49,7 +49,7 @@ class Topic:
                 assert row.error_code == ErrorCode.NONE
 
     def patient(self, *, least: int, bytes_max: int = 1 << 20, **more: Any) -> FetchRequest:
-        """It waits for longer than this test is waited for."""
+        """Returns a fetch whose maximum wait exceeds the duration of the test."""
         partitions = [
             from_partition(0, topic=self.name, partition=it, bytes_max=bytes_max) for it in (0, 1)
         ]
@@ -80,7 +80,7 @@ def topic(port: int) -> Topic:
 
 
 def offsets_in(answer: Any) -> dict[int, list[int]]:
-    """By partition; Apache Kafka also sends as much of the next batch as the limits leave room."""
+    """Returns bytes by partition, without the partial batches that Apache Kafka sends."""
     found: dict[int, list[int]] = {}
     for row in (row for topic in answer.responses for row in topic.partitions if row.records):
         offsets = found[row.partition_index] = []

@@ -46,7 +46,7 @@ STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class GatedDisk(FileSystem):
-    """While the gate is shut, an fsync of the records of some partitions does not return."""
+    """While the gate is closed, fsync of some partitions blocks."""
 
     def __init__(self) -> None:
         self.gated = {"slow-0"}
@@ -82,7 +82,7 @@ class GatedDisk(FileSystem):
 
 
 class Scene:
-    """A broker with the topic 'slow', whose flushes end when the test says so."""
+    """A broker with the topic 'slow', whose flushes complete when the test opens the gate."""
 
     def __init__(self, broker: Broker, disk: GatedDisk) -> None:
         self.broker, self.disk = broker, disk
@@ -99,7 +99,7 @@ class Scene:
         return self.client.ask(produced(to_partition(records, topic=topic), acks=acks), 8)
 
     def visible(self) -> int:
-        """How many bytes a consumer gets."""
+        """Returns the number of bytes that a consumer gets."""
         answer = self.client.ask(fetched(from_partition(topic="slow")), 11)
         return len(answer.responses[0].partitions[0].records or b"")
 
@@ -134,7 +134,7 @@ async def scene(
 
 
 def told(answer: Any) -> tuple[int, int]:
-    """The error and the offset of the only partition."""
+    """Returns error code and base offset of the only partition."""
     (row,) = answer.responses[0].partition_responses
     return row.error_code, row.base_offset
 

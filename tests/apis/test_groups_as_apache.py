@@ -63,7 +63,7 @@ def test_group_responses_equal_those_of_apache_kafka(
 
 
 def assert_groups_answered_alike(name: str, apache: ApacheKafka, pykbroker: BrokerProcess) -> None:
-    """On a busy machine Apache's timers, and its news of topics, run late: then we ask anew."""
+    """Repeats the conversation if Apache Kafka's timers or metadata updates were late."""
     for attempt in range(ATTEMPTS_MAX):
         theirs, ours = ask_both(name, attempt, apache, pykbroker)
         with suppress(AssertionError):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 UNCOMMITTED, COMMITTED = 0, 1
 CONSUMER, DEBUGGING, A_BROKER = -1, -2, 5
 LATEST = -1
-CASES = [  # who asks, the isolation level, whether the open transaction is seen
+CASES = [  # reader, isolation level, whether the open transaction is visible
     (CONSUMER, UNCOMMITTED, True),
     (CONSUMER, COMMITTED, False),
     (DEBUGGING, UNCOMMITTED, True),
@@ -39,7 +39,7 @@ CASES = [  # who asks, the isolation level, whether the open transaction is seen
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    """With a record that is committed, and one of an open transaction."""
+    """Creates a partition with a committed record and a record of an open transaction."""
     listening = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
     broker = await Broker.start(load_settings(listening), Environment(filesystem=VolatileDisk()))
     await broker.create_topics([("asked", 1, 1)])
@@ -97,7 +97,7 @@ async def test_list_offsets(
 
 
 def question(broker: Broker, name: str, version: int) -> Any:
-    """A sensible one; ListOffsets asks for the latest offset."""
+    """Returns a valid request; ListOffsets requests the latest offset."""
     topic = broker.image.topics["asked"]
     world = World(topic="asked", topic_id=topic.id, group="", new_name="")
     return Asked(version, world, creates=False).message(APIS[ApiKey[name]].request_type)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pykbroker.partitions.partition import Partition
 
 VERSION_1, VERSION_2 = 11, 12
-"""Of Produce, as the two generations of transactions have it."""
+"""Versions of Produce for transaction versions 1 and 2."""
 BEFORE_ABORTABLE = 10
 CODES = {code.value: code for code in ErrorCode}
 
@@ -43,7 +43,7 @@ Verdicts = Mapping[TopicPartition, ErrorCode]
 
 
 class Clock:
-    """Its time passes when somebody sleeps."""
+    """A clock that advances when its `sleep` is called."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -61,7 +61,7 @@ class Clock:
 
 @dataclass
 class Coordinator:
-    """Answers as it is told, at once or by a future; remembers the questions."""
+    """Returns configured answers, directly or as futures, and records the requests."""
 
     answers: list[ErrorCode | asyncio.Future[Verdicts]] = field(default_factory=list)
     asked: list[tuple[str, int, int, list[TopicPartition], bool]] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Board:
 
 @dataclass
 class Broker:
-    """As much of a node as Produce looks at."""
+    """The parts of a node that Produce uses."""
 
     partitions: Board
     transactions: Coordinator = field(default_factory=Coordinator)
@@ -143,7 +143,7 @@ def end_offset(broker: Broker) -> int:
     return broker.partitions.partition.log.log_end_offset
 
 
-# --- what is asked
+# --- Requests to the coordinator
 
 
 @pytest.mark.parametrize(("version", "verify_only"), [(VERSION_1, True), (VERSION_2, False)])
@@ -168,7 +168,7 @@ def test_batches_without_transaction_do_not_involve_the_coordinator(broker: Brok
     assert broker.transactions.asked == []
 
 
-# --- what is made of the answers
+# --- Handling of the responses
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_retries_stop_after_the_maximum_backoff(broker: Broker) -> None:
     assert end_offset(broker) == 0
 
 
-# --- while the answer is under way
+# --- While the response is pending
 
 
 def later(broker: Broker, count: int = 1) -> list[asyncio.Future[Verdicts]]:

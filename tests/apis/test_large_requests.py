@@ -49,7 +49,7 @@ pytestmark = pytest.mark.slow
 
 ELEMENTS_MAX = 6_000
 CALLS_MAX = 30_000
-"""Function calls in one iteration of the loop: 512 elements take up to sixty each."""
+"""Maximum function calls in one loop iteration: up to sixty for each of 512 elements."""
 
 
 def metadata(count: int, *, creates: bool = False) -> MetadataRequest:
@@ -82,7 +82,7 @@ def test_a_request_after_a_large_one_is_answered_after_it() -> None:
 
 
 class Busy:
-    """Counts the calls of functions in each iteration of the event loop."""
+    """Counts function calls in each iteration of the event loop."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -129,11 +129,11 @@ async def node_in(directory: Path) -> AsyncIterator[Node]:
 
 
 PARTITIONS = 100
-"""Of each of the two topics that exist."""
+"""Partitions of each of the two topics."""
 
 
 def paths_of(message: type[Message], version: int) -> Iterator[tuple[str, ...]]:
-    """Where a request has arrays."""
+    """Yields the paths of the arrays of a request."""
     for field in message.fields:
         if version not in field.versions:
             continue
@@ -151,7 +151,7 @@ def large(
     number: int = 0,
     elements: int = ELEMENTS_MAX // 2,
 ) -> Message:
-    """A request with many elements in the last array of the path, and one in the others."""
+    """Returns a request with many elements in the last array of the path and one in the others."""
     values = {
         field.name: value_of(field, version, path, number, elements)
         for field in message.fields
@@ -203,7 +203,7 @@ async def test_no_request_blocks_the_event_loop_longer_than_a_slice(
         for number in range(2):
             topic = NewTopic(name=f"topic-{number}", partitions=PARTITIONS)
             await node.controller.create_topics([topic])
-        # What the first large request loads and compiles is not counted.
+        # Imports and compilation by the first large request are not counted.
         await asyncio.to_thread(ask, node.bound_port, large(*asked, elements=1000), version)
         request = large(*asked)
         busy = Busy()
@@ -213,7 +213,7 @@ async def test_no_request_blocks_the_event_loop_longer_than_a_slice(
 
 
 def ask(port: int, request: Message, version: int) -> None:
-    """What is answered, and whether at all, is not of interest here."""
+    """Sends a request and ignores the response."""
     with Wire(port) as wire, suppress(Closed):
         wire.ask(request, version)
 

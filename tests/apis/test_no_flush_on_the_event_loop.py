@@ -30,7 +30,7 @@ HALF_A_SEGMENT = bytes(500_000)
 
 
 class WatchedDisk(FileSystem):
-    """Notes from where its flushes were called on the thread that made it."""
+    """Records the callers of flushes on the thread that created it."""
 
     def __init__(self) -> None:
         self.serves = False
@@ -61,7 +61,7 @@ class WatchedDisk(FileSystem):
 
 
 async def write(client: Client, broker: Broker, topic: str) -> None:
-    """Three segments, of a producer that is idempotent."""
+    """Returns batches of an idempotent producer for three segments."""
     for number in range(6):
         records = batch(
             HALF_A_SEGMENT,

@@ -25,7 +25,7 @@ REQUEST = TxnOffsetCommitRequest(
 
 @dataclass
 class Transactions:
-    """Answers in turn: at once, or later where it was told to take its time."""
+    """Returns answers in order, directly or as futures."""
 
     answers: list[tuple[ErrorCode, str]]
     asked: list[bool] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Transactions:
         asyncio.get_running_loop().call_soon(answer.set_result, {PLACE: code})
         return answer
 
-    # The one thing that stands for all that leads there.
+    # One object stands for the call, the node and the coordinator.
     @property
     def node(self) -> Transactions:
         return self

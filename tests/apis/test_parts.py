@@ -26,7 +26,7 @@ from pykbroker_protocol.messages.write_txn_markers import (
 
 
 def commit(*partitions: int) -> OffsetCommitRequest:
-    """Of so many partitions of each topic."""
+    """Returns a request with this number of partitions per topic."""
     return OffsetCommitRequest(
         group_id="g",
         member_id="",
@@ -71,7 +71,7 @@ def test_joined_responses_to_parts_equal_the_response_to_the_whole(
     for part in parts_of(request, "topics", elements_max):
         assert isinstance(part, OffsetCommitRequest)
         assert part.group_id == "g"
-        assert elements_in(part) - 1 <= elements_max + 1  # a divided topic counts in each part
+        assert elements_in(part) - 1 <= elements_max + 1  # a divided topic is in each part
         joined.add(answered(part))
     assert joined.response() == answered(request)
 

@@ -90,7 +90,7 @@ async def test_commits_of_several_lengths_use_the_fast_path(tmp_path: Path) -> N
             for partitions in ((0,), (0, 1), (2,), (0, 1, 2)):
                 offsets = dict.fromkeys(partitions, number)
                 ways.ask(commit(offsets, topic_id=topic_id_of(ways)))
-        assert ways.shortened == 3 * 2  # those of one partition take each other's place
+        assert ways.shortened == 3 * 2  # requests of one length replace each other
 
 
 @pytest.mark.parametrize("version", [9, NEWEST])
@@ -156,7 +156,7 @@ async def test_a_commit_of_a_member_requires_its_generation_and_extends_its_sess
         assert [ask(it, generation) for it in range(3)] == [NONE] * 3
         assert ways.shortened == 2
         for side in (ways.forgetful, ways.mindful):
-            timers(side).update(dict.fromkeys(timers(side), 0.0))  # it was silent for very long
+            timers(side).update(dict.fromkeys(timers(side), 0.0))  # no request for a very long time
         assert ask(3, generation) == NONE
         assert ways.shortened == 3
         (session_ends,) = (it for name, it in timers(ways.mindful).items() if member_id in name)
@@ -374,7 +374,7 @@ async def test_both_paths_answer_corrupt_frames_equally(tmp_path: Path) -> None:
             frame = commit({0: 5, 2: 6}, version=version, topic_id=topic_id_of(ways))
             for number in range(400):
                 if number % 20 == 0:
-                    ways.mindful.peer.repeats = None  # damage that makes sense is learned as well
+                    ways.mindful.peer.repeats = None  # corrupt, valid requests are remembered
                 ways.ask(frame)
                 ways.ask(damaged(frame, dice))
                 ways.ask(frame)
@@ -382,7 +382,7 @@ async def test_both_paths_answer_corrupt_frames_equally(tmp_path: Path) -> None:
 
 
 async def test_random_conversations_have_equal_responses_on_both_paths(tmp_path: Path) -> None:
-    """Members, groups and topics come and go between commits; transactions are open."""
+    """Creates and removes members, groups and topics between commits, with open transactions."""
     dice = random.Random(22)
     async with groups_both_ways(tmp_path) as ways:
         for _ in range(1_500):
@@ -402,7 +402,7 @@ async def test_random_conversations_have_equal_responses_on_both_paths(tmp_path:
                 case 8 | 9:
                     end_transaction(ways, committed=dice.random() < 0.7)
                 case 10:
-                    ways.mindful.peer.repeats = None  # it goes on learning
+                    ways.mindful.peer.repeats = None  # it continues to remember requests
                 case _:
                     ways.ask(commit_of_conversation(ways, dice))
             assert told(ways.mindful) == told(ways.forgetful)
@@ -410,7 +410,7 @@ async def test_random_conversations_have_equal_responses_on_both_paths(tmp_path:
 
 
 def commit_of_conversation(ways: BothWays, dice: random.Random) -> bytes:
-    """By anna if she is there, mostly; now and then she lags, or is not what she says."""
+    """Commits as member anna if she exists, sometimes with a stale epoch or another member id."""
     group = log_of(ways.mindful).state.consumer.find(GROUP)
     anna = None if group is None else group.state.members.get("anna")
     fields: dict[str, Any] = {"topic_id": topic_id_of(ways), "metadata": "x" * dice.randrange(2)}

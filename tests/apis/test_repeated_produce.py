@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NEWEST = 13
 SIZES = (1, 10, 55, 56, 57, 58, 59, 60, 300, 16_000, 17_000)
-"""Of values: around each of them the length of the records takes a byte more."""
+"""Value sizes at which the length of the records needs one more byte."""
 
 
 def batch(size: int = 10, **fields: Any) -> bytes:
@@ -107,7 +107,7 @@ async def test_both_paths_apply_the_topic_settings(
     async with both_ways(tmp_path, configuration=settings) as ways:
         for acks in (1, 1, -1, -1):
             for size in SIZES:
-                if size < PACKED_AT_ONCE_BYTES_MAX:  # else a thread packs them, either way
+                if size < PACKED_AT_ONCE_BYTES_MAX:  # larger ones: in a thread
                     ways.ask(request(batch(size), acks=acks, topic_id=id_of(ways)))
 
 
@@ -190,10 +190,10 @@ async def test_a_connection_without_repeats_remembers_a_bounded_number_of_reques
 async def test_a_request_with_bytes_after_its_records_uses_the_general_path(
     tmp_path: Path, version: int
 ) -> None:
-    """Kafka reads past bytes that it does not know: here they look like length and records."""
+    """Kafka ignores unknown bytes; here they look like a length and records."""
     async with both_ways(tmp_path) as ways:
         stamped = bytearray(batch())
-        stamped[12:16] = bytes(4)  # as the leader of epoch 0 writes it, so that both are alike
+        stamped[12:16] = bytes(4)  # leader epoch 0: both batches are equal
         for trailer in (bytes(stamped), batch(11)):
             frame = request(bytes(stamped), version=version, topic_id=id_of(ways))
             told = len(trailer).to_bytes(4, "big") if version < 9 else uvarint(len(trailer) + 1)
@@ -320,7 +320,7 @@ async def test_a_request_that_waits_for_a_flush_leaves_the_fast_path(tmp_path: P
         waiting = replace(partition.log.configuration, flush_messages=1)
         partition.configure(partition.settings, waiting)
         answer = side.dispatcher.serve(memoryview(bytearray(frame)), side.peer)
-        if isinstance(answer, Waiting):  # the flush may be faster
+        if isinstance(answer, Waiting):  # the flush can be faster
             await answer.awaitable
         assert side.dispatcher.handled == 2
         ways.forgetful.answer(frame)

@@ -108,9 +108,9 @@ def left_behind(
 
 
 def lies(partition: str, batch: RecordBatch, prefix: str) -> Iterator[Lies]:
-    """Each record but for its place, its times and the producer ids, which differ anywhere.
+    """Returns records without offsets, timestamps and producer ids, which always differ.
 
-    An abort of nothing is two records, here in one batch.
+    An abort without partitions is two records, in PyKBroker in one batch.
     """
     header = (
         partition,

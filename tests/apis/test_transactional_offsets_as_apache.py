@@ -36,7 +36,7 @@ def pykbroker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def hold_transactions(port: int) -> tuple[Group, list[int]]:
-    """One that aborts, one that commits, one with an epoch of its own, and one that stays open."""
+    """Transactions that abort, commit, use another epoch and stay open."""
     broker = GroupInterview(port, f"bytes-{time.time_ns()}", time.time_ns() // 1_000_000)
     try:
         topic, group = broker.topic(partitions=2), broker.group()
@@ -58,7 +58,7 @@ def hold_transactions(port: int) -> tuple[Group, list[int]]:
 
 
 def written(data: Path, group: Group, producer_ids: list[int]) -> list[dict[str, Any]]:
-    """The batches of the group and of its producers, without what is chance or time."""
+    """Returns the batches of the group and its producers without random values and timestamps."""
     return [
         plain(batch, group, producer_ids)
         for batch in iterate_batches(segment_of(data, group).read_bytes())

@@ -45,7 +45,7 @@ async def test_offsets_of_unknown_partitions_are_rejected(
     exists = 0 <= index < COUNT
     for version in APIS[ApiKey[name]].served:
         if name == "OFFSET_DELETE":
-            await asked(broker, "OFFSET_COMMIT", 2, 0)  # else there is no group
+            await asked(broker, "OFFSET_COMMIT", 2, 0)  # otherwise the group does not exist
         code = await asked(broker, name, version, index)
         assert (code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == exists, version
 

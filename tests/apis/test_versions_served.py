@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pykbroker.apis import Api
 
 OURS = "4.3"
-"""The release of Apache Kafka whose APIs are served; its table is read out of its jars."""
+"""The release of Apache Kafka whose API versions, read from its jars, are served."""
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
@@ -40,7 +40,7 @@ def test_an_api_is_advertised_in_the_versions_of_apache_kafka(api: Api) -> None:
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
 def test_advertised_versions_are_served(api: Api) -> None:
-    """But for Produce below 3, which is advertised for librdkafka alone (KAFKA-18659)."""
+    """Except for Produce below 3, which is advertised only for librdkafka (KAFKA-18659)."""
     first, last = api.advertised
     assert tuple(api.served) == (3 if api.name == "produce" else first, last)
     for version in api.served:
@@ -48,7 +48,7 @@ def test_advertised_versions_are_served(api: Api) -> None:
         assert version in api.response_type.versions
 
 
-# A bound in a handler, and the field (or its nullability) that comes or goes with that version.
+# A version constant of a handler and the field that the version adds, removes or makes nullable.
 BOUNDS = {
     "api_versions.SOFTWARE_SINCE_VERSION": "ApiVersionsRequest.client_software_name",
     "create_delegation_token.REQUESTER_SINCE_VERSION": (
@@ -78,7 +78,7 @@ BOUNDS = {
     "update_features.DIRECTION_SINCE_VERSION": "UpdateFeaturesRequest.feature_updates.upgrade_type",
     "update_features.RESULTS_BELOW_VERSION": "!UpdateFeaturesResponse.results",
 }
-# Of the meaning of a field, which no declaration tells; Apache Kafka is asked (`make test`).
+# Changes of meaning, which declarations do not contain; `make test` compares with Apache Kafka.
 OF_MEANING = {
     "api_versions.ZERO_MINIMUM_SINCE_VERSION": 4,  # KAFKA-17011
     "delete_topics.DISABLED_ERROR_SINCE_VERSION": 3,
@@ -145,7 +145,7 @@ async def ask(handler: Any, request: Any, broker: Broker, version: int) -> Any:
 
 
 KINDS = {2: {"trucks"}, 4: {"1"}, 8: {"1"}, 16: set(), 32: {"g"}}
-"""Topics, brokers, their loggers, clients' metrics, groups."""
+"""Resource types of topics, brokers, broker loggers, client metrics and groups."""
 
 
 @pytest.mark.parametrize(

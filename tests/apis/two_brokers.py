@@ -35,7 +35,7 @@ class StillClock(SystemClock):
 
 
 class Dice:
-    """Always the same throws, so that both brokers give topics the same ids."""
+    """Fixed random numbers, so that both brokers assign the same topic ids."""
 
     def __init__(self) -> None:
         self.thrown = 0
@@ -49,7 +49,7 @@ class Dice:
 
 
 class CountingDispatcher(Dispatcher):
-    """Knows how many requests came to the handlers."""
+    """Counts the requests that reach handlers."""
 
     handled = 0
 
@@ -66,7 +66,7 @@ class CountingDispatcher(Dispatcher):
 
 
 class Side:
-    """A broker and one connection to it."""
+    """A broker with one connection."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -91,7 +91,7 @@ class Side:
 
 
 def come_to_its_end(awaitable: Awaitable[Ready]) -> Ready:
-    """It is a coroutine which has nothing to wait for."""
+    """Runs a coroutine that does not wait."""
     waiting = awaitable.__await__()
     try:
         next(waiting)
@@ -101,7 +101,7 @@ def come_to_its_end(awaitable: Awaitable[Ready]) -> Ready:
 
 
 class BothWays:
-    """Two brokers alike. One of them does not remember what it was asked."""
+    """Two equal brokers; one of them does not use fast paths."""
 
     def __init__(self, forgetful: Side, mindful: Side) -> None:
         self.forgetful, self.mindful = forgetful, mindful
@@ -116,7 +116,7 @@ class BothWays:
 
     @property
     def shortened(self) -> int:
-        """How many requests went the shorter way."""
+        """The number of requests served by a fast path."""
         return self.forgetful.dispatcher.handled - self.mindful.dispatcher.handled
 
     async def each(self, do: Callable[[Broker], Any]) -> None:
@@ -125,7 +125,7 @@ class BothWays:
 
 
 def damaged(frame: bytes, dice: random.Random) -> bytes:
-    """Some bits are flipped behind API and version, and a part may be missing."""
+    """Flips bits after API key and version, and can truncate the frame."""
     spoiled = bytearray(frame)
     for _ in range(dice.choice((1, 1, 2, 5))):
         spoiled[dice.randrange(4, len(spoiled))] ^= 1 << dice.randrange(8)

@@ -73,7 +73,7 @@ def altered(
 
 
 def overrides(broker: Interview, name: str, kind: int = TOPIC) -> None:
-    """Only what was set: the resource's own values."""
+    """Returns the values that were set for the resource."""
     broker.settle()
     response = broker.quietly(described(name, kind), 4)
     rows = broker.plain(response)["results"][0]["configs"]

@@ -32,7 +32,7 @@ def about(*names: str, **more: Any) -> MetadataRequest:
 
 
 def own_topics(broker: Interview, answer: Plain) -> Plain:
-    """The oracle has topics of other tests."""
+    """Apache Kafka also has topics of other tests."""
     prefix = broker.prefix
     answer["topics"] = [it for it in answer["topics"] if (it["name"] or "").startswith(prefix)]
     return answer
@@ -42,7 +42,7 @@ def own_topics(broker: Interview, answer: Plain) -> Plain:
 def metadata_of_topics_by_name(broker: Interview) -> None:
     one, other = broker.topic("one", partitions=3), broker.topic("other")
     for version in range(14):
-        creates = version < 4  # older versions cannot ask not to create
+        creates = version < 4  # older versions always allow topic creation
         broker.ask(about(one.name, other.name, allow_auto_topic_creation=creates), version)
         broker.ask(about(other.name, other.name, allow_auto_topic_creation=creates), version)
 

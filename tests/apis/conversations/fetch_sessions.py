@@ -16,7 +16,7 @@ LAST_EPOCH = 2**31 - 1
 
 
 class Session:
-    """A reader with a session, and the epoch its next request has."""
+    """A reader with a session and the epoch of its next request."""
 
     def __init__(self, broker: Interview, *topics: FetchTopic, version: int = 12) -> None:
         self.broker = broker

@@ -28,7 +28,7 @@ def filled(
     batches: int = 3,
     size: int = 100,
 ) -> Topic:
-    """Batches of two records each in every partition."""
+    """Appends batches of two records to each partition."""
     topic = broker.topic(name, partitions=partitions)
     for partition in range(partitions):
         for number in range(batches):

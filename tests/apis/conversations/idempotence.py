@@ -24,7 +24,7 @@ SOME_ID = 4_000_000_000
 
 
 class Producer:
-    """Sends batches of so many records from a sequence on."""
+    """Sends batches with a number of records from a sequence number on."""
 
     def __init__(self, broker: Interview, topic: Topic, producer_id: int | None = None) -> None:
         self.broker = broker

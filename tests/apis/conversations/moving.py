@@ -68,7 +68,7 @@ def leaders_are_elected(broker: Interview) -> None:
 
 
 def in_all_topics(broker: Interview, version: int, kind: int) -> Plain:
-    """The oracle has topics of other tests."""
+    """Apache Kafka also has topics of other tests."""
     request = ElectLeadersRequest(election_type=kind, topic_partitions=None, timeout_ms=5000)
     answer = broker.plain(broker.quietly(request, version))
     answer["replica_election_results"] = [

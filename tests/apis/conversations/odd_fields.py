@@ -82,7 +82,7 @@ def a_topic_named_and_identified_by_what_does_not_belong_together(broker: Interv
 
 @conversation
 def more_partitions_than_anybody_could_place(broker: Interview) -> None:
-    """Only with places for some: Apache's controller gives up where it is to find all of them."""
+    """Assigns only some partitions: Apache Kafka's controller fails to assign all of them."""
     topic = broker.topic()
     here = CreatePartitionsAssignment(broker_ids=[1])
     for count in (20_000, 2**31 - 1):

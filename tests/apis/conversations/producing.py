@@ -28,7 +28,7 @@ def send(
     *,
     acks: int = -1,
 ) -> None:
-    """Produce to partition 0 and write down what came of it."""
+    """Produces to partition 0 and records the response."""
     data = to_partition(records, topic=topic.name, topic_id=topic.id)
     broker.ask(produced(data, acks=acks), version, note=note)
 
@@ -38,7 +38,7 @@ def read_back(broker: Interview, topic: Topic, offset: int = 0) -> None:
 
 
 def changed(records: bytes, position: int, value: bytes, *, crc: bool = True) -> bytes:
-    """Bytes written over a batch; the checksum is made to fit, or left as it was."""
+    """Overwrites bytes of a batch, with or without an update of the checksum."""
     from pykbroker_protocol.records.crc32c import checksum
 
     data = bytearray(records)

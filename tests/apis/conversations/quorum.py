@@ -48,7 +48,7 @@ def the_quorum_is_described(broker: Interview) -> None:
 
 
 def without_places(broker: Interview, answer: Plain) -> Plain:
-    """Each cluster has its own history; that the leader itself is at its end is for both."""
+    """Checks that the leader is at the log end; other offsets differ between clusters."""
     for topic in answer["topics"]:
         for partition in topic["partitions"]:
             ends = {it["log_end_offset"] for it in partition["current_voters"]}
@@ -60,7 +60,7 @@ def without_places(broker: Interview, answer: Plain) -> Plain:
                 for name in ("last_fetch_timestamp", "last_caught_up_timestamp"):
                     voter[name] = broker.plain_time(voter[name])
     for node in answer["nodes"]:
-        del node["listeners"]  # controllers have no door of their own here
+        del node["listeners"]  # controllers have no listener
     return answer
 
 
@@ -88,7 +88,7 @@ def what_has_configuration_is_listed(broker: Interview) -> None:
 
 
 def own_resources(broker: Interview, found: Plain) -> Plain:
-    """Both list what other conversations left behind; two kinds are always the same."""
+    """Compares two resource types; the others depend on earlier conversations."""
     return sorted(
         (it["resource_type"], it["resource_name"])
         for it in found

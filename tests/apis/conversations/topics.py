@@ -25,7 +25,7 @@ BAD_NAMES = ("", ".", "..", "a b", "a/b", "ä", "x" * 250, "a\nb", "a:b", "a!b")
 
 
 def create(broker: Interview, topic: CreatableTopic, version: int = 7, note: str = "") -> None:
-    """Create one topic, and learn its id for the record."""
+    """Creates a topic and registers its id for the record."""
     response = broker.quietly(created(topic, validate_only=True), version)
     broker.note(f"validate only: {note or topic.name}", broker.plain(response))
     response = broker.quietly(created(topic), version)

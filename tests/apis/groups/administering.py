@@ -35,7 +35,7 @@ def list_ours(
     states: Sequence[str] = (),
     types: Sequence[str] = (),
 ) -> None:
-    """The groups of this conversation; a broker has others."""
+    """Returns only groups of this conversation."""
     request = ListGroupsRequest(states_filter=states, types_filter=types)
     found = broker.quietly(request, version)
     ours = [it for it in found.groups if it.group_id.startswith(f"{broker.prefix}-")]

@@ -25,7 +25,7 @@ HEARTBEAT = "consumer.heartbeat.interval.ms"
 SESSION = "consumer.session.timeout.ms"
 ASSIGNMENT = "consumer.assignment.interval.ms"
 OURS = [ASSIGNMENT, HEARTBEAT, SESSION]
-"""The groups of other protocols have properties too; nobody here is in one."""
+"""Properties of share and streams groups, which PyKBroker does not support."""
 
 BAD: list[tuple[str, int, str | None]] = [
     (SESSION, SET, "1"),
@@ -48,7 +48,7 @@ def show(group: Group, note: str = "") -> None:
 
 
 def until_told(consumer: Consumer, interval_ms: int) -> None:
-    """A coordinator hears of a change a moment later."""
+    """Repeats until the coordinator has applied a change."""
     deadline = time.monotonic() + READY_SECONDS_MAX
     while consumer.quietly(consumer.living()).heartbeat_interval_ms != interval_ms:
         assert time.monotonic() < deadline

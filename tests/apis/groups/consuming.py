@@ -26,7 +26,7 @@ Owned = dict[bytes, list[int]]
 
 
 class Consumer:
-    """A member of a group; what it owns is what it was told last, as if it revoked at once."""
+    """A group member that owns its last assignment, as if it revoked partitions immediately."""
 
     def __init__(
         self, group: Group, name: str, *topics: Topic, instance: str | None = None
@@ -41,7 +41,7 @@ class Consumer:
         self.wire = group.broker.new_wire(name)
 
     def joining(self, **more: Any) -> ConsumerGroupHeartbeatRequest:
-        """Everything that a member says of itself."""
+        """Returns a heartbeat with all fields."""
         return ConsumerGroupHeartbeatRequest(
             **{
                 "group_id": self.group.id,
@@ -56,7 +56,7 @@ class Consumer:
         )
 
     def living(self, **more: Any) -> ConsumerGroupHeartbeatRequest:
-        """As little as keeps a member alive."""
+        """Returns a minimal heartbeat."""
         return ConsumerGroupHeartbeatRequest(
             **{
                 "group_id": self.group.id,
@@ -113,7 +113,7 @@ def describe(group: Group, version: int = 1, *, note: str = "", permitted: bool 
 
 
 def settle(*consumers: Consumer) -> None:
-    """Heartbeats that the record says nothing of, until everybody has what is meant for it."""
+    """Sends unrecorded heartbeats until all members have their target assignment."""
     group = consumers[0].group
     asked = ConsumerGroupDescribeRequest(group_ids=[group.id], include_authorized_operations=False)
     deadline = time.monotonic() + READY_SECONDS_MAX
@@ -129,7 +129,7 @@ def settle(*consumers: Consumer) -> None:
 
 
 def until_target_is_of(group: Group, members: int, alive: Consumer) -> None:
-    """The assignment for so many members is computed; Kafka takes its time for that."""
+    """Waits until the assignment for a number of members is computed."""
     asked = ConsumerGroupDescribeRequest(group_ids=[group.id], include_authorized_operations=False)
     deadline = time.monotonic() + READY_SECONDS_MAX
     while True:

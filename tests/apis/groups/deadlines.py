@@ -60,7 +60,7 @@ def static_members_keep_their_place_in_a_rebalance(broker: GroupInterview) -> No
 
 @conversation
 def sessions_end_without_heartbeats(broker: GroupInterview) -> None:
-    """Everything at once, since the shortest session is long."""
+    """Runs all cases together, because the shortest session timeout is long."""
     quiet, static, waiting = (broker.group(name) for name in ("quiet", "static", "waiting"))
     leader, silent = quiet.member("leader"), quiet.member("silent")
     gather([leader])

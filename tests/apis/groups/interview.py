@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GIVEN_MEMBER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
-"""Given by a coordinator of the next generation, where ours puts the client's name in front."""
+"""Member ids that Apache Kafka generates; those of PyKBroker start with the client id."""
 LONG_MS = 60_000
 SAME_PROTOCOL = ("range",)
 SAME_WORDS = (ConsumerGroupHeartbeatResponse, DescribedGroup)
-"""Consumers print what these say, so they say what Apache's do."""
+"""Messages whose error texts equal those of Apache Kafka, because consumers print them."""
 
 
 def subscription(*topics: str, user_data: bytes = b"") -> bytes:
-    """What a consumer tells its leader; Apache stumbles over anything else."""
+    """A valid subscription, because Apache Kafka fails on other bytes."""
     told = ConsumerProtocolSubscription(topics=topics, user_data=user_data)
     return encode_versioned(told, 0)
 
@@ -57,7 +57,7 @@ def conversation(hold: Conversation) -> Conversation:
 
 
 class GroupInterview(Interview):
-    """An interview about groups: they and their members are named as the conversation likes."""
+    """An interview with readable names for groups and members."""
 
     def __init__(self, port: int, prefix: str, now_ms: int) -> None:
         super().__init__(port, prefix, now_ms)
@@ -71,7 +71,7 @@ class GroupInterview(Interview):
             wire.close()
 
     def group(self, name: str = "group") -> Group:
-        """A name that no group has yet, on a coordinator that is ready."""
+        """Returns an unused group id after its coordinator is loaded."""
         group = Group(self, f"{self.prefix}-{name}")
         deadline = time.monotonic() + READY_SECONDS_MAX
         while not group.is_coordinated():
@@ -80,7 +80,7 @@ class GroupInterview(Interview):
         return group
 
     def until_forgotten(self, group_id: str, topic: str) -> None:
-        """A coordinator hears of deleted topics a moment after others."""
+        """Repeats until the coordinator has processed a topic deletion."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         asked = OffsetFetchRequest(group_id=group_id, topics=None)
         while any(it.name == topic for it in self.quietly(asked, 7).topics):
@@ -130,14 +130,14 @@ class GroupInterview(Interview):
 
 
 def who(value: Plain) -> tuple[str, str]:
-    """Members and groups are told in any order, and so are names and numbers."""
+    """Sorts members, groups, names and numbers, whose order is undefined."""
     if not isinstance(value, dict):
         return f"{value:08}" if isinstance(value, int) else str(value), ""
     return str(value.get("group_id") or ""), str(value.get("member_id") or "")
 
 
 class Group:
-    """A group in one of the two clusters."""
+    """A group of one of the two clusters."""
 
     def __init__(self, broker: GroupInterview, group_id: str) -> None:
         self.broker = broker
@@ -147,7 +147,7 @@ class Group:
         return Member(self, name, instance)
 
     def members(self, *names: str) -> list[Member]:
-        """A stable group of these; the first leads."""
+        """Joins the members to a stable group; the first is the leader."""
         members = [self.member(name) for name in names]
         gather(members)
         return members
@@ -156,7 +156,7 @@ class Group:
         return self.broker.ask(DescribeGroupsRequest(groups=[self.id]), version, note=note)
 
     def until(self, state: str, count: int | None = None) -> None:
-        """The coordinator has understood what was sent to it."""
+        """Waits until the coordinator has processed the requests."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         while True:
             (found,) = self.broker.quietly(DescribeGroupsRequest(groups=[self.id]), 5).groups
@@ -166,7 +166,7 @@ class Group:
             time.sleep(0.005)
 
     def is_coordinated(self) -> bool:
-        """Apache answers the first requests with other errors until its log is loaded."""
+        """Waits until Apache Kafka has loaded the log of the coordinator."""
         found = self.broker.quietly(FindCoordinatorRequest(key=self.id, key_type=0), 3)
         if found.error_code:
             return False
@@ -175,7 +175,7 @@ class Group:
 
 
 class Member:
-    """One consumer: what it knows of itself is what it was told last."""
+    """A consumer with member id and generation of its last response."""
 
     def __init__(self, group: Group, name: str, instance: str | None) -> None:
         self.group = group
@@ -186,10 +186,10 @@ class Member:
         self.wire = group.broker.new_wire(name)
         self.asked: tuple[Message, int, str] | None = None
 
-    # --- asking
+    # --- Requests
 
     def begin(self, request: Message, version: int, note: str = "") -> None:
-        """Ask, and let the answer come when it may."""
+        """Sends a request and returns a future of its response."""
         self.asked = (request, version, f"{self.name}{' ' if note else ''}{note}")
         self.wire.send(request, version)
 
@@ -205,7 +205,7 @@ class Member:
         self.begin(request, version, note)
         return self.hear()
 
-    # --- membership
+    # --- Membership
 
     def begin_join(
         self,
@@ -238,7 +238,7 @@ class Member:
         return self.hear()
 
     def enter(self, version: int = 9, **more: Any) -> None:
-        """Join as a newcomer does in two steps; the second answer is still to come."""
+        """Joins in two requests (KIP-394); the second response is pending."""
         if self.instance is None and version >= 4:
             self.join(version, **more)
         self.begin_join(version, **more)
@@ -293,7 +293,7 @@ class Member:
 
 
 def gather(members: Sequence[Member], **joining: Any) -> None:
-    """All join and are given a share; the first of them leads."""
+    """Joins and synchronizes all members; the first is the leader."""
     leader, *others = members
     leader.enter(**joining)
     leader.hear()

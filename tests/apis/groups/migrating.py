@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def enter_alone(member: Member, topic: Topic, partitions: Sequence[int]) -> None:
-    """A classic group of one, with an assignment that can be read."""
+    """A classic group with one member and a valid ConsumerProtocol assignment."""
     member.enter(protocols={"range": subscription(topic.name)})
     member.hear()
     member.sync(shares={member: encode_assignment({topic.name: partitions}, 0)})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VERSIONS = (0, 1)
 EPOCHS_SINCE = 9
-"""OffsetFetch tells who asks."""
+"""The first version of OffsetFetch with member id and epoch."""
 
 
 @conversation
@@ -78,7 +78,7 @@ def heartbeats_that_make_no_sense(broker: GroupInterview) -> None:
             "epoch -3": {"member_epoch": -3},
         }
         if version == 0:
-            del joins["no member id"]  # it would be given one
+            del joins["no member id"]  # it would get an assignment
         for note, more in joins.items():
             stranger.join(version, note=note, **more)
         stranger.generation = 1
@@ -103,7 +103,7 @@ def expressions_that_cannot_be_read(broker: GroupInterview) -> None:
 
 @conversation
 def expressions_match_internal_topics(broker: GroupInterview) -> None:
-    """The record says nothing of epochs: Apache Kafka resolves an expression after the join."""
+    """Omits epochs, because Apache Kafka resolves regular expressions after the join."""
     topic = broker.topic(partitions=2)
     group = broker.group()  # the coordinator is found: __consumer_offsets exists
     member = Consumer(group, "member")

@@ -126,7 +126,7 @@ def forget(group: Group, topics: Mapping[str, Sequence[int]], *, note: str = "")
 
 
 class Unknown:
-    """A topic that is not there."""
+    """A topic that does not exist."""
 
     def __init__(self, name: str = "no-such-topic") -> None:
         self.name = name

@@ -19,7 +19,7 @@ def static_group(broker: GroupInterview, name: str = "group") -> tuple[Group, Me
 
 
 def successor(member: Member) -> Member:
-    """A process that starts with the instance of another."""
+    """Another process with the same group instance id."""
     return member.group.member(f"{member.name}-again", instance=member.instance)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 CALLS_PER_MEMBER_MAX = 40
-"""About ten; the rest is what else the broker does at that moment."""
+"""About ten are expected; the rest is other work of the broker."""
 
 
 def until_coordinated(port: int) -> None:
@@ -42,7 +42,7 @@ async def test_many_members_are_removed_in_slices(tmp_path: Path) -> None:
     request = LeaveGroupRequest(group_id="g", members=members)
     async with node_in(tmp_path) as node:
         await asyncio.to_thread(until_coordinated, node.bound_port)
-        # What the first large request loads and compiles is not counted.
+        # Imports and compilation by the first large request are not counted.
         await asyncio.to_thread(ask, node.bound_port, request, 5)
         busy = Busy()
         with busy.counting():

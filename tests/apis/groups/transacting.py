@@ -39,7 +39,7 @@ NOT_YET = (
 
 
 class Producer:
-    """A producer with a transactional id; it knows what it was told last."""
+    """A transactional producer with the producer id and epoch of its last response."""
 
     def __init__(self, broker: GroupInterview, name: str = "producer") -> None:
         self.broker = broker
@@ -49,7 +49,7 @@ class Producer:
         self.enter()
 
     def enter(self) -> None:
-        """Take the transactional id over; who had it before is fenced."""
+        """Sends InitProducerId, which fences the previous producer."""
         finding = FindCoordinatorRequest(key=self.transactional_id, key_type=OF_TRANSACTIONS)
         self.insist(finding, 3)
         found = self.insist(
@@ -61,7 +61,7 @@ class Producer:
         self.id, self.epoch = found.producer_id, found.producer_epoch
 
     def insist(self, request: Any, version: int) -> Any:
-        """Ask until the coordinator has done with what was before."""
+        """Repeats while the previous transaction is completing."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         while (answer := self.broker.quietly(request, version)).error_code in NOT_YET:
             assert time.monotonic() < deadline, answer
@@ -105,7 +105,7 @@ class Producer:
         return self.broker.ask(request, version, note=note)
 
     def end(self, group: Group, *, committed: bool = True, version: int = 3) -> None:
-        """Commit or abort; afterwards the group's coordinator has heard of it."""
+        """Ends the transaction and waits until the group coordinator has its marker."""
         answer = self.insist(
             EndTxnRequest(
                 transactional_id=self.transactional_id,
@@ -117,7 +117,7 @@ class Producer:
         )
         if version >= IMPLICIT_SINCE:
             self.id, self.epoch = answer.producer_id, answer.producer_epoch
-        self.add(group)  # not before the markers are written
+        self.add(group)  # after the markers are written
 
 
 def within(topic: Topic, offsets: Mapping[int, int], **more: Any) -> TxnOffsetCommitRequestTopic:
@@ -140,7 +140,7 @@ def within(topic: Topic, offsets: Mapping[int, int], **more: Any) -> TxnOffsetCo
 def fetch_both(
     group: Group, topics: Mapping[Topic, Sequence[int]] | None = None, *, note: str = ""
 ) -> None:
-    """What is told to those who wait for open transactions, and to those who do not."""
+    """Fetches offsets with and without require_stable."""
     asked = OffsetFetchRequestGroup(group_id=group.id, topics=places(topics))
     for stable in (False, True):
         request = OffsetFetchRequest(groups=[asked], require_stable=stable)

@@ -60,7 +60,7 @@ def transactions_are_listed(broker: TransactionInterview) -> None:
 
 
 def list_ours(broker: TransactionInterview, version: int, **filters: Any) -> None:
-    """The oracle has transactions of other tests."""
+    """Apache Kafka also has transactions of other tests."""
     asked = ListTransactionsRequest(**{"state_filters": (), "producer_id_filters": (), **filters})
     answer = broker.quietly(asked, version)
     ours = sorted(

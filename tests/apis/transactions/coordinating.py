@@ -189,7 +189,7 @@ def offsets_join(broker: TransactionInterview) -> None:
 
 @conversation
 def transactions_end_once(broker: TransactionInterview) -> None:
-    """In the words of version 1: the epoch stays."""
+    """Ends the transaction with version 1: the epoch does not change."""
     topic = broker.topic()
     for version in range(5):
         for committed in (True, False):
@@ -223,7 +223,7 @@ def strangers_end_transactions(broker: TransactionInterview) -> None:
 
 @conversation
 def each_transaction_has_an_epoch_of_its_own(broker: TransactionInterview) -> None:
-    """In the words of version 2."""
+    """Uses transaction version 2."""
     topic = broker.topic()
     for committed in (True, False):
         producer = broker.producer(f"id{committed}", version=5)

@@ -26,7 +26,7 @@ def updated(*levels: tuple[str, int, int], validate_only: bool = False) -> Updat
 
 
 def set_level(broker: TransactionInterview, level: int) -> None:
-    """Without a word in the record; whoever is asked next knows of it."""
+    """Sets the feature level without recording it and waits until it is applied."""
     for kind in (UPGRADE, SAFE_DOWNGRADE):
         broker.quietly(updated((FEATURE, level, kind)), 1)
     until_level(broker, level)
@@ -84,7 +84,7 @@ def levels_that_are_taken(broker: TransactionInterview) -> None:
 
 @conversation
 def a_cluster_of_lower_level_goes_on(broker: TransactionInterview) -> None:
-    """In the words of version 1; clients speak those of version 2 where the level is 2."""
+    """Uses transaction version 1; clients use version 2 if the feature level is 2."""
     topic = broker.topic()
     try:
         for level in (0, 1):

@@ -46,10 +46,10 @@ def conversation(hold: Conversation) -> Conversation:
 
 
 class TransactionInterview(Interview):
-    """An interview about transactional ids, each with a coordinator that is ready."""
+    """An interview with transactional ids whose coordinators are loaded."""
 
     def plain_value(self, name: str, value: Any) -> Plain:
-        """Partitions and producers are told in any order."""
+        """Sorts partitions and producers, whose order is undefined."""
         if name == "partitions" and all(isinstance(it, int) for it in value):
             return sorted(value)
         if name == "active_producers":
@@ -72,7 +72,7 @@ class TransactionInterview(Interview):
         return full_name
 
     def producer(self, name: str = "id", **more: Any) -> Producer:
-        """A producer that has taken over, of which the record says nothing."""
+        """Returns an initialized producer without recording its requests."""
         producer = Producer(self, self.transactional_id(name))
         producer.take_over(**more)
         return producer
@@ -86,7 +86,7 @@ class TransactionInterview(Interview):
 
 
 class Producer:
-    """One instance of a producer, which knows what it was told last."""
+    """A producer instance with the producer id and epoch of its last response."""
 
     def __init__(self, broker: TransactionInterview, transactional_id: str) -> None:
         self.broker = broker
@@ -95,7 +95,7 @@ class Producer:
         self.epoch = -1
         self.sequence = 0
 
-    # --- requests
+    # --- Requests
 
     def claim(self, **more: Any) -> InitProducerIdRequest:
         return InitProducerIdRequest(
@@ -109,7 +109,7 @@ class Producer:
     def addition(
         self, topic: Topic | str, partitions: Iterable[int] = (0,), **more: Any
     ) -> AddPartitionsToTxnRequest:
-        """As clients ask, up to version 3."""
+        """Sends the format of clients, up to version 3."""
         name = topic if isinstance(topic, str) else topic.name
         return AddPartitionsToTxnRequest(
             **{
@@ -126,7 +126,7 @@ class Producer:
     def part_of_batch(
         self, topic: Topic | str, partitions: Iterable[int] = (0,), **more: Any
     ) -> AddPartitionsToTxnTransaction:
-        """As brokers ask, since version 4."""
+        """Sends the format of brokers, since version 4."""
         name = topic if isinstance(topic, str) else topic.name
         return AddPartitionsToTxnTransaction(
             **{
@@ -162,7 +162,7 @@ class Producer:
             }
         )
 
-    # --- what a client does, without a word in the record
+    # --- Client actions that are not recorded
 
     def take_over(self, version: int = 4, **more: Any) -> None:
         answer = self.broker.until(
@@ -191,7 +191,7 @@ class Producer:
         self.until_complete()
 
     def until_complete(self) -> None:
-        """All markers are written."""
+        """Waits until all markers are written."""
         self.broker.until(
             described(self.transactional_id),
             0,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NOBODY = 4_000_000_000
 VERSION_1, VERSION_2 = 11, 13
-"""Of Produce, as clients of the two generations of transactions send it."""
+"""Versions of Produce for transaction versions 1 and 2."""
 COMMITTED = 1
 
 
@@ -50,7 +50,7 @@ def send(
     partition: int = 0,
     **more: Any,
 ) -> None:
-    """One batch, and what came of it."""
+    """Sends a batch and records the response."""
     data = to_partition(
         records_of(producer, **more), topic=topic.name, topic_id=topic.id, partition=partition
     )
@@ -62,7 +62,7 @@ def send(
 def read(
     broker: TransactionInterview, topic: Topic, *offsets: int, bytes_max: int = 1 << 20
 ) -> None:
-    """As each kind of reader, from each offset."""
+    """Fetches with each isolation level from each offset."""
     for isolation in (0, 1):
         for offset in offsets or (0,):
             asked = fetched(
@@ -75,14 +75,14 @@ def read(
 def look_up(
     broker: TransactionInterview, topic: Topic, questions: Sequence[int] = (-1, -2, -3)
 ) -> None:
-    """Every question that ListOffsets takes, by either kind of reader."""
+    """Sends ListOffsets with each special timestamp and isolation level."""
     times = (*questions, 0, broker.now_ms, broker.now_ms + 5, broker.now_ms + 600_000)
     for isolation in (0, 1):
         for number, asked in enumerate(offsets_at(topic.name, times, isolation=isolation)):
             broker.ask(asked, 9, note=f"isolation {isolation} time {number}")
 
 
-# --- what comes in
+# --- Appends
 
 
 @conversation
@@ -262,7 +262,7 @@ def acks_of_transactional_batches(broker: TransactionInterview) -> None:
         send(producer, topic, version=VERSION_2, acks=acks, transactional_id=None, note="nameless")
 
 
-# --- what readers see
+# --- Visibility for readers
 
 
 @conversation
@@ -332,7 +332,7 @@ def markers_in_a_topic_of_the_brokers_time(broker: TransactionInterview) -> None
     read(broker, topic, 0, 1)
 
 
-# --- what operators see
+# --- Views for operators
 
 
 @conversation

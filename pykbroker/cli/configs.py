@@ -9,7 +9,7 @@ from pykbroker.cli.cluster_command import cluster_command, error_line
 from pykbroker.cli.command_line.values import INT32_MAX, is_between
 from pykbroker.cli.failure import CannotBegin, raise_if_any
 from pykbroker.cli.output import print_json, table
-from pykbroker.client.errors import raise_if_error
+from pykbroker.client.errors import only, raise_if_error
 from pykbroker_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -128,8 +128,9 @@ async def describe_configs(
     )
     request = DescribeConfigsRequest(resources=[requested], include_documentation=is_documented)
     response = await client.request(request, DescribeConfigsResponse, node_id=resource.node_id)
-    raise_if_error(response.results[0].error_code, response.results[0].error_message)
-    return response.results[0].configs
+    result = only(response.results, "results")
+    raise_if_error(result.error_code, result.error_message)
+    return result.configs
 
 
 async def changed_configs(client: ClusterClient, resource: Resource) -> dict[str, str | None]:

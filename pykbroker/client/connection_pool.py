@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pykbroker.client.broker_connection import BrokerConnection
+from pykbroker.client.errors import Disconnected
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,6 +22,7 @@ class ConnectionPool:
         self._options = options
         self._connections: dict[Address, BrokerConnection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
+        self._is_closed = False
 
     async def connection_to(self, address: Address) -> BrokerConnection:
         """Returns the open connection, or opens one; requests for one address share the attempt."""
@@ -28,6 +30,9 @@ class ConnectionPool:
             connection = self._connections.get(address)
             if connection is None or not connection.is_open:
                 connection = await BrokerConnection.open(address, self._options)
+                if self._is_closed:
+                    await connection.close()
+                    raise Disconnected(f"{address}: the connection was closed here")
                 self._connections[address] = connection
             return connection
 
@@ -45,6 +50,7 @@ class ConnectionPool:
                     await connection.close()
 
     async def close(self) -> None:
+        self._is_closed = True
         connections = list(self._connections.values())
         self._connections = {}
         for connection in connections:

@@ -13,7 +13,7 @@ from pykbroker.apis.peer import Peer
 from pykbroker.client.connection import Connection, Encode
 from pykbroker.client.connection_options import ConnectionOptions
 from pykbroker.client.errors import Disconnected, InvalidResponse, TimedOut
-from pykbroker.clock import Alarm, Callback, MayWait, SystemClock, never
+from pykbroker.clock import Callback, MayWait, SystemClock, never
 from tests.transport.raw import OpenServer, until
 
 HOST = "127.0.0.1"
@@ -107,26 +107,46 @@ async def test_requests_in_flight_are_bounded(
         assert await asyncio.gather(*requests) == [b"0", b"1", b"2", b"3", b"4"]
 
 
+class Timer:
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class ManualTimers(SystemClock):
+    """A clock whose timers expire when a test calls them."""
+
+    def __init__(self) -> None:
+        self.timers: list[Timer] = []
+
+    def call_later(
+        self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
+    ) -> Timer:
+        del seconds, may_wait
+        self.timers.append(Timer(lambda: callback(*given)))
+        return self.timers[-1]
+
+
 async def test_a_request_times_out_by_the_clock_of_the_options(open_server: OpenServer) -> None:
-    class ManualClock(SystemClock):
-        alarms: list[Callable[[], object]]
-
-        def call_later(
-            self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
-        ) -> Alarm:
-            del seconds, may_wait
-            self.alarms.append(lambda: callback(*given))
-            return asyncio.get_running_loop().call_later(PATIENT_SECONDS, lambda: None)
-
-    clock = ManualClock()
-    clock.alarms = []
+    clock = ManualTimers()
     served = await open_server(echo)
     async with await connect(served.port, ConnectionOptions(clock=clock)) as connection:
         request = asyncio.create_task(exchange(connection, b"slow"))
-        await until(lambda: len(clock.alarms) == 2)  # the first one was for the connect
-        clock.alarms[-1]()
+        await until(lambda: len(clock.timers) == 2)  # the first one was for the connect
+        clock.timers[-1].callback()
         with pytest.raises(TimedOut):
             await request
+
+
+async def test_the_timer_of_a_completed_request_is_cancelled(open_server: OpenServer) -> None:
+    clock = ManualTimers()
+    served = await open_server(echo)
+    async with await connect(served.port, ConnectionOptions(clock=clock)) as connection:
+        await exchange(connection, b"1")
+    assert [it.is_cancelled for it in clock.timers] == [True, True]
 
 
 async def test_a_closed_port_is_named_in_the_error(unused_tcp_port: int) -> None:

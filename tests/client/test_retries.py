@@ -12,8 +12,8 @@ from pykbroker.client.retries import (
     Recovery,
     recovery_from,
 )
-from pykbroker.clock import SystemChance, SystemClock
 from pykbroker_protocol.errors import ErrorCode
+from tests.client.scripted_client import FixedRandomness, ManualClock
 
 
 @pytest.mark.parametrize("error", ErrorCode)
@@ -27,27 +27,6 @@ def test_an_error_without_a_row_is_retried_if_the_protocol_calls_it_retriable(
 def test_errors_with_another_recovery_than_rejoin_are_retriable_in_the_protocol() -> None:
     final = (Recovery.NONE, Recovery.REJOIN)
     assert all(it.retriable for it, recovery in RECOVERIES.items() if recovery not in final)
-
-
-class ManualClock(SystemClock):
-    """Advances only when code sleeps."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    async def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-
-
-class FixedRandomness(SystemChance):
-    def __init__(self, fraction: float) -> None:
-        self._fraction = fraction
-
-    def below(self, bound: int) -> int:
-        return int(self._fraction * bound)
 
 
 async def pauses(seconds: float, fraction: float = 0.0) -> list[float]:

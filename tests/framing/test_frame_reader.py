@@ -1,4 +1,4 @@
-"""Frames come out the same however the bytes were cut on their way in."""
+"""Frames are independent of how their bytes were split into reads; memory is bounded."""
 
 import itertools
 import struct
@@ -17,7 +17,7 @@ Arrival = tuple[list[bytes], str | None]
 
 
 def read_in_chunks(data: bytes, cuts: list[int], *, scratch_bytes: int, bytes_max: int) -> Arrival:
-    """Feeds the reader as a loop would: never more than it has room for."""
+    """Feeds the reader as an event loop does, at most a buffer at a time."""
     reader = FrameReader(Scratch(scratch_bytes), bytes_max)
     got: list[bytes] = []
     edges = [0, *sorted({cut for cut in cuts if cut < len(data)}), len(data)]
@@ -42,7 +42,7 @@ def framed(*bodies: bytes) -> bytes:
     cuts=st.lists(st.integers(0, 2600), max_size=30),
     scratch_bytes=st.integers(8, 300),
 )
-def test_any_chunking_gives_the_same_frames(
+def test_frames_do_not_depend_on_the_split_of_reads(
     bodies: list[bytes], cuts: list[int], scratch_bytes: int
 ) -> None:
     got = read_in_chunks(framed(*bodies), cuts, scratch_bytes=scratch_bytes, bytes_max=200)
@@ -50,7 +50,7 @@ def test_any_chunking_gives_the_same_frames(
 
 
 @given(cuts=st.lists(st.integers(0, 60), max_size=20), bad=st.sampled_from([-1, 33, 2**31 - 1]))
-def test_frames_before_a_violation_count_and_nothing_after_it(cuts: list[int], bad: int) -> None:
+def test_only_frames_before_a_violation_are_returned(cuts: list[int], bad: int) -> None:
     data = framed(b"good", b"") + struct.pack(">i", bad) + framed(b"never seen")
     got, violation = read_in_chunks(data, cuts, scratch_bytes=16, bytes_max=32)
     assert got == [b"good", b""]
@@ -59,26 +59,26 @@ def test_frames_before_a_violation_count_and_nothing_after_it(cuts: list[int], b
 
 
 @pytest.mark.parametrize("size", [100 << 20, frame_reader.SPARE_BYTES_MAX, 100_000])
-def test_an_announced_size_alone_takes_little_memory(size: int) -> None:
+def test_an_announced_size_alone_allocates_little_memory(size: int) -> None:
     with traced_bytes() as taken:
-        readers = [reader_that_heard(Scratch(), size) for _ in range(20)]
+        readers = [reader_with_announced_size(Scratch(), size) for _ in range(20)]
         assert taken() < len(readers) * (frame_reader.SCRATCH_BYTES + 2 * frame_reader.FIRST_BYTES)
 
 
-def test_whole_frames_leave_no_more_behind_for_those_who_announce_than_the_spares() -> None:
+def test_memory_of_completed_frames_is_kept_up_to_the_spares() -> None:
     scratch, size = Scratch(), frame_reader.SPARE_BYTES_MAX
     with traced_bytes() as taken:
         readers = []
         for _ in range(20):
-            readers.append(reader_that_heard(scratch, size))
+            readers.append(reader_with_announced_size(scratch, size))
             assert read_whole(scratch, size) == [size]
         lent = frame_reader.SPARES_MAX * (frame_reader.SPARE_BYTES_MAX + frame_reader.PAGE_BYTES)
         assert taken() < lent + len(readers) * 2 * frame_reader.FIRST_BYTES
 
 
 @given(sizes=st.lists(st.integers(1, 50_000), max_size=30))
-def test_the_memory_of_a_frame_keeps_to_what_has_come(sizes: list[int]) -> None:
-    reader = reader_that_heard(Scratch(), 100 << 20)
+def test_memory_of_a_frame_is_proportional_to_the_received_bytes(sizes: list[int]) -> None:
+    reader = reader_with_announced_size(Scratch(), 100 << 20)
     received = 1
     for size in sizes:
         count = min(size, len(reader.buffer()))
@@ -91,7 +91,7 @@ def test_the_memory_of_a_frame_keeps_to_what_has_come(sizes: list[int]) -> None:
 
 @contextmanager
 def traced_bytes() -> Iterator[Callable[[], int]]:
-    """Tells how much more memory is held than at the beginning."""
+    """Yields a function that returns the bytes allocated since the start."""
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -100,8 +100,8 @@ def traced_bytes() -> Iterator[Callable[[], int]]:
         tracemalloc.stop()
 
 
-def reader_that_heard(scratch: Scratch, size: int) -> FrameReader:
-    """A size was announced, and one byte has come."""
+def reader_with_announced_size(scratch: Scratch, size: int) -> FrameReader:
+    """A reader that has received a size and one byte."""
     reader = FrameReader(scratch, 100 << 20)
     reader.buffer()[:5] = struct.pack(">ix", size)
     assert reader.received(5) == []
@@ -109,8 +109,8 @@ def reader_that_heard(scratch: Scratch, size: int) -> FrameReader:
 
 
 def read_whole(scratch: Scratch, size: int) -> list[int]:
-    """The lengths of the frames that one frame of this size comes out as."""
-    reader = reader_that_heard(scratch, size)
+    """Receives a frame of this size; returns the sizes of the completed frames."""
+    reader = reader_with_announced_size(scratch, size)
     missing, lengths = size - 1, []
     while missing:
         count = min(missing, len(reader.buffer()))
@@ -119,14 +119,14 @@ def read_whole(scratch: Scratch, size: int) -> list[int]:
     return lengths
 
 
-def test_a_large_frame_grows_as_its_bytes_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_frame_grows_with_the_received_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_reader, "FIRST_BYTES", 16)
     body = bytes(range(256)) * 3
     got = read_in_chunks(framed(body), [4, 5, 100], scratch_bytes=8, bytes_max=1000)
     assert got == ([body], None)
 
 
-def test_the_rest_of_a_cut_frame_is_received_into_the_frame_itself() -> None:
+def test_the_rest_of_an_incomplete_frame_is_received_into_it() -> None:
     reader = FrameReader(Scratch(64), 1 << 20)
     reader.buffer()[:14] = struct.pack(">i", 1000) + b"0123456789"
     assert reader.received(14) == []
@@ -137,7 +137,7 @@ def test_the_rest_of_a_cut_frame_is_received_into_the_frame_itself() -> None:
     assert frame.obj is room.obj
 
 
-def test_a_frame_can_be_written_to_and_kept() -> None:
+def test_a_frame_is_writable_and_independent_of_later_reads() -> None:
     reader = FrameReader(Scratch(64), 64)
     reader.buffer()[:6] = framed(b"ab")
     (kept,) = reader.received(6)
@@ -147,7 +147,7 @@ def test_a_frame_can_be_written_to_and_kept() -> None:
     assert bytes(kept) == b"Ab"
 
 
-def test_memory_of_a_large_frame_serves_again_when_nobody_holds_it() -> None:
+def test_memory_of_a_large_frame_is_reused_when_no_view_exists() -> None:
     scratch = Scratch()
     first = scratch.memory_for(100_000, 100_000)
     held = scratch.memory_for(100_000, 100_000)
@@ -162,7 +162,7 @@ def test_memory_of_a_large_frame_serves_again_when_nobody_holds_it() -> None:
     assert scratch.memory_for(100_000, 100_000).obj is not part.obj
 
 
-def test_large_memory_that_is_all_held_is_not_kept_without_bound() -> None:
+def test_the_number_of_spares_is_bounded() -> None:
     scratch = Scratch()
     held = [scratch.memory_for(100_000, 100_000) for _ in range(20)]
     assert len({id(view.obj) for view in held}) == 20

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.client.coordinator import Coordinator
-from pykbroker.client.errors import ApiError, raise_if_error
+from pykbroker.client.errors import ApiError, only, raise_if_error
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.consumer_protocol import (
@@ -80,9 +80,9 @@ async def described_consumer_group(
     response = await coordinator.request(
         ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False),
         ConsumerGroupDescribeResponse,
-        lambda response: response.groups[0].error_code,
+        lambda response: only(response.groups, "groups").error_code,
     )
-    group = response.groups[0]
+    group = only(response.groups, "groups")
     if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
         return None
     raise_if_error(group.error_code, group.error_message)
@@ -120,9 +120,9 @@ async def described_classic_group(coordinator: Coordinator, group_id: str) -> Gr
     response = await coordinator.request(
         DescribeGroupsRequest(groups=[group_id]),
         DescribeGroupsResponse,
-        lambda response: response.groups[0].error_code,
+        lambda response: only(response.groups, "groups").error_code,
     )
-    group = response.groups[0]
+    group = only(response.groups, "groups")
     raise_if_error(group.error_code, group.error_message)
     if group.group_state == DEAD:  # older brokers return this state instead of GROUP_ID_NOT_FOUND
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")

@@ -12,7 +12,7 @@ from pykbroker.cli.output import print_json
 from pykbroker.client.committed_offsets import committed_offsets
 from pykbroker.client.committed_offsets import delete_offsets as send_delete_offsets
 from pykbroker.client.coordinator import Coordinator
-from pykbroker.client.errors import ApiError, error_of, raise_if_error
+from pykbroker.client.errors import ApiError, error_of, only, raise_if_error
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from pykbroker_protocol.messages.leave_group import (
@@ -61,9 +61,9 @@ async def deleted(client: ClusterClient, group_id: str) -> ErrorCode:
     response = await Coordinator(client, group_id).request(
         DeleteGroupsRequest(groups_names=[group_id]),
         DeleteGroupsResponse,
-        lambda response: response.results[0].error_code,
+        lambda response: only(response.results, "results").error_code,
     )
-    return error_of(response.results[0].error_code)
+    return error_of(only(response.results, "results").error_code)
 
 
 @cluster_command

@@ -8,7 +8,7 @@ from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.failure import CommandFailed
 from pykbroker.cli.output import print_json
 from pykbroker.cli.transactions.producers import active_producers
-from pykbroker.client.errors import raise_if_error
+from pykbroker.client.errors import only, raise_if_error
 from pykbroker_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -33,7 +33,9 @@ async def abort(options: Namespace, client: ClusterClient) -> None:
         WriteTxnMarkersResponse,
         node_id=leader,
     )
-    raise_if_error(response.markers[0].topics[0].partitions[0].error_code)
+    marker = only(response.markers, "markers")
+    result = only(only(marker.topics, "topics").partitions, "partitions")
+    raise_if_error(result.error_code)
     if options.json:
         print_json(producer)
         return

@@ -11,7 +11,7 @@ from pykbroker.cli.groups.describe import shares_text
 from pykbroker.cli.output import print_json
 from pykbroker.cli.record_format import time_text
 from pykbroker.client.coordinator import Coordinator, CoordinatorType
-from pykbroker.client.errors import ApiError, raise_if_error
+from pykbroker.client.errors import ApiError, only, raise_if_error
 from pykbroker_protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -43,9 +43,9 @@ async def describe_transaction(client: ClusterClient, transactional_id: str) -> 
     response = await coordinator.request(
         DescribeTransactionsRequest(transactional_ids=[transactional_id]),
         DescribeTransactionsResponse,
-        lambda response: response.transaction_states[0].error_code,
+        lambda response: only(response.transaction_states, "transactions").error_code,
     )
-    (found,) = response.transaction_states
+    found = only(response.transaction_states, "transactions")
     raise_if_error(found.error_code)
     started_ms = found.transaction_start_time_ms
     return {

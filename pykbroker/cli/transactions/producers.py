@@ -9,7 +9,7 @@ from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.offset_specs import chosen_partitions
 from pykbroker.cli.output import print_json, table
 from pykbroker.cli.record_format import time_text
-from pykbroker.client.errors import ApiError, error_of
+from pykbroker.client.errors import ApiError, error_of, only
 from pykbroker_protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -87,7 +87,7 @@ async def request_producers(
     )
     response = await client.request(request, DescribeProducersResponse, node_id=leader)
     found = []
-    for partition in response.topics[0].partitions:
+    for partition in only(response.topics, "topics").partitions:
         if partition.error_code:
             text = f"{topic}-{partition.partition_index}: {partition.error_message or ''}"
             raise ApiError(error_of(partition.error_code), text.rstrip(": "))

@@ -8,8 +8,8 @@ from pykbroker.apis.parts import Joined, elements_in, parts_of
 from pykbroker.apis.slices import Slice, all_of, sliced
 from pykbroker.coordination.groups.offset_fetch import (
     MANY_GROUPS_SINCE,
-    asked_groups,
     in_shape_of,
+    requested_groups,
     without_offset,
 )
 from pykbroker_protocol.compiler import SLICE_ELEMENTS
@@ -43,7 +43,7 @@ COMMON_VERSION = 8
 def handle(request: OffsetFetchRequest, call: Call) -> Slices[OffsetFetchResponse]:
     count = Slice()
     groups = yield from all_of(
-        fetch_in_parts(it, request, call, count) for it in asked_groups(request, call.version)
+        fetch_in_parts(it, request, call, count) for it in requested_groups(request, call.version)
     )
     if call.version >= MANY_GROUPS_SINCE:
         return in_shape_of(groups, call.version)

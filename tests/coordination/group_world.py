@@ -159,7 +159,7 @@ class World:
 
     def restart(self) -> None:
         """The coordinator crashes: nothing remains but its log."""
-        assert set(self.groups.unload()) == self.waiting, "parked requests are known"
+        assert set(self.groups._parked) == self.waiting, "parked requests are known"
         self.waiting.clear()
         self.timers.clear()
         self.groups = self.replayed()

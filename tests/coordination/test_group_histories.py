@@ -348,7 +348,7 @@ class GroupHistories(RuleBasedStateMachine):
             assert ("session", GROUP, member_id) in self.world.timers
         if group.state is GroupState.PREPARING_REBALANCE:
             assert ("join", GROUP) in self.world.timers
-            assert group.gathering is not None or not group.all_have_joined
+            assert group.initial_delay is not None or not group.all_have_joined
         if group.unsynced:
             assert ("sync", GROUP) in self.world.timers
 

@@ -135,7 +135,7 @@ class Diary:
 
     @property
     def pending(self) -> list[int]:
-        return sorted(it for _, it in self.log.state.offsets.pending_places(GROUP))
+        return sorted(it for _, it in self.log.state.offsets.pending_keys(GROUP))
 
 
 @contextmanager

@@ -77,7 +77,7 @@ async def test_a_group_with_many_offsets_is_deleted(tmp_path: Path) -> None:
         )
     assert isinstance(answer, DeleteGroupsResponse)
     assert [it.error_code for it in answer.results] == [ErrorCode.NONE]
-    assert diary.reasons == [f"group {GROUP} is forgotten"]
+    assert diary.reasons == [f"group {GROUP} is deleted"]
 
 
 async def test_an_assignment_that_is_too_large_is_refused_and_nobody_is_told_otherwise(

@@ -69,12 +69,12 @@ def test_acknowledging_a_failed_write_is_found(
 def test_assigning_a_partition_before_its_revocation_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    true_take = consumer_reconciliation.take_what_is_free
+    true_take = consumer_reconciliation.add_free_partitions
 
     def take(kept: Any, goal: Any) -> Any:
         return true_take(kept, replace(goal, is_free=lambda *_: True))
 
-    monkeypatch.setattr(consumer_reconciliation, "take_what_is_free", take)
+    monkeypatch.setattr(consumer_reconciliation, "add_free_partitions", take)
     assert "was given partition" in first_seed_that_fails(play_members)
 
 

@@ -1,1 +1,1 @@
-"""Groups of consumers: who is a member, who reads what, how far each partition has been read."""
+"""Consumer groups: members, assignments and committed offsets."""

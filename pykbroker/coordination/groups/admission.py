@@ -1,4 +1,4 @@
-"""Whether a request has a group to speak to, and a group of the kind that it speaks to."""
+"""Checks whether the group of a request exists and has the protocol of the request."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 PROTOCOL_IS_NAMED_SINCE = 5
-"""SyncGroup says from then on which protocol the member believes to be the group's."""
+"""First version of SyncGroup that contains the protocol type and name."""
 MISSING_GROUP_HAS_A_CODE_SINCE = 9
-"""OffsetCommit from then on; older clients know ILLEGAL_GENERATION in its place."""
+"""First version of OffsetCommit with an own error; older ones get ILLEGAL_GENERATION."""
 
 
 def refusal_of_join(
@@ -34,7 +34,7 @@ def refusal_of_join(
     if isinstance(group, ClassicGroup):
         return ErrorCode.NONE
     if group is not None and not group.is_empty:
-        return ErrorCode.NONE  # a group of the next generation takes classic members in
+        return ErrorCode.NONE  # a consumer group accepts members of the classic protocol
     return ErrorCode.UNKNOWN_MEMBER_ID if request.member_id else ErrorCode.NONE
 
 
@@ -46,7 +46,7 @@ def refusal_of_sync(request: SyncGroupRequest, version: int) -> ErrorCode:
 
 
 def refusal_of_commit(request: OffsetCommitRequest, version: int, group: Group | None) -> ErrorCode:
-    """Whoever commits without a generation needs no group: the commit makes one."""
+    """Checks a commit; without a generation it needs no group, because it creates one."""
     generation = request.generation_id_or_member_epoch
     if group is not None:
         return group.refusal_of_commit(
@@ -65,7 +65,7 @@ def refusal_of_commit(request: OffsetCommitRequest, version: int, group: Group |
 
 
 def places_of(request: OffsetCommitRequest) -> list[tuple[bytes, int]] | None:
-    """What is committed, by topic id; None where an id is not known."""
+    """Returns the partitions of a commit by topic id; None if an id is unknown."""
     if any(topic.topic_id == ZERO_UUID for topic in request.topics):
         return None
     return [

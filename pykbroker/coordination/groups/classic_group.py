@@ -1,4 +1,4 @@
-"""A classic group: its members, the generation they share, and who still has to join or sync."""
+"""A classic group: its members, its generation, and the state of a rebalance."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ GROUP_VALUE_VERSION = 3
 
 
 @dataclass(slots=True)
-class Gathering:
-    """A group that was empty waits for company before its first generation (KIP-134)."""
+class InitialDelay:
+    """The initial delay, in which a new group waits for more members (KIP-134)."""
 
     left_ms: int
     grew: bool = False
 
 
 class ClassicGroup:
-    """What the log says of the group, and above it the rebalance that is under way.
+    """The replayed state of a group, plus a running rebalance.
 
-    A rebalance lives in memory alone: a crash takes the group back to its last assignment, and
-    the members join again.
+    A rebalance exists only in memory: after a crash the group has its last assignment, and the
+    members join again.
     """
 
     kind = GroupKind.CLASSIC
@@ -48,25 +48,25 @@ class ClassicGroup:
         self.protocol_type = ""
         self.protocol: str | None = None
         self.leader: str | None = None
-        """None as long as there are no members, or they were of another protocol until now."""
+        """None if the group has no members yet, or was a consumer group before."""
         self.state_since_ms = -1
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         """Member ids by group instance id."""
         self.pending: set[str] = set()
-        """Ids given out to newcomers who have yet to come back with them (KIP-394)."""
+        """Allocated member ids whose members have not joined yet (KIP-394)."""
         self.joined: set[str] = set()
-        """Members that will be in the next generation."""
+        """Members that have joined the next generation."""
         self.unsynced: set[str] = set()
-        """Members that have yet to ask for their part of the assignment."""
+        """Members that have not sent SyncGroup yet."""
         self.member_bytes = 0
-        """What members and ids given out to newcomers hold."""
-        self.gathering: Gathering | None = None
+        """Memory of members and pending member ids."""
+        self.initial_delay: InitialDelay | None = None
         self._supporters: Counter[str] = Counter()
         self._topics: frozenset[str] | None = None
         self._topics_are_read = False
 
-    # --- what others ask of a group of either protocol
+    # --- the interface of groups of both protocols
 
     @property
     def state_name(self) -> str:
@@ -83,7 +83,7 @@ class ClassicGroup:
         instance_id: str | None,
         generation: int,
         transactional: bool,
-        version: int,  # noqa: ARG002  # part of what groups of both protocols are asked
+        version: int,  # noqa: ARG002  # part of the interface
         places: Sequence[tuple[bytes, int]] | None = None,  # noqa: ARG002  # likewise
     ) -> ErrorCode:
         if generation < 0 and self.is_empty:
@@ -96,11 +96,11 @@ class ClassicGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if transactional else ANSWERS[self.state].commit
 
-    def refusal_of_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:  # noqa: ARG002  # a classic group lets everybody read
+    def refusal_of_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:  # noqa: ARG002  # part of the interface
         return ErrorCode.NONE
 
     def refusal_of_offset_deletion(self) -> ErrorCode:
-        """Of groups with members, only consumers tell which topics they still read."""
+        """Allows it if the group is empty or its members are consumers, whose topics are known."""
         if self.is_empty or self.protocol_type == CONSUMER_PROTOCOL_TYPE:
             return ErrorCode.NONE
         return ErrorCode.NON_EMPTY_GROUP
@@ -135,7 +135,7 @@ class ClassicGroup:
         return (Write(GroupMetadataKey(group=self.group_id), None),)
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """What the consumers of this generation read; None where their words are not clear."""
+        """Returns the subscribed topics of the generation; None if they cannot be decoded."""
         if not self._topics_are_read:
             chosen = self.protocol or ""
             self._topics = subscribed_topics(
@@ -146,7 +146,7 @@ class ClassicGroup:
             self._topics_are_read = True
         return self._topics
 
-    # --- what the log says
+    # --- records
 
     def as_write(
         self,
@@ -155,7 +155,7 @@ class ClassicGroup:
         generation: int,
         assignments: Mapping[str, bytes],
     ) -> Write:
-        """The group as the log shall know it."""
+        """Encodes the group as a record."""
         protocol = self.protocol if self.members else None
         value = GroupMetadataValue(
             protocol_type=self.protocol_type,
@@ -171,7 +171,7 @@ class ClassicGroup:
         return Write(GroupMetadataKey(group=self.group_id), value, GROUP_VALUE_VERSION)
 
     def replay(self, value: GroupMetadataValue) -> None:
-        """Take over what the log says; members who are here keep what only memory knows."""
+        """Applies a record; existing members keep state that is not in the log."""
         self.protocol_type, self.protocol = value.protocol_type, value.protocol
         self.generation, self.leader = value.generation, value.leader
         self.state_since_ms = value.current_state_timestamp
@@ -185,17 +185,17 @@ class ClassicGroup:
             if member is None or member.protocols.get(protocol) != stored.subscription:
                 member = member_of_record(stored, protocol)
             member.assignment = bytes(stored.assignment)
-            self._take(member)
+            self._add(member)
         self.joined.clear()
         self.unsynced &= self.members.keys()
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
 
-    # --- members come and go
+    # --- members
 
     def refusal_of_member(
         self, member_id: str, instance_id: str | None, generation: int | None = None
     ) -> ErrorCode:
-        """Whether somebody is the member, and the static instance, it claims to be."""
+        """Returns the error if the member id or the static instance does not match."""
         if instance_id is not None:
             current = self.instances.get(instance_id)
             if current is None:
@@ -209,7 +209,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
-        """Whether somebody who can do this much could work with those who are here."""
+        """Returns whether a member with these protocols is compatible with the other members."""
         if self.is_empty:
             return bool(protocol_type and protocols)
         if protocol_type != self.protocol_type:
@@ -219,9 +219,9 @@ class ClassicGroup:
     def add(self, member: Member) -> None:
         if self.leader is None:
             self.leader = member.member_id
-        self.stop_expecting(member.member_id)
+        self.remove_pending(member.member_id)
         self.joined.add(member.member_id)
-        self._take(member)
+        self._add(member)
 
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
@@ -236,10 +236,10 @@ class ClassicGroup:
         self._topics_are_read = False
 
     def substitute(self, former: Member, member: Member) -> None:
-        """The same static instance under a new member id."""
+        """Replaces a static member by its new instance with a new member id."""
         led = self.leader == former.member_id
         self.remove(former.member_id)
-        self._take(member)
+        self._add(member)
         if led:
             self.leader = member.member_id
 
@@ -259,13 +259,13 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         self._topics_are_read = False
 
-    def expect(self, member_id: str) -> None:
-        """A newcomer was given this id and will come back with it."""
+    def add_pending(self, member_id: str) -> None:
+        """Adds an allocated member id whose member has not joined yet."""
         if member_id not in self.pending:
             self.pending.add(member_id)
             self.member_bytes += self._bytes_of_pending(member_id)
 
-    def stop_expecting(self, member_id: str) -> None:
+    def remove_pending(self, member_id: str) -> None:
         if member_id in self.pending:
             self.pending.remove(member_id)
             self.member_bytes -= self._bytes_of_pending(member_id)
@@ -274,12 +274,12 @@ class ClassicGroup:
         return MEMBER_OVERHEAD_BYTES + length(self.group_id, member_id)
 
     def count(self, member: Member) -> None:
-        """What the member stores has changed."""
+        """Updates the counted memory after a member's data changed."""
         held_bytes = member.held_bytes + len(self.group_id)
         self.member_bytes += held_bytes - member.counted_bytes
         member.counted_bytes = held_bytes
 
-    def _take(self, member: Member) -> None:
+    def _add(self, member: Member) -> None:
         self.members[member.member_id] = member
         member.counted_bytes = 0
         self.count(member)
@@ -290,7 +290,7 @@ class ClassicGroup:
 
     # --- generations
 
-    def move(self, state: GroupState) -> None:
+    def set_state(self, state: GroupState) -> None:
         assert (self.state, state) in LEGAL_TRANSITIONS, f"{self.group_id}: {self.state} to {state}"
         self.state = state
 
@@ -300,13 +300,13 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The most patient member decides."""
+        """The longest rebalance timeout of all members."""
         return max((it.rebalance_timeout_ms for it in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """Keep the leader if it has joined, else take another; one whom an answer can reach."""
+        """Keeps the leader if it has joined, else elects a member that waits for its response."""
         candidates = [name for name in (self.leader, *self.members) if name in self.joined]
-        reachable = (name for name in candidates if name and self.members[name].waits)
+        reachable = (name for name in candidates if name and self.members[name].has_parked_request)
         elected = next(reachable, candidates[0] if candidates else None)
         if elected is None:
             return False
@@ -319,12 +319,12 @@ class ClassicGroup:
         self.joined.clear()
         self.unsynced = set(self.members)
         self._topics_are_read = False
-        self.move(GroupState.COMPLETING_REBALANCE)
+        self.set_state(GroupState.COMPLETING_REBALANCE)
 
     def elect_protocol(self) -> str:
-        """Each member votes for the first protocol on its list that all have in common."""
+        """Elects the protocol by vote: each member's first protocol that all have in common."""
         common = {name for name, count in self._supporters.items() if count == len(self.members)}
-        assert common, f"{self.group_id}: members without a common protocol"
+        assert common, f"{self.group_id}: members have no common protocol"
         votes = Counter(
             next(name for name in member.protocols if name in common)
             for member in self.members.values()

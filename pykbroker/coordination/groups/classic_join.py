@@ -1,4 +1,4 @@
-"""JoinGroup in a classic group: newcomers, members that come again, static members that return."""
+"""JoinGroup in a classic group: new members, rejoining members and static members."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from pykbroker.coordination.groups.classic_member import Member
 from pykbroker.coordination.groups.classic_rebalance import (
     SESSION_TIMER,
     complete_if_all_have_joined,
-    dismiss,
-    expect_heartbeat,
     rebalance,
+    remove_member,
+    start_session_timer,
 )
-from pykbroker.coordination.groups.classic_responses import refused_join, told_generation
+from pykbroker.coordination.groups.classic_responses import generation_response, refused_join
 from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState, OnRejoin
 from pykbroker.coordination.groups.static_member_return import return_of_static_member
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from pykbroker.coordination.groups.classic_group import ClassicGroup
-    from pykbroker.coordination.groups.classic_member import Joining
+    from pykbroker.coordination.groups.classic_member import JoinContext
     from pykbroker.coordination.groups.draft import Draft
     from pykbroker.coordination.groups.settings import GroupSettings
 
 REASON_LENGTH_MAX = 255
-"""Apache Kafka's clients cut their reasons at this length (KIP-800)."""
+"""Kafka's clients truncate their reasons to this length (KIP-800)."""
 MEMBER_ID_REQUIRED_SINCE = 4
-"""KIP-394: who joins without an id comes back with one, so that lost answers leave no ghosts."""
+"""First version in which a new member gets an id and joins again with it (KIP-394)."""
 
 
 def join_group(
-    group: ClassicGroup, joining: Joining, draft: Draft, settings: GroupSettings
+    group: ClassicGroup, joining: JoinContext, draft: Draft, settings: GroupSettings
 ) -> None:
     request = joining.request
     returns = request.group_instance_id in group.instances and not request.member_id
     if not returns and is_full(group, request.member_id, settings):
-        turn_away(group, joining, draft)
+        reject_join(group, joining, draft)
     elif not group.supports(request.protocol_type, joining.protocols):
         refuse(joining, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, draft)
     elif not request.member_id:
@@ -43,15 +43,15 @@ def join_group(
     elif request.member_id in group.pending and request.group_instance_id is None:
         add_member(group, joining, request.member_id, draft, settings)
     else:
-        join_again(group, joining, draft, settings)
+        join_known_member(group, joining, draft, settings)
 
 
-def refuse(joining: Joining, code: ErrorCode, draft: Draft) -> None:
+def refuse(joining: JoinContext, code: ErrorCode, draft: Draft) -> None:
     draft.reply(joining.ticket, refused_join(code, joining.request.member_id))
 
 
 def is_full(group: ClassicGroup, member_id: str, settings: GroupSettings) -> bool:
-    """During a rebalance those who have joined count: the places of others may become free."""
+    """Returns whether the group is full; during a rebalance only joined members count."""
     match group.state:
         case GroupState.PREPARING_REBALANCE:
             return member_id not in group.joined and len(group.joined) >= settings.members_max
@@ -61,34 +61,34 @@ def is_full(group: ClassicGroup, member_id: str, settings: GroupSettings) -> boo
             return False
 
 
-def turn_away(group: ClassicGroup, joining: Joining, draft: Draft) -> None:
+def reject_join(group: ClassicGroup, joining: JoinContext, draft: Draft) -> None:
     draft.reply(joining.ticket, refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED))
     member_id = joining.request.member_id
     member = group.members.get(member_id)
     if member is not None:
-        dismiss(group, member, draft)
+        remove_member(group, member, draft)
     elif member_id in group.pending:
-        group.stop_expecting(member_id)
+        group.remove_pending(member_id)
         draft.cancel_timer(SESSION_TIMER, group.group_id, member_id)
     complete_if_all_have_joined(group, draft)
 
 
 def join_without_id(
-    group: ClassicGroup, joining: Joining, draft: Draft, settings: GroupSettings
+    group: ClassicGroup, joining: JoinContext, draft: Draft, settings: GroupSettings
 ) -> None:
     instance_id = joining.request.group_instance_id
     former = None if instance_id is None else group.instances.get(instance_id)
     if former is not None:
         return_of_static_member(group, joining, group.members[former], draft, settings)
     elif instance_id is None and joining.version >= MEMBER_ID_REQUIRED_SINCE:
-        hand_out_member_id(group, joining, draft)
+        allocate_member_id(group, joining, draft)
     else:
         add_member(group, joining, joining.new_member_id, draft, settings)
 
 
-def hand_out_member_id(group: ClassicGroup, joining: Joining, draft: Draft) -> None:
+def allocate_member_id(group: ClassicGroup, joining: JoinContext, draft: Draft) -> None:
     member_id = joining.new_member_id
-    group.expect(member_id)
+    group.add_pending(member_id)
     timeout_ms = joining.request.session_timeout_ms
     draft.set_timer(SESSION_TIMER, group.group_id, member_id, after_ms=timeout_ms)
     draft.reply(joining.ticket, refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
@@ -96,7 +96,7 @@ def hand_out_member_id(group: ClassicGroup, joining: Joining, draft: Draft) -> N
 
 def add_member(
     group: ClassicGroup,
-    joining: Joining,
+    joining: JoinContext,
     member_id: str,
     draft: Draft,
     settings: GroupSettings,
@@ -116,17 +116,17 @@ def add_member(
         join_ticket=joining.ticket,
     )
     group.add(member)
-    if group.gathering is not None:
-        group.gathering.grew = True
-    # It cannot send heartbeats before it hears its generation, and if its connection is lost
-    # unnoticed, it will join anew: so it does not wait for ever.
+    if group.initial_delay is not None:
+        group.initial_delay.grew = True
+    # The member cannot send heartbeats before its JoinGroup response. If its connection is lost
+    # unnoticed, it joins again; this timer removes the first attempt.
     after_ms = settings.newcomer_join_timeout_ms
     draft.set_timer(SESSION_TIMER, group.group_id, member_id, after_ms=after_ms)
-    rebalance(group, draft, settings, because_of(joining, f"{member_id} joins"))
+    rebalance(group, draft, settings, join_reason(joining, f"{member_id} joins"))
 
 
-def join_again(
-    group: ClassicGroup, joining: Joining, draft: Draft, settings: GroupSettings
+def join_known_member(
+    group: ClassicGroup, joining: JoinContext, draft: Draft, settings: GroupSettings
 ) -> None:
     request = joining.request
     code = group.refusal_of_member(request.member_id, request.group_instance_id)
@@ -134,14 +134,14 @@ def join_again(
         refuse(joining, code, draft)
         return
     member = group.members[request.member_id]
-    if may_be_told_again(group, member, joining):
-        expect_heartbeat(group, member, draft)
-        draft.reply(joining.ticket, told_generation(group, member))
+    if can_repeat_response(group, member, joining):
+        start_session_timer(group, member, draft)
+        draft.reply(joining.ticket, generation_response(group, member))
     else:
         rejoin(group, member, joining, draft, settings)
 
 
-def may_be_told_again(group: ClassicGroup, member: Member, joining: Joining) -> bool:
+def can_repeat_response(group: ClassicGroup, member: Member, joining: JoinContext) -> bool:
     unchanged = list(joining.protocols.items()) == list(member.protocols.items())
     match ANSWERS[group.state].rejoin:
         case OnRejoin.REPEATS_RESPONSE_UNLESS_CHANGED:
@@ -155,11 +155,11 @@ def may_be_told_again(group: ClassicGroup, member: Member, joining: Joining) -> 
 def rejoin(
     group: ClassicGroup,
     member: Member,
-    joining: Joining,
+    joining: JoinContext,
     draft: Draft,
     settings: GroupSettings,
 ) -> None:
-    # The connection of an earlier request of the same member is dead, most likely.
+    # The connection of an earlier request of this member is most likely lost.
     draft.reply(member.join_ticket, refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     member.join_ticket = joining.ticket
     group.joined.add(member.member_id)
@@ -169,9 +169,9 @@ def rejoin(
         session_timeout_ms=joining.request.session_timeout_ms,
         rebalance_timeout_ms=joining.rebalance_timeout_ms,
     )
-    rebalance(group, draft, settings, because_of(joining, f"{member.member_id} joins again"))
+    rebalance(group, draft, settings, join_reason(joining, f"{member.member_id} rejoins"))
 
 
-def because_of(joining: Joining, what_happens: str) -> str:
+def join_reason(joining: JoinContext, what_happens: str) -> str:
     reason = joining.request.reason
     return f"{what_happens} ({reason[:REASON_LENGTH_MAX]})" if reason else what_happens

@@ -1,4 +1,4 @@
-"""Who is still there in a classic group: heartbeats, farewells, and sessions that run out."""
+"""Heartbeat, LeaveGroup and session timeouts of a classic group."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pykbroker.coordination.groups.classic_join import REASON_LENGTH_MAX
 from pykbroker.coordination.groups.classic_rebalance import (
     SESSION_TIMER,
     complete_if_all_have_joined,
-    dismiss,
-    expect_heartbeat,
     rebalance,
+    remove_member,
+    start_session_timer,
 )
-from pykbroker.coordination.groups.classic_responses import BATCHED_LEAVE, told_heartbeat
+from pykbroker.coordination.groups.classic_responses import BATCHED_LEAVE, heartbeat_response
 from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.leave_group import MemberIdentity, MemberResponse
@@ -33,9 +33,9 @@ def heartbeat(group: ClassicGroup, request: HeartbeatRequest, ticket: Ticket, dr
         request.member_id, request.group_instance_id, request.generation_id
     )
     if code is ErrorCode.NONE:
-        expect_heartbeat(group, group.members[request.member_id], draft)
+        start_session_timer(group, group.members[request.member_id], draft)
         code = ANSWERS[group.state].heartbeat
-    draft.reply(ticket, told_heartbeat(code))
+    draft.reply(ticket, heartbeat_response(code))
 
 
 def leaving_members(request: LeaveGroupRequest, version: int) -> Sequence[MemberIdentity]:
@@ -73,42 +73,42 @@ def leave(group: ClassicGroup, identity: MemberIdentity, draft: Draft) -> Member
     instance_id = identity.group_instance_id
     member_id = identity.member_id
     if not member_id and instance_id is not None:
-        member_id = group.instances.get(instance_id, "")  # an operator removes by name
+        member_id = group.instances.get(instance_id, "")  # operators use the instance id only
     if member_id in group.pending:
-        forget_pending(group, member_id, draft)
+        remove_pending_member(group, member_id, draft)
     else:
         code = group.refusal_of_member(member_id, instance_id)
         if code is ErrorCode.NONE:
-            dismiss(group, group.members[member_id], draft)
+            remove_member(group, group.members[member_id], draft)
     return MemberResponse(
         member_id=identity.member_id, group_instance_id=instance_id, error_code=code
     )
 
 
-def forget_pending(group: ClassicGroup, member_id: str, draft: Draft) -> None:
-    group.stop_expecting(member_id)
+def remove_pending_member(group: ClassicGroup, member_id: str, draft: Draft) -> None:
+    group.remove_pending(member_id)
     draft.cancel_timer(SESSION_TIMER, group.group_id, member_id)
 
 
-def session_is_over(
+def on_session_timeout(
     group: ClassicGroup, member_id: str, draft: Draft, settings: GroupSettings
 ) -> None:
     member = group.members.get(member_id)
     if member_id in group.pending:
-        draft.add_reason(f"group {group.group_id}: {member_id} never came back with its id")
-        forget_pending(group, member_id, draft)
+        draft.add_reason(f"group {group.group_id}: {member_id} did not join with its allocated id")
+        remove_pending_member(group, member_id, draft)
         complete_if_all_have_joined(group, draft)
     elif member is None:
         return
-    elif member.waits and not member.is_new:
-        expect_heartbeat(group, member, draft)  # it waits for us, not we for it
+    elif member.has_parked_request and not member.is_new:
+        start_session_timer(group, member, draft)  # the member waits for a response
     else:
-        dismiss(group, member, draft)
-        rebalance(group, draft, settings, f"no heartbeat came from {member_id}")
+        remove_member(group, member, draft)
+        rebalance(group, draft, settings, f"session of {member_id} timed out")
 
 
 def cancel_request(group: ClassicGroup, ticket: Ticket) -> None:
-    """Nobody hears this answer any more; the member stays until its session is over."""
+    """Drops a parked request; the member stays until its session times out."""
     for member in group.members.values():
         if member.join_ticket == ticket:
             member.join_ticket = None
@@ -117,12 +117,12 @@ def cancel_request(group: ClassicGroup, ticket: Ticket) -> None:
 
 
 def loaded(group: ClassicGroup, draft: Draft, settings: GroupSettings) -> None:
-    """The members in the log may be alive: their sessions begin anew."""
+    """Restarts the sessions of all members after loading, because they may be alive."""
     for member in group.members.values():
-        expect_heartbeat(group, member, draft)
+        start_session_timer(group, member, draft)
     if group.state is not GroupState.STABLE:
         return
     if group.leader is None:
-        rebalance(group, draft, settings, "it has not done so since it is classic again")
+        rebalance(group, draft, settings, "the group was converted from a consumer group")
     elif len(group.members) > settings.members_max:
-        rebalance(group, draft, settings, "it is larger than groups may be")
+        rebalance(group, draft, settings, "the group exceeds group.max.size")

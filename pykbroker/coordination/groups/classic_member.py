@@ -1,4 +1,4 @@
-"""A member of a classic group: who it is, what it can do, what it waits for."""
+"""A member of a classic group: identity, protocols and parked requests."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
-    """A JoinGroup request, with what its connection and chance add to it."""
+class JoinContext:
+    """A JoinGroup request, with its connection and a random member id."""
 
     request: JoinGroupRequest
     version: int
@@ -30,7 +30,7 @@ class Joining:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Version 0 knows one timeout for both purposes."""
+        """Rebalance timeout; version 0 has only the session timeout."""
         request = self.request
         return request.session_timeout_ms if self.version == 0 else request.rebalance_timeout_ms
 
@@ -40,7 +40,7 @@ class Joining:
 
 
 def member_id_for(request: JoinGroupRequest, client_id: str, unique: object) -> str:
-    """The id of a new member tells operators whose it is; `unique` tells it from all others."""
+    """Returns the id of a new member: client or instance id plus a unique part."""
     instance_id = request.group_instance_id
     return f"{client_id if instance_id is None else instance_id}-{unique}"
 
@@ -54,14 +54,14 @@ class Member:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: dict[str, bytes]
-    """Metadata by protocol, the preferred one first. The log keeps only the chosen protocol."""
+    """Metadata by protocol in the member's order. The log stores only the elected protocol."""
     assignment: bytes = b""
     is_new: bool = False
-    """Has yet to hear of its first generation: it cannot send heartbeats before."""
+    """True until its first generation: the member cannot send heartbeats before."""
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
     counted_bytes: int = 0
-    """What its group has counted for it."""
+    """Memory counted for this member."""
 
     @property
     def held_bytes(self) -> int:
@@ -70,8 +70,8 @@ class Member:
         return MEMBER_OVERHEAD_BYTES + ids + metadata + len(self.assignment)
 
     @property
-    def waits(self) -> bool:
-        """A request of this member is parked here, so its connection is alive."""
+    def has_parked_request(self) -> bool:
+        """True if a request of this member is parked, so its connection is alive."""
         return self.join_ticket is not None or self.sync_ticket is not None
 
     def as_record(self, protocol: str, assignment: bytes) -> MemberMetadata:

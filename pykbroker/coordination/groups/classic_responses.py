@@ -1,4 +1,4 @@
-"""What the members of a classic group are answered."""
+"""Builds the responses for members of a classic group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refused_join(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     )
 
 
-def told_generation(
+def generation_response(
     group: ClassicGroup,
     member: Member,
     *,
@@ -34,7 +34,7 @@ def told_generation(
     skip_assignment: bool = False,
     as_follower: bool = False,
 ) -> JoinGroupResponse:
-    """The generation a member is in; who leads it learns of all members, to assign them."""
+    """Returns the current generation; the leader gets all members, to assign partitions."""
     leads = group.leader == member.member_id and not as_follower
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
@@ -64,11 +64,11 @@ def refused_sync(code: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code, assignment=b"")
 
 
-def told_to_rejoin() -> SyncGroupResponse:
+def rejoin_response() -> SyncGroupResponse:
     return refused_sync(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def told_assignment(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+def assignment_response(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(
         error_code=ErrorCode.NONE,
         protocol_type=group.protocol_type,
@@ -77,7 +77,7 @@ def told_assignment(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse
     )
 
 
-def told_heartbeat(code: ErrorCode) -> HeartbeatResponse:
+def heartbeat_response(code: ErrorCode) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=code)
 
 
@@ -85,8 +85,8 @@ def refused_leaving(code: ErrorCode) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=code)
 
 
-def strangers(leaving: Sequence[MemberIdentity]) -> list[MemberResponse]:
-    """Nobody of a group that does not exist can leave it."""
+def unknown_members(leaving: Sequence[MemberIdentity]) -> list[MemberResponse]:
+    """Returns UNKNOWN_MEMBER_ID for each leaving member of an unknown group."""
     return [
         MemberResponse(
             member_id=it.member_id,
@@ -97,8 +97,8 @@ def strangers(leaving: Sequence[MemberIdentity]) -> list[MemberResponse]:
     ]
 
 
-def told_leaving(members: Sequence[MemberResponse], version: int) -> LeaveGroupResponse:
-    """Versions before 3 speak of one member: its fate is the answer."""
+def leave_response(members: Sequence[MemberResponse], version: int) -> LeaveGroupResponse:
+    """Builds the response; versions before 3 contain the result of a single member."""
     if version >= BATCHED_LEAVE:
         return LeaveGroupResponse(error_code=ErrorCode.NONE, members=members)
     return LeaveGroupResponse(error_code=members[0].error_code)

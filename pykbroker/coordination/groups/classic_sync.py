@@ -1,14 +1,14 @@
-"""SyncGroup in a classic group: the leader hands in the assignment, each member takes its own."""
+"""SyncGroup in a classic group: the leader sends the assignment, each member gets its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from pykbroker.coordination.groups.classic_rebalance import SYNC_TIMER, expect_heartbeat
+from pykbroker.coordination.groups.classic_rebalance import SYNC_TIMER, start_session_timer
 from pykbroker.coordination.groups.classic_responses import (
+    assignment_response,
     refused_sync,
-    told_assignment,
-    told_to_rejoin,
+    rejoin_response,
 )
 from pykbroker.coordination.groups.classic_state import ANSWERS, OnSync
 from pykbroker_protocol.errors import ErrorCode
@@ -33,15 +33,15 @@ def sync_group(
         case OnSync.UNKNOWN_MEMBER:
             draft.reply(ticket, refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
         case OnSync.MUST_REJOIN:
-            draft.reply(ticket, told_to_rejoin())
+            draft.reply(ticket, rejoin_response())
         case OnSync.WAITS_FOR_LEADER:
             wait_for_leader(group, member, ticket, draft)
             if group.leader == member.member_id:
-                hand_out(group, request, draft)
+                distribute_assignment(group, request, draft)
         case OnSync.RETURNS_ASSIGNMENT:
-            note_sync(group, member, draft)
-            expect_heartbeat(group, member, draft)
-            draft.reply(ticket, told_assignment(group, member.assignment))
+            mark_synced(group, member, draft)
+            start_session_timer(group, member, draft)
+            draft.reply(ticket, assignment_response(group, member.assignment))
         case unreachable:
             assert_never(unreachable)
 
@@ -59,27 +59,27 @@ def refusal_of_sync(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode
 
 
 def wait_for_leader(group: ClassicGroup, member: Member, ticket: Ticket, draft: Draft) -> None:
-    draft.reply(member.sync_ticket, told_to_rejoin())  # a later request takes its place
+    draft.reply(member.sync_ticket, rejoin_response())  # replaced by this later request
     member.sync_ticket = ticket
-    note_sync(group, member, draft)
+    mark_synced(group, member, draft)
 
 
-def note_sync(group: ClassicGroup, member: Member, draft: Draft) -> None:
+def mark_synced(group: ClassicGroup, member: Member, draft: Draft) -> None:
     if member.member_id in group.unsynced:
         group.unsynced.remove(member.member_id)
         if not group.unsynced:
             draft.cancel_timer(SYNC_TIMER, group.group_id)
 
 
-def hand_out(group: ClassicGroup, request: SyncGroupRequest, draft: Draft) -> None:
-    """The group is stable when this record is replayed; members left out are assigned nothing."""
+def distribute_assignment(group: ClassicGroup, request: SyncGroupRequest, draft: Draft) -> None:
+    """Writes the assignment; the group is stable on replay. Omitted members get an empty one."""
     assignments = {it.member_id: bytes(it.assignment) for it in request.assignments}
     generation = group.generation
     draft.write([group.as_write(draft.now_ms, generation=generation, assignments=assignments)])
     for member in group.members.values():
         if member.sync_ticket is not None:
             assignment = assignments.get(member.member_id, b"")
-            draft.reply(member.sync_ticket, told_assignment(group, assignment))
+            draft.reply(member.sync_ticket, assignment_response(group, assignment))
             member.sync_ticket = None
-        expect_heartbeat(group, member, draft)
+        start_session_timer(group, member, draft)
     draft.add_reason(f"group {group.group_id} is stable at generation {generation}")

@@ -1,4 +1,4 @@
-"""How far groups have read: the offsets that count, and those of transactions still open."""
+"""Committed offsets, and pending offsets of open transactions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
 NEVER = -1
 LATEST_MS = (1 << 63) - 1
-"""Greatest time that a record can hold."""
+"""Highest timestamp that a record can contain."""
 
-Place = tuple[str, str, int]
-"""A group, a topic, a partition."""
+OffsetKey = tuple[str, str, int]
+"""Group id, topic and partition."""
 
 
 class Committed(NamedTuple):
@@ -52,62 +52,65 @@ def committed_of_record(value: OffsetCommitValue) -> Committed:
 
 
 class CommittedOffsets:
-    """What the log says. A record's turn in the log decides which of two commits is the later."""
+    """Offsets as replayed. The position in the log decides which of two commits is later."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, Committed]]] = {}
-        self._turn = 0
-        self._open: dict[int, dict[Place, tuple[int, Committed]]] = {}
-        """By producer: the turn and the offset that count once its transaction commits."""
+        self._position = 0
+        self._open: dict[int, dict[OffsetKey, tuple[int, Committed]]] = {}
+        """By producer id: offsets that apply when its transaction commits, with their position."""
         self._pending: dict[str, dict[tuple[str, int], set[int]]] = {}
-        """By group, topic and partition: the producers whose open transactions have written."""
-        self._overtaken: dict[Place, int] = {}
-        """The turn of a commit that counts, to a place that some open transaction had written."""
+        """By group, topic and partition: producers with a pending offset."""
+        self._committed_positions: dict[OffsetKey, int] = {}
+        """Position of the last commit to a key with pending offsets."""
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        self._turn += 1
-        place = (key.group, key.topic, key.partition)
+        self._position += 1
+        offset_key = (key.group, key.topic, key.partition)
         if value is None:
-            self._forget(place)
+            self._delete(offset_key)
             return
-        if self.is_pending(*place):
-            self._overtaken[place] = self._turn
-        self._put(place, committed_of_record(value))
+        if self.is_pending(*offset_key):
+            self._committed_positions[offset_key] = self._position
+        self._put(offset_key, committed_of_record(value))
 
     def replay_of_transaction(
         self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue
     ) -> None:
-        self._turn += 1
-        place = (key.group, key.topic, key.partition)
-        self._open.setdefault(producer_id, {})[place] = (self._turn, committed_of_record(value))
+        self._position += 1
+        offset_key = (key.group, key.topic, key.partition)
+        self._open.setdefault(producer_id, {})[offset_key] = (
+            self._position,
+            committed_of_record(value),
+        )
         of_group = self._pending.setdefault(key.group, {})
         of_group.setdefault((key.topic, key.partition), set()).add(producer_id)
 
     def transaction_ended(self, producer_id: int, *, committed: bool) -> None:
-        for place, (turn, offset) in self._open.pop(producer_id, {}).items():
-            if committed and turn > self._overtaken.get(place, 0):
-                self._put(place, offset)
-                self._overtaken[place] = turn
-            self._no_longer_pending(place, producer_id)
+        for offset_key, (position, offset) in self._open.pop(producer_id, {}).items():
+            if committed and position > self._committed_positions.get(offset_key, 0):
+                self._put(offset_key, offset)
+                self._committed_positions[offset_key] = position
+            self._no_longer_pending(offset_key, producer_id)
 
-    def _no_longer_pending(self, place: Place, producer_id: int) -> None:
-        group_id, topic, partition = place
+    def _no_longer_pending(self, offset_key: OffsetKey, producer_id: int) -> None:
+        group_id, topic, partition = offset_key
         of_group = self._pending[group_id]
         producers = of_group[topic, partition]
         producers.discard(producer_id)
         if producers:
             return
-        self._overtaken.pop(place, None)
+        self._committed_positions.pop(offset_key, None)
         del of_group[topic, partition]
         if not of_group:
             del self._pending[group_id]
 
-    def _forget(self, place: Place) -> None:
-        """A tombstone takes along what open transactions have written before."""
-        group_id, topic, partition = place
+    def _delete(self, offset_key: OffsetKey) -> None:
+        """Applies a tombstone, which also removes pending offsets before it."""
+        group_id, topic, partition = offset_key
         for producer_id in tuple(self._pending.get(group_id, {}).get((topic, partition), ())):
-            del self._open[producer_id][place]
-            self._no_longer_pending(place, producer_id)
+            del self._open[producer_id][offset_key]
+            self._no_longer_pending(offset_key, producer_id)
         topics = self._groups.get(group_id, {})
         partitions = topics.get(topic, {})
         partitions.pop(partition, None)
@@ -116,11 +119,11 @@ class CommittedOffsets:
         if not topics:
             self._groups.pop(group_id, None)
 
-    def _put(self, place: Place, committed: Committed) -> None:
-        group_id, topic, partition = place
+    def _put(self, offset_key: OffsetKey, committed: Committed) -> None:
+        group_id, topic, partition = offset_key
         self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
 
-    # --- reading
+    # --- queries
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, Committed]]:
         return self._groups.get(group_id, {})
@@ -129,24 +132,24 @@ class CommittedOffsets:
         return self.of_group(group_id).get(topic, {}).get(partition)
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether there is an offset, or would be one if some transaction commits."""
+        """Returns whether there is a committed or pending offset."""
         is_committed = self.of_partition(group_id, topic, partition) is not None
         return is_committed or self.is_pending(group_id, topic, partition)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """An open transaction has written here: what counts is about to change."""
-        return (topic, partition) in self.pending_places(group_id)
+        """Returns whether an open transaction has a pending offset here."""
+        return (topic, partition) in self.pending_keys(group_id)
 
-    def pending_places(self, group_id: str) -> Collection[tuple[str, int]]:
+    def pending_keys(self, group_id: str) -> Collection[tuple[str, int]]:
         return self._pending.get(group_id, {}).keys()
 
-    def places_of_topics(self, names: frozenset[str]) -> Iterator[Place]:
-        """Where offsets of these topics are, and where open transactions have put some."""
+    def keys_of_topics(self, names: frozenset[str]) -> Iterator[OffsetKey]:
+        """Returns keys of these topics with committed or pending offsets."""
         for group_id, topics in self._groups.items():
             for topic in topics.keys() & names:
                 for partition in topics[topic]:
                     yield group_id, topic, partition
-        for group_id, places in self._pending.items():
-            for topic, partition in places:
+        for group_id, keys in self._pending.items():
+            for topic, partition in keys:
                 if topic in names and self.of_partition(group_id, topic, partition) is None:
                     yield group_id, topic, partition

@@ -1,4 +1,4 @@
-"""Who may join a consumer group, and how the place of a static member is taken over."""
+"""Admission of members to a consumer group, and replacement of static members."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def admit(
     decision: Decision, member_id: str, instance_id: str | None, *, by_force: bool = False
 ) -> ConsumerMember | Refusal:
-    """The member that joins or comes back.
+    """Returns the member that joins or rejoins.
 
-    A static member takes the place of the one before it, with all that this one held, once that
-    one has left for a while; in the classic protocol the newcomer does not wait (`by_force`).
+    A static member replaces its previous instance, with its assignment, once that has left
+    temporarily; in the classic protocol it replaces it immediately (`by_force`).
     """
     state = decision.state
     if refusal := full(state, member_id, decision.settings):
@@ -44,11 +44,11 @@ def take_over(decision: Decision, predecessor: ConsumerMember, member_id: str) -
         *records.without_member(decision.group_id, predecessor.member_id),
         records.subscription(decision.group_id, successor),
         records.target(decision.group_id, member_id, target),
-        records.progress(decision.group_id, successor),
+        records.current_assignment(decision.group_id, successor),
     )
     for kind in MEMBER_TIMERS:
         decision.cancel_timer(kind, predecessor.member_id)
     decision.draft.add_reason(
-        f"group {decision.group_id}: static member {predecessor.instance_id} is back as {member_id}"
+        f"group {decision.group_id}: static member {predecessor.instance_id} returns as {member_id}"
     )
     return successor

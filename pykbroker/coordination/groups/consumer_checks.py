@@ -1,6 +1,6 @@
-"""Which requests of members are refused, and in which words.
+"""Validates requests of members, with Apache Kafka's error messages.
 
-The codes and the order of the checks are Apache Kafka's: clients decide by them.
+Error codes and the order of checks are those of Apache Kafka, because clients depend on them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups.consumer_member import (
     JOINING,
-    LEAVING_FOR_A_WHILE,
+    LEAVING_TEMPORARILY,
     ConsumerMember,
     is_within,
 )
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 MEMBER_MAKES_ITS_ID_FROM = 1
-"""From this version of the heartbeat, a member brings its id along."""
+"""First version of the heartbeat in which the client chooses the member id."""
 
 
 def malformed(
     request: ConsumerGroupHeartbeatRequest, version: int, settings: ConsumerGroupSettings
 ) -> Refusal | None:
-    """Whether a heartbeat makes no sense, whatever the group is like."""
-    if words := bad_words(request, version):
+    """Returns the error of a malformed heartbeat, independent of the group."""
+    if words := invalid_field(request, version):
         return Refusal(ErrorCode.INVALID_REQUEST, words)
     if request.server_assignor not in (None, *settings.assignors):
         supported = ", ".join(settings.assignors)
@@ -41,7 +41,7 @@ def malformed(
     return None
 
 
-def bad_words(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
+def invalid_field(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
     member_id_is_due = version >= MEMBER_MAKES_ITS_ID_FROM or request.member_epoch != JOINING
     texts = {
         "MemberId": request.member_id if member_id_is_due else None,
@@ -53,13 +53,13 @@ def bad_words(request: ConsumerGroupHeartbeatRequest, version: int) -> str | Non
         if text is not None and not text.strip():
             return f"{name} can't be empty."
     if request.member_epoch == JOINING:
-        return missing_at_a_join(request)
-    if request.member_epoch == LEAVING_FOR_A_WHILE and request.instance_id is None:
+        return missing_join_field(request)
+    if request.member_epoch == LEAVING_TEMPORARILY and request.instance_id is None:
         return "InstanceId can't be null."
-    return "MemberEpoch is invalid." if request.member_epoch < LEAVING_FOR_A_WHILE else None
+    return "MemberEpoch is invalid." if request.member_epoch < LEAVING_TEMPORARILY else None
 
 
-def missing_at_a_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
+def missing_join_field(request: ConsumerGroupHeartbeatRequest) -> str | None:
     if request.rebalance_timeout_ms == -1:
         return "RebalanceTimeoutMs must be provided in first request."
     if request.topic_partitions is None or request.topic_partitions:
@@ -112,7 +112,7 @@ def unreleased_instance(instance_id: str, member_id: str, owner_id: str) -> Refu
 def identified(
     state: ConsumerGroupState, member_id: str, instance_id: str | None
 ) -> ConsumerMember | Refusal:
-    """The member that a request speaks for."""
+    """Returns the member of a request, or the error."""
     if instance_id is not None:
         owner_id = state.instances.get(instance_id)
         if owner_id is None:
@@ -123,7 +123,7 @@ def identified(
 
 
 def fenced_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> Refusal | None:
-    """A member one epoch behind, which claims no more than it was left, has lost an answer."""
+    """Accepts the previous epoch from a member that missed a response; else returns the error."""
     if epoch == member.epoch:
         return None
     if epoch < member.epoch:

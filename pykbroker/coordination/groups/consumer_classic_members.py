@@ -1,8 +1,8 @@
-"""Members of the classic protocol inside a consumer group: they are told what they understand.
+"""Members of the classic protocol in a consumer group.
 
-Their generation is the member epoch, and their assignment what the coordinator has computed. A
-heartbeat answers that the group rebalances whenever another step is due; the member then joins,
-naming what it owns, and syncs, without waiting for anybody. No member leads.
+Their generation is the member epoch, and the coordinator computes their assignment. A heartbeat
+returns REBALANCE_IN_PROGRESS when another reconciliation step is due. The member then rejoins with
+its owned partitions and syncs, without waiting for other members. No member is leader.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pykbroker.coordination.groups.consumer_admission import admit
 from pykbroker.coordination.groups.consumer_checks import full, identified
 from pykbroker.coordination.groups.consumer_decision import REJOIN, SESSION, SYNC
 from pykbroker.coordination.groups.consumer_departure import remove
-from pykbroker.coordination.groups.consumer_heartbeat import bring_on
+from pykbroker.coordination.groups.consumer_heartbeat import update_and_step
 from pykbroker.coordination.groups.consumer_member import ConsumerMember, MemberState, numbers
 from pykbroker.coordination.groups.consumer_migration import (
     classic_metadata,
@@ -23,7 +23,7 @@ from pykbroker.coordination.groups.consumer_migration import (
     is_due_for_downgrade,
     protocols_of,
 )
-from pykbroker.coordination.groups.consumer_subscription import grow
+from pykbroker.coordination.groups.consumer_subscription import bump_epoch
 from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
@@ -45,33 +45,33 @@ from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pykbroker.coordination.groups.classic_member import Joining
+    from pykbroker.coordination.groups.classic_member import JoinContext
+    from pykbroker.coordination.groups.consumer_cache import GroupCache
     from pykbroker.coordination.groups.consumer_decision import Decision
-    from pykbroker.coordination.groups.consumer_memory import Memory
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
     from pykbroker.coordination.groups.consumer_topics import TopicsView
     from pykbroker_protocol.messages.join_group import JoinGroupRequest
 
 MEMBER_ID_IS_REQUIRED_FROM = 4
-"""From this version a newcomer is first given an id to come back with (KIP-394)."""
+"""First version in which a new member gets an id and joins again with it (KIP-394)."""
 MEMBERS_LEAVE_TOGETHER_FROM = 3
 
 
 # JoinGroup
 
 
-def join(decision: Decision, memory: Memory, joining: Joining) -> JoinGroupResponse:
+def join(decision: Decision, cache: GroupCache, joining: JoinContext) -> JoinGroupResponse:
     request = joining.request
     is_newcomer = not request.member_id
     member_id = joining.new_member_id if is_newcomer else request.member_id
-    if refusal := why_not_to_join(decision, member_id, request):
+    if refusal := refusal_of_join(decision, member_id, request):
         return refused_join(refusal.code, request.member_id)
-    if is_newcomer and must_come_back(joining):
+    if is_newcomer and needs_member_id(joining):
         return refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-    joined = take_in(decision, memory, joining, member_id)
+    joined = admit_member(decision, cache, joining, member_id)
     if isinstance(joined, Refusal):
         return refused_join(joined.code, request.member_id)
-    memory.asked_to_rejoin_at_ms.pop(member_id, None)
+    cache.rejoin_requested_at_ms.pop(member_id, None)
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=joined.epoch,
@@ -83,12 +83,12 @@ def join(decision: Decision, memory: Memory, joining: Joining) -> JoinGroupRespo
     )
 
 
-def must_come_back(joining: Joining) -> bool:
+def needs_member_id(joining: JoinContext) -> bool:
     is_static = joining.request.group_instance_id is not None
     return joining.version >= MEMBER_ID_IS_REQUIRED_FROM and not is_static
 
 
-def why_not_to_join(
+def refusal_of_join(
     decision: Decision, member_id: str, request: JoinGroupRequest
 ) -> Refusal | None:
     if refusal := full(decision.state, member_id, decision.settings):
@@ -107,8 +107,8 @@ def why_not_to_join(
     return None
 
 
-def take_in(
-    decision: Decision, memory: Memory, joining: Joining, member_id: str
+def admit_member(
+    decision: Decision, cache: GroupCache, joining: JoinContext, member_id: str
 ) -> ConsumerMember | Refusal:
     request = joining.request
     try:
@@ -131,7 +131,7 @@ def take_in(
         classic=classic_metadata(request.session_timeout_ms, joining.protocols.items()),
     )
     owned = classic.owned_partitions(subscription, decision.topics)
-    joined = bring_on(decision, memory, before, after, owned)
+    joined = update_and_step(decision, cache, before, after, owned)
     decision.cancel_timer(REJOIN, member_id)
     last_of_its_kind_was_replaced = replaced is not None and replaced.classic is None
     if last_of_its_kind_was_replaced and is_due_for_downgrade(
@@ -154,7 +154,7 @@ def predecessor_of(
 # SyncGroup
 
 
-def sync(decision: Decision, memory: Memory, request: SyncGroupRequest) -> SyncGroupResponse:
+def sync(decision: Decision, cache: GroupCache, request: SyncGroupRequest) -> SyncGroupResponse:
     member = classic_member(decision.state, request)
     if isinstance(member, ErrorCode):
         return refused_sync(member)
@@ -165,8 +165,8 @@ def sync(decision: Decision, memory: Memory, request: SyncGroupRequest) -> SyncG
         for it, our in zip(asked, (CONSUMER_PROTOCOL_TYPE, protocol.name), strict=True)
     ):
         return refused_sync(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if has_to_rejoin_before_it_syncs(decision.state, member):
-        ask_to_rejoin(decision, memory, member)
+    if must_rejoin_before_sync(decision.state, member):
+        request_rejoin(decision, cache, member)
         return refused_sync(ErrorCode.REBALANCE_IN_PROGRESS)
     decision.cancel_timer(SYNC, member.member_id)
     keep_session(decision, member)
@@ -178,8 +178,8 @@ def sync(decision: Decision, memory: Memory, request: SyncGroupRequest) -> SyncG
     )
 
 
-def has_to_rejoin_before_it_syncs(state: ConsumerGroupState, member: ConsumerMember) -> bool:
-    """A member that is to revoke has joined already: it hears first what it keeps."""
+def must_rejoin_before_sync(state: ConsumerGroupState, member: ConsumerMember) -> bool:
+    """Returns whether the member must rejoin; one that revokes partitions has rejoined already."""
     return state.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS
 
 
@@ -191,19 +191,21 @@ def assignment_of(member: ConsumerMember, topics: TopicsView) -> bytes:
 # Heartbeat
 
 
-def hear(decision: Decision, memory: Memory, request: HeartbeatRequest) -> HeartbeatResponse:
+def heartbeat(
+    decision: Decision, cache: GroupCache, request: HeartbeatRequest
+) -> HeartbeatResponse:
     member = classic_member(decision.state, request)
     if isinstance(member, ErrorCode):
         return HeartbeatResponse(error_code=member)
     keep_session(decision, member)
-    grow(decision, memory, because_of_members=False)
-    if not another_step_is_due(decision.state, member):
+    bump_epoch(decision, cache, because_of_members=False)
+    if not needs_rejoin(decision.state, member):
         return HeartbeatResponse(error_code=ErrorCode.NONE)
-    ask_to_rejoin(decision, memory, member)
+    request_rejoin(decision, cache, member)
     return HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def another_step_is_due(state: ConsumerGroupState, member: ConsumerMember) -> bool:
+def needs_rejoin(state: ConsumerGroupState, member: ConsumerMember) -> bool:
     if member.epoch < state.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and all(
@@ -213,9 +215,9 @@ def another_step_is_due(state: ConsumerGroupState, member: ConsumerMember) -> bo
     )
 
 
-def ask_to_rejoin(decision: Decision, memory: Memory, member: ConsumerMember) -> None:
-    """The time to rejoin counts from the first answer that asked for it."""
-    asked_at_ms = memory.asked_to_rejoin_at_ms.setdefault(member.member_id, decision.now_ms)
+def request_rejoin(decision: Decision, cache: GroupCache, member: ConsumerMember) -> None:
+    """Requests a rejoin; the rejoin timeout counts from the first request."""
+    asked_at_ms = cache.rejoin_requested_at_ms.setdefault(member.member_id, decision.now_ms)
     deadline_ms = asked_at_ms + member.rebalance_timeout_ms
     decision.set_timer(REJOIN, member.member_id, after_ms=deadline_ms - decision.now_ms)
 
@@ -228,7 +230,7 @@ def keep_session(decision: Decision, member: ConsumerMember) -> None:
 def classic_member(
     state: ConsumerGroupState, request: SyncGroupRequest | HeartbeatRequest
 ) -> ConsumerMember | ErrorCode:
-    """The member of the classic protocol that asks, at its generation."""
+    """Returns the member of a request, or the error for its id or generation."""
     member = identified(state, request.member_id, request.group_instance_id)
     if isinstance(member, Refusal):
         return member.code
@@ -241,7 +243,7 @@ def classic_member(
 
 
 def leave(
-    decision: Decision, memory: Memory, request: LeaveGroupRequest, version: int
+    decision: Decision, cache: GroupCache, request: LeaveGroupRequest, version: int
 ) -> LeaveGroupResponse:
     identities: Sequence[MemberIdentity] = request.members
     if version < MEMBERS_LEAVE_TOGETHER_FROM:
@@ -249,7 +251,7 @@ def leave(
     found = [member_to_leave(decision.state, it) for it in identities]
     leaving = {it.member_id: it for it in found if isinstance(it, ConsumerMember)}
     if leaving:
-        remove(decision, memory, list(leaving.values()), "left, or was removed")
+        remove(decision, cache, list(leaving.values()), "left or was removed")
     codes = [it.code if isinstance(it, Refusal) else ErrorCode.NONE for it in found]
     if version < MEMBERS_LEAVE_TOGETHER_FROM:
         return LeaveGroupResponse(error_code=codes[0])
@@ -267,7 +269,7 @@ def leave(
 def member_to_leave(
     state: ConsumerGroupState, identity: MemberIdentity
 ) -> ConsumerMember | Refusal:
-    """An operator names the instance id alone."""
+    """Finds the member; operators may give only the instance id."""
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if instance_id is not None and not member_id:
         member_id = state.instances.get(instance_id, "")

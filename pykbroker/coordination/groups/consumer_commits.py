@@ -1,4 +1,4 @@
-"""Which members of a consumer group may commit and fetch offsets."""
+"""Checks offset commits and fetches of members of a consumer group."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
 
 MEMBER_EPOCHS_FROM = 9
-"""From this version OffsetCommit can carry a member epoch."""
+"""First version of OffsetCommit with a member epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committer:
-    """Who says that it commits; an epoch below zero claims no membership."""
+    """The sender of a commit; an epoch below zero means that it is not a member."""
 
     member_id: str
     instance_id: str | None
@@ -33,32 +33,32 @@ def refusal_of_commit(
 ) -> ErrorCode:
     if committer.epoch < 0 and not state.members:
         return ErrorCode.NONE
-    names_nobody = not committer.member_id and committer.instance_id is None
-    if committer.is_transactional and committer.epoch == -1 and names_nobody:
+    names_no_member = not committer.member_id and committer.instance_id is None
+    if committer.is_transactional and committer.epoch == -1 and names_no_member:
         return ErrorCode.NONE
     member = state.members.get(committer.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    can_tell_its_epoch = committer.is_transactional or committer.version >= MEMBER_EPOCHS_FROM
-    if member.classic is None and not can_tell_its_epoch:
+    can_carry_epoch = committer.is_transactional or committer.version >= MEMBER_EPOCHS_FROM
+    if member.classic is None and not can_carry_epoch:
         return ErrorCode.UNSUPPORTED_VERSION
     if committer.epoch == member.epoch or has_kept_all(member, committer.epoch, places):
         return ErrorCode.NONE
-    # Clients of transactions do not know the code that tells of epochs.
+    # Transactional clients do not know the errors for member epochs.
     return ErrorCode.ILLEGAL_GENERATION if committer.is_transactional else wrong_epoch(member)
 
 
 def has_kept_all(
     member: ConsumerMember, epoch: int, places: Iterable[tuple[bytes, int]] | None
 ) -> bool:
-    """Whether all of these were the member's at an earlier epoch and still are (KIP-1251)."""
+    """Returns whether the member owned all partitions at that epoch and still does (KIP-1251)."""
     if places is None or not 0 <= epoch < member.epoch:
         return False
-    return all(given_at(member, *place) <= epoch for place in places)
+    return all(assigned_at_epoch(member, *partition) <= epoch for partition in places)
 
 
-def given_at(member: ConsumerMember, topic_id: bytes, partition: int) -> int:
-    """The epoch at which the member was given a partition; later than any if it was not."""
+def assigned_at_epoch(member: ConsumerMember, topic_id: bytes, partition: int) -> int:
+    """Returns the epoch at which a partition was assigned, or the current one if it was not."""
     held = {**member.revoking.get(topic_id, {}), **member.assigned.get(topic_id, {})}
     return held.get(partition, member.epoch)
 

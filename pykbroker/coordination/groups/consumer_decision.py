@@ -1,7 +1,7 @@
-"""One decision about a consumer group: it writes records and at once sees what they bring about.
+"""A decision about a consumer group, which writes records and sees their effect immediately.
 
-The records are replayed into a copy, by the same code that will replay them into the group itself;
-what a decision sees is therefore what the group becomes.
+The records are replayed into a copy of the state, by the same code that later replays them into the
+group. So a decision sees the state that the group will have.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 SESSION = "consumer-session"
-"""A member was not heard of for its session timeout."""
+"""Timer: no heartbeat within the session timeout."""
 REVOCATION = "consumer-revocation"
-"""A member did not give partitions up within its rebalance timeout."""
+"""Timer: partitions not revoked within the rebalance timeout."""
 REJOIN = "consumer-rejoin"
-"""A member of the classic protocol was asked to rejoin and did not."""
+"""Timer: a member of the classic protocol did not rejoin in time."""
 SYNC = "consumer-sync"
-"""A member of the classic protocol joined and did not fetch its assignment."""
+"""Timer: a member of the classic protocol joined and did not send SyncGroup."""
 MEMBER_TIMERS = (SESSION, REVOCATION, REJOIN, SYNC)
-"""Timers of a member are named (kind, group id, member id)."""
+"""Timers of a member have the name (kind, group id, member id)."""
 DOWNGRADED = "consumer-downgraded"
-"""Put off, as (kind, group id): the group is classic now and has to rebalance."""
+"""Deferred (kind, group id): the group was converted to a classic one and must rebalance."""
 ASSIGNMENT = "consumer-assignment"
-"""Put off, as (kind, group id): a new target is due, and members wait for it."""
+"""Deferred (kind, group id): a new target is due and heartbeats wait for it."""
 NEXT_STEPS = "consumer-next-steps"
-"""Put off, as (kind, group id): the target that they waited for is there."""
+"""Deferred (kind, group id): the target is written; the waiting heartbeats get responses."""
 MATCHING = "consumer-matching"
-"""Put off, as (kind,): the next slice of matching; as (kind, group id, regular expression): match
-this one again, because topics have changed."""
+"""Deferred (kind,): the next slice of matching. Deferred (kind, group id, regular expression):
+match this expression again, because topics changed."""
 
 
 class Decision:
-    """Lives as long as one decision, which happens at one moment."""
+    """One decision at one moment."""
 
     __slots__ = ("_is_copy", "draft", "effort", "matched", "settings", "state", "topics")
 
@@ -58,9 +58,9 @@ class Decision:
         self.settings = settings
         self.draft = Draft(now_ms)
         self.effort = SLICE_EFFORT
-        """What is left for matching regular expressions within this decision."""
+        """Effort that is left for matching regular expressions within this decision."""
         self.matched: dict[str, Matched] = {}
-        """Regular expressions that were matched for this decision."""
+        """Regular expressions that this decision has matched."""
         self._is_copy = False
 
     @property

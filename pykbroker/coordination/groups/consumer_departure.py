@@ -1,4 +1,4 @@
-"""How members leave a consumer group: by their own word, for a while, or because time ran out."""
+"""Members that leave a consumer group: by request, temporarily, or fenced by a timeout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.consumer_checks import identified
 from pykbroker.coordination.groups.consumer_decision import MEMBER_TIMERS, REVOCATION
 from pykbroker.coordination.groups.consumer_member import (
-    LEAVING_FOR_A_WHILE,
+    LEAVING_TEMPORARILY,
     NO_HOLDING,
     ConsumerMember,
     MemberState,
@@ -21,22 +21,22 @@ from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pykbroker.coordination.groups.consumer_cache import GroupCache
     from pykbroker.coordination.groups.consumer_decision import Decision
-    from pykbroker.coordination.groups.consumer_memory import Memory
     from pykbroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 def leave(
-    decision: Decision, memory: Memory, request: ConsumerGroupHeartbeatRequest
+    decision: Decision, cache: GroupCache, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Refusal:
-    """A heartbeat with an epoch below zero."""
+    """Decides a heartbeat with an epoch below zero."""
     member = identified(decision.state, request.member_id, request.instance_id)
     if isinstance(member, Refusal):
         return member
-    if request.member_epoch == LEAVING_FOR_A_WHILE:
-        go_away(decision, member)
+    if request.member_epoch == LEAVING_TEMPORARILY:
+        leave_temporarily(decision, member)
     else:
-        remove(decision, memory, [member], "left")
+        remove(decision, cache, [member], "left")
     return ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
         member_id=member.member_id,
@@ -45,29 +45,31 @@ def leave(
     )
 
 
-def go_away(decision: Decision, member: ConsumerMember) -> None:
-    """A static member keeps its place and its partitions until its session ends."""
-    away = member._replace(epoch=LEAVING_FOR_A_WHILE, revoking=NO_HOLDING)
+def leave_temporarily(decision: Decision, member: ConsumerMember) -> None:
+    """Lets a static member leave temporarily; it keeps its partitions until the session timeout."""
+    away = member._replace(epoch=LEAVING_TEMPORARILY, revoking=NO_HOLDING)
     if away != member:
-        decision.write(records.progress(decision.group_id, away))
+        decision.write(records.current_assignment(decision.group_id, away))
     decision.cancel_timer(REVOCATION, member.member_id)
 
 
-def fence(decision: Decision, memory: Memory, kind: str, member_id: str) -> None:
-    """A timer of a member has rung."""
+def fence(decision: Decision, cache: GroupCache, kind: str, member_id: str) -> None:
+    """Fences a member after one of its timers fired."""
     member = decision.state.members.get(member_id)
     if member is None or (
         kind == REVOCATION and member.state is not MemberState.UNREVOKED_PARTITIONS
     ):
         return
-    remove(decision, memory, [member], f"was fenced ({kind.replace('-', ' ')} timeout)")
+    remove(decision, cache, [member], f"was fenced ({kind.replace('-', ' ')} timeout)")
 
 
-def remove(decision: Decision, memory: Memory, members: Sequence[ConsumerMember], why: str) -> None:
-    """Forget members; the others share what they had, or go on in a classic group."""
+def remove(
+    decision: Decision, cache: GroupCache, members: Sequence[ConsumerMember], why: str
+) -> None:
+    """Removes members; the others get their partitions, possibly in a classic group."""
     leaving = {it.member_id for it in members}
     for member in members:
-        memory.asked_to_rejoin_at_ms.pop(member.member_id, None)
+        cache.rejoin_requested_at_ms.pop(member.member_id, None)
         decision.draft.add_reason(f"group {decision.group_id}: member {member.member_id} {why}")
     if is_due_for_downgrade(decision.state, leaving, decision.settings):
         downgrade(decision, leaving, rebalances=True)
@@ -78,5 +80,5 @@ def remove(decision: Decision, memory: Memory, members: Sequence[ConsumerMember]
         for kind in MEMBER_TIMERS:
             decision.cancel_timer(kind, member.member_id)
     state = decision.state
-    metadata_hash = memory.fingerprint(state.subscriptions(), decision.topics)
+    metadata_hash = cache.fingerprint(state.subscriptions(), decision.topics)
     decision.write(records.group_epoch(state.group_id, state.epoch + 1, metadata_hash))

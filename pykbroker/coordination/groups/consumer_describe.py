@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe tells of a group."""
+"""Builds ConsumerGroupDescribe responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NONE = frozenset[int]()
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
-"""Which protocol a member speaks, as the answer numbers it."""
+"""Protocol of a member, as numbered in the response."""
 
 
 def describe(
@@ -73,14 +73,14 @@ def describe_member(
 
 
 def held(member: ConsumerMember) -> Share:
-    """What it has been told to give up is its own until it says that it has."""
+    """Returns the assigned partitions, including those not revoked yet."""
     assigned, revoking = numbers(member.assigned), numbers(member.revoking)
     ids = assigned.keys() | revoking.keys()
     return {it: assigned.get(it, NONE) | revoking.get(it, NONE) for it in sorted(ids)}
 
 
 def described(share: Share, topics: TopicsView) -> Assignment:
-    """Topics that were deleted in the meantime have no name to show."""
+    """Converts topic ids to names; deleted topics are omitted."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(

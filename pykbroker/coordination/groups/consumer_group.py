@@ -1,7 +1,8 @@
-"""A group of the next-generation protocol (KIP-848), as those outside of it see it.
+"""A consumer group of KIP-848: dispatches requests and timers to the `consumer_*` modules.
 
-Members say what they want and what they own, in heartbeats; the coordinator decides who reads what
-and leads each member there in small steps. A decision is an outcome; the state changes by replay.
+Members report subscriptions and owned partitions in heartbeats. The coordinator computes the target
+assignment and reconciles each member in small steps. Decisions return outcomes; replay changes the
+state.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from pykbroker.coordination.groups import consumer_classic_members as classic_me
 from pykbroker.coordination.groups import consumer_commits as commits
 from pykbroker.coordination.groups import consumer_records as records
 from pykbroker.coordination.groups.consumer_assignment import (
-    Sharing,
+    AssignmentTask,
     assignment_is_due,
-    go_on_sharing,
+    continue_assignment,
 )
+from pykbroker.coordination.groups.consumer_cache import GroupCache
 from pykbroker.coordination.groups.consumer_checks import malformed
 from pykbroker.coordination.groups.consumer_decision import (
     ASSIGNMENT,
@@ -27,12 +29,11 @@ from pykbroker.coordination.groups.consumer_decision import (
 )
 from pykbroker.coordination.groups.consumer_departure import fence, leave
 from pykbroker.coordination.groups.consumer_describe import describe
-from pykbroker.coordination.groups.consumer_heartbeat import Unmatched, answer, hear, refuse
+from pykbroker.coordination.groups.consumer_heartbeat import Unmatched, accept, answer, refuse
 from pykbroker.coordination.groups.consumer_member import JOINING, ConsumerMember, MemberState
-from pykbroker.coordination.groups.consumer_memory import Memory
 from pykbroker.coordination.groups.consumer_migration import upgrade
 from pykbroker.coordination.groups.consumer_state import ConsumerGroupState
-from pykbroker.coordination.groups.consumer_subscription import take_match
+from pykbroker.coordination.groups.consumer_subscription import apply_match
 from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.groups.group import GroupKind
 from pykbroker.coordination.groups.member_bytes import bytes_of_consumer_member
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pykbroker.coordination.groups.classic_group import ClassicGroup
-    from pykbroker.coordination.groups.classic_member import Joining
-    from pykbroker.coordination.groups.consumer_heartbeat import Heard
+    from pykbroker.coordination.groups.classic_member import JoinContext
+    from pykbroker.coordination.groups.consumer_heartbeat import Accepted
     from pykbroker.coordination.groups.consumer_matching import Arrived, Matched
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_topics import TopicsView
@@ -59,31 +60,31 @@ if TYPE_CHECKING:
 
 
 ANSWERING_EFFORT = 500
-"""Partitions whose members are answered in one slice: 2 to 5 ms."""
+"""Partitions of members that get responses in one slice: 2 to 5 ms."""
 MEMBER_EFFORT = 10
-"""What a member costs, in partitions."""
+"""Cost of one member, in partitions."""
 
 
 class ConsumerGroup:
-    """Its `state` is what the log says; its `memory` may be lost."""
+    """A consumer group; `state` is replayed from the log, `cache` may be lost."""
 
     kind = GroupKind.CONSUMER
     protocol_type = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
         self.state = ConsumerGroupState(group_id)
-        self.memory = Memory()
-        self.sharing: Sharing | None = None
-        """A new target that takes several slices."""
+        self.cache = GroupCache()
+        self.assignment_task: AssignmentTask | None = None
+        """Computation of a new target that takes several slices."""
 
-    # --- what the log says
+    # --- replay
 
     def replay(self, key: Message, value: Message | None) -> None:
-        """Take in a record of types 3 to 8 or 16; that the group is gone, its keeper sees."""
+        """Replays a record of types 3 to 8 or 16; the caller removes a deleted group."""
         self.state.replay(key, value)
 
     def loaded(self, *, now_ms: int, settings: ConsumerGroupSettings) -> Outcome:
-        """The timers of a group that was read from the log: all clocks start afresh."""
+        """Returns the timers of a loaded group, all restarted."""
         draft = Draft(now_ms)
         for member in self.state.members.values():
             name = (self.group_id, member.member_id)
@@ -92,7 +93,7 @@ class ConsumerGroup:
                 draft.set_timer(REVOCATION, *name, after_ms=member.rebalance_timeout_ms)
         return draft.outcome()
 
-    # --- members of the next generation
+    # --- members of the consumer protocol
 
     def heartbeat(
         self,
@@ -101,15 +102,15 @@ class ConsumerGroup:
         now_ms: int,
         topics: TopicsView,
         settings: ConsumerGroupSettings,
-        let_wait: Callable[[Ticket, Heard], None],
+        let_wait: Callable[[Ticket, Accepted], None],
         let_match: Callable[[Arrived, str], None],
         matched: Mapping[str, Matched],
         upgraded_from: ClassicGroup | None = None,
     ) -> Outcome:
-        """Answer a heartbeat, or let it wait; `new_member_id` is for those that bring none along.
+        """Answers or parks a heartbeat; `new_member_id` is for clients that do not choose one.
 
-        A classic group is carried over if this is a new group and the heartbeat joins it. A
-        heartbeat whose regular expression is not `matched` changes nothing: it is decided again.
+        A heartbeat that joins a new group converts an existing classic group. If its regular
+        expression is not `matched`, nothing changes and the heartbeat is decided again later.
         """
         request, ticket = arrived.request, arrived.ticket
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
@@ -120,32 +121,34 @@ class ConsumerGroup:
         if response is not None:
             return refused(ticket, response)
         if request.member_epoch < JOINING:
-            left = leave(decision, self.memory, request)
+            left = leave(decision, self.cache, request)
             if isinstance(left, Refusal):
                 return refused(ticket, left)
             return decision.answer(ticket, left)
-        heard = hear(
+        accepted = accept(
             decision,
-            self.memory,
+            self.cache,
             request if request.member_id else request.replace(member_id=arrived.new_member_id),
             client_id=arrived.client_id,
             client_host=arrived.client_host,
         )
-        if isinstance(heard, Refusal):
-            is_logged = heard.code is ErrorCode.INVALID_REGULAR_EXPRESSION  # a bound may be reached
-            return refused(ticket, heard, decision.draft.reasons[-1:] if is_logged else ())
-        if isinstance(heard, Unmatched):
-            let_match(arrived, heard.regex)
+        if isinstance(accepted, Refusal):
+            is_logged = (
+                accepted.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+            )  # a limit may be reached
+            return refused(ticket, accepted, decision.draft.reasons[-1:] if is_logged else ())
+        if isinstance(accepted, Unmatched):
+            let_match(arrived, accepted.regex)
             decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
             decision.draft.defer(MATCHING, deferred_tickets=(ticket,))
         elif assignment_is_due(decision):
-            let_wait(ticket, heard)
+            let_wait(ticket, accepted)
             decision.draft.defer(ASSIGNMENT, self.group_id, deferred_tickets=(ticket,))
         else:
-            decision.draft.reply(ticket, answer(decision, heard))
+            decision.draft.reply(ticket, answer(decision, accepted))
         return decision.draft.outcome()
 
-    def take_match(
+    def apply_match(
         self,
         regex: str,
         found: Matched,
@@ -154,12 +157,12 @@ class ConsumerGroup:
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> Outcome:
-        """A known regular expression was matched again because topics had changed."""
+        """Applies a new match of a known regular expression after topics changed."""
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
-        take_match(decision, self.memory, regex, found)
+        apply_match(decision, self.cache, regex, found)
         return decision.draft.outcome()
 
-    def share_out(
+    def run_assignment_slice(
         self,
         waiting: Iterable[Ticket],
         *,
@@ -167,43 +170,43 @@ class ConsumerGroup:
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> Outcome:
-        """Work for one slice on a new target for waiting heartbeats, unless none is due.
+        """Works for one slice on a new target for waiting heartbeats, if one is due.
 
-        Where the log ends within it, its epoch is missing: it is due still, and computed again.
+        If the log ends within a target, its epoch record is missing: it is due and computed again.
         """
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
         decision.draft.in_parts = True
-        self.sharing = go_on_sharing(decision, self.memory, self.sharing)
-        what_follows = NEXT_STEPS if self.sharing is None else ASSIGNMENT
+        self.assignment_task = continue_assignment(decision, self.cache, self.assignment_task)
+        what_follows = NEXT_STEPS if self.assignment_task is None else ASSIGNMENT
         decision.draft.defer(what_follows, self.group_id, deferred_tickets=waiting)
         return decision.draft.outcome()
 
-    def members_of_a_slice(self, waiting: Mapping[Ticket, Heard]) -> int:
-        """How many of the waiting heartbeats are answered in one slice."""
-        partitions_of, effort = self.state.tallies.meant_for, 0
-        for count, heard in enumerate(waiting.values(), 1):
-            effort += MEMBER_EFFORT + partitions_of.get(heard.before.member_id, 0)
+    def members_of_a_slice(self, waiting: Mapping[Ticket, Accepted]) -> int:
+        """Returns how many of the waiting heartbeats get responses in one slice."""
+        partitions_of, effort = self.state.counts.target_sizes, 0
+        for count, accepted in enumerate(waiting.values(), 1):
+            effort += MEMBER_EFFORT + partitions_of.get(accepted.before.member_id, 0)
             if effort > ANSWERING_EFFORT:
                 return count
         return len(waiting)
 
     def answer(
         self,
-        waiting: Mapping[Ticket, Heard],
+        waiting: Mapping[Ticket, Accepted],
         *,
         later: Collection[Ticket],
         now_ms: int,
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> Outcome:
-        """Members take their next steps, each of which may be written without those after it.
+        """Reconciles the members of waiting heartbeats; the records may be written in parts.
 
-        Heartbeats that are answered `later` are left to the next slice.
+        Heartbeats in `later` are left to the next slice.
         """
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
         decision.draft.in_parts = True
-        for ticket, heard in waiting.items():
-            decision.draft.reply(ticket, answer(decision, heard))
+        for ticket, accepted in waiting.items():
+            decision.draft.reply(ticket, answer(decision, accepted))
         if later:
             decision.draft.defer(NEXT_STEPS, self.group_id, deferred_tickets=later)
         return decision.draft.outcome()
@@ -212,14 +215,14 @@ class ConsumerGroup:
 
     def join(
         self,
-        joining: Joining,
+        joining: JoinContext,
         *,
         now_ms: int,
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> Outcome:
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
-        response = classic_members.join(decision, self.memory, joining)
+        response = classic_members.join(decision, self.cache, joining)
         if response.error_code != ErrorCode.NONE:
             return Outcome(replies=(Reply(joining.ticket, response),))
         return decision.answer(joining.ticket, response)
@@ -234,7 +237,7 @@ class ConsumerGroup:
         settings: ConsumerGroupSettings,
     ) -> Outcome:
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
-        return decision.answer(ticket, classic_members.sync(decision, self.memory, request))
+        return decision.answer(ticket, classic_members.sync(decision, self.cache, request))
 
     def classic_heartbeat(
         self,
@@ -246,7 +249,7 @@ class ConsumerGroup:
         settings: ConsumerGroupSettings,
     ) -> Outcome:
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
-        return decision.answer(ticket, classic_members.hear(decision, self.memory, request))
+        return decision.answer(ticket, classic_members.heartbeat(decision, self.cache, request))
 
     def leave(
         self,
@@ -258,12 +261,12 @@ class ConsumerGroup:
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> Outcome:
-        """Members of both protocols may be removed this way, by themselves or by an operator."""
+        """Removes members of either protocol, on their own or an operator's request."""
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
-        response = classic_members.leave(decision, self.memory, request, version)
+        response = classic_members.leave(decision, self.cache, request, version)
         return decision.answer(ticket, response)
 
-    # --- time
+    # --- timers
 
     def timer_fired(
         self,
@@ -274,12 +277,12 @@ class ConsumerGroup:
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> Outcome:
-        """One of `MEMBER_TIMERS` has rung."""
+        """Handles one of `MEMBER_TIMERS`."""
         decision = Decision(self.state, now_ms=now_ms, topics=topics, settings=settings)
-        fence(decision, self.memory, kind, member_id)
+        fence(decision, self.cache, kind, member_id)
         return decision.draft.outcome()
 
-    # --- what others ask of a group of either protocol
+    # --- the interface of groups of both protocols
 
     @property
     def group_id(self) -> str:
@@ -295,7 +298,7 @@ class ConsumerGroup:
 
     @property
     def member_bytes(self) -> int:
-        return self.state.tallies.member_bytes
+        return self.state.counts.member_bytes
 
     def bytes_of_member(self, member_id: str, instance_id: str | None) -> int:
         owner_id = self.state.instances.get(instance_id or "", member_id)
@@ -315,9 +318,9 @@ class ConsumerGroup:
         version: int,
         places: Sequence[tuple[bytes, int]] | None = None,
     ) -> ErrorCode:
-        """Whether this member may commit; `places` are topic ids and partitions, if known.
+        """Checks a commit; `places` are topic ids and partitions, if known.
 
-        A member that lags behind its epoch may still commit what it had then and has now.
+        A member with an older epoch may commit partitions that it had then and still has.
         """
         return commits.refusal_of_commit(
             self.state,
@@ -335,7 +338,7 @@ class ConsumerGroup:
         return commits.refusal_of_fetch(self.state, member_id, member_epoch)
 
     def refusal_of_offset_deletion(self) -> ErrorCode:
-        """Topics that members read are kept; `reads_topic` tells them."""
+        """Allows deletion of offsets; offsets of subscribed topics are kept (`reads_topic`)."""
         return ErrorCode.NONE
 
     def refusal_of_deletion(self) -> ErrorCode:
@@ -358,7 +361,7 @@ def session_timeout_ms(member: ConsumerMember, settings: ConsumerGroupSettings) 
 
 
 def refused(ticket: Ticket, refusal: Refusal, reasons: Iterable[str] = ()) -> Outcome:
-    """A refused request leaves nothing behind but a line in the log."""
+    """Returns an error without a change; the reasons are logged."""
     return Outcome(replies=(Reply(ticket, refuse(refusal)),), reasons=tuple(reasons))
 
 
@@ -370,7 +373,7 @@ def refuse_heartbeat_without_group(
     is_classic: bool,
     settings: ConsumerGroupSettings,
 ) -> Outcome:
-    """The answer to a heartbeat that does not join, where there is no group or a classic one."""
+    """Returns the error for a heartbeat that does not join an unknown or classic group."""
     if refusal := malformed(request, version, settings):
         return refused(ticket, refusal)
     kind = "Group" if is_classic or request.member_epoch < JOINING else "Consumer group"

@@ -1,7 +1,7 @@
-"""A heartbeat of the next-generation protocol: it joins, keeps alive, reports and brings news.
+"""ConsumerGroupHeartbeat: joins, keeps the session alive, reports owned partitions.
 
-One that makes a new assignment due is heard at once, and answered when all who have come in at the
-same moment are heard, too: many who join together cost one assignment, and get their share of it.
+A heartbeat that makes a new assignment due is accepted immediately and answered after all requests
+of the same moment. So members that join together cost one assignment and get their share of it.
 """
 
 from __future__ import annotations
@@ -28,63 +28,65 @@ from pykbroker_protocol.messages.consumer_group_heartbeat import (
 
 if TYPE_CHECKING:
     from pykbroker.coordination.assignors.assignor import Assignment
+    from pykbroker.coordination.groups.consumer_cache import GroupCache
     from pykbroker.coordination.groups.consumer_decision import Decision
     from pykbroker.coordination.groups.consumer_member import Holding
-    from pykbroker.coordination.groups.consumer_memory import Memory
 
 
 class Unmatched(NamedTuple):
-    """A heartbeat has to be decided again once its regular expression is matched."""
+    """The heartbeat must be decided again when its regular expression is matched."""
 
     regex: str
 
 
-class Heard(NamedTuple):
-    """A heartbeat whose news is taken in; what is left is the member's next step, and an answer."""
+class Accepted(NamedTuple):
+    """A heartbeat whose changes are written; reconciliation and response remain."""
 
     request: ConsumerGroupHeartbeatRequest
     before: ConsumerMember
-    """The member as the request found it."""
+    """The member before the request."""
     subscription_changed: bool
 
 
-def hear(
+def accept(
     decision: Decision,
-    memory: Memory,
+    cache: GroupCache,
     request: ConsumerGroupHeartbeatRequest,
     *,
     client_id: str,
     client_host: str,
-) -> Heard | Refusal | Unmatched:
-    """Take a well-formed heartbeat of a member that joins or stays; the member id is not empty."""
-    before = speaker(decision, request)
+) -> Accepted | Refusal | Unmatched:
+    """Writes the changes of a well-formed heartbeat of a joining or existing member."""
+    before = member_of(decision, request)
     if isinstance(before, Refusal):
         return before
-    after = told(before, request, client_id=client_id, client_host=client_host)
-    if (verdict := verdict_on_regex(decision, before, after.topic_regex)) is not None:
+    after = updated_member(before, request, client_id=client_id, client_host=client_host)
+    if (verdict := check_regex(decision, before, after.topic_regex)) is not None:
         return verdict
-    subscription_changed = take_subscription(decision, memory, before, after)
+    subscription_changed = take_subscription(decision, cache, before, after)
     decision.set_timer(SESSION, after.member_id, after_ms=decision.settings.session_timeout_ms)
     if before.classic is not None:
         decision.cancel_timer(REJOIN, after.member_id)
         decision.cancel_timer(SYNC, after.member_id)
-    return Heard(request, before, subscription_changed)
+    return Accepted(request, before, subscription_changed)
 
 
-def answer(decision: Decision, heard: Heard) -> ConsumerGroupHeartbeatResponse:
-    """Bring the member on, and tell it where it stands."""
-    member = decision.state.members.get(heard.before.member_id)
-    if member is None or member.is_away:  # it was removed, or has left, while it waited
-        return refuse(unknown_member(decision.group_id, heard.before.member_id))
-    has_moved_on = member.place != heard.before.place  # it does not say what it owns by now
-    owned = None if has_moved_on else owned_partitions(heard.request, member)
-    told_now = take_step(decision, member, owned, subscription_changed=heard.subscription_changed)
+def answer(decision: Decision, accepted: Accepted) -> ConsumerGroupHeartbeatResponse:
+    """Reconciles the member and returns its response."""
+    member = decision.state.members.get(accepted.before.member_id)
+    if member is None or member.is_away:  # removed, or left, while the heartbeat was parked
+        return refuse(unknown_member(decision.group_id, accepted.before.member_id))
+    has_moved_on = (
+        member.reconciliation_state != accepted.before.reconciliation_state
+    )  # the owned partitions of the request are outdated
+    owned = None if has_moved_on else owned_partitions(accepted.request, member)
+    stepped = take_step(decision, member, owned, subscription_changed=accepted.subscription_changed)
     return ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
-        member_id=told_now.member_id,
-        member_epoch=told_now.epoch,
+        member_id=stepped.member_id,
+        member_epoch=stepped.epoch,
         heartbeat_interval_ms=decision.settings.heartbeat_interval_ms,
-        assignment=news(heard.request, heard.before, told_now),
+        assignment=assignment_to_send(accepted.request, accepted.before, stepped),
     )
 
 
@@ -97,9 +99,11 @@ def refuse(refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
     )
 
 
-def speaker(decision: Decision, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember | Refusal:
+def member_of(
+    decision: Decision, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerMember | Refusal:
     if request.member_epoch == JOINING:
-        # A member that is known and starts afresh is let in at any epoch: it owns nothing now.
+        # A known member may rejoin at any epoch, because it owns no partitions then.
         return admit(decision, request.member_id, request.instance_id)
     member = identified(decision.state, request.member_id, request.instance_id)
     if isinstance(member, Refusal):
@@ -110,20 +114,16 @@ def speaker(decision: Decision, request: ConsumerGroupHeartbeatRequest) -> Consu
     return fenced_epoch(member, request.member_epoch, owned) or member
 
 
-def told(
+def updated_member(
     member: ConsumerMember,
     request: ConsumerGroupHeartbeatRequest,
     *,
     client_id: str,
     client_host: str,
 ) -> ConsumerMember:
-    """The member with what the request says; what it leaves out stays as it was."""
+    """Returns the member with the fields of the request; omitted fields are unchanged."""
     comes_from = (member.client_id, member.client_host)
-    if (
-        is_sign_of_life(request)
-        and member.classic is None
-        and comes_from == (client_id, client_host)
-    ):
+    if is_keep_alive(request) and member.classic is None and comes_from == (client_id, client_host):
         return member
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -140,8 +140,8 @@ def told(
     )
 
 
-def is_sign_of_life(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Most heartbeats say nothing of what the member wants; its name is known already."""
+def is_keep_alive(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Returns whether the request has no subscription fields, as most heartbeats."""
     return (
         request.subscribed_topic_names is None
         and request.subscribed_topic_regex is None
@@ -151,10 +151,10 @@ def is_sign_of_life(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def verdict_on_regex(
+def check_regex(
     decision: Decision, before: ConsumerMember, regex: str
 ) -> Refusal | Unmatched | None:
-    """A regular expression that is new to the group is compiled and matched before it counts."""
+    """Compiles and matches a regular expression that is new to the group."""
     if not regex or regex in decision.state.regexes:
         return None
     words = refusal_of_another_regex(decision, before)
@@ -173,8 +173,8 @@ def verdict_on_regex(
 
 
 def refusal_of_another_regex(decision: Decision, before: ConsumerMember) -> str:
-    """The expression that the member used before is not counted: it may be its only user."""
-    used = {wish.topic_regex for wish in decision.state.tallies.wishes}
+    """Checks the limit; the member's previous expression does not count."""
+    used = {inputs.topic_regex for inputs in decision.state.counts.assignment_inputs}
     count, count_max = len(used - {"", before.topic_regex}), decision.settings.regexes_max
     if count < count_max:
         return ""
@@ -187,7 +187,7 @@ def refusal_of_another_regex(decision: Decision, before: ConsumerMember) -> str:
 def owned_partitions(
     request: ConsumerGroupHeartbeatRequest, member: ConsumerMember
 ) -> Assignment | None:
-    """What the member says it owns. Of topics that it was never given, one stands for all."""
+    """Returns the reported partitions; of topics never assigned, only one is kept as evidence."""
     if request.topic_partitions is None:
         return None
     owned, is_foreign = dict[bytes, frozenset[int]](), False
@@ -200,16 +200,16 @@ def owned_partitions(
     return owned
 
 
-def bring_on(
+def update_and_step(
     decision: Decision,
-    memory: Memory,
+    cache: GroupCache,
     before: ConsumerMember,
     after: ConsumerMember,
     owned: Assignment | None,
 ) -> ConsumerMember:
-    """Write down what follows from a member's words, at once; the member as it stands then."""
-    subscription_changed = take_subscription(decision, memory, before, after)
-    assign_if_due(decision, memory)
+    """Writes the changes of a classic member and reconciles it; returns the new state."""
+    subscription_changed = take_subscription(decision, cache, before, after)
+    assign_if_due(decision, cache)
     return take_step(decision, after, owned, subscription_changed=subscription_changed)
 
 
@@ -220,10 +220,10 @@ def take_step(
     *,
     subscription_changed: bool,
 ) -> ConsumerMember:
-    """Lead a member towards its target."""
+    """Reconciles a member by one step towards its target."""
     state = decision.state
     if member.has_reached(state.assignment_epoch) and not subscription_changed:
-        return member  # as most have, most of the time
+        return member  # the most common case
     stepped = reconcile(
         member,
         Goal(
@@ -237,12 +237,12 @@ def take_step(
         ),
     )
     if stepped is not member:
-        note_progress(decision, stepped)
+        write_current_assignment(decision, stepped)
     return stepped
 
 
 def subscribed_target(decision: Decision, member: ConsumerMember) -> Assignment:
-    """Without topics that were deleted, or to which the member no longer subscribes."""
+    """Returns the target without deleted topics and topics that are no longer subscribed."""
     names = decision.state.topic_names_of(member)
     return {
         topic_id: partitions
@@ -251,18 +251,18 @@ def subscribed_target(decision: Decision, member: ConsumerMember) -> Assignment:
     }
 
 
-def note_progress(decision: Decision, member: ConsumerMember) -> None:
-    decision.write(records.progress(decision.group_id, member))
+def write_current_assignment(decision: Decision, member: ConsumerMember) -> None:
+    decision.write(records.current_assignment(decision.group_id, member))
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         decision.set_timer(REVOCATION, member.member_id, after_ms=member.rebalance_timeout_ms)
     else:
         decision.cancel_timer(REVOCATION, member.member_id)
 
 
-def news(
+def assignment_to_send(
     request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
 ) -> WireAssignment | None:
-    """The assignment, if it has changed or if the member has told everything of itself."""
+    """Returns the assignment if it changed or if the request was a full one."""
     is_full_request = (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names, request.subscribed_topic_regex) != (None, None)

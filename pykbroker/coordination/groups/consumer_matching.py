@@ -1,8 +1,8 @@
-"""Regular expressions of groups that are matched against the topic names in slices, in turn.
+"""Matches regular expressions of groups against topic names, in slices and one after the other.
 
-Most expressions are matched within the heartbeat that needs them. The others come here, so that no
-expression occupies the event loop: a heartbeat with a new expression waits until it is matched, a
-known expression keeps the topics that it matched before. Only the first in the queue holds memory.
+Most expressions are matched within the decision about a heartbeat. Costly ones are queued here, so
+that they do not block the event loop. A heartbeat with a new expression waits for its result; a
+known expression keeps its previous topics meanwhile. Only the first in the queue uses memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 COMPILING_EFFORT = 10
-"""What a character of an expression costs, in edges visited: 17 ms for the longest expression."""
+"""Edges counted per character of an expression: 17 ms for the longest expression."""
 
 
 class Arrived(NamedTuple):
-    """A heartbeat, with what its connection and chance add to it."""
+    """A heartbeat with its connection and a random member id."""
 
     request: ConsumerGroupHeartbeatRequest
     ticket: Ticket
@@ -38,17 +38,17 @@ class Arrived(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """What an expression matches among the topics of one version."""
+    """The topics that an expression matches, at one version of the topics."""
 
     names: frozenset[str] | None
-    """None if the expression is invalid, or matching costs too much."""
+    """None if the expression is invalid or too costly."""
     version: int
     refusal: str = ""
-    """Why there are no names."""
+    """The reason if there are no names."""
 
 
 class Done(NamedTuple):
-    """A matched expression, and one heartbeat that waited for it; None for a known expression."""
+    """A matched expression and one waiting heartbeat; None for a known expression."""
 
     group_id: str
     regex: str
@@ -57,17 +57,17 @@ class Done(NamedTuple):
 
 
 class Matchings:
-    """The queue of one coordinator partition."""
+    """The queue of one partition of `__consumer_offsets`."""
 
     __slots__ = ("_matched", "_queue", "_running")
 
     def __init__(self) -> None:
         self._queue: dict[tuple[str, str], dict[Ticket, Arrived]] = {}
-        """By group id and expression, the heartbeats that wait; none for a known expression."""
+        """By group id and expression: waiting heartbeats; none for a known expression."""
         self._running: tuple[Matching, int] | None = None
-        """The first of the queue, and the version of the topics."""
+        """Matching of the first in the queue, and the version of the topics."""
         self._matched: Matched | None = None
-        """The result of the first of the queue, while heartbeats that waited are decided."""
+        """Result of the first in the queue, while its heartbeats are decided."""
 
     def __bool__(self) -> bool:
         return bool(self._queue)
@@ -81,8 +81,8 @@ class Matchings:
     def refresh(self, group_id: str, regex: str) -> None:
         self._queue.setdefault((group_id, regex), {})
 
-    def forget(self, group_id: str, ticket: Ticket) -> None:
-        """The client has disconnected: an expression that only it waits for is not matched."""
+    def remove(self, group_id: str, ticket: Ticket) -> None:
+        """Removes a heartbeat after a disconnect; an expression without others is not matched."""
         for key, waiting in list(self._queue.items()):
             if key[0] == group_id and waiting.pop(ticket, None) is not None and not waiting:
                 self._remove(key)
@@ -93,7 +93,7 @@ class Matchings:
         del self._queue[key]
 
     def step(self, topics: TopicsView) -> Done | None:
-        """Work for one slice; a result if the first of the queue is matched."""
+        """Works for one slice; returns a result if the first in the queue is matched."""
         key = next(iter(self._queue))
         group_id, regex = key
         if self._matched is None:
@@ -110,7 +110,7 @@ class Matchings:
         try:
             if self._running is None:
                 self._running = Matching(compile_regex(regex), topics.names()), topics.version
-                return None  # compiling a long expression takes longer than a slice
+                return None  # compiling a long expression can take a whole slice
             matching, version = self._running
             if not matching.advance(SLICE_EFFORT):
                 return None
@@ -120,7 +120,7 @@ class Matchings:
 
 
 def match_at_once(regex: str, topics: TopicsView, effort: int) -> tuple[Matched | None, int]:
-    """Try to match an expression within an effort; the result, and what is left of the effort."""
+    """Tries to match within an effort; returns the result and the remaining effort."""
     effort_of_compiling = len(regex) * COMPILING_EFFORT
     if effort <= effort_of_compiling:
         return None, effort

@@ -1,4 +1,4 @@
-"""A member of a consumer group: what it asked for, and how far it has come with its share."""
+"""A member of a consumer group: subscription, epoch and assigned partitions."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 JOINING = 0
 LEAVING = -1
-LEAVING_FOR_A_WHILE = -2
-"""Epochs with a meaning of their own; a static member that is restarting leaves for a while."""
+LEAVING_TEMPORARILY = -2
+"""Special epochs; a restarting static member leaves temporarily."""
 
 Holding = Mapping[bytes, Mapping[int, int]]
-"""Partitions by topic id, each with the member epoch at which it was given."""
+"""Partitions by topic id, each with the member epoch at which it was assigned."""
 
 NO_HOLDING: Holding = {}
 
 
 class MemberState(IntEnum):
-    """As the records number them."""
+    """Reconciliation state, numbered as in the records."""
 
     STABLE = 0
-    """It has what it was meant to have at its epoch."""
+    """The member has its target of its epoch."""
     UNREVOKED_PARTITIONS = 1
-    """It was told to give partitions up and has not said yet that it did."""
+    """The member must revoke partitions and has not confirmed it."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that others still hold."""
+    """The member waits for partitions that other members still own."""
 
 
 class ConsumerMember(NamedTuple):
-    """A tuple, because each record of a member that is replayed makes it anew, twice."""
+    """A member; a tuple, because each replayed record creates it twice."""
 
     member_id: str
     instance_id: str | None = None
@@ -45,22 +45,22 @@ class ConsumerMember(NamedTuple):
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
-    """Set for a member that speaks the classic protocol."""
+    """Set for a member of the classic protocol."""
 
     epoch: int = JOINING
     previous_epoch: int = JOINING
     state: MemberState = MemberState.STABLE
     assigned: Holding = NO_HOLDING
     revoking: Holding = NO_HOLDING
-    """What it must give up before anyone else is given it."""
+    """Partitions that the member must revoke before others get them."""
 
     @property
     def is_away(self) -> bool:
-        return self.epoch == LEAVING_FOR_A_WHILE
+        return self.epoch == LEAVING_TEMPORARILY
 
     @property
-    def place(self) -> tuple[int, MemberState, Holding, Holding]:
-        """Where it stands on its way to its target."""
+    def reconciliation_state(self) -> tuple[int, MemberState, Holding, Holding]:
+        """Its state of reconciliation."""
         return self.epoch, self.state, self.assigned, self.revoking
 
     def has_reached(self, assignment_epoch: int) -> bool:
@@ -68,7 +68,7 @@ class ConsumerMember(NamedTuple):
 
 
 def numbers(holding: Holding) -> Assignment:
-    """The partitions alone."""
+    """Returns the partitions without epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in holding.items()}
 
 

@@ -1,7 +1,7 @@
-"""A group changes its protocol while its members go on: to the next generation and back.
+"""Converts a group between the classic and the consumer protocol while it has members.
 
-It goes up when the first member of the next generation joins, and back when the last one leaves.
-Both ways the old group's records are removed and the new group's written in one batch.
+A group is upgraded when the first member of the consumer protocol joins, and downgraded when the
+last one leaves. One batch removes the records of the old group and writes those of the new one.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from pykbroker.coordination.groups.consumer_topics import TopicsView
 
 GROUP_METADATA_VERSION = 3
-"""The version in which Apache Kafka 4 writes classic groups."""
+"""Record version in which Apache Kafka 4 writes classic groups."""
 
 
-# Up
+# Upgrade
 
 
 def refused_upgrade(group: ClassicGroup, settings: ConsumerGroupSettings) -> Refusal | None:
-    """A group without members is never in the way."""
+    """Returns the error if the group cannot be upgraded; one without members always can."""
     if not group.members:
         return None
     if not settings.migration_policy.allows_upgrade:
@@ -80,21 +80,21 @@ def cannot_upgrade(group: ClassicGroup, why: str) -> Refusal:
 
 
 def upgrade(decision: Decision, group: ClassicGroup) -> Refusal | None:
-    """Carry a classic group over; the decision goes on with the group that results."""
+    """Converts a classic group; the decision continues with the resulting group."""
     if refusal := refused_upgrade(group, decision.settings):
         return refusal
     try:
-        members = [carried_over(it, group, decision.topics) for it in group.members.values()]
+        members = [converted_member(it, group, decision.topics) for it in group.members.values()]
     except MalformedMessage as error:
-        return cannot_upgrade(group, f"a member's bytes cannot be read: {error}")
-    let_go(group, decision)
+        return cannot_upgrade(group, f"the subscription of a member cannot be decoded: {error}")
+    remove_classic_group(group, decision)
     if members:
-        write_carried_over(decision, group, members)
+        write_converted(decision, group, members)
     return None
 
 
-def let_go(group: ClassicGroup, decision: Decision) -> None:
-    """Forget the classic group; whoever waits in it is told to join what comes after it."""
+def remove_classic_group(group: ClassicGroup, decision: Decision) -> None:
+    """Removes the classic group; parked requests get REBALANCE_IN_PROGRESS."""
     draft = decision.draft
     draft.write(group.tombstones())
     code = ErrorCode.REBALANCE_IN_PROGRESS
@@ -107,9 +107,7 @@ def let_go(group: ClassicGroup, decision: Decision) -> None:
         draft.cancel_timer(kind, group.group_id)
 
 
-def write_carried_over(
-    decision: Decision, group: ClassicGroup, members: list[ConsumerMember]
-) -> None:
+def write_converted(decision: Decision, group: ClassicGroup, members: list[ConsumerMember]) -> None:
     group_id, generation = group.group_id, group.generation
     held = {it.member_id: numbers(it.assigned) for it in members}
     decision.write(
@@ -121,15 +119,15 @@ def write_carried_over(
         ),
         *(records.target(group_id, it, held[it]) for it in held),
         records.assignment_epoch(group_id, generation, 0),
-        *(records.progress(group_id, it) for it in members),
+        *(records.current_assignment(group_id, it) for it in members),
     )
     for member in group.members.values():
         decision.set_timer(SESSION, member.member_id, after_ms=member.session_timeout_ms)
-    decision.draft.add_reason(f"group {group_id}: {len(members)} classic members carried over")
+    decision.draft.add_reason(f"group {group_id}: upgraded with {len(members)} classic members")
 
 
-def carried_over(member: Member, group: ClassicGroup, topics: TopicsView) -> ConsumerMember:
-    """What the last assignment gave to a member is its target, and it has reached it."""
+def converted_member(member: Member, group: ClassicGroup, topics: TopicsView) -> ConsumerMember:
+    """Converts a member; its last assignment becomes its target, which it has reached."""
     first_protocol = next(iter(member.protocols.values()))
     chosen = member.protocols.get(group.protocol or "", first_protocol)
     subscription = read_subscription(chosen)
@@ -159,7 +157,7 @@ def classic_metadata(
     )
 
 
-# Down
+# Downgrade
 
 
 def is_due_for_downgrade(
@@ -174,10 +172,10 @@ def is_due_for_downgrade(
 
 
 def downgrade(decision: Decision, leaving: Collection[str], *, rebalances: bool) -> None:
-    """Turn the group into a classic one of the members that stay.
+    """Converts the group to a classic one with the staying members.
 
-    What others had is nobody's until they have rebalanced. The record says so, for whoever reads
-    it after a crash: a classic group without a leader has yet to agree on who reads what.
+    Partitions of other members are unassigned until the group has rebalanced. The record has no
+    leader then, so that after a crash the loaded group rebalances, too.
     """
     state, group_id = decision.state, decision.group_id
     staying = [it for it in state.members.values() if it.member_id not in leaving]
@@ -196,7 +194,7 @@ def downgrade(decision: Decision, leaving: Collection[str], *, rebalances: bool)
     if rebalances:
         decision.draft.defer(DOWNGRADED, group_id)
     decision.draft.add_reason(
-        f"group {group_id}: only classic members are left, it is classic again"
+        f"group {group_id}: downgraded to a classic group, only classic members are left"
     )
 
 
@@ -219,7 +217,7 @@ def as_classic_group(
 
 
 def shared_protocol(members: list[ConsumerMember]) -> str:
-    """The first choice of the first member that all others know; a join sees to it that one is."""
+    """Returns a protocol that all members support; joins have checked that one exists."""
     offered = [[it.name for it in protocols_of(member)] for member in members]
     return next(
         (name for name in offered[0] if all(name in names for names in offered)), offered[0][0]

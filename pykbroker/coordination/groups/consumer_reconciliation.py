@@ -1,12 +1,12 @@
-"""How a member comes from what it has to what it is meant to have, one heartbeat at a time.
+"""Reconciles a member's current assignment with its target, one heartbeat at a time.
 
-A member first gives up what is no longer meant for it, and says so; only then does it move on to
-the epoch of the target. It is given a partition when the previous holder has said that it stopped.
+A member first revokes partitions that are not in its target and confirms it. Then it advances to
+the epoch of the target. It gets a partition when the previous owner has confirmed the revocation.
 
-    STABLE                 it has what it was meant to have at its epoch; a new target moves it on.
-    UNREVOKED_PARTITIONS   it was told to give partitions up; a heartbeat that lists what it
-                           owns, without these, moves it on. Too late, and it is fenced.
-    UNRELEASED_PARTITIONS  it waits for partitions that others hold; each heartbeat looks again.
+    STABLE                 has the target of its epoch; a new target starts the next step.
+    UNREVOKED_PARTITIONS   must revoke partitions; a heartbeat that no longer lists them as
+                           owned completes the step. After a timeout the member is fenced.
+    UNRELEASED_PARTITIONS  waits for partitions of other members; each heartbeat checks again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Where a member is to get, and what it has said and may know about the way."""
+    """The target of a member, and other inputs of its next step."""
 
     epoch: int
-    """Of the target assignment."""
+    """Epoch of the target assignment."""
     target: Assignment
-    """Without topics to which the member no longer subscribes."""
+    """Target without topics that the member no longer subscribes to."""
     owned: Assignment | None
-    """What the member says that it owns; None if it did not say."""
+    """Partitions reported as owned; None if not reported."""
     subscription_changed: bool
     is_free: Callable[[bytes, int], bool]
 
@@ -46,7 +46,7 @@ class Goal:
 
 
 def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """The member after its next step; the same one if there is none to take now."""
+    """Returns the member after its next step, or the same object if there is none."""
     match member.state:
         case MemberState.STABLE:
             if member.epoch != goal.epoch:
@@ -62,7 +62,7 @@ def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
 
 
 def step(member: ConsumerMember, goal: Goal, epoch_while_revoking: int) -> ConsumerMember:
-    kept, surplus = split(member.assigned, goal.target)
+    kept, surplus = split_by_target(member.assigned, goal.target)
     if surplus and goal.still_owns(surplus):
         return advanced(
             member,
@@ -71,7 +71,7 @@ def step(member: ConsumerMember, goal: Goal, epoch_while_revoking: int) -> Consu
             assigned=kept,
             revoking=surplus,
         )
-    assigned, is_complete = take_what_is_free(kept, goal)
+    assigned, is_complete = add_free_partitions(kept, goal)
     return advanced(
         member,
         epoch=goal.epoch,
@@ -81,20 +81,20 @@ def step(member: ConsumerMember, goal: Goal, epoch_while_revoking: int) -> Consu
     )
 
 
-def split(assigned: Holding, target: Assignment) -> tuple[Holding, Holding]:
-    """What stays with the member, and what it has to give up."""
+def split_by_target(assigned: Holding, target: Assignment) -> tuple[Holding, Holding]:
+    """Splits the assignment into partitions to keep and to revoke."""
     kept: dict[bytes, dict[int, int]] = {}
     surplus: dict[bytes, dict[int, int]] = {}
     for topic_id, partitions in assigned.items():
-        wanted = target.get(topic_id, frozenset())
+        targeted = target.get(topic_id, frozenset())
         for partition, epoch in partitions.items():
-            side = kept if partition in wanted else surplus
+            side = kept if partition in targeted else surplus
             side.setdefault(topic_id, {})[partition] = epoch
     return kept, surplus
 
 
-def take_what_is_free(kept: Holding, goal: Goal) -> tuple[Holding, bool]:
-    """Add what nobody else holds; tells whether that is all of the target."""
+def add_free_partitions(kept: Holding, goal: Goal) -> tuple[Holding, bool]:
+    """Adds target partitions without owner; returns whether the target is complete."""
     taken = {topic_id: dict(partitions) for topic_id, partitions in kept.items()}
     is_complete = True
     for topic_id, partitions in goal.target.items():
@@ -109,8 +109,8 @@ def take_what_is_free(kept: Holding, goal: Goal) -> tuple[Holding, bool]:
 def advanced(
     member: ConsumerMember, *, epoch: int, state: MemberState, assigned: Holding, revoking: Holding
 ) -> ConsumerMember:
-    """The same member where nothing has changed: then nothing is written either."""
-    if (epoch, state, assigned, revoking) == member.place:
+    """Returns the changed member, or the same object if nothing changed."""
+    if (epoch, state, assigned, revoking) == member.reconciliation_state:
         return member
     return member._replace(
         epoch=epoch,

@@ -1,4 +1,4 @@
-"""A consumer group's records in `__consumer_offsets`; `consumer_state` reads them back."""
+"""Encodes a consumer group as records of `__consumer_offsets`; `consumer_state` replays them."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def assignment_epoch(group_id: str, epoch: int, assigned_at_ms: int) -> Write:
     )
 
 
-def progress(group_id: str, member: ConsumerMember) -> Write:
-    """How far a member has come towards its target."""
+def current_assignment(group_id: str, member: ConsumerMember) -> Write:
+    """Encodes the current assignment of a member."""
     return Write(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
@@ -113,7 +113,7 @@ def topic_partitions(holding: Holding) -> list[TopicPartitions]:
 
 
 def read_holding(written: Sequence[TopicPartitions], member_epoch: int) -> Holding:
-    """Records older than assignment epochs say nothing of them: the member's own epoch counts."""
+    """Decodes partitions; records without assignment epochs use the member epoch."""
     return {
         topic.topic_id: dict(
             zip(
@@ -127,13 +127,13 @@ def read_holding(written: Sequence[TopicPartitions], member_epoch: int) -> Holdi
 
 
 def read_state(number: int) -> MemberState:
-    """A state of a newer broker is taken for the one that lets go before it takes."""
+    """Decodes a state; an unknown one of a newer broker is read as the most careful state."""
     known = MemberState._value2member_map_
     return MemberState(number) if number in known else MemberState.UNREVOKED_PARTITIONS
 
 
 def without_member(group_id: str, member_id: str) -> tuple[Write, ...]:
-    """Forget a member."""
+    """Returns the tombstones of a member."""
     return (
         Write(
             ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None
@@ -152,9 +152,9 @@ def without_regular_expression(group_id: str, regex: str) -> Write:
 def without_group(
     group_id: str, member_ids: Sequence[str], regexes: Iterable[str]
 ) -> tuple[Write, ...]:
-    """Forget a group with all of its members.
+    """Returns the tombstones of a group and all its members.
 
-    The records with partition metadata are those of Kafka 4.0: later brokers only remove them.
+    Partition metadata records are written by Kafka 4.0 and only removed by later brokers.
     """
     one = {"group_id": group_id}
     return (

@@ -1,7 +1,7 @@
-"""The consumer groups among the groups of one partition of `__consumer_offsets`.
+"""The consumer groups in one partition of `__consumer_offsets`, and their waiting heartbeats.
 
-It shares the table of groups with whoever keeps the classic ones, and speaks for a group id as
-long as a consumer group stands there, or for a heartbeat that would put one there.
+Shares the table of groups with `registry`. Handles a group id if it is a consumer group, or if a
+heartbeat creates one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pykbroker_protocol.internal_topics import consumer_groups as log
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pykbroker.coordination.groups.consumer_heartbeat import Heard
+    from pykbroker.coordination.groups.consumer_heartbeat import Accepted
     from pykbroker.coordination.groups.consumer_matching import Done, Matched
     from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
     from pykbroker.coordination.groups.consumer_topics import TopicsView
@@ -62,12 +62,12 @@ class ConsumerGroups:
     def __init__(self, groups: dict[str, Group], settings: ConsumerGroupSettings) -> None:
         self.groups = groups
         self.settings = settings
-        self.unassigned: dict[str, dict[Ticket, Heard]] = {}
-        """By group id, heartbeats that wait for a new target; it is put off till all are heard."""
-        self.assigned: dict[str, dict[Ticket, Heard]] = {}
-        """Those that waited: it is there, and they are answered next."""
+        self.unassigned: dict[str, dict[Ticket, Accepted]] = {}
+        """By group id: heartbeats that wait for a new target, whose computation is deferred."""
+        self.assigned: dict[str, dict[Ticket, Accepted]] = {}
+        """By group id: heartbeats whose target is being computed or is written."""
         self.matchings = Matchings()
-        """Heartbeats that wait until their regular expressions are matched."""
+        """Heartbeats that wait until their regular expression is matched."""
 
     def find(self, group_id: str) -> ConsumerGroup | None:
         group = self.groups.get(group_id)
@@ -85,7 +85,7 @@ class ConsumerGroups:
         now_ms: int,
         topics: TopicsView,
     ) -> Outcome:
-        """Answer a heartbeat; one that joins makes the group, or turns a classic one into it."""
+        """Decides a heartbeat; one that joins creates the group or upgrades a classic one."""
         arrived = Arrived(request, ticket, version, client_id, client_host, new_member_id)
         return self._heartbeat(arrived, now_ms=now_ms, topics=topics, matched={})
 
@@ -107,28 +107,28 @@ class ConsumerGroups:
                 ticket=arrived.ticket,
                 version=arrived.version,
                 is_classic=classic is not None,
-                settings=self.settings,  # whether the request makes sense: the same for all
+                settings=self.settings,  # the validation does not depend on the group
             )
         return (group or ConsumerGroup(request.group_id)).heartbeat(
             arrived,
             now_ms=now_ms,
             topics=topics,
             settings=self.settings.of(request.group_id),
-            let_wait=self._let_wait,
+            let_wait=self._park,
             let_match=self.matchings.wait,
             matched=matched,
             upgraded_from=classic,
         )
 
-    def _let_wait(self, ticket: Ticket, heard: Heard) -> None:
-        self.unassigned.setdefault(heard.request.group_id, {})[ticket] = heard
+    def _park(self, ticket: Ticket, accepted: Accepted) -> None:
+        self.unassigned.setdefault(accepted.request.group_id, {})[ticket] = accepted
 
     def cancel_request(self, group_id: str, ticket: Ticket) -> None:
         """Drops a waiting response. The state change of the request has been applied already.
 
-        A heartbeat whose regular expression is not matched yet has not been decided: it is void.
+        A heartbeat whose regular expression is not matched yet has no effect.
         """
-        self.matchings.forget(group_id, ticket)
+        self.matchings.remove(group_id, ticket)
         for waiting in (self.unassigned, self.assigned):
             if group_id in waiting:
                 waiting[group_id].pop(ticket, None)
@@ -144,14 +144,14 @@ class ConsumerGroups:
         ]
 
     def replay(self, key: ConsumerGroupKey, value: Message | None) -> None:
-        """Take a record in; the tombstone of the group's epoch is the last of those that end it."""
+        """Replays a record; the tombstone of the group epoch deletes the group."""
         group = self.find(key.group_id)
         match key, value:
             case log.ConsumerGroupMetadataKey(), None:
                 if group is not None:
                     del self.groups[key.group_id]
             case _, None if group is None:
-                pass  # what compaction has left of a group that is gone
+                pass  # compaction has kept a later tombstone of a deleted group
             case _:
                 if group is None:
                     group = self.groups[key.group_id] = ConsumerGroup(key.group_id)
@@ -172,9 +172,9 @@ class ConsumerGroups:
         topics: TopicsView,
         classic_settings: GroupSettings,
     ) -> Outcome | None:
-        """Answer a timer of a consumer group, or of one that has just ceased to be one; or go on.
+        """Handles a timer or deferred name of a group that is, or has just been, a consumer group.
 
-        None for a timer of somebody else, and for one whose group is gone.
+        Returns None for names of other groups and of deleted ones.
         """
         match name:
             case (kind, group_id, member_id) if kind in MEMBER_TIMERS:
@@ -187,7 +187,7 @@ class ConsumerGroups:
                     )
                 )
             case (kind, group_id) if kind == ASSIGNMENT:
-                return self._share_out(group_id, now_ms=now_ms, topics=topics)
+                return self._run_assignment_slice(group_id, now_ms=now_ms, topics=topics)
             case (kind, group_id) if kind == NEXT_STEPS:
                 return self._answer(group_id, now_ms=now_ms, topics=topics)
             case (kind, *refreshed) if kind == MATCHING:
@@ -196,18 +196,18 @@ class ConsumerGroups:
                 draft = Draft(now_ms)
                 classic = self.groups.get(group_id)
                 if isinstance(classic, ClassicGroup):
-                    why = "the last member of the next generation has left"
+                    why = "the last member of the consumer protocol has left"
                     rebalance(classic, draft, classic_settings, why)
                 return draft.outcome()
         return None
 
     def _match(self, refreshed: list[str], *, now_ms: int, topics: TopicsView) -> Outcome:
-        """Work for one slice, or decide one of the heartbeats that waited for it."""
+        """Works for one slice, or decides a heartbeat whose expression is matched."""
         if refreshed:
             self.matchings.refresh(*refreshed)
         done = self.matchings.step(topics) if self.matchings else None
         decided = Outcome() if done is None else self._matched(done, now_ms=now_ms, topics=topics)
-        return self._and_go_on_matching(decided)
+        return self._continue_matching(decided)
 
     def _matched(self, done: Done, *, now_ms: int, topics: TopicsView) -> Outcome:
         if done.arrived is not None:
@@ -217,27 +217,27 @@ class ConsumerGroups:
         if group is None:
             return Outcome()
         settings = self.settings.of(done.group_id)
-        return group.take_match(
+        return group.apply_match(
             done.regex, done.matched, now_ms=now_ms, topics=topics, settings=settings
         )
 
-    def _and_go_on_matching(self, outcome: Outcome) -> Outcome:
+    def _continue_matching(self, outcome: Outcome) -> Outcome:
         if not self.matchings:
             return outcome
         return outcome.with_deferred((MATCHING,), self.matchings.tickets())
 
-    def _share_out(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
-        """Heartbeats that come while a target is computed wait for the next one."""
+    def _run_assignment_slice(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
+        """Computes one slice of a target; later heartbeats wait for the next target."""
         group = self.find(group_id)
         if group is None:
             waiting = self.assigned.pop(group_id, {})
-            return strangers(waiting | self.unassigned.pop(group_id, {}))
-        if group.sharing is None and group_id in self.unassigned:
+            return unknown_members(waiting | self.unassigned.pop(group_id, {}))
+        if group.assignment_task is None and group_id in self.unassigned:
             self.assigned.setdefault(group_id, {}).update(self.unassigned.pop(group_id))
         settings = self.settings.of(group_id)
         waits = tuple(self.assigned.get(group_id, ()))
-        outcome = group.share_out(waits, now_ms=now_ms, topics=topics, settings=settings)
-        if group.sharing is not None or group_id not in self.unassigned:
+        outcome = group.run_assignment_slice(waits, now_ms=now_ms, topics=topics, settings=settings)
+        if group.assignment_task is not None or group_id not in self.unassigned:
             return outcome
         waits = tuple(self.unassigned[group_id])
         return outcome.with_deferred((ASSIGNMENT, group_id), waits)
@@ -245,9 +245,9 @@ class ConsumerGroups:
     def _answer(self, group_id: str, *, now_ms: int, topics: TopicsView) -> Outcome:
         group = self.find(group_id)
         if group is None:
-            return strangers(self.assigned.pop(group_id, {}))
-        if group.sharing is not None:
-            return Outcome()  # a newer target will be there soon
+            return unknown_members(self.assigned.pop(group_id, {}))
+        if group.assignment_task is not None:
+            return Outcome()  # the responses follow after the newer target
         waiting = self.assigned.pop(group_id, {})
         count = group.members_of_a_slice(waiting)
         now, later = (
@@ -260,9 +260,9 @@ class ConsumerGroups:
         return group.answer(now, later=later, now_ms=now_ms, topics=topics, settings=settings)
 
 
-def strangers(waiting: Mapping[Ticket, Heard]) -> Outcome:
-    """The group has gone while they waited."""
+def unknown_members(waiting: Mapping[Ticket, Accepted]) -> Outcome:
+    """Answers waiting heartbeats of a deleted group with UNKNOWN_MEMBER_ID."""
     return merged(
-        refused(ticket, unknown_member(heard.request.group_id, heard.before.member_id))
-        for ticket, heard in waiting.items()
+        refused(ticket, unknown_member(accepted.request.group_id, accepted.before.member_id))
+        for ticket, accepted in waiting.items()
     )

@@ -1,4 +1,4 @@
-"""What the operator has decided about groups of the next-generation protocol."""
+"""Settings of consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNLIMITED = 2**31 - 1
 
 
 class MigrationPolicy(StrEnum):
-    """`group.consumer.migration.policy`: which way a group with members may change protocols."""
+    """`group.consumer.migration.policy`: the allowed conversions of groups with members."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -23,7 +23,7 @@ class MigrationPolicy(StrEnum):
 
     @property
     def allows_any(self) -> bool:
-        """Where neither way is open, a classic member does not join a consumer group either."""
+        """If no conversion is allowed, classic members cannot join consumer groups either."""
         return self is not MigrationPolicy.DISABLED
 
     @property
@@ -37,24 +37,24 @@ class MigrationPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupSettings:
-    """Kafka's properties `group.consumer.*`, with its defaults."""
+    """Kafka's properties `group.consumer.*` with Kafka's defaults."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     members_max: int = UNLIMITED
     regexes_max: int = 100
-    """`group.consumer.max.regexes`: different regular expressions that members of a group use."""
+    """`group.consumer.max.regexes`: maximum number of different expressions per group."""
     classic_members_max: int = UNLIMITED
-    """`group.max.size`: a larger group is not turned into a classic one."""
+    """`group.max.size`: larger groups are not downgraded."""
     assignors: tuple[str, ...] = ("uniform", "range")
-    """The first is taken unless members ask for another."""
+    """The first one is the default."""
     assignment_interval_ms: int = 1_000
-    """Assignments are computed at most this often, so that many joins cost one computation."""
+    """Minimum time between assignments, so that many joins cost one computation."""
     regex_refresh_interval_ms: int = 10_000
-    """New topics are matched against regular expressions at most this often; fixed in Kafka."""
+    """Minimum time between matches of an expression; also fixed in Kafka."""
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     by_group: Mapping[str, Self] = field(default_factory=dict)
-    """Groups for which the operator has decided otherwise."""
+    """Settings of groups with dynamic group configuration."""
 
     def of(self, group_id: str) -> Self:
         return self.by_group.get(group_id, self)

@@ -1,4 +1,4 @@
-"""What is known of a consumer group; nothing but a replayed record changes it."""
+"""The replayed state of a consumer group; only records change it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from pykbroker.coordination.assignors.assignor import NOTHING, Assignment
 from pykbroker.coordination.groups import consumer_records as records
+from pykbroker.coordination.groups.consumer_counts import GroupCounts
 from pykbroker.coordination.groups.consumer_member import (
     JOINING,
     NO_HOLDING,
     ConsumerMember,
     MemberState,
 )
-from pykbroker.coordination.groups.consumer_tallies import Tallies
 from pykbroker.coordination.groups.consumer_topics import NO_TOPICS
 from pykbroker_protocol.internal_topics import consumer_groups as log
 from pykbroker_protocol.late_dataclass import dataclass
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 FIRST_EPOCH = 1
-"""Of a group that nobody has written down yet."""
+"""Epoch of a group without records."""
 
 
 class GroupState(StrEnum):
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
-    """Its target is older than its members or topics."""
+    """The target is older than the members or topics."""
     RECONCILING = "Reconciling"
-    """Members are on their way to the target."""
+    """Members are being reconciled with the target."""
     STABLE = "Stable"
     DEAD = "Dead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedTopics:
-    """The topics that a regular expression has found, at a version of the cluster's metadata."""
+    """The topics that a regular expression matches, at a version of the cluster metadata."""
 
     names: frozenset[str]
     version: int
@@ -48,12 +48,13 @@ class MatchedTopics:
 
 
 class ConsumerGroupState:
-    """Epochs, members, targets; and, derived from these, tallies and who holds each partition."""
+    """Epochs, members and targets, with derived counts and owners of partitions."""
 
     __slots__ = (
         "_subscriptions",
         "assigned_at_ms",
         "assignment_epoch",
+        "counts",
         "epoch",
         "group_id",
         "holders",
@@ -61,7 +62,6 @@ class ConsumerGroupState:
         "members",
         "metadata_hash",
         "regexes",
-        "tallies",
         "targets",
     )
 
@@ -77,22 +77,22 @@ class ConsumerGroupState:
         self.instances: dict[str, str] = {}
         """Member ids by group instance id."""
         self.holders: dict[tuple[bytes, int], str] = {}
-        """The member that was told to read a partition and has not said yet that it stopped."""
-        self.tallies = Tallies()
+        """Owner of each partition, until it has confirmed the revocation."""
+        self.counts = GroupCounts()
         self._subscriptions: tuple[frozenset[str], ...] | None = None
 
     def copy(self) -> ConsumerGroupState:
-        """For a decision that has to see what its own records bring about."""
+        """Returns a copy into which a decision replays its own records."""
         twin = ConsumerGroupState(self.group_id)
         twin.epoch, twin.metadata_hash = self.epoch, self.metadata_hash
         twin.assignment_epoch, twin.assigned_at_ms = self.assignment_epoch, self.assigned_at_ms
         twin.members, twin.targets = dict(self.members), dict(self.targets)
         twin.regexes, twin.instances = dict(self.regexes), dict(self.instances)
-        twin._subscriptions, twin.tallies = self._subscriptions, self.tallies.copy()
+        twin._subscriptions, twin.counts = self._subscriptions, self.counts.copy()
         twin.holders = dict(self.holders)
         return twin
 
-    # Questions
+    # --- queries
 
     @property
     def state(self) -> GroupState:
@@ -111,21 +111,21 @@ class ConsumerGroupState:
         return self.holders.get((topic_id, partition)) in (None, member_id)
 
     def topic_names_of(self, member: ConsumerMember) -> frozenset[str]:
-        """What a member subscribes to by name, and what its regular expression has found."""
+        """Returns subscribed names plus names matched by the member's expression."""
         matched = self.regexes.get(member.topic_regex)
         if matched is None:
             return member.topic_names
         return member.topic_names | matched.names if member.topic_names else matched.names
 
     def subscriptions(self) -> tuple[frozenset[str], ...]:
-        """The different sets of topic names that members subscribe to.
+        """Returns the different sets of topic names of all members.
 
         The union of many large sets takes too long: see `known_topics`.
         """
         if self._subscriptions is None:
-            used = {wish.topic_regex for wish in self.tallies.wishes}
+            used = {inputs.topic_regex for inputs in self.counts.assignment_inputs}
             self._subscriptions = tuple(
-                {wish.topic_names for wish in self.tallies.wishes}.union(
+                {inputs.topic_names for inputs in self.counts.assignment_inputs}.union(
                     it.names for regex, it in self.regexes.items() if regex in used
                 )
             )
@@ -135,12 +135,12 @@ class ConsumerGroupState:
         return any(name in names for names in self.subscriptions())
 
     def is_used(self, regex: str) -> bool:
-        return any(wish.topic_regex == regex for wish in self.tallies.wishes)
+        return any(inputs.topic_regex == regex for inputs in self.counts.assignment_inputs)
 
-    # Replay
+    # --- replay
 
     def replay(self, key: Message, value: Message | None) -> None:
-        """Take one record in; a tombstone has no value. Forgetting the group is not done here."""
+        """Replays one record; a tombstone has no value. The caller deletes the group itself."""
         match key, value:
             case log.ConsumerGroupMetadataKey(), log.ConsumerGroupMetadataValue():
                 self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
@@ -153,11 +153,11 @@ class ConsumerGroupState:
             case log.ConsumerGroupTargetAssignmentMemberKey(), _:
                 self.replay_target(key.member_id, value)
             case log.ConsumerGroupCurrentMemberAssignmentKey(), _:
-                self.replay_progress(key.member_id, value)
+                self.replay_current_assignment(key.member_id, value)
             case log.ConsumerGroupRegularExpressionKey(), _:
                 self.replay_regex(key.regular_expression, value)
             case _:
-                pass  # partition metadata is what brokers before 4.1 kept; the hash replaced it
+                pass  # partition metadata of brokers before 4.1, replaced by the hash
 
     def replay_subscription(
         self, member_id: str, value: log.ConsumerGroupMemberMetadataValue
@@ -175,7 +175,7 @@ class ConsumerGroupState:
             server_assignor=value.server_assignor,
             classic=value.classic_member_metadata,
         )
-        self.tallies.member_changed(before, self.members[member_id])
+        self.counts.member_changed(before, self.members[member_id])
         if value.instance_id is not None:
             self.instances[value.instance_id] = member_id
 
@@ -184,8 +184,8 @@ class ConsumerGroupState:
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        self.tallies.member_changed(member, None)
-        self.let_go(member)
+        self.counts.member_changed(member, None)
+        self.release(member)
         if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
             del self.instances[member.instance_id]
 
@@ -204,12 +204,12 @@ class ConsumerGroupState:
             }
         else:
             self.targets.pop(member_id, None)
-        self.tallies.target_changed(member_id, before, after)
+        self.counts.target_changed(member_id, before, after)
 
-    def replay_progress(self, member_id: str, value: Message | None) -> None:
+    def replay_current_assignment(self, member_id: str, value: Message | None) -> None:
         member = self.members.get(member_id)
         if isinstance(value, log.ConsumerGroupCurrentMemberAssignmentValue):
-            # Compaction may have left the progress of a member before its subscription.
+            # Compaction may keep the current assignment of a member without its subscription.
             self.advance(
                 (member or ConsumerMember(member_id=member_id))._replace(
                     epoch=value.member_epoch,
@@ -233,20 +233,20 @@ class ConsumerGroupState:
             )
 
     def advance(self, member: ConsumerMember) -> None:
-        """Let a member hold what it is now said to hold, and nothing else."""
+        """Updates the owned partitions of a member."""
         before = self.members.get(member.member_id)
         if before is None:
-            self.tallies.member_changed(None, member)
+            self.counts.member_changed(None, member)
         else:
-            self.let_go(before)
+            self.release(before)
         self.members[member.member_id] = member
-        for place in held_by(member):
-            self.holders[place] = member.member_id
+        for partition in held_by(member):
+            self.holders[partition] = member.member_id
 
-    def let_go(self, member: ConsumerMember) -> None:
-        for place in held_by(member):
-            if self.holders.get(place) == member.member_id:
-                del self.holders[place]
+    def release(self, member: ConsumerMember) -> None:
+        for partition in held_by(member):
+            if self.holders.get(partition) == member.member_id:
+                del self.holders[partition]
 
     def replay_regex(self, regex: str, value: Message | None) -> None:
         self._subscriptions = None
@@ -268,7 +268,7 @@ def held_by(member: ConsumerMember) -> Iterator[tuple[bytes, int]]:
 
 
 def written(state: ConsumerGroupState) -> list[Write]:
-    """The group as records: what a compacted log would hold of it."""
+    """Returns the group as records, as in a compacted log."""
     group_id = state.group_id
     return [
         *(records.subscription(group_id, it) for it in state.members.values()),
@@ -279,5 +279,5 @@ def written(state: ConsumerGroupState) -> list[Write]:
         records.group_epoch(group_id, state.epoch, state.metadata_hash),
         *(records.target(group_id, it, target) for it, target in state.targets.items()),
         records.assignment_epoch(group_id, state.assignment_epoch, state.assigned_at_ms),
-        *(records.progress(group_id, it) for it in state.members.values()),
+        *(records.current_assignment(group_id, it) for it in state.members.values()),
     ]

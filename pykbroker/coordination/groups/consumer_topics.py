@@ -1,4 +1,4 @@
-"""What a group may know of the cluster's topics."""
+"""The topics of the cluster as seen by consumer groups."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 NO_TOPICS = 0
-"""The fingerprint of a subscription that reaches no topic; it is left out of the records."""
+"""Fingerprint of a subscription without existing topics; not written to records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicView:
-    """One topic: who it is, how many partitions it has, in which racks each has replicas."""
+    """Id, name, partition count and replica racks of a topic."""
 
     topic_id: bytes
     name: str
     partition_count: int
     racks: Sequence[frozenset[str]] = ()
-    """By partition; empty where racks are not known."""
+    """By partition; empty if racks are unknown."""
 
     def to_assign(self) -> TopicToAssign:
         return TopicToAssign(partition_count=self.partition_count, racks=self.racks)
@@ -35,23 +35,23 @@ class TopicsView(Protocol):
 
     @property
     def version(self) -> int:
-        """Grows whenever a topic may have changed; equal versions mean equal topics."""
+        """Increases when a topic may have changed; equal versions mean equal topics."""
 
     def topic(self, name: str) -> TopicView | None: ...
 
     def topic_of_id(self, topic_id: bytes) -> TopicView | None: ...
 
     def names(self) -> Collection[str]:
-        """Of all topics; regular expressions match internal topics, too, as in Apache Kafka."""
+        """Returns all names; expressions also match internal topics, as in Apache Kafka."""
 
 
 def known_topics(
     subscriptions: Iterable[AbstractSet[str]], topics: TopicsView
 ) -> dict[str, TopicView]:
-    """The existing topics of several subscriptions, by name and in its order.
+    """Returns the existing topics of several subscriptions by name, in a stable order.
 
-    Members may subscribe to a million names that do not exist: a subscription costs as much as it
-    has names, or as the cluster has topics, whichever is less.
+    Members can subscribe to a million names that do not exist. The cost per subscription is the
+    smaller of its names and the topics of the cluster.
     """
     existing = topics.names()
     known = set[str]()
@@ -62,10 +62,10 @@ def known_topics(
 
 
 def fingerprint(subscriptions: Iterable[AbstractSet[str]], topics: TopicsView) -> int:
-    """Changes when a topic of a subscription appears, goes, grows or moves between racks.
+    """Changes when a subscribed topic is created, deleted, grows or changes racks.
 
-    It outlives restarts in the group's records. Apache Kafka computes another hash of the same
-    facts; a log that changes hands costs each group one more assignment.
+    The fingerprint is stored in the group's records. Apache Kafka's hash differs: after a change
+    of broker each group gets one more assignment.
     """
     known = known_topics(subscriptions, topics)
     if not known:

@@ -1,4 +1,4 @@
-"""What a group of either protocol answers to those who keep, list and delete offsets and groups."""
+"""The interface of groups of both protocols for offset commits, listing and deletion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GroupKind(StrEnum):
 
 
 class Group(Protocol):
-    """A refusal is an error code; `ErrorCode.NONE` means: go on."""
+    """A group of either protocol. Its `refusal_of_…` methods return `ErrorCode.NONE` if allowed."""
 
     @property
     def group_id(self) -> str: ...
@@ -28,21 +28,21 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As ListGroups tells it: `Stable`, `Empty`, `Assigning`."""
+        """State as in ListGroups: `Stable`, `Empty`, `Assigning`."""
 
     @property
     def protocol_type(self) -> str:
-        """`consumer` for consumers, whichever protocol they speak; empty when no member came."""
+        """`consumer` for consumers of either protocol; empty if the group never had a member."""
 
     @property
     def is_empty(self) -> bool: ...
 
     @property
     def member_bytes(self) -> int:
-        """What its members hold in memory."""
+        """Memory of all members."""
 
     def bytes_of_member(self, member_id: str, instance_id: str | None) -> int:
-        """What one of them holds, or the one whose place a static member takes."""
+        """Memory of one member, or of the static member that it replaces."""
 
     def refusal_of_commit(
         self,
@@ -54,9 +54,9 @@ class Group(Protocol):
         version: int,
         places: Sequence[tuple[bytes, int]] | None = None,
     ) -> ErrorCode:
-        """Whether this member of this generation, or member epoch, may commit offsets.
+        """Checks whether this member with this generation or member epoch may commit offsets.
 
-        `places` are the ids of topics and their partitions, where the caller knows them.
+        `places` are topic ids with partitions, if the caller knows them.
         """
 
     def refusal_of_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode: ...
@@ -66,10 +66,10 @@ class Group(Protocol):
     def refusal_of_deletion(self) -> ErrorCode: ...
 
     def reads_topic(self, topic: str) -> bool:
-        """Whether members subscribe to the topic: its offsets are neither deleted nor expired."""
+        """Returns whether members subscribe to a topic, whose offsets are then kept."""
 
     def offset_ages_from_ms(self, commit_timestamp_ms: int) -> int | None:
-        """The moment from which an offset's retention counts; None while it does not age."""
+        """Returns the start of an offset's retention; None while the offset does not age."""
 
     def tombstones(self) -> Sequence[Write]:
-        """The records that make the group be forgotten, without those of its offsets."""
+        """Returns the records that delete the group, without those of its offsets."""

@@ -1,4 +1,4 @@
-"""Groups as operators see them: listed by state and kind, described with their members."""
+"""ListGroups with its filters, and DescribeGroups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_FOUND_IS_AN_ERROR_SINCE = 6
 def list_groups(
     groups: Iterable[Group], states: Iterable[str], kinds: Iterable[str]
 ) -> list[ListedGroup]:
-    """An empty filter lets everything through, an unknown word nothing; case does not matter."""
+    """Lists groups. An empty filter passes all, an unknown name none; case is ignored."""
     states = {it.strip().lower() for it in states}
     kinds = {it.strip().lower() for it in kinds}
     return [
@@ -55,7 +55,7 @@ def describe_group(group_id: str, group: Group | None, version: int) -> Describe
 
 
 def describe_missing(group_id: str, version: int, *, is_of_other_kind: bool) -> DescribedGroup:
-    """To older clients a group that does not exist is one that is dead."""
+    """Describes a missing group; older versions describe it as dead instead of an error."""
     is_error = version >= NOT_FOUND_IS_AN_ERROR_SINCE
     words = "is not a classic group" if is_of_other_kind else "not found"
     return DescribedGroup(
@@ -70,7 +70,7 @@ def describe_missing(group_id: str, version: int, *, is_of_other_kind: bool) -> 
 
 
 def describe_member(member: Member, protocol: str | None) -> DescribedGroupMember:
-    """A rebalance makes no assignment void before there is a new one; the vote may change."""
+    """Describes a member; its assignment stays valid until a rebalance has a new one."""
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

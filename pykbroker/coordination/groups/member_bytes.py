@@ -1,7 +1,7 @@
-"""Memory that members of groups hold, and the bounds at which members are refused.
+"""Measures the memory of group members, and limits it.
 
-Clients choose what a member stores: metadata of protocols, subscriptions, ids, assignments. Apache
-Kafka has no bound for it but the size of a request.
+Clients choose what a member stores: protocol metadata, subscriptions, ids, assignments. Apache
+Kafka limits it only by the request size.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.join_group import JoinGroupRequest
 
 MEMBER_OVERHEAD_BYTES = 1024
-"""Objects and timers of a member, so that many small members count as well."""
+"""Estimate for objects and timers of a member, so that many small members count, too."""
 NAME_OVERHEAD_BYTES = 64
-"""A subscribed topic name or a protocol has a string of its own."""
+"""Estimate for the string object of a topic name or protocol."""
 
 
 class MemberBytes:
-    """The bytes of all members of a coordinator, over all partitions that this node leads."""
+    """Memory of all members of all partitions that this node coordinates."""
 
     __slots__ = ("total",)
 
@@ -34,7 +34,7 @@ class MemberBytes:
 
 
 class MemberBytesByGroup:
-    """The bytes of the members in one partition."""
+    """Memory of the members of one partition."""
 
     __slots__ = ("_by_group", "of_coordinator")
 
@@ -50,16 +50,16 @@ class MemberBytesByGroup:
             self._by_group.pop(group_id, None)
 
     def clear(self) -> None:
-        """The partition has moved to another coordinator."""
+        """Subtracts all members after the partition moved to another coordinator."""
         self.of_coordinator.total -= sum(self._by_group.values())
         self._by_group.clear()
 
     def refusal(
         self, before_bytes: int, after_bytes: int, settings: GroupSettings, *, others_bytes: int = 0
     ) -> tuple[ErrorCode, str]:
-        """Why a member may not grow, with words for the log; members may always shrink.
+        """Returns the error, with a log message, if a member may not grow; it may always shrink.
 
-        Other members may grow by `others_bytes` through the same request.
+        The same request may let other members grow by `others_bytes`.
         """
         if after_bytes <= before_bytes:
             return ErrorCode.NONE, ""
@@ -83,7 +83,7 @@ def bytes_of_protocols(protocols: Iterable[tuple[str, bytes]]) -> int:
 
 
 def bytes_of_joining(request: JoinGroupRequest, *client: str) -> int:
-    """What a member of the classic protocol will hold."""
+    """Returns the memory of a member after a JoinGroup."""
     ids = length(request.group_id, request.member_id, request.group_instance_id, *client)
     metadata = bytes_of_protocols((it.name, it.metadata) for it in request.protocols)
     return MEMBER_OVERHEAD_BYTES + ids + len(request.protocol_type) + metadata
@@ -94,7 +94,7 @@ def bytes_of_names(names: Iterable[str]) -> int:
 
 
 def bytes_of_heartbeat(request: ConsumerGroupHeartbeatRequest, *client: str) -> int:
-    """What a member of the consumer protocol will hold of a heartbeat that says what it reads."""
+    """Returns the memory of a consumer member after a heartbeat with a subscription."""
     ids = length(request.group_id, request.member_id, request.instance_id, request.rack_id, *client)
     names = bytes_of_names(request.subscribed_topic_names or ())
     return MEMBER_OVERHEAD_BYTES + ids + names + length(request.subscribed_topic_regex)

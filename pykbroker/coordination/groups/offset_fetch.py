@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have read, told in the shape of each version."""
+"""OffsetFetch: returns committed offsets, in the form of each version."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 MANY_GROUPS_SINCE = 8
 
 
-def asked_groups(request: OffsetFetchRequest, version: int) -> Sequence[OffsetFetchRequestGroup]:
-    """The request as versions from 8 on put it."""
+def requested_groups(
+    request: OffsetFetchRequest, version: int
+) -> Sequence[OffsetFetchRequestGroup]:
+    """Returns the groups of a request in the form of version 8."""
     if version >= MANY_GROUPS_SINCE:
         return request.groups
     topics = None
@@ -42,29 +44,31 @@ def asked_groups(request: OffsetFetchRequest, version: int) -> Sequence[OffsetFe
 
 
 def fetch_of_group(
-    asked: OffsetFetchRequestGroup,
+    requested: OffsetFetchRequestGroup,
     group: Group | None,
     offsets: CommittedOffsets,
     *,
     require_stable: bool,
 ) -> OffsetFetchResponseGroup:
-    """Of an unknown group nothing is known, which is no error."""
+    """Returns the offsets of one group; an unknown group has none, without an error."""
     if group is not None:
-        code = group.refusal_of_fetch(member_id=asked.member_id, member_epoch=asked.member_epoch)
+        code = group.refusal_of_fetch(
+            member_id=requested.member_id, member_epoch=requested.member_epoch
+        )
         if code is not ErrorCode.NONE:
-            return OffsetFetchResponseGroup(group_id=asked.group_id, topics=(), error_code=code)
-    topics = asked.topics
+            return OffsetFetchResponseGroup(group_id=requested.group_id, topics=(), error_code=code)
+    topics = requested.topics
     if topics is None:
-        topics = known_topics(asked.group_id, offsets)
+        topics = known_topics(requested.group_id, offsets)
     return OffsetFetchResponseGroup(
-        group_id=asked.group_id,
+        group_id=requested.group_id,
         topics=[
             OffsetFetchResponseTopics(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=[
                     fetch_partition(
-                        asked.group_id, topic, partition, offsets, require_stable=require_stable
+                        requested.group_id, topic, partition, offsets, require_stable=require_stable
                     )
                     for partition in topic.partition_indexes
                 ],
@@ -113,7 +117,7 @@ def without_offset(partition: int, code: ErrorCode) -> OffsetFetchResponsePartit
 
 
 def in_shape_of(groups: Sequence[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
-    """One group's answer moves to the top of the response in versions before 8."""
+    """Builds the response; versions before 8 contain a single group without a list."""
     if version >= MANY_GROUPS_SINCE:
         return OffsetFetchResponse(groups=groups)
     (group,) = groups

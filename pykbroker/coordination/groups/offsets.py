@@ -1,4 +1,4 @@
-"""Offsets as clients ask for them: committed, fetched, deleted, and expired when nobody does."""
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pykbroker_protocol.messages.txn_offset_commit import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pykbroker.coordination.groups.committed import CommittedOffsets, Place
+    from pykbroker.coordination.groups.committed import CommittedOffsets, OffsetKey
     from pykbroker.coordination.groups.draft import Draft
     from pykbroker.coordination.groups.group import Group
     from pykbroker.coordination.groups.settings import GroupSettings
@@ -49,8 +49,8 @@ VALUE_VERSION = 4
 VALUE_VERSION_WITH_EXPIRY = 1
 
 
-def offset_write(place: Place, committed: Committed | None) -> Write:
-    group_id, topic, partition = place
+def offset_write(offset_key: OffsetKey, committed: Committed | None) -> Write:
+    group_id, topic, partition = offset_key
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     if committed is None:
         return Write(key, None)
@@ -59,17 +59,17 @@ def offset_write(place: Place, committed: Committed | None) -> Write:
     return Write(key, committed.as_value(), version)
 
 
-def forget(places: Iterable[Place]) -> Iterator[Write]:
-    return (offset_write(place, None) for place in places)
+def tombstones(keys: Iterable[OffsetKey]) -> Iterator[Write]:
+    return (offset_write(offset_key, None) for offset_key in keys)
 
 
-# --- committing
+# --- commits
 
 
 def commit(
     request: OffsetCommitRequest, ticket: Ticket, draft: Draft, settings: GroupSettings
 ) -> None:
-    """Write down each partition's offset; who may commit has been decided before."""
+    """Adds a record for each partition; `registry` has checked the member before."""
     topics = [commit_topic(request, topic, draft, settings) for topic in request.topics]
     draft.reply(ticket, OffsetCommitResponse(topics=topics))
 
@@ -86,9 +86,9 @@ def commit_topic(
     for partition in topic.partitions:
         code = refusal_of_metadata(partition, settings)
         if code is ErrorCode.NONE:
-            place = (request.group_id, topic.name, partition.partition_index)
+            offset_key = (request.group_id, topic.name, partition.partition_index)
             committed = committed_now(partition, draft.now_ms, topic.topic_id, expires_ms)
-            draft.write([offset_write(place, committed)])
+            draft.write([offset_write(offset_key, committed)])
         answers.append(
             OffsetCommitResponsePartition(
                 partition_index=partition.partition_index, error_code=code
@@ -138,17 +138,17 @@ def refused_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommi
 def commit_in_transaction(
     request: TxnOffsetCommitRequest, ticket: Ticket, draft: Draft, settings: GroupSettings
 ) -> None:
-    """The writes belong into a batch of the transaction: they count when it commits."""
+    """Adds records to the batch of a transaction; they apply when it commits."""
     codes: dict[tuple[str, int], ErrorCode] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            place = (request.group_id, topic.name, partition.partition_index)
+            offset_key = (request.group_id, topic.name, partition.partition_index)
             code = refusal_of_metadata(partition, settings)
             if code is ErrorCode.NONE:
                 committed = committed_now(partition, draft.now_ms, ZERO_UUID, NEVER)
-                draft.write([offset_write(place, committed)])
-            codes[place[1:]] = code
-    draft.reply(ticket, answered_in_transaction(request, lambda *place: codes[place]))
+                draft.write([offset_write(offset_key, committed)])
+            codes[offset_key[1:]] = code
+    draft.reply(ticket, answered_in_transaction(request, lambda *offset_key: codes[offset_key]))
 
 
 def refused_in_transaction(
@@ -177,7 +177,7 @@ def answered_in_transaction(
     )
 
 
-# --- deleting
+# --- deletion
 
 
 def delete(
@@ -205,8 +205,8 @@ def delete_of_topic(
     if group.reads_topic(topic.name):
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     else:
-        places = [(group_id, topic.name, it) for it in partitions]
-        draft.write(forget(it for it in places if offsets.has(*it)))
+        keys = [(group_id, topic.name, it) for it in partitions]
+        draft.write(tombstones(it for it in keys if offsets.has(*it)))
     answers = [
         OffsetDeleteResponsePartition(partition_index=it, error_code=code) for it in partitions
     ]
@@ -218,6 +218,6 @@ def refused_deletion(code: ErrorCode) -> OffsetDeleteResponse:
 
 
 def is_of_another_topic(committed: Committed, topic_id: bytes) -> bool:
-    """A topic that was made anew under the same name has other offsets."""
+    """Returns whether the offset belongs to an earlier topic with the same name."""
     ids = {topic_id, committed.topic_id}
     return ZERO_UUID not in ids and len(ids) > 1

@@ -1,4 +1,4 @@
-"""What a decision about a group amounts to when it belongs to a producer's transaction."""
+"""The result of a decision about a group within a transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pykbroker_protocol.late_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeInTransaction(Outcome):
-    """The writes go into a batch of this producer, and count once its transaction commits."""
+    """An outcome whose writes are a transactional batch, applied when it commits."""
 
     producer_id: int
     producer_epoch: int

@@ -1,7 +1,7 @@
-"""The groups of one partition of `__consumer_offsets`: each request finds its group here.
+"""The groups of one partition of `__consumer_offsets`, and dispatch of requests to them.
 
-Whether there is such a group is decided in `admission`, what happens inside a classic group in
-the modules of that name, what becomes of offsets in `offsets`, `offset_fetch` and `forgetting`.
+`admission` checks whether a request fits to a group. The modules `classic_*` and `consumer_*`
+decide about members; `offsets`, `offset_fetch` and `expiration` decide about offsets.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pykbroker.coordination.groups import (
 )
 from pykbroker.coordination.groups.classic_group import ClassicGroup
 from pykbroker.coordination.groups.classic_join import join_group
-from pykbroker.coordination.groups.classic_member import Joining
+from pykbroker.coordination.groups.classic_member import JoinContext
 from pykbroker.coordination.groups.classic_rebalance import (
     JOIN_TIMER,
     SESSION_TIMER,
     SYNC_TIMER,
-    expect_heartbeat,
-    join_time_is_over,
-    sync_time_is_over,
+    on_join_timeout,
+    on_sync_timeout,
+    start_session_timer,
 )
 from pykbroker.coordination.groups.classic_state import ANSWERS, GroupState
 from pykbroker.coordination.groups.classic_sync import sync_group
 from pykbroker.coordination.groups.committed import CommittedOffsets
 from pykbroker.coordination.groups.consumer_group import refused
-from pykbroker.coordination.groups.consumer_heartbeat import is_sign_of_life
+from pykbroker.coordination.groups.consumer_heartbeat import is_keep_alive
 from pykbroker.coordination.groups.consumer_requests import ConsumerGroupKey, ConsumerGroups
 from pykbroker.coordination.groups.draft import Draft
 from pykbroker.coordination.groups.expiration import delete_group, expire
@@ -79,15 +79,15 @@ if TYPE_CHECKING:
 EXPIRY_TIMER = "offset-expiry"
 
 
-class Surroundings(TypedDict):
-    """What every decision of a next-generation group looks at."""
+class ConsumerContext(TypedDict):
+    """Inputs of every decision of a consumer group."""
 
     topics: TopicsView
     settings: ConsumerGroupSettings
 
 
 class Groups:
-    """Decides what follows from requests and timers; only a replayed record is lasting."""
+    """Decides requests and timers; only replayed records change the state durably."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Groups:
         self.offsets = CommittedOffsets()
         self.member_bytes = MemberBytesByGroup(member_bytes or MemberBytes())
         self._parked: dict[Ticket, str] = {}
-        """The group in which a request waits for its reply."""
+        """Requests that wait for their reply, with their group."""
 
     def configure(self, settings: GroupSettings, consumer: ConsumerGroupSettings) -> None:
         self.settings, self.consumer_settings = settings, consumer
@@ -114,7 +114,7 @@ class Groups:
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
-    # --- membership of classic groups
+    # --- members of classic groups
 
     def join_group(
         self,
@@ -133,7 +133,7 @@ class Groups:
         if code is not ErrorCode.NONE:
             draft.reply(ticket, classic_responses.refused_join(code, request.member_id))
             return draft.outcome()
-        joining = Joining(
+        joining = JoinContext(
             request=request,
             version=version,
             ticket=ticket,
@@ -152,15 +152,15 @@ class Groups:
             return draft.outcome()
         consumer = self.consumer.find(group_id)
         if consumer is not None and not consumer.is_empty:
-            return consumer.join(joining, now_ms=now_ms, **self._surroundings(group_id))
+            return consumer.join(joining, now_ms=now_ms, **self._consumer_context(group_id))
         group = self._group_to_join(group_id, draft)
         join_group(group, joining, draft, self.settings)
         if group.members or group.pending:
-            self.groups.setdefault(group_id, group)  # a mere refusal makes no group
-        self._count_members(group_id)
+            self.groups.setdefault(group_id, group)  # a rejected join creates no group
+        self._update_member_bytes(group_id)
         return self._outcome(draft, parked=(ticket, group_id))
 
-    def _count_members(self, group_id: str) -> None:
+    def _update_member_bytes(self, group_id: str) -> None:
         group = self.groups.get(group_id)
         self.member_bytes.note(group_id, 0 if group is None else group.member_bytes)
 
@@ -177,7 +177,7 @@ class Groups:
         *,
         others_bytes: int = 0,
     ) -> ErrorCode:
-        """Why a member may not hold so much, which the log then says."""
+        """Returns the error if a member would use too much memory, and logs it."""
         code, words = self.member_bytes.refusal(
             before_bytes, after_bytes, self.settings, others_bytes=others_bytes
         )
@@ -186,7 +186,7 @@ class Groups:
         return code
 
     def _group_to_join(self, group_id: str, draft: Draft) -> ClassicGroup:
-        """An empty group of the other protocol gives way; its offsets stay."""
+        """Returns the group to join; removes an empty consumer group and keeps its offsets."""
         group = self.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return group
@@ -204,7 +204,7 @@ class Groups:
         code = admission.refusal_of_sync(request, version)
         if code is ErrorCode.NONE and consumer is not None:
             return consumer.sync(
-                request, ticket=ticket, now_ms=now_ms, **self._surroundings(request.group_id)
+                request, ticket=ticket, now_ms=now_ms, **self._consumer_context(request.group_id)
             )
         if code is not ErrorCode.NONE:
             draft.reply(ticket, classic_responses.refused_sync(code))
@@ -219,7 +219,7 @@ class Groups:
     def _refusal_of_assignments(
         self, group: ClassicGroup, request: SyncGroupRequest, draft: Draft
     ) -> ErrorCode:
-        """The leader stores an assignment with each member."""
+        """Checks the size of the assignments, which the members store."""
         others_bytes = 0
         for it in request.assignments:
             member = group.members.get(it.member_id)
@@ -242,15 +242,15 @@ class Groups:
         consumer = self.consumer.find(request.group_id)
         if consumer is not None:
             return consumer.classic_heartbeat(
-                request, ticket=ticket, now_ms=now_ms, **self._surroundings(request.group_id)
+                request, ticket=ticket, now_ms=now_ms, **self._consumer_context(request.group_id)
             )
         draft = Draft(now_ms)
         group = self.classic(request.group_id)
         if not request.group_id:
-            draft.reply(ticket, classic_responses.told_heartbeat(ErrorCode.INVALID_GROUP_ID))
+            draft.reply(ticket, classic_responses.heartbeat_response(ErrorCode.INVALID_GROUP_ID))
         elif group is None:
             code = ANSWERS[GroupState.DEAD].heartbeat
-            draft.reply(ticket, classic_responses.told_heartbeat(code))
+            draft.reply(ticket, classic_responses.heartbeat_response(code))
         else:
             classic_liveness.heartbeat(group, request, ticket, draft)
         return draft.outcome()
@@ -265,7 +265,7 @@ class Groups:
                 ticket=ticket,
                 version=version,
                 now_ms=now_ms,
-                **self._surroundings(request.group_id),
+                **self._consumer_context(request.group_id),
             )
         draft = Draft(now_ms)
         leaving = classic_liveness.leaving_members(request, version)
@@ -274,16 +274,16 @@ class Groups:
             draft.reply(ticket, classic_responses.refused_leaving(ErrorCode.INVALID_GROUP_ID))
             return draft.outcome()
         if group is None:
-            fates = classic_responses.strangers(leaving)
+            fates = classic_responses.unknown_members(leaving)
         else:
             fates = classic_liveness.leave_group(group, leaving, draft, self.settings)
-            self._count_members(request.group_id)
-        draft.reply(ticket, classic_responses.told_leaving(fates, version))
+            self._update_member_bytes(request.group_id)
+        draft.reply(ticket, classic_responses.leave_response(fates, version))
         return self._outcome(draft)
 
-    # --- membership of next-generation groups
+    # --- members of consumer groups
 
-    def _surroundings(self, group_id: str) -> Surroundings:
+    def _consumer_context(self, group_id: str) -> ConsumerContext:
         return {"topics": self.topics, "settings": self.consumer_settings.of(group_id)}
 
     def consumer_group_heartbeat(
@@ -297,7 +297,7 @@ class Groups:
         new_member_id: str,
         now_ms: int,
     ) -> Outcome:
-        if not is_sign_of_life(request):
+        if not is_keep_alive(request):
             draft = Draft(now_ms)
             code = self._refusal_of_growth(
                 request.group_id,
@@ -319,10 +319,10 @@ class Groups:
         )
         for waiting in outcome.deferred_tickets:
             self._parked[waiting] = request.group_id
-        return self._let_go(outcome)
+        return self._unpark(outcome)
 
-    def _let_go(self, outcome: Outcome) -> Outcome:
-        """A group that changed its protocol answers those who waited in the classic one."""
+    def _unpark(self, outcome: Outcome) -> Outcome:
+        """Drops the parked requests that were answered because the group changed its protocol."""
         for reply in outcome.replies:
             self._parked.pop(reply.ticket, None)
         return outcome
@@ -335,7 +335,7 @@ class Groups:
     def offset_commit(
         self, request: OffsetCommitRequest, *, version: int, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        """Topics carry their names, and their ids where the caller knows them."""
+        """Commits offsets; topics have names, and ids if the caller knows them."""
         draft = Draft(now_ms)
         code = self.may_commit(request, version, draft)
         if code is not ErrorCode.NONE:
@@ -345,7 +345,7 @@ class Groups:
         return draft.outcome()
 
     def may_commit(self, request: OffsetCommitRequest, version: int, draft: Draft) -> ErrorCode:
-        """Why a commit is not taken; one that is sets the timers of whoever commits."""
+        """Returns the error for a commit, or restarts the session timer of the member."""
         group = self.groups.get(request.group_id)
         code = admission.refusal_of_commit(request, version, group)
         if (
@@ -353,14 +353,14 @@ class Groups:
             and isinstance(group, ClassicGroup)
             and request.member_id in group.members
         ):
-            # Who commits is alive: old consumers count on it.
-            expect_heartbeat(group, group.members[request.member_id], draft)
+            # A commit proves that the member is alive; old consumers rely on it.
+            start_session_timer(group, group.members[request.member_id], draft)
         return code
 
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, *, version: int, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        """Whether the partition takes part in the transaction has been found out before."""
+        """Commits in a transaction; the caller has checked that the partition was added to it."""
         draft = Draft(now_ms)
         group = self.groups.get(request.group_id)
         code = admission.refusal_of_transactional_commit(request, version, group)
@@ -376,20 +376,20 @@ class Groups:
         )
 
     def offset_fetch(self, request: OffsetFetchRequest, *, version: int) -> OffsetFetchResponse:
-        """Topics carry their names, as in a commit; all groups asked for are taken as ours."""
+        """Returns committed offsets; topics have names, and all groups belong to this partition."""
         groups = [
             offset_fetch.fetch_of_group(
-                asked,
-                self.groups.get(asked.group_id),
+                requested,
+                self.groups.get(requested.group_id),
                 self.offsets,
                 require_stable=request.require_stable,
             )
-            for asked in offset_fetch.asked_groups(request, version)
+            for requested in offset_fetch.requested_groups(request, version)
         ]
         return offset_fetch.in_shape_of(groups, version)
 
     def topics_committed(self, group_id: str) -> list[OffsetFetchRequestTopics]:
-        """What a group asks for that asks for all."""
+        """Returns the topics for a request of all topics."""
         return offset_fetch.known_topics(group_id, self.offsets)
 
     def offset_delete(
@@ -405,12 +405,12 @@ class Groups:
         return draft.outcome()
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> Outcome:
-        """What was read of a topic that is gone says nothing of one that gets its name."""
+        """Deletes offsets of deleted topics, so that new topics with their names have none."""
         draft = Draft(now_ms, in_parts=True)
-        draft.write(offsets.forget(self.offsets.places_of_topics(frozenset(names))))
+        draft.write(offsets.tombstones(self.offsets.keys_of_topics(frozenset(names))))
         return draft.outcome()
 
-    # --- for operators
+    # --- requests of operators
 
     def delete_groups(self, group_ids: Iterable[str], *, ticket: Ticket, now_ms: int) -> Outcome:
         draft = Draft(now_ms, in_parts=True)
@@ -429,7 +429,7 @@ class Groups:
     def list_groups(self, request: ListGroupsRequest) -> list[ListedGroup]:
         return list_groups(self.groups.values(), request.states_filter, request.types_filter)
 
-    # --- the log
+    # --- replay
 
     def replay(self, key: Message, value: Message | None) -> None:
         match key, value:
@@ -441,23 +441,23 @@ class Groups:
                 group = self.classic(key.group) or ClassicGroup(key.group)
                 group.replay(value)
                 self.groups[key.group] = group
-                self._count_members(key.group)
+                self._update_member_bytes(key.group)
             case GroupMetadataKey(), None:
                 if self.classic(key.group) is not None:
                     del self.groups[key.group]
-                    self._count_members(key.group)
+                    self._update_member_bytes(key.group)
             case _:
-                assert isinstance(key, ConsumerGroupKey), f"{type(key).__name__} is no group's"
+                assert isinstance(key, ConsumerGroupKey), f"unexpected key {type(key).__name__}"
                 self.consumer.replay(key, value)
-                self._count_members(key.group_id)
+                self._update_member_bytes(key.group_id)
 
     def _replay_existence(self, group_id: str) -> None:
-        """Consumers that assign partitions to themselves have a group without saying so."""
+        """Creates the group of consumers that assign partitions themselves."""
         if group_id not in self.groups:
             self.groups[group_id] = ClassicGroup(group_id)
 
     def replay_of_transaction(self, producer_id: int, key: Message, value: Message | None) -> None:
-        """A record in a batch of a transaction that is open still: only offsets can wait."""
+        """Replays a record of an open transaction; only offsets are pending until it commits."""
         if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
             self.offsets.replay_of_transaction(producer_id, key, value)
             self._replay_existence(key.group)
@@ -475,14 +475,14 @@ class Groups:
         draft.set_timer(EXPIRY_TIMER, after_ms=self.settings.offsets_retention_check_interval_ms)
         return merged([draft.outcome(), *self.consumer.loaded(now_ms)])
 
-    # --- time, and lost connections
+    # --- timers and lost connections
 
     def timer(self, name: tuple[str, ...], now_ms: int) -> Outcome:
         of_consumers = self.consumer.timer(
             name, now_ms=now_ms, topics=self.topics, classic_settings=self.settings
         )
         if of_consumers is not None:
-            return self._let_go(of_consumers)
+            return self._unpark(of_consumers)
         if name == (EXPIRY_TIMER,):
             return self._expire(now_ms)
         draft = Draft(now_ms)
@@ -490,7 +490,7 @@ class Groups:
         return self._outcome(draft)
 
     def may_wait(self, name: tuple[str, ...]) -> bool:
-        """Whether nothing is lost if the timer fires late."""
+        """Returns whether the timer may fire late without an effect on a group."""
         return name == (EXPIRY_TIMER,)
 
     def _timer_of_group(self, name: tuple[str, ...], draft: Draft) -> None:
@@ -499,12 +499,12 @@ class Groups:
             return
         match name:
             case (kind, _, member_id) if kind == SESSION_TIMER:
-                classic_liveness.session_is_over(group, member_id, draft, self.settings)
+                classic_liveness.on_session_timeout(group, member_id, draft, self.settings)
             case (kind, _) if kind == JOIN_TIMER:
-                join_time_is_over(group, draft, self.settings)
+                on_join_timeout(group, draft, self.settings)
             case (kind, _) if kind == SYNC_TIMER:
-                sync_time_is_over(group, draft, self.settings)
-        self._count_members(group.group_id)
+                on_sync_timeout(group, draft, self.settings)
+        self._update_member_bytes(group.group_id)
 
     def _expire(self, now_ms: int) -> Outcome:
         draft = Draft(now_ms, in_parts=True)
@@ -521,14 +521,8 @@ class Groups:
                 classic_liveness.cancel_request(group, ticket)
             self.consumer.cancel_request(group_id, ticket)
 
-    def unload(self) -> list[Ticket]:
-        """The requests that still wait here; another coordinator will answer their senders."""
-        tickets = list(self._parked)
-        self.cancel_requests(tickets)
-        return tickets
-
     def _outcome(self, draft: Draft, parked: tuple[Ticket, str] | None = None) -> Outcome:
-        """What was drafted; the request that led to it is parked unless it is answered."""
+        """Returns the outcome; parks the request unless the draft replies to it."""
         if parked is not None:
             ticket, group_id = parked
             self._parked[ticket] = group_id

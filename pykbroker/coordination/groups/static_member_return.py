@@ -1,4 +1,4 @@
-"""A static member returns after a restart: it takes its old place, and the old self is fenced."""
+"""A static member returns after a restart, replaces its old instance and fences it."""
 
 from __future__ import annotations
 
@@ -7,47 +7,49 @@ from typing import TYPE_CHECKING
 
 from pykbroker.coordination.groups.classic_rebalance import (
     SESSION_TIMER,
-    expect_heartbeat,
     rebalance,
+    start_session_timer,
 )
 from pykbroker.coordination.groups.classic_responses import (
+    generation_response,
     refused_join,
     refused_sync,
-    told_generation,
 )
 from pykbroker.coordination.groups.classic_state import GroupState
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from pykbroker.coordination.groups.classic_group import ClassicGroup
-    from pykbroker.coordination.groups.classic_member import Joining, Member
+    from pykbroker.coordination.groups.classic_member import JoinContext, Member
     from pykbroker.coordination.groups.draft import Draft
     from pykbroker.coordination.groups.settings import GroupSettings
     from pykbroker_protocol.messages.join_group import JoinGroupResponse
 
 SKIP_ASSIGNMENT_SINCE = 9
-"""KIP-814: a returning leader learns that it leads, and that there is nothing to assign."""
+"""First version in which a returning leader skips the assignment (KIP-814)."""
 
 
 def return_of_static_member(
     group: ClassicGroup,
-    joining: Joining,
+    joining: JoinContext,
     former: Member,
     draft: Draft,
     settings: GroupSettings,
 ) -> None:
     former_leader = group.leader
     fence(group, former, draft)
-    member = take_place(group, joining, former)
-    expect_heartbeat(group, member, draft)
+    member = replace_member(group, joining, former)
+    start_session_timer(group, member, draft)
     draft.add_reason(f"group {group.group_id}: {member.instance_id} returns as {member.member_id}")
     if group.state is GroupState.STABLE and group.elect_protocol() == group.protocol:
-        # Apache Kafka looks at the protocol alone, even where the subscription has changed.
+        # Apache Kafka compares only the protocol, even if the subscription has changed.
         assignments = {it.member_id: it.assignment for it in group.members.values()}
         generation = group.generation
         write = group.as_write(draft.now_ms, generation=generation, assignments=assignments)
         draft.write([write])
-        draft.reply(joining.ticket, told_old_generation(group, joining, member, former_leader))
+        draft.reply(
+            joining.ticket, previous_generation_response(group, joining, member, former_leader)
+        )
     else:
         member.join_ticket = joining.ticket
         group.joined.add(member.member_id)
@@ -61,8 +63,8 @@ def fence(group: ClassicGroup, former: Member, draft: Draft) -> None:
     draft.cancel_timer(SESSION_TIMER, group.group_id, former.member_id)
 
 
-def take_place(group: ClassicGroup, joining: Joining, former: Member) -> Member:
-    """A new id in the old place, with the assignment that goes with it."""
+def replace_member(group: ClassicGroup, joining: JoinContext, former: Member) -> Member:
+    """Creates the member with a new id and the previous assignment."""
     member = replace(
         former,
         member_id=joining.new_member_id,
@@ -76,11 +78,11 @@ def take_place(group: ClassicGroup, joining: Joining, former: Member) -> Member:
     return member
 
 
-def told_old_generation(
-    group: ClassicGroup, joining: Joining, member: Member, former_leader: str | None
+def previous_generation_response(
+    group: ClassicGroup, joining: JoinContext, member: Member, former_leader: str | None
 ) -> JoinGroupResponse:
     if joining.version >= SKIP_ASSIGNMENT_SINCE:
         leads = group.leader == member.member_id
-        return told_generation(group, member, skip_assignment=leads)
-    # Older leaders would assign anew, so they are shown their former id as the leader's.
-    return told_generation(group, member, leader=former_leader, as_follower=True)
+        return generation_response(group, member, skip_assignment=leads)
+    # Older leaders would assign again, so the response names their former id as leader.
+    return generation_response(group, member, leader=former_leader, as_follower=True)

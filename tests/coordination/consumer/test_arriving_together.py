@@ -9,7 +9,7 @@ import pytest
 from pykbroker.coordination.groups.consumer_assignment import SHARING_EFFORT, WRITING_EFFORT
 from pykbroker.coordination.groups.consumer_decision import ASSIGNMENT
 from pykbroker.coordination.groups.consumer_group import ANSWERING_EFFORT, MEMBER_EFFORT
-from pykbroker.coordination.groups.consumer_member import LEAVING_FOR_A_WHILE
+from pykbroker.coordination.groups.consumer_member import LEAVING_TEMPORARILY
 from pykbroker.coordination.groups.consumer_settings import ConsumerGroupSettings
 from pykbroker.coordination.outcome import Outcome
 from pykbroker_protocol.errors import ErrorCode
@@ -91,7 +91,7 @@ def test_a_member_that_leaves_for_a_while_before_it_is_answered_is_not_brought_b
     world = world_with_orders()
     anna = Consumer(world, "anna", ["orders"], instance_id="berth")
     sent = anna.send()
-    anna.leave(LEAVING_FOR_A_WHILE)
+    anna.leave(LEAVING_TEMPORARILY)
     assert anna.take(sent) is ErrorCode.UNKNOWN_MEMBER_ID
     bob = Consumer(world, "bob", ["orders"], instance_id="berth")
     assert bob.beat() is ErrorCode.NONE
@@ -209,7 +209,7 @@ def test_who_joins_while_a_target_is_computed_waits_for_the_next_one() -> None:
     consumers = [Consumer(world, f"c{it}", names) for it in range(20)]
     sent = [(consumer, consumer.send()) for consumer in consumers]
     world.go_one_step()
-    assert world.group.sharing is not None
+    assert world.group.assignment_task is not None
     late = Consumer(world, "late", names)
     consumers.append(late)
     sent.append((late, late.send()))
@@ -232,7 +232,7 @@ def test_who_leaves_while_a_target_is_computed_gets_no_share_of_it(instance_id: 
     others = [Consumer(world, f"c{it}", names) for it in range(20)]
     sent = [(consumer, consumer.send()) for consumer in others]
     world.go_one_step()
-    assert world.group.sharing is not None
+    assert world.group.assignment_task is not None
     world.leaving_arrives(MemberIdentity(member_id="first"))
     world.go_on()
     assert [consumer.take(ticket) for consumer, ticket in sent] == [ErrorCode.NONE] * 20
@@ -253,11 +253,11 @@ def test_the_successor_of_a_static_member_gets_the_share_computed_for_it() -> No
     for consumer in others:
         consumer.send()
     world.go_one_step()
-    assert world.group.sharing is not None
+    assert world.group.assignment_task is not None
     away = ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
         member_id="first",
-        member_epoch=LEAVING_FOR_A_WHILE,
+        member_epoch=LEAVING_TEMPORARILY,
         instance_id="berth",
     )
     world.heartbeat_arrives(away)

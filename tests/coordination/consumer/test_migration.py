@@ -89,7 +89,7 @@ def test_an_upgrade_is_told_with_the_epoch_it_begins() -> None:
     knock(world)
     assert world.state.epoch == 2
     told = [it for it in world.reasons if "changed" in it]
-    assert told == ["group fleet: epoch 2, its subscriptions changed"]
+    assert told == ["group fleet: epoch 2, subscriptions changed"]
 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)

@@ -267,15 +267,15 @@ class World:
 
     def check_short_cuts(self, group: ConsumerGroup) -> None:
         """Where an assignment looks at newcomers only, it is the one that looks at everybody."""
-        state, memory = group.state, group.memory
+        state, memory = group.state, group.cache
         settings = self.settings.of(GROUP)
         known = known_topics(state.subscriptions(), self.topics)
         to_assign = {topic.topic_id: topic.to_assign() for topic in known.values()}
         assign = ASSIGNORS[chosen_assignor(state, settings)]
         whole = assign(run_to_end(subscribers(state, known)), to_assign)
-        was_shared_out_here = memory.shared_out_at_epoch == state.assignment_epoch
+        targets_are_disjoint = memory.disjoint_at_epoch == state.assignment_epoch
         computed = run_to_end(
-            compute(state, self.topics, settings, was_shared_out_here=was_shared_out_here)
+            compute(state, self.topics, settings, targets_are_disjoint=targets_are_disjoint)
         )
         before = {member_id: state.target_of(member_id) for member_id in state.members}
         assert {**before, **computed} == whole

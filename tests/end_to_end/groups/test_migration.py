@@ -35,13 +35,13 @@ def test_a_group_goes_to_the_next_generation_and_back(
         crew.options["assignor"] = "consumer"
         newcomers = crew.start("confluent", "confluent")
         crew.until_shared(PARTITIONS)
-        assert "2 classic members carried over" in kinds(broker, "movers")
+        assert "upgraded with 2 classic members" in kinds(broker, "movers")
 
         crew.stop(newcomers[0])
         crew.until_shared(PARTITIONS)
         crew.stop(newcomers[1])
         crew.until_shared(PARTITIONS)
-        assert "it is classic again" in kinds(broker, "movers")
+        assert "downgraded to a classic group" in kinds(broker, "movers")
 
         crew.options["assignor"] = "consumer"
         crew.start("confluent")

@@ -1,4 +1,4 @@
-"""What a coordinator remembers of a consumer group and may forget without harm."""
+"""State of a consumer group that is not in the log and may be lost."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ NEVER = -1
 Subscriptions = tuple[frozenset[str], ...]
 
 
-class Memory:
-    """Spares computations, and knows since when members have been asked to rejoin."""
+class GroupCache:
+    """Cached computations, and the times at which members were requested to rejoin."""
 
     __slots__ = (
         "_fingerprint",
         "_fingerprint_of",
-        "asked_to_rejoin_at_ms",
-        "looked_at",
-        "shared_out_at_epoch",
+        "disjoint_at_epoch",
+        "matched_at",
+        "rejoin_requested_at_ms",
     )
 
     def __init__(self) -> None:
         self._fingerprint_of: tuple[int, Subscriptions] = (NEVER, ())
         self._fingerprint = NO_TOPICS
-        self.looked_at: dict[str, tuple[int, int]] = {}
-        """By regular expression: at which version of the topics, and when, it was matched."""
-        self.asked_to_rejoin_at_ms: dict[str, int] = {}
+        self.matched_at: dict[str, tuple[int, int]] = {}
+        """By regular expression: version of the topics and time of the last match."""
+        self.rejoin_requested_at_ms: dict[str, int] = {}
         """By member id, for members of the classic protocol."""
-        self.shared_out_at_epoch = NEVER
-        """The assignment that was computed here, so that it means no partition for two members.
+        self.disjoint_at_epoch = NEVER
+        """Epoch of a target that was computed here, so that no two members share a partition.
 
-        What a log tells, or the leader of a classic group has decided, need not be such.
+        Targets from a log or from the leader of a classic group may overlap.
         """
 
     def fingerprint(self, subscriptions: Subscriptions, topics: TopicsView) -> int:

@@ -68,7 +68,7 @@ def test_a_request_with_too_many_elements_closes_its_connection_and_is_logged(
             assert len(wire.ask(metadata(1000), 12).topics) == 1000
             with pytest.raises(Closed):
                 wire.ask(metadata(1001), 12)
-    line = "its Metadata request holds more than 1000 elements (socket.request.max.elements)"
+    line = "its Metadata request has more than 1000 elements (socket.request.max.elements)"
     assert line in caplog.text
 
 

@@ -180,7 +180,7 @@ async def test_an_append_that_fails_says_which_bound_is_too_small(
         shares_orders(diary)
         assert (await told(heartbeat(diary, "anna")))[0] == ErrorCode.UNKNOWN_SERVER_ERROR
         (line,) = [it for it in caplog.messages if "append failed" in it]
-        assert "the topic's max.message.bytes is 100" in line
+        assert "max.message.bytes of the topic is 100" in line
 
 
 @pytest.mark.parametrize("step", ["run_assignment_slice", "answer"])

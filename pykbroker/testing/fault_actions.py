@@ -1,4 +1,4 @@
-"""What a fault does to a request: each action wraps the handler of the request."""
+"""Actions of faults on requests: each action wraps the handler of the request."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class Faults(DiskFaults):
         return iter((*self._faults, *self._disk_faults))
 
     def may_apply_to(self, api_key: int) -> bool:
-        """Whether a fault may apply to the next request of an API."""
+        """Returns True if a fault may apply to the next request of an API."""
         return any(it.is_due and it.api in (None, api_key) for it in self._faults)
 
     def fault_for(self, api: Api, request: Message, call: Call) -> Fault | None:

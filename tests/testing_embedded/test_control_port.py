@@ -1,4 +1,4 @@
-"""The control port over real sockets, asked by this test, by curl and by our own command."""
+"""The control port, used over sockets, with curl and with `pykbroker control`."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import pytest
 from compat.broker_process import BrokerProcess
 from compat.missing_tool import find_program
 from pykbroker.cli.main import main
-from pykbroker.testing.control.fault_requests import FAULT_WORDS, parameters_of
+from pykbroker.testing.control.fault_requests import FAULT_KINDS, parameters_of
 from pykbroker.testing.control.http import BODY_BYTES_MAX, HEAD_BYTES_MAX
 from pykbroker.testing.faults import Faults
 
@@ -25,7 +25,7 @@ SECONDS = 60
 
 
 class Served:
-    """One broker with a control port, in a process of its own."""
+    """A broker process with a control port."""
 
     def __init__(self, node: BrokerProcess) -> None:
         self.bootstrap = node.bootstrap
@@ -42,7 +42,7 @@ class Served:
         return answer.status, found
 
     def ask_raw(self, request: bytes) -> bytes:
-        """All that comes back until the port closes."""
+        """Sends bytes and returns all bytes until the port closes the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS) as connection:
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
@@ -62,7 +62,7 @@ def _served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def served(_served: Served) -> Served:
-    """As after its start."""
+    """The broker, reset."""
     assert _served.ask("POST", "/reset")[0] == 200
     return _served
 
@@ -93,7 +93,7 @@ def produce(served: Served, value: str) -> None:
 # --- faults
 
 
-def test_a_fault_strikes_a_stock_client_and_tells_how_often(served: Served) -> None:
+def test_a_fault_applies_to_a_stock_client_and_counts_hits(served: Served) -> None:
     asked = {"fault": "lose_answer", "api": "Produce", "topic": "trucks", "times": 1}
     status, fault = served.ask("POST", "/faults", asked)
     assert (status, fault["hits"], fault["is_due"]) == (201, 0, True)
@@ -103,23 +103,23 @@ def test_a_fault_strikes_a_stock_client_and_tells_how_often(served: Served) -> N
     assert [it["value"] for it in found["records"]] == ["once"]
 
 
-def test_a_fault_that_met_nothing_is_told(served: Served) -> None:
+def test_a_fault_that_was_never_applied_is_reported(served: Served) -> None:
     fault = served.ask("POST", "/faults", {"fault": "drop", "api": "JoinGroup"})[1]
     path = f"/faults/{fault['id']}"
     status, refusal = served.ask("GET", f"{path}?hits=1&timeout_seconds=0.01")
     assert status == 409
-    assert "struck 0 of 1 times" in refusal["error"]
+    assert "applied 0 of 1 times" in refusal["error"]
     assert served.ask("GET", "/faults/check")[0] == 409
     assert served.ask("DELETE", path)[1]["hits"] == 0
     assert served.ask("GET", path)[0] == 404
     assert served.ask("GET", "/faults/check") == (200, [])
 
 
-def test_every_fault_of_the_python_surface_can_be_asked_for() -> None:
+def test_every_fault_method_is_a_kind_of_fault() -> None:
     known = "refuse delay stall drop lose_answer cut_answer do_twice disk_full disk_error slow_disk"
-    assert set(known.split()) <= set(FAULT_WORDS)
-    assert not {"check", "clear", "fault_for"} & set(FAULT_WORDS)
-    assert all(hasattr(Faults, word) for word in FAULT_WORDS)
+    assert set(known.split()) <= set(FAULT_KINDS)
+    assert not {"check", "clear", "fault_for"} & set(FAULT_KINDS)
+    assert all(hasattr(Faults, word) for word in FAULT_KINDS)
 
 
 @pytest.mark.parametrize(
@@ -130,42 +130,45 @@ def test_every_fault_of_the_python_surface_can_be_asked_for() -> None:
         ("slow_disk", ["seconds", "topic", "times"]),
     ],
 )
-def test_a_fault_takes_what_its_method_takes(word: str, names: list[str]) -> None:
+def test_a_fault_takes_the_arguments_of_its_method(word: str, names: list[str]) -> None:
     assert list(parameters_of(word)) == names
 
 
 @pytest.mark.parametrize(
-    ("asked", "complaint"),
+    ("asked", "message"),
     [
-        ({}, "there is no fault None; there are "),
-        ({"fault": "refus"}, "there is no fault 'refus'; there are "),
-        ({"fault": ["drop"]}, "there is no fault ['drop']"),
-        ({"fault": "__init__"}, "there is no fault '__init__'"),
-        ({"fault": "clear"}, "there is no fault 'clear'"),
+        ({}, "unknown fault None; known faults: "),
+        ({"fault": "refus"}, "unknown fault 'refus'; known faults: "),
+        ({"fault": ["drop"]}, "unknown fault ['drop']"),
+        ({"fault": "__init__"}, "unknown fault '__init__'"),
+        ({"fault": "clear"}, "unknown fault 'clear'"),
         ({"fault": "drop", "api": "Nix"}, "unknown API 'Nix'"),
-        ({"fault": "drop", "topics": "a"}, "drop takes api, topic, partition, client, times"),
-        ({"fault": "drop", "times": -1}, "times: this is no whole number"),
-        ({"fault": "drop", "times": True}, "times: this is no whole number"),
-        ({"fault": "drop", "topic": 7}, "topic: this is no short text"),
+        ({"fault": "drop", "topics": "a"}, "unknown arguments: topics; drop takes api"),
+        ({"fault": "drop", "times": -1}, "times: expected an integer"),
+        ({"fault": "drop", "times": True}, "times: expected an integer"),
+        ({"fault": "drop", "topic": 7}, "topic: expected a string"),
         ({"fault": "delay", "api": "FETCH"}, "delay() missing"),
-        ({"fault": "delay", "api": "FETCH", "seconds": "nan"}, "seconds: this is no number of"),
-        ({"fault": "delay", "api": "FETCH", "seconds": -1}, "seconds: this is no number of"),
+        (
+            {"fault": "delay", "api": "FETCH", "seconds": "nan"},
+            "seconds: expected seconds from 0 to",
+        ),
+        ({"fault": "delay", "api": "FETCH", "seconds": -1}, "seconds: expected seconds"),
         ({"fault": "refuse", "api": "FETCH", "error": "OOPS"}, "unknown error 'OOPS'"),
-        ([], "the body is an object"),
+        ([], "the body must be an object"),
     ],
     ids=repr,
 )
-def test_a_fault_that_makes_no_sense_is_refused(served: Served, asked: Any, complaint: str) -> None:
+def test_an_invalid_fault_is_rejected(served: Served, asked: Any, message: str) -> None:
     status, refusal = served.ask("POST", "/faults", asked)
     assert status == 400
-    assert refusal["error"].startswith(complaint)
+    assert refusal["error"].startswith(message)
     assert served.ask("GET", "/faults")[1] == []
 
 
 # --- time, and the whole broker
 
 
-def test_time_moves_and_records_grow_old(served: Served) -> None:
+def test_advancing_the_clock_expires_records(served: Served) -> None:
     written = served.ask("POST", "/topics/trucks/records", {"rows": ["old"]})
     assert written == (201, {"written": 1})
     before = served.ask("GET", "/clock")[1]["now_ms"]
@@ -174,7 +177,7 @@ def test_time_moves_and_records_grow_old(served: Served) -> None:
     assert served.ask("GET", "/topics/trucks/records")[1]["count"] == 0
 
 
-def test_time_stands_and_runs_on(served: Served) -> None:
+def test_the_clock_freezes_and_continues(served: Served) -> None:
     frozen = served.ask("POST", "/clock/freeze")[1]
     assert frozen["stands"]
     assert served.ask("GET", "/clock")[1]["now_ms"] == frozen["now_ms"]
@@ -184,12 +187,12 @@ def test_time_stands_and_runs_on(served: Served) -> None:
 @pytest.mark.parametrize(
     "span", [{"days": -1}, {"days": "many"}, {"years": 1}, {"days": 1e300}, {"days": None}, [8]]
 )
-def test_a_clock_is_not_moved_by_nonsense(served: Served, span: Any) -> None:
+def test_an_invalid_span_is_rejected(served: Served, span: Any) -> None:
     assert served.ask("POST", "/clock/advance", span)[0] == 400
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_what_was_written_is_there_after_a_new_start(served: Served, how: str) -> None:
+def test_records_survive_restart_and_crash(served: Served, how: str) -> None:
     produce(served, "kept")
     assert served.ask("POST", f"/{how}")[1] == {"bootstrap": served.bootstrap, "is_up": True}
     assert served.ask("GET", "/topics/trucks/records")[1]["count"] == 1
@@ -203,14 +206,14 @@ def test_connections_are_refused_in_an_outage(served: Served) -> None:
         socket.create_connection((host, int(port)))
     status, refusal = served.ask("GET", "/topics")
     assert status == 409
-    assert "away until its outage ends: DELETE /outage" in refusal["error"]
+    assert "in an outage: DELETE /outage" in refusal["error"]
     assert served.ask("POST", "/outage")[0] == 409
     assert served.ask("DELETE", "/outage")[1]["is_up"] is True
     assert served.ask("DELETE", "/outage")[0] == 409
     produce(served, "here again")
 
 
-def test_a_reset_begins_with_other_topics(served: Served) -> None:
+def test_a_reset_can_replace_the_topics(served: Served) -> None:
     asked = {"ships": 3, "last": {"partitions": 2, "config": {"cleanup.policy": "compact"}}}
     _, found = served.ask("POST", "/reset", {"topics": asked})
     assert {it["name"]: len(it["partitions"]) for it in found} == {"ships": 3, "last": 2}
@@ -220,7 +223,7 @@ def test_a_reset_begins_with_other_topics(served: Served) -> None:
 # --- looking and writing
 
 
-def test_records_are_written_and_looked_at_in_the_words_of_the_command_line(served: Served) -> None:
+def test_records_have_the_json_format_of_the_command_line(served: Served) -> None:
     given = {
         "key": "k",
         "value_base64": "/w==",
@@ -234,7 +237,7 @@ def test_records_are_written_and_looked_at_in_the_words_of_the_command_line(serv
     assert served.ask("GET", "/topics/trucks/records?max=0")[1] == {"count": 1, "records": []}
 
 
-def test_records_are_waited_for(served: Served) -> None:
+def test_records_with_a_count_waits_and_times_out(served: Served) -> None:
     produce(served, "first")
     assert served.ask("GET", "/topics/trucks/records?count=1")[1]["count"] == 1
     status, refusal = served.ask("GET", "/topics/trucks/records?count=2&timeout_s=0.01")
@@ -242,7 +245,7 @@ def test_records_are_waited_for(served: Served) -> None:
     assert "trucks has 1 of 2 records" in refusal["error"]
 
 
-def test_what_it_saw_is_told(served: Served) -> None:
+def test_timeline_story_and_offsets_are_returned(served: Served) -> None:
     produce(served, "first")
     assert any("connected with" in it["text"] for it in served.ask("GET", "/timeline")[1])
     assert "topic trucks (2 partitions): 0: 0..1" in served.ask("GET", "/story")[1]["story"]
@@ -268,7 +271,7 @@ def test_what_it_saw_is_told(served: Served) -> None:
         ("POST", "/reset", {"topic": "x"}, 400),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_an_invalid_request_gets_an_error_status(
     served: Served, method: str, path: str, document: Any, status: int
 ) -> None:
     found, refusal = served.ask(method, path, document)
@@ -276,37 +279,42 @@ def test_what_makes_no_sense_is_refused(
 
 
 RECORDS = "/topics/trucks/records"
-NO_COUNT = "this is no whole number from 0 to 2147483647"
+NO_COUNT = "expected an integer from 0 to 2147483647"
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "document", "said"),
+    ("method", "path", "document", "expected"),
     [
         ("POST", RECORDS, {"records": [{"partition": "x"}]}, f"partition: {NO_COUNT}"),
-        ("POST", RECORDS, {"records": [{"timestamp": "x"}]}, "timestamp: this is no whole number"),
-        ("POST", RECORDS, {"records": [{"timestamp": 10**23}]}, "timestamp: this is no whole"),
-        ("POST", RECORDS, {"records": [{"headers": [5]}]}, "header: this is no object"),
-        ("POST", RECORDS, {"records": [{"headers": 5}]}, "headers: this is no list"),
-        ("POST", RECORDS, {"records": [{"headers": [{}]}]}, "name: this is no short text"),
-        ("POST", RECORDS, {"records": [{"key_base64": 5}]}, "key_base64: this is no base64"),
-        ("POST", RECORDS, {"records": "abc"}, "records: this is no list"),
-        ("POST", RECORDS, {"rows": "abc"}, "rows: this is no list"),
-        ("POST", RECORDS, {"rows": 5}, "rows: this is no list"),
+        ("POST", RECORDS, {"records": [{"timestamp": "x"}]}, "timestamp: expected an integer"),
+        ("POST", RECORDS, {"records": [{"timestamp": 10**23}]}, "timestamp: expected an integer"),
+        ("POST", RECORDS, {"records": [{"headers": [5]}]}, "header: expected an object"),
+        ("POST", RECORDS, {"records": [{"headers": 5}]}, "headers: expected a list"),
+        ("POST", RECORDS, {"records": [{"headers": [{}]}]}, "name: expected a string"),
+        ("POST", RECORDS, {"records": [{"key_base64": 5}]}, "key_base64: expected base64"),
+        ("POST", RECORDS, {"records": "abc"}, "records: expected a list"),
+        ("POST", RECORDS, {"rows": "abc"}, "rows: expected a list"),
+        ("POST", RECORDS, {"rows": 5}, "rows: expected a list"),
         ("GET", f"{RECORDS}?partition=x", None, f"partition: {NO_COUNT}"),
-        ("POST", "/clock/advance", {"days": [8]}, "days: this is no number"),
-        ("POST", "/clock/advance", {"days": None}, "days: this is no number"),
-        ("POST", "/clock/advance", {"days": "many"}, "days: this is no number"),
+        ("POST", "/clock/advance", {"days": [8]}, "days: expected a number"),
+        ("POST", "/clock/advance", {"days": None}, "days: expected a number"),
+        ("POST", "/clock/advance", {"days": "many"}, "days: expected a number"),
         ("POST", "/topics", {"a": {"partitions": "x"}}, f"partitions: {NO_COUNT}"),
-        ("POST", "/topics", {"a": {"config": 5}}, "config: this is no object"),
-        ("POST", "/topics", {"a": {"config": {"retention.ms": [5]}}}, "retention.ms: this is no "),
-        ("POST", "/topics", [5], "topic: this is no short text"),
+        ("POST", "/topics", {"a": {"config": 5}}, "config: expected an object"),
+        (
+            "POST",
+            "/topics",
+            {"a": {"config": {"retention.ms": [5]}}},
+            "retention.ms: expected a string",
+        ),
+        ("POST", "/topics", [5], "topic: expected a string"),
     ],
 )
-def test_what_cannot_be_read_is_named(
-    served: Served, method: str, path: str, document: Any, said: str
+def test_an_invalid_value_is_reported_with_its_name(
+    served: Served, method: str, path: str, document: Any, expected: str
 ) -> None:
     status, refusal = served.ask(method, path, document)
-    assert (status, refusal["error"][: len(said)]) == (400, said)
+    assert (status, refusal["error"][: len(expected)]) == (400, expected)
     assert served.ask("GET", RECORDS)[1]["count"] == 0
 
 
@@ -337,7 +345,7 @@ def test_what_cannot_be_read_is_named(
     ],
     ids=lambda it: repr(it[:40]) if isinstance(it, bytes) else str(it),
 )
-def test_whatever_comes_is_answered_and_the_port_lives_on(
+def test_hostile_input_gets_an_error_status_and_the_port_keeps_serving(
     served: Served, request_bytes: bytes, status: int
 ) -> None:
     assert served.ask_raw(request_bytes).startswith(b"HTTP/1.1 %d " % status)
@@ -347,14 +355,16 @@ def test_whatever_comes_is_answered_and_the_port_lives_on(
 @pytest.mark.parametrize(
     "request_bytes", [b"", b"GET / HT", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"]
 )
-def test_who_goes_before_the_end_gets_no_answer(served: Served, request_bytes: bytes) -> None:
+def test_no_response_is_sent_after_the_client_disconnects(
+    served: Served, request_bytes: bytes
+) -> None:
     assert served.ask_raw(request_bytes) == b""
 
 
 # --- other programs
 
 
-def test_curl_asks_it(served: Served) -> None:
+def test_control_port_serves_curl(served: Served) -> None:
     curl = find_program("curl")
     asked = json.dumps({"rows": ["x" * 1_500_000]})  # so large that it asks for "100 Continue"
     for options, code in (
@@ -395,7 +405,7 @@ def test_the_command_adds_waits_for_and_removes_faults(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (("faults", "kinds"), " api topic partition client times "),
         (("clock", "show"), "+00:00\n"),
@@ -411,12 +421,12 @@ def test_the_command_adds_waits_for_and_removes_faults(
     ],
     ids=lambda it: " ".join(it) if isinstance(it, tuple) else "",
 )
-def test_the_command_says_what_it_did(
-    command: Callable[..., tuple[int, str]], words: tuple[str, ...], said: str
+def test_the_command_prints_the_result(
+    command: Callable[..., tuple[int, str]], words: tuple[str, ...], expected: str
 ) -> None:
     exit_code, out = command(*words)
     assert exit_code == 0, out
-    assert said in out
+    assert expected in out
 
 
 def test_the_command_waits_for_records(
@@ -428,7 +438,7 @@ def test_the_command_waits_for_records(
     assert (exit_code, out.startswith("control wait-for trucks: trucks has 1 of 2")) == (1, True)
 
 
-def test_an_outage_is_begun_and_ended_by_the_command(
+def test_the_command_begins_and_ends_an_outage(
     command: Callable[..., tuple[int, str]],
 ) -> None:
     assert command("outage", "begin")[1].endswith(" refuses connections\n")
@@ -436,13 +446,13 @@ def test_an_outage_is_begun_and_ended_by_the_command(
     assert command("outage", "end")[1].endswith(" accepts connections\n")
 
 
-def test_a_wrong_word_is_wrong_usage(command: Callable[..., tuple[int, str]]) -> None:
+def test_an_unknown_fault_is_a_usage_error(command: Callable[..., tuple[int, str]]) -> None:
     exit_code, out = command("faults", "add", "refus")
     assert exit_code == 2
-    assert out.startswith("control faults add: there is no fault 'refus'")
+    assert out.startswith("control faults add: unknown fault 'refus'")
 
 
-def test_nobody_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_connection_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -455,14 +465,16 @@ def test_nobody_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.168.0.1:80", "example.org:1"])
-def test_only_this_machine_may_come_in(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_loopback_addresses_are_accepted(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["serve", "--control", address])
     assert ended.value.code == 2
     assert "is not a loopback address" in capsys.readouterr().err
 
 
-def test_nothing_of_it_is_loaded_by_a_broker_without_it(tmp_path: Path) -> None:
+def test_a_broker_without_control_port_does_not_import_it(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
 from pykbroker.cli.command_line import read_command_line

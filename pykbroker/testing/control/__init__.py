@@ -1,1 +1,1 @@
-"""A port by which programs in any language make a broker fail, move its time and look into it."""
+"""The control port: faults, clock, resets and inspection of a broker over HTTP."""

@@ -1,4 +1,4 @@
-"""The faults that can be asked for by name: the methods of `Faults`, with JSON for arguments."""
+"""Creates faults from JSON: the field 'fault' is a method of `Faults`, the others its arguments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from inspect import Parameter, getdoc, signature
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.testing.control.arguments import as_count, as_seconds, as_text, read_argument
-from pykbroker.testing.control.http import HttpRefusal
+from pykbroker.testing.control.http import HttpError
 from pykbroker.testing.faults import Faults, FaultScope
 
 if TYPE_CHECKING:
@@ -16,35 +16,36 @@ if TYPE_CHECKING:
     from pykbroker.testing.active_fault import ActiveFault
     from pykbroker.testing.control.arguments import Read
 
-WHAT: Final = "fault"
-"""The key that names the fault; the others are its arguments."""
+KIND: Final = "fault"
+"""The field with the kind of the fault."""
 
 
-def new_fault(faults: Faults, asked: Mapping[str, Any]) -> ActiveFault:
-    """Raises HttpRefusal for what makes no sense."""
-    word = asked.get(WHAT)
-    if word not in FAULT_WORDS:
-        raise HttpRefusal(400, f"there is no fault {word!r}; there are {', '.join(FAULT_WORDS)}")
-    known = parameters_of(word)
-    if strangers := sorted(set(asked) - {WHAT, *known}):
-        raise HttpRefusal(400, f"{word} takes {', '.join(known)}, not {', '.join(strangers)}")
+def new_fault(faults: Faults, document: Mapping[str, Any]) -> ActiveFault:
+    """Sets a fault. Raises HttpError for an unknown kind or invalid arguments."""
+    kind = document.get(KIND)
+    if kind not in FAULT_KINDS:
+        raise HttpError(400, f"unknown fault {kind!r}; known faults: {', '.join(FAULT_KINDS)}")
+    known = parameters_of(kind)
+    if unknown := sorted(set(document) - {KIND, *known}):
+        fields = f"{', '.join(unknown)}; {kind} takes {', '.join(known)}"
+        raise HttpError(400, f"unknown arguments: {fields}")
     arguments = {
-        name: read_argument(name, read, asked[name])
+        name: read_argument(name, read, document[name])
         for name, read in known.items()
-        if asked.get(name) is not None
+        if document.get(name) is not None
     }
     if "api" in known:
         arguments.setdefault("api", None)
     try:
-        fault: ActiveFault = getattr(faults, word)(**arguments)
+        fault: ActiveFault = getattr(faults, kind)(**arguments)
     except (TypeError, ValueError) as reason:
-        text = re.sub(r"^\w+\.(?=\w+\(\))", "", str(reason))  # the name of a class
-        raise HttpRefusal(400, text) from None
+        text = re.sub(r"^\w+\.(?=\w+\(\))", "", str(reason))  # without the name of the class
+        raise HttpError(400, text) from None
     return fault
 
 
-def fault_words() -> list[str]:
-    """The public methods that hand out a fault."""
+def fault_kinds() -> list[str]:
+    """The public methods of `Faults` that return a fault."""
     return [
         name
         for part in Faults.__mro__[:-1]
@@ -55,29 +56,29 @@ def fault_words() -> list[str]:
     ]
 
 
-FAULT_WORDS: Final = tuple(fault_words())
+FAULT_KINDS: Final = tuple(fault_kinds())
 
 
-def parameters_of(word: str) -> dict[str, Read]:
-    """How each argument of a fault is read."""
+def parameters_of(kind: str) -> dict[str, Read]:
+    """The validator of each argument of a fault."""
     found: dict[str, Read] = {}
-    for parameter in list(signature(getattr(Faults, word)).parameters.values())[1:]:
+    for parameter in list(signature(getattr(Faults, kind)).parameters.values())[1:]:
         if parameter.kind is Parameter.VAR_KEYWORD:
-            found |= {name: reader_for(kind) for name, kind in FaultScope.__annotations__.items()}
+            found |= {name: reader_for(it) for name, it in FaultScope.__annotations__.items()}
         else:
             found[parameter.name] = reader_for(parameter.annotation)
     return found
 
 
 def described() -> list[dict[str, Any]]:
-    """Every fault, for whoever asks what there is."""
+    """All kinds of faults with a description and their arguments."""
     return [
         {
-            WHAT: word,
-            "does": (getdoc(getattr(Faults, word)) or "").partition("\n")[0],
-            "takes": list(parameters_of(word)),
+            KIND: kind,
+            "does": (getdoc(getattr(Faults, kind)) or "").partition("\n")[0],
+            "takes": list(parameters_of(kind)),
         }
-        for word in FAULT_WORDS
+        for kind in FAULT_KINDS
     ]
 
 

@@ -1,7 +1,7 @@
-"""As much of HTTP/1.1 as a control port needs: one request, one answer, JSON in both.
+"""The part of HTTP/1.1 that the control port needs: one JSON request and response per connection.
 
-A request that is no HTTP, is too large or too slow is refused with one line; so is one that a web
-page could have sent, for a browser on this machine may be made to ask any local port.
+Malformed, oversized and slow requests are rejected, and requests that a web page could send: a
+browser on this machine can be made to send requests to any local port.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ REASONS: Final = {
 }
 
 
-class HttpRefusal(Exception):
-    """The request is not served; the text says why."""
+class HttpError(Exception):
+    """An error response: a status and a message."""
 
     def __init__(self, status: int, reason: str) -> None:
         self.status = status
@@ -45,25 +45,25 @@ class HttpRefusal(Exception):
 
 
 class PeerGone(Exception):
-    """The connection ended before there was a whole request."""
+    """Raised if the connection ends before the request is complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
     method: str
     path: tuple[str, ...]
-    """The words between the slashes."""
+    """The segments of the path."""
     query: Mapping[str, str] = field(default_factory=dict)
     document: Any = None
-    """What the body says, None if there is none."""
+    """The JSON body; None without a body."""
 
 
 async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HttpRequest:
-    """Raises HttpRefusal, or PeerGone."""
+    """Reads a request. Raises HttpError or PeerGone."""
     lines = (await read_head(reader)).split("\r\n")
     method, target = read_request_line(lines[0])
     headers = read_headers(lines[1:])
-    refuse_web_pages(headers)
+    reject_web_pages(headers)
     size = body_bytes(headers)
     if headers.get("expect", "").lower() == "100-continue":
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -81,7 +81,7 @@ async def read_head(reader: asyncio.StreamReader) -> str:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
-        raise HttpRefusal(431, f"the head has more than {HEAD_BYTES_MAX} bytes") from None
+        raise HttpError(431, f"request headers larger than {HEAD_BYTES_MAX} bytes") from None
     except (asyncio.IncompleteReadError, ConnectionError) as gone:
         raise PeerGone from gone
     return head[:-4].decode("latin-1")
@@ -90,7 +90,7 @@ async def read_head(reader: asyncio.StreamReader) -> str:
 def read_request_line(line: str) -> tuple[str, str]:
     parts = line.split(" ")
     if len(parts) != 3 or not parts[1].startswith("/") or not parts[2].startswith("HTTP/1."):
-        raise HttpRefusal(400, "this is not HTTP/1.1")
+        raise HttpError(400, "not an HTTP/1.1 request")
     return parts[0], parts[1]
 
 
@@ -99,29 +99,29 @@ def read_headers(lines: list[str]) -> dict[str, str]:
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip() or name.lower() in headers:
-            raise HttpRefusal(400, f"this header cannot be read: {line[:80]!r}")
+            raise HttpError(400, f"malformed or repeated header: {line[:80]!r}")
         headers[name.lower()] = value.strip()
     return headers
 
 
-def refuse_web_pages(headers: Mapping[str, str]) -> None:
-    """A page's script names its origin, or a host of its own that leads here (DNS rebinding)."""
+def reject_web_pages(headers: Mapping[str, str]) -> None:
+    """Scripts of web pages send an Origin header, or another host name (DNS rebinding)."""
     if "origin" in headers:
-        raise HttpRefusal(403, "this port is not for web pages")
+        raise HttpError(403, "requests with an Origin header are rejected")
     name = headers.get("host", "localhost").lower()
     host = name if name.endswith("]") else name.rpartition(":")[0] or name
     if host not in LOOPBACK_NAMES:
-        raise HttpRefusal(403, f"this port is asked as localhost, not as {host!r}")
+        raise HttpError(403, f"host must be localhost, not {host!r}")
 
 
 def body_bytes(headers: Mapping[str, str]) -> int:
     if "transfer-encoding" in headers:
-        raise HttpRefusal(411, "say how long the body is (Content-Length)")
+        raise HttpError(411, "Content-Length is required, Transfer-Encoding is not supported")
     text = headers.get("content-length", "0")
     if not (text.isascii() and text.isdecimal()):
-        raise HttpRefusal(400, f"Content-Length {text[:80]!r} is no number")
+        raise HttpError(400, f"Content-Length {text[:80]!r} is not a number")
     if len(text) > len(str(BODY_BYTES_MAX)) or int(text) > BODY_BYTES_MAX:
-        raise HttpRefusal(413, f"a body has at most {BODY_BYTES_MAX} bytes")
+        raise HttpError(413, f"body larger than {BODY_BYTES_MAX} bytes")
     return int(text)
 
 
@@ -138,11 +138,11 @@ def read_document(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as reason:
-        raise HttpRefusal(400, f"the body is no JSON: {reason}") from None
+        raise HttpError(400, f"the body is not valid JSON: {reason}") from None
 
 
-def answer_bytes(status: int, document: Any) -> bytes:
-    """The connection ends with it."""
+def response_bytes(status: int, document: Any) -> bytes:
+    """A response that closes the connection."""
     body = json.dumps(document, ensure_ascii=False, indent=2).encode(errors="replace") + b"\n"
     head = (
         f"HTTP/1.1 {status} {REASONS[status]}\r\n"

@@ -1,4 +1,4 @@
-"""What lies in a broker, as JSON: topics, records, committed offsets, time, what it saw."""
+"""JSON representation of topics, records, committed offsets, clock and timeline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pykbroker.testing.control.arguments import (
     read_argument,
     read_given,
 )
-from pykbroker.testing.control.http import HttpRefusal
+from pykbroker.testing.control.http import HttpError
 from pykbroker.testing.rows import Row, as_bytes
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def topics(broker: Broker) -> list[dict[str, Any]]:
 
 
 def record(it: Record) -> dict[str, Any]:
-    """As `pykbroker consume --format json` prints it."""
+    """The format of `pykbroker consume --format json`."""
     return {
         "topic": it.topic,
         "partition": it.partition,
@@ -85,13 +85,13 @@ def timeline(it: Timeline) -> list[dict[str, Any]]:
     return [{"seconds": round(event.seconds, 3), "text": event.text} for event in it]
 
 
-# --- the other way
+# --- parsing
 
 
 def row(document: Any) -> Row:
-    """A record in the same words; what is left out is chosen by the broker."""
+    """Parses a record of the same format. Missing fields get the broker's defaults."""
     if not isinstance(document, dict):
-        raise HttpRefusal(400, "a record is an object with key, value, headers")
+        raise HttpError(400, "a record must be an object with key, value, headers")
     return Row(
         value_of(document, "value"),
         key=value_of(document, "key"),
@@ -102,7 +102,7 @@ def row(document: Any) -> Row:
 
 
 def headers_of(document: Any) -> dict[str, bytes | None]:
-    """An object, or a list of objects with name and value."""
+    """Parses an object, or a list of objects with name and value."""
     if isinstance(document, dict):
         return {name: as_bytes(value) for name, value in document.items()}
     return dict(header(it) for it in read_argument("headers", as_list, document))
@@ -119,12 +119,12 @@ def value_of(document: Mapping[str, Any], name: str) -> Value:
     return value if encoded is None else encoded
 
 
-def wanted(document: Any) -> dict[str, int | Topic]:
-    """Topics: names alone, or each with its number of partitions or an object."""
+def parse_topics(document: Any) -> dict[str, int | Topic]:
+    """Parses a list of names, or an object with partitions or a topic object per name."""
     if isinstance(document, list):
         document = {read_argument("topic", as_text, it): 1 for it in document}
     if not isinstance(document, dict):
-        raise HttpRefusal(400, 'topics are a list of names or {"name": partitions}')
+        raise HttpError(400, 'topics must be a list of names or {"name": partitions}')
     return {name: parse_topic(name, it) for name, it in document.items()}
 
 
@@ -132,7 +132,7 @@ def parse_topic(name: str, document: Any) -> int | Topic:
     if isinstance(document, int) and not isinstance(document, bool):
         return document
     if not isinstance(document, dict) or set(document) - {"partitions", "config"}:
-        raise HttpRefusal(400, f"topic {name} has partitions and config")
+        raise HttpError(400, f"topic {name}: expected an object with partitions and config")
     partitions = read_given(document, "partitions", as_count)
     config = read_given(document, "config", as_object) or {}
     return Topic(

@@ -1,4 +1,4 @@
-"""The door of the control port: connections from this machine, one request on each."""
+"""The listener of the control port: one request per connection."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pykbroker.broker import CannotStart
 from pykbroker.testing.control.http import (
     HEAD_BYTES_MAX,
-    HttpRefusal,
+    HttpError,
     HttpRequest,
     PeerGone,
-    answer_bytes,
     read_request,
+    response_bytes,
 )
 
 if TYPE_CHECKING:
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 64
-WHAT_LENGTH_MAX: Final = 200
+LOGGED_PATH_LENGTH_MAX: Final = 200
 READ_SECONDS_MAX: Final = 30.0
-"""Of a whole request: who is slower than that will not be helped."""
+"""Maximum duration of the reception of a request."""
 
 
 class ControlPort:
-    """Listens on a loopback address; whoever starts it has made sure that it is one."""
+    """Listens on a loopback address, which the caller has validated."""
 
     def __init__(self, answer: Answer, host: str, port: int) -> None:
         self._answer = answer
         self._host, self._port = host, port
         self._server: asyncio.Server | None = None
-        self._conversations: set[asyncio.Task[None]] = set()
+        self._requests: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         try:
             self._server = await asyncio.start_server(
-                self._meet, self._host, self._port, limit=HEAD_BYTES_MAX
+                self._serve, self._host, self._port, limit=HEAD_BYTES_MAX
             )
         except OSError as reason:
             where = f"{self._host}:{self._port}"
@@ -54,48 +54,51 @@ class ControlPort:
         return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
 
     async def close(self) -> None:
-        """Whoever waits for an answer gets none any more."""
+        """Stops listening and closes connections without a response."""
         if self._server is not None:
             self._server.close()
-        conversations = tuple(self._conversations - {asyncio.current_task()})
-        for task in conversations:
+        requests = tuple(self._requests - {asyncio.current_task()})
+        for task in requests:
             task.cancel()
-        await asyncio.gather(*conversations, return_exceptions=True)
+        await asyncio.gather(*requests, return_exceptions=True)
 
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._conversations.add(task)
+        self._requests.add(task)
         try:
             with suppress(PeerGone, ConnectionError, asyncio.CancelledError):
-                status, document = await self._answered(reader, writer)
-                writer.write(answer_bytes(status, document))
+                status, document = await self._response(reader, writer)
+                writer.write(response_bytes(status, document))
                 await writer.drain()
         finally:
-            self._conversations.discard(task)
+            self._requests.discard(task)
             writer.close()
 
-    async def _answered(
+    async def _response(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[int, Any]:
-        if len(self._conversations) > CONNECTIONS_MAX:
-            return refused(HttpRefusal(503, f"more than {CONNECTIONS_MAX} requests at a time"))
+        if len(self._requests) > CONNECTIONS_MAX:
+            return error_response(
+                HttpError(503, f"more than {CONNECTIONS_MAX} concurrent requests")
+            )
         try:
             async with asyncio.timeout(READ_SECONDS_MAX):
                 request = await read_request(reader, writer)
-        except HttpRefusal as refusal:
-            return refused(refusal)
+        except HttpError as error:
+            return error_response(error)
         except TimeoutError:
-            return refused(HttpRefusal(408, f"no request within {READ_SECONDS_MAX:g} s"))
+            message = f"request not complete after {READ_SECONDS_MAX:g} s"
+            return error_response(HttpError(408, message))
         try:
             return await self._answer(request)
-        except HttpRefusal as refusal:
-            return refused(refusal)
+        except HttpError as error:
+            return error_response(error)
         except Exception:
-            what = f"{request.method} /{'/'.join(request.path)}"
-            logger.exception("the control port failed on %r", what[:WHAT_LENGTH_MAX])
-            return refused(HttpRefusal(500, "the broker failed; its log says how"))
+            path = f"{request.method} /{'/'.join(request.path)}"
+            logger.exception("control port: internal error in %r", path[:LOGGED_PATH_LENGTH_MAX])
+            return error_response(HttpError(500, "internal error, see the broker's log"))
 
 
-def refused(refusal: HttpRefusal) -> tuple[int, Any]:
-    return refusal.status, {"error": str(refusal)}
+def error_response(error: HttpError) -> tuple[int, Any]:
+    return error.status, {"error": str(error)}

@@ -1,4 +1,4 @@
-"""What can be asked over the control port: a row for each thing, and the function that does it."""
+"""The routes of the control port and their handlers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pykbroker.testing.control.arguments import (
     read_argument,
     read_given,
 )
-from pykbroker.testing.control.http import HttpRefusal
+from pykbroker.testing.control.http import HttpError
 from pykbroker.testing.control.numbered_faults import NumberedFaults
 from pykbroker.testing.inspection import NotReadable, TooFewRecords, UnknownTopic
 from pykbroker.testing.seeding import NotWritten
@@ -26,7 +26,7 @@ from pykbroker.testing.seeding import NotWritten
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pykbroker.testing.control.controlled import ControlledBroker
+    from pykbroker.testing.control.controllable_broker import ControllableBroker
     from pykbroker.testing.control.http import HttpRequest
 
 RECORDS_DEFAULT: Final = 1_000
@@ -34,21 +34,21 @@ WAIT_SECONDS: Final = 10.0
 SPAN_DAYS_MAX: Final = 3_650
 SPANS: Final = ("days", "hours", "minutes", "seconds", "milliseconds")
 ANY: Final = "*"
-"""In a path: a name or number of the asker's."""
+"""In a path: any name or id."""
 
-REFUSALS: Final = (
+ERROR_STATUSES: Final = (
     (404, (UnknownTopic, FaultMatchedNothing)),
     (409, (NotRunning, CannotStart, NotClean)),
     (409, (TopicRefused, NotWritten, NotReadable, TooFewRecords)),
     (400, (TypeError, ValueError, KeyError, OverflowError)),
 )
-"""What the broker says no with, and how HTTP has it."""
+"""The HTTP statuses of exceptions."""
 
 
-class Desk:
-    """Answers the requests of one control port; what changes the broker goes one at a time."""
+class ControlRequests:
+    """Handles the requests of a control port. Requests that change the broker run one at a time."""
 
-    def __init__(self, broker: ControlledBroker) -> None:
+    def __init__(self, broker: ControllableBroker) -> None:
         self.broker = broker
         self.faults = NumberedFaults(broker.faults)
         self.changing = asyncio.Lock()
@@ -62,12 +62,12 @@ class Desk:
             else:
                 async with self.changing:
                     document = await row.do(self, request, *names)
-        except HttpRefusal:
+        except HttpError:
             raise
         except Exception as reason:
-            for status, kinds in REFUSALS:
+            for status, kinds in ERROR_STATUSES:
                 if isinstance(reason, kinds):
-                    raise HttpRefusal(status, str(reason)) from reason
+                    raise HttpError(status, str(reason)) from reason
             raise
         return row.status, document
 
@@ -84,17 +84,17 @@ class Row(NamedTuple):
 
 
 def find_row(request: HttpRequest) -> Row:
-    there = [it for it in ROWS if fits(it.path, request.path)]
-    for row in there:
+    found = [it for it in ROWS if matches(it.path, request.path)]
+    for row in found:
         if row.method == request.method:
             return row
-    if there:
-        methods = ", ".join(it.method for it in there)
-        raise HttpRefusal(405, f"this path takes {methods}")
-    raise HttpRefusal(404, "nothing is there; GET / tells what is")
+    if found:
+        methods = ", ".join(it.method for it in found)
+        raise HttpError(405, f"allowed methods: {methods}")
+    raise HttpError(404, "unknown path; GET / lists all paths")
 
 
-def fits(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
+def matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
     return len(pattern) == len(path) and all(
         mark in (ANY, word) for mark, word in zip(pattern, path, strict=True)
     )
@@ -103,123 +103,125 @@ def fits(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
 # --- faults
 
 
-async def list_faults(desk: Desk, _: HttpRequest) -> Any:
-    return desk.faults.all()
+async def list_faults(control: ControlRequests, _: HttpRequest) -> Any:
+    return control.faults.all()
 
 
-async def list_kinds(_: Desk, __: HttpRequest) -> Any:
+async def list_kinds(_: ControlRequests, __: HttpRequest) -> Any:
     return fault_requests.described()
 
 
-async def add_fault(desk: Desk, request: HttpRequest) -> Any:
-    return desk.faults.add(object_in(request))
+async def add_fault(control: ControlRequests, request: HttpRequest) -> Any:
+    return control.faults.add(object_in(request))
 
 
-async def show_fault(desk: Desk, request: HttpRequest, number: str) -> Any:
+async def show_fault(control: ControlRequests, request: HttpRequest, number: str) -> Any:
     if "hits" not in request.query:
-        return desk.faults.one(number)
+        return control.faults.one(number)
     hits = read_argument("hits", as_count, request.query["hits"])
-    return await desk.faults.wait(number, hits, timeout_of(request))
+    return await control.faults.wait(number, hits, timeout_of(request))
 
 
-async def remove_fault(desk: Desk, _: HttpRequest, number: str) -> Any:
-    return desk.faults.remove(number)
+async def remove_fault(control: ControlRequests, _: HttpRequest, number: str) -> Any:
+    return control.faults.remove(number)
 
 
-async def remove_faults(desk: Desk, _: HttpRequest) -> Any:
-    return desk.faults.remove_all()
+async def remove_faults(control: ControlRequests, _: HttpRequest) -> Any:
+    return control.faults.remove_all()
 
 
-async def check_faults(desk: Desk, _: HttpRequest) -> Any:
-    return desk.faults.check()
+async def check_faults(control: ControlRequests, _: HttpRequest) -> Any:
+    return control.faults.check()
 
 
-# --- time
+# --- clock
 
 
-async def show_clock(desk: Desk, _: HttpRequest) -> Any:
-    return json_views.clock(desk.broker.clock)
+async def show_clock(control: ControlRequests, _: HttpRequest) -> Any:
+    return json_views.clock(control.broker.clock)
 
 
-async def advance_clock(desk: Desk, request: HttpRequest) -> Any:
-    await desk.broker.clock.advance(**span_in(request))
-    return json_views.clock(desk.broker.clock)
+async def advance_clock(control: ControlRequests, request: HttpRequest) -> Any:
+    await control.broker.clock.advance(**span_in(request))
+    return json_views.clock(control.broker.clock)
 
 
-async def skew_clock(desk: Desk, request: HttpRequest) -> Any:
-    desk.broker.clock.skew(**span_in(request))
-    return json_views.clock(desk.broker.clock)
+async def skew_clock(control: ControlRequests, request: HttpRequest) -> Any:
+    control.broker.clock.skew(**span_in(request))
+    return json_views.clock(control.broker.clock)
 
 
-async def freeze_clock(desk: Desk, _: HttpRequest) -> Any:
-    desk.broker.clock.freeze()
-    return json_views.clock(desk.broker.clock)
+async def freeze_clock(control: ControlRequests, _: HttpRequest) -> Any:
+    control.broker.clock.freeze()
+    return json_views.clock(control.broker.clock)
 
 
-async def run_clock(desk: Desk, _: HttpRequest) -> Any:
-    desk.broker.clock.run()
-    return json_views.clock(desk.broker.clock)
+async def run_clock(control: ControlRequests, _: HttpRequest) -> Any:
+    control.broker.clock.run()
+    return json_views.clock(control.broker.clock)
 
 
 # --- the whole broker
 
 
-async def show_all(desk: Desk, _: HttpRequest) -> Any:
-    return {**state(desk), "paths": [row.words for row in ROWS]}
+async def show_all(control: ControlRequests, _: HttpRequest) -> Any:
+    return {**state(control), "paths": [row.words for row in ROWS]}
 
 
-def state(desk: Desk) -> dict[str, Any]:
-    return {"bootstrap": desk.broker.bootstrap, "is_up": desk.broker.is_up}
+def state(control: ControlRequests) -> dict[str, Any]:
+    return {"bootstrap": control.broker.bootstrap, "is_up": control.broker.is_up}
 
 
-async def reset(desk: Desk, request: HttpRequest) -> Any:
-    asked = object_in(request, "topics").get("topics")
-    desk.broker.faults.clear()  # who wants to know whether they have struck asks for it
-    await desk.broker.reset(None if asked is None else json_views.wanted(asked))
-    desk.faults.forget()
-    return await show_topics(desk, request)
+async def reset(control: ControlRequests, request: HttpRequest) -> Any:
+    topics = object_in(request, "topics").get("topics")
+    control.broker.faults.clear()  # unused faults are reported by GET /faults/check, not here
+    await control.broker.reset(None if topics is None else json_views.parse_topics(topics))
+    control.faults.clear()
+    return await show_topics(control, request)
 
 
-async def restart(desk: Desk, _: HttpRequest) -> Any:
-    await desk.broker.restart()
-    return state(desk)
+async def restart(control: ControlRequests, _: HttpRequest) -> Any:
+    await control.broker.restart()
+    return state(control)
 
 
-async def crash(desk: Desk, _: HttpRequest) -> Any:
-    await desk.broker.crash()
-    return state(desk)
+async def crash(control: ControlRequests, _: HttpRequest) -> Any:
+    await control.broker.crash()
+    return state(control)
 
 
-async def begin_outage(desk: Desk, _: HttpRequest) -> Any:
-    await desk.broker.begin_outage()
-    return state(desk)
+async def begin_outage(control: ControlRequests, _: HttpRequest) -> Any:
+    await control.broker.begin_outage()
+    return state(control)
 
 
-async def end_outage(desk: Desk, _: HttpRequest) -> Any:
-    await desk.broker.end_outage()
-    return state(desk)
+async def end_outage(control: ControlRequests, _: HttpRequest) -> Any:
+    await control.broker.end_outage()
+    return state(control)
 
 
-# --- looking and writing
+# --- topics and records
 
 
-async def show_topics(desk: Desk, _: HttpRequest) -> Any:
-    return json_views.topics(desk.broker.serving)
+async def show_topics(control: ControlRequests, _: HttpRequest) -> Any:
+    return json_views.topics(control.broker.serving)
 
 
-async def create_topics(desk: Desk, request: HttpRequest) -> Any:
-    await desk.broker.create_topics(json_views.wanted(request.document))
-    return await show_topics(desk, request)
+async def create_topics(control: ControlRequests, request: HttpRequest) -> Any:
+    await control.broker.create_topics(json_views.parse_topics(request.document))
+    return await show_topics(control, request)
 
 
-async def show_records(desk: Desk, request: HttpRequest, topic: str) -> Any:
-    """With `count` they are waited for."""
+async def show_records(control: ControlRequests, request: HttpRequest, topic: str) -> Any:
+    """With `count`, waits for so many records."""
     query = request.query
     if "count" in query:
         count = read_argument("count", as_count, query["count"])
-        found = await desk.broker.wait_for(topic, count=count, timeout_seconds=timeout_of(request))
+        found = await control.broker.wait_for(
+            topic, count=count, timeout_seconds=timeout_of(request)
+        )
     else:
-        found = desk.broker.records(
+        found = control.broker.records(
             topic,
             partition=read_given(query, "partition", as_count),
             committed_only=query.get("committed_only", "true") != "false",
@@ -228,43 +230,44 @@ async def show_records(desk: Desk, request: HttpRequest, topic: str) -> Any:
     return {"count": len(found), "records": [json_views.record(it) for it in found[:shown_max]]}
 
 
-async def write_records(desk: Desk, request: HttpRequest, topic: str) -> Any:
-    """`records` are objects, `rows` bare values."""
-    asked = object_in(request, "records", "rows")
-    records, rows = (read_given(asked, name, as_list) or [] for name in ("records", "rows"))
-    return {"written": desk.broker.produce(topic, [*map(json_views.row, records), *rows])}
+async def write_records(control: ControlRequests, request: HttpRequest, topic: str) -> Any:
+    """`records` are objects, `rows` are values."""
+    document = object_in(request, "records", "rows")
+    records, rows = (read_given(document, name, as_list) or [] for name in ("records", "rows"))
+    return {"written": control.broker.produce(topic, [*map(json_views.row, records), *rows])}
 
 
-async def show_offsets(desk: Desk, _: HttpRequest, group: str) -> Any:
-    return json_views.offsets(desk.broker.offsets(group))
+async def show_offsets(control: ControlRequests, _: HttpRequest, group: str) -> Any:
+    return json_views.offsets(control.broker.offsets(group))
 
 
-async def show_timeline(desk: Desk, _: HttpRequest) -> Any:
-    return json_views.timeline(desk.broker.timeline)
+async def show_timeline(control: ControlRequests, _: HttpRequest) -> Any:
+    return json_views.timeline(control.broker.timeline)
 
 
-async def tell_story(desk: Desk, _: HttpRequest) -> Any:
-    return {"story": desk.broker.story()}
+async def show_story(control: ControlRequests, _: HttpRequest) -> Any:
+    return {"story": control.broker.story()}
 
 
-# --- how requests are read
+# --- request parameters
 
 
 def object_in(request: HttpRequest, *known: str) -> dict[str, Any]:
-    """The body, which is an object or not there; with names given it has no others."""
+    """The body, an object or missing. Rejects fields other than 'known', if given."""
     document = {} if request.document is None else request.document
     if not isinstance(document, dict):
-        raise HttpRefusal(400, "the body is an object")
-    if known and (strangers := sorted(set(document) - set(known))):
-        raise HttpRefusal(400, f"this takes {', '.join(known)}, not {', '.join(strangers)}")
+        raise HttpError(400, "the body must be an object")
+    if known and (unknown := sorted(set(document) - set(known))):
+        fields = f"{', '.join(unknown)}; known fields: {', '.join(known)}"
+        raise HttpError(400, f"unknown fields: {fields}")
     return document
 
 
 def span_in(request: HttpRequest) -> dict[str, float]:
-    asked = object_in(request, *SPANS)
-    span = {name: read_argument(name, as_number, value) for name, value in asked.items()}
+    document = object_in(request, *SPANS)
+    span = {name: read_argument(name, as_number, value) for name, value in document.items()}
     if not all(abs(it) <= SPAN_DAYS_MAX * 86_400_000 for it in span.values()):
-        raise HttpRefusal(400, f"a clock is moved by at most {SPAN_DAYS_MAX} days")
+        raise HttpError(400, f"the clock can be moved by at most {SPAN_DAYS_MAX} days")
     return span
 
 
@@ -300,5 +303,5 @@ ROWS: Final = (
     Row("POST", ("topics", ANY, "records"), write_records, 201),
     Row("GET", ("groups", ANY, "offsets"), show_offsets),
     Row("GET", ("timeline",), show_timeline),
-    Row("GET", ("story",), tell_story),
+    Row("GET", ("story",), show_story),
 )

@@ -1,12 +1,12 @@
-"""What `pykbroker serve --control` runs: a broker that can be controlled, and the port for it."""
+"""The broker of `pykbroker serve --control`: a controllable broker with a control port."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.testing.control.controlled import ControlledBroker
+from pykbroker.testing.control.controllable_broker import ControllableBroker
 from pykbroker.testing.control.port import ControlPort
-from pykbroker.testing.control.routes import Desk
+from pykbroker.testing.control.routes import ControlRequests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pykbroker.settings import Settings
 
 
-class ServedBroker(ControlledBroker):
-    """All that a test's broker can, asked for over HTTP."""
+class ServedBroker(ControllableBroker):
+    """Opens the control port with the broker and closes it with the broker."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class ServedBroker(ControlledBroker):
         as_version: str | None = None,
     ) -> None:
         super().__init__(settings, topics, as_version=as_version)
-        self._control = ControlPort(Desk(self).answer, *address)
+        self._control = ControlPort(ControlRequests(self).answer, *address)
 
     async def start(self) -> None:
         await super().start()
@@ -40,11 +40,11 @@ class ServedBroker(ControlledBroker):
         await self._control.close()
         await super().stop()
 
+    # --- for the command
+
     @property
     def control_address(self) -> str:
         return self._control.address
-
-    # --- as the command wants to know it
 
     @property
     def bound_port(self) -> int:

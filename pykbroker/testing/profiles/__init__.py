@@ -1,1 +1,1 @@
-"""Brokers that this one can look like to its clients: releases of Apache Kafka, and others."""
+"""Releases of Apache Kafka and Redpanda whose APIs and versions a broker can advertise."""

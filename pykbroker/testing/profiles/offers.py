@@ -1,4 +1,4 @@
-"""Makes a node look like an older one: it offers what that one does, as far as it serves it."""
+"""The APIs, versions and features that a broker advertises to look like another release."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["UnknownVersion", "known_versions", "offer_as"]
 
 NAMES_VERSIONS_SINCE: Final = (2, 4)
-"""KIP-511: before, UNSUPPORTED_VERSION to ApiVersions came without a word about what is known.
-
-Redpanda names all that it offers, as the handler of ApiVersions in its sources shows."""
+"""KIP-511: earlier releases do not list the supported versions of ApiVersions with
+UNSUPPORTED_VERSION. Redpanda lists the versions of all APIs, according to its source code."""
 
 NEW_GROUPS_SINCE: Final = (4, 0)
-"""KIP-848: before, brokers knew the requests of the new protocol, and answered
-UNSUPPORTED_VERSION to them unless it was switched on (`group.coordinator.rebalance.protocols`)."""
+"""KIP-848: earlier releases respond to requests of the consumer group protocol with
+UNSUPPORTED_VERSION unless `group.coordinator.rebalance.protocols` enables it."""
 
 NEW_GROUP_APIS: Final = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
 
 
 def offer_as(version: str | None) -> Offer:
-    """Raises UnknownVersion, whose text says which there are."""
+    """Returns what a release advertises. Raises UnknownVersion, which lists the known releases."""
     if version is None:
         return EVERYTHING
     release = release_named(version)
@@ -75,7 +74,7 @@ def refuse_new_groups(api: Api) -> Handle:
 
 
 def features_of(release: Release) -> dict[str, tuple[int, int]]:
-    """The level of the metadata is told as that release has it; nothing else is made of it."""
+    """The release's feature ranges. metadata.version is advertised unchanged and has no effect."""
     found = {}
     for name, (lowest, highest) in release.features.items():
         if name == METADATA_VERSION:

@@ -1,8 +1,8 @@
-"""Releases of Apache Kafka and of others, as they describe themselves: APIs, versions, features.
+"""APIs, versions and features of releases of Apache Kafka and Redpanda.
 
-The table of Apache Kafka is written by `compat/releases/table.py` from the jars that are published
-of each minor release, in its last patch; up to 3.2 it holds what brokers with ZooKeeper advertise,
-then those without. That of Redpanda is written by `compat/releases/redpanda.py` from its sources.
+`compat/releases/table.py` writes the table of Apache Kafka from the jars of the last patch of each
+minor release: of brokers with ZooKeeper up to 3.2, of KRaft brokers from 3.3.
+`compat/releases/redpanda.py` writes the table of Redpanda from its source code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OTHERS = "redpanda-"
 
 
 class UnknownVersion(ValueError):
-    """Nothing is known of this version."""
+    """Raised for a release that is not in the tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +31,16 @@ class Release:
     number: tuple[int, ...]
     is_apache: bool
     apis: Ranges
-    """The lowest and the highest version of each, by its name in capitals."""
+    """The lowest and highest version of each API, by its name in capitals."""
     features: Ranges
 
 
 def release_named(version: str) -> Release:
-    """`2.8`, or `2.8.1`, for patches change no versions; `redpanda-24.3`."""
+    """Returns a release such as `2.8`, `2.8.1` (patches change no versions) or `redpanda-24.3`."""
     minor = ".".join(version.split(".")[:2])
     found = releases().get(minor)
     if found is None:
-        raise UnknownVersion(f"nothing is known of version {version!r}, but of {known_versions()}")
+        raise UnknownVersion(f"unknown version {version!r}; known versions: {known_versions()}")
     return found
 
 
@@ -60,7 +60,7 @@ def read_table(table: Path) -> dict[str, Release]:
 
 
 def read_release(name: str, rows: list[list[str]], column: int) -> Release:
-    """APIs have names in capitals, features have dots."""
+    """Reads a column. Names of APIs are in capitals, other rows are features."""
     ranges = {row[0]: read_range(row[column]) for row in rows if row[column]}
     return Release(
         number=tuple(map(int, name.removeprefix(OTHERS).split("."))),

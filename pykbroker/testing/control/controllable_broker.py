@@ -1,4 +1,4 @@
-"""A test's broker that begins with the settings of a command line, and can be away for a while."""
+"""A broker for tests that takes the settings of the command line, with begin and end of outages."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pykbroker.settings import Settings
 
 
-AWAY = "the broker is away until its outage ends: DELETE /outage, or `control outage end`"
+OUTAGE = "the broker is in an outage: DELETE /outage or `control outage end` ends it"
 
 
-class ControlledBroker(AsyncBroker):
-    """The data lies where the settings say, and stays there."""
+class ControllableBroker(AsyncBroker):
+    """A broker with faults and a movable clock. Its data stays in the directory of the settings."""
 
     def __init__(
         self,
@@ -42,22 +42,22 @@ class ControlledBroker(AsyncBroker):
         ]
 
     def _settings_in(self, directory: Path, port: int) -> Settings:
-        del directory  # the settings name it
+        del directory  # part of the settings
         if not port:
             return self._settings
         listeners = with_port(",".join(self._settings.listeners), port)
         return load_settings(self._settings.layers.static, {"listeners": listeners})
 
     async def begin_outage(self) -> None:
-        """From now on connections are refused."""
+        """Kills the broker, so that connections are refused."""
         if not self.is_up:
-            raise NotRunning("there is an outage already")
+            raise NotRunning("an outage is already in progress")
         await self._end(cleanly=False)
 
     async def end_outage(self) -> None:
-        """It serves again, as after a crash."""
+        """Starts the broker again, as after a crash."""
         if self.is_up:
-            raise NotRunning("there is no outage")
+            raise NotRunning("no outage is in progress")
         await self._start_again()
 
     @property
@@ -67,10 +67,10 @@ class ControlledBroker(AsyncBroker):
     @property
     def _running(self) -> Broker:
         if not self.is_up:
-            raise NotRunning(AWAY)
+            raise NotRunning(OUTAGE)
         return super()._running
 
     @property
     def serving(self) -> Broker:
-        """The broker itself; raises NotRunning in an outage."""
+        """The running broker. Raises NotRunning in an outage."""
         return self._running

@@ -1,8 +1,8 @@
-"""One partition of a coordinator's topic: the state it holds, and who waits for an answer.
+"""The runtime of a coordinator on one partition: its state, its log and its pending requests.
 
-A request is decided by the pure state. What it decides is appended as one batch and replayed;
-the replies are released once the batch, and all before it, are committed. A crash between these
-steps loses no more than the answer: the state is what the log says.
+The pure state decides a request. The records of the decision are appended as one batch and
+replayed; the responses are sent once that batch and all before it are committed. A crash between
+these steps loses only the response, because the state is rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RECORDS_PER_BREATH = 200
-"""Records replayed while loading, before other work has its turn: a few milliseconds."""
+RECORDS_PER_SLICE = 200
+"""Records replayed while loading before other work runs: a few milliseconds."""
 RETRY_MS = 1_000
-"""So long after a failed write, whatever a timer has begun is tried again."""
+"""Delay until a timer fires again after its write failed."""
 
 NOT_LOADED = (
     "%s: coordinator cannot be loaded (%s); clients get NOT_COORDINATOR; repair the partition and "
     "restart the broker"
 )
 FRAME_BYTES_MAX = HEADER_BYTES + 32
-"""What a batch and its last record need besides keys, values and the records before."""
+"""Bytes of a batch besides the keys and values of its records."""
 COMMIT_SECONDS_MAX = 30.0
 """A coordinator's own writes wait this long for the in-sync replicas (offsets.commit.timeout)."""
 
 
 class State(Protocol):
-    """What the runtime asks of the pure core."""
+    """The pure state, as the runtime uses it."""
 
     def replay(self, key: Message, value: Message | None) -> None: ...
     def loaded(self, now_ms: int) -> Outcome: ...
@@ -71,12 +71,12 @@ class Status(Enum):
     LOADING = auto()
     ACTIVE = auto()
     FAILED = auto()
-    """It could not be loaded: it needs an operator, or another leader."""
-    GIVEN_UP = auto()
+    """Loading failed: an operator must act, or another broker must lead."""
+    RESIGNED = auto()
 
 
 class Parked:
-    """A request without an answer yet."""
+    """A request without a response yet."""
 
     __slots__ = ("answer", "future", "refused")
 
@@ -90,7 +90,7 @@ AnyState = TypeVar("AnyState", bound=State)
 
 
 class CoordinatedLog(Generic[AnyState]):
-    """The shell around the state of one partition; everything runs on the event loop."""
+    """Connects the state of one partition with its log; everything runs on the event loop."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class CoordinatedLog(Generic[AnyState]):
         self._record_types = record_types
         self._clock = clock
         self._consequence = consequence
-        """What else follows from an outcome, as soon as its records are committed."""
+        """Called with an outcome once its records are committed."""
         self._observer = observer
         """Receives the reasons that are logged."""
         self._before_begin = before_begin
@@ -123,32 +123,32 @@ class CoordinatedLog(Generic[AnyState]):
         self._once_loaded: list[Callable[[], Outcome]] = []
         self._turns = Turns() if turns is None else turns
         self._deferred: dict[Name, list[Ticket]] = {}
-        """And the requests that wait for it."""
+        """Deferred decisions, and the requests that wait for them."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # --- loading and letting go
+    # --- loading and resigning
 
     async def load(self) -> None:
-        """Replay the partition from its start; requests are told to come back meanwhile."""
+        """Loads the state. Requests get COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
         started = self._clock.monotonic()
         replayed = 0
         try:
             async for batch in stored_batches(self.partition, self._clock):
                 for _ in self._replay_batch(batch):
                     replayed += 1
-                    if replayed % RECORDS_PER_BREATH == 0:
+                    if replayed % RECORDS_PER_SLICE == 0:
                         await asyncio.sleep(0)
             if self._before_begin is not None:
                 await self._before_begin(self)
         except CorruptLog as damage:
             self.status = Status.FAILED
-            logger.error(NOT_LOADED, self.partition, damage)  # noqa: TRY400 - no trace of a bug
+            logger.error(NOT_LOADED, self.partition, damage)  # noqa: TRY400 - not a bug, so no traceback
             return
         except Exception:
             self.status = Status.FAILED
             logger.exception(NOT_LOADED, self.partition, "internal error")
             return
-        if self.status is Status.GIVEN_UP:
+        if self.status is Status.RESIGNED:
             return
         self.begin()
         seconds = self._clock.monotonic() - started
@@ -159,7 +159,7 @@ class CoordinatedLog(Generic[AnyState]):
 
     @property
     def still_leads(self) -> bool:
-        """What another leader may have written in between would be missing here."""
+        """False after a change of the leader epoch: the state lacks records of other leaders."""
         leadership = self.partition.leadership
         return self.partition.leads and leadership.leader_epoch == self.leader_epoch
 
@@ -168,7 +168,7 @@ class CoordinatedLog(Generic[AnyState]):
         return self.partition.log.log_end_offset == self.partition.log.log_start_offset
 
     def begin(self) -> None:
-        """All that was written before is replayed: requests are served from here on."""
+        """Serves requests from now on; the log is replayed completely."""
         self.status = Status.ACTIVE
         self._last_written = self.partition.log.log_end_offset - 1
         self._write_and_apply(self.state.loaded(self._clock.now_ms()))
@@ -186,9 +186,9 @@ class CoordinatedLog(Generic[AnyState]):
     def _known_records(self, batch: RecordBatch) -> Iterator[tuple[Message, Message | None]]:
         return known_records(self.partition, self._record_types, batch)
 
-    def give_up(self) -> None:
-        """Another node coordinates from here on; who waits is told so."""
-        self.status = Status.GIVEN_UP
+    def resign(self) -> None:
+        """Resigns as coordinator and completes waiting requests with NOT_COORDINATOR."""
+        self.status = Status.RESIGNED
         self._timers.cancel_all()
         for name in self._deferred:
             self._turns.cancel((self, name))
@@ -199,17 +199,17 @@ class CoordinatedLog(Generic[AnyState]):
     # --- deciding
 
     def refusal(self) -> ErrorCode | None:
-        """Why nothing can be decided here now."""
+        """Returns the error of requests that arrive now, or None."""
         match self.status:
             case Status.LOADING:
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             case Status.ACTIVE:
                 return None
-            case Status.FAILED | Status.GIVEN_UP:
+            case Status.FAILED | Status.RESIGNED:
                 return ErrorCode.NOT_COORDINATOR
 
     def decide(self, decision: Decision, refused: Refused) -> Message | asyncio.Future[Message]:
-        """The answer to a request: at hand, or later."""
+        """Returns the response to a request, or a future of it."""
         code = self.refusal()
         if code is not None:
             return refused(code)
@@ -223,19 +223,19 @@ class CoordinatedLog(Generic[AnyState]):
         return parked.future
 
     def decide_once_loaded(self, decide: Callable[[], Outcome]) -> None:
-        """Something happened that nobody will tell again, a topic was deleted for instance."""
+        """Decides about a one-time event (a deleted topic) now, or once the state is loaded."""
         if self.status is Status.LOADING:
             self._once_loaded.append(decide)
         else:
             self.carry_out(decide())
 
     def carry_out(self, outcome: Outcome) -> None:
-        """Something other than a request was decided, that all markers are written for instance."""
+        """Writes and applies a decision that no request has asked for (all markers are written)."""
         if self.status is Status.ACTIVE:
             self._write_and_apply(outcome)
 
     def repair(self, outcome: Outcome) -> bool:
-        """Writes what was decided before `begin` or after it; False if the log takes no records."""
+        """Writes and applies a repair, also while loading; False if the append failed."""
         if self.status in (Status.LOADING, Status.ACTIVE):
             return self._write_and_apply(outcome)
         return True
@@ -245,22 +245,22 @@ class CoordinatedLog(Generic[AnyState]):
             self.state.cancel_requests((ticket,))
 
     def _fire(self, name: Name) -> None:
-        """What could not be written is decided again: nobody else would, with the timer gone."""
+        """Runs a timer; sets it again after a failed write, because nothing else repeats it."""
         now_ms = self._clock.now_ms()
         if not self._write_and_apply(self.state.timer(name, now_ms)):
             self._timers.set_if_missing(name, now_ms + RETRY_MS)
 
-    # --- carrying out
+    # --- writing and applying
 
     def _write_and_apply(self, outcome: Outcome) -> bool:
-        """Whether what it writes was written; if not, the timers that it would end go on."""
+        """Returns False if the append failed; the timers that the outcome cancels then continue."""
         refusal = self._write(outcome)
         if refusal is not None:
             self._timers.apply(it for it in outcome.timers if isinstance(it, SetTimer))
             self._refuse((*tickets_of(outcome.replies), *outcome.deferred_tickets), refusal)
             self.state.cancel_requests(outcome.deferred_tickets)
             return False
-        self._tell(outcome.reasons)
+        self._log_reasons(outcome.reasons)
         self._timers.apply(outcome.timers)
         for name in outcome.deferred:
             self._defer(name, outcome.deferred_tickets)
@@ -271,7 +271,7 @@ class CoordinatedLog(Generic[AnyState]):
         return True
 
     def _defer(self, name: Name, waits: Sequence[Ticket]) -> None:
-        """What has arrived by now is served in this turn of the loop."""
+        """Runs a decision once for all requests that arrive in this iteration of the event loop."""
         if name not in self._deferred:
             self._deferred[name] = []
             self._turns.wait((self, name), partial(self._run_deferred, name))
@@ -290,7 +290,7 @@ class CoordinatedLog(Generic[AnyState]):
             self.state.cancel_requests(waiting)
 
     def begin_work(self, work: Coroutine[None, None, None]) -> None:
-        """It ends at the latest when the partition is given up."""
+        """Runs work in a task that is cancelled when this broker resigns."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -301,16 +301,16 @@ class CoordinatedLog(Generic[AnyState]):
         if self._consequence is not None:
             self._consequence(outcome)
 
-    def _tell(self, reasons: Sequence[str]) -> None:
+    def _log_reasons(self, reasons: Sequence[str]) -> None:
         for reason in reasons:
             logger.info("%s: %s", self.partition, reason)
             if self._observer is not None:
                 self._observer(reason)
 
     def _write(self, outcome: Outcome) -> Refusal | None:
-        """Each batch is replayed as soon as it is in the log, so that the state is what that says.
+        """Appends the batches of an outcome and replays each one at once.
 
-        Where a later one is refused, the decision is made again of what is left.
+        If a later batch is refused, the state contains the earlier ones; a retry decides the rest.
         """
         now_ms = self._clock.now_ms()
         for builder, writes in self._batches(outcome, now_ms):
@@ -325,7 +325,7 @@ class CoordinatedLog(Generic[AnyState]):
     def _batches(
         self, outcome: Outcome, now_ms: int
     ) -> Iterator[tuple[BatchBuilder, Sequence[Write]]]:
-        """One batch, or as many as it takes where the writes may go in parts."""
+        """One batch; several for an outcome that may be split and is too large for one."""
         builder, first = self._new_batch(outcome), 0
         for index, write in enumerate(outcome.writes):
             key, value = encode_write(write)
@@ -337,13 +337,13 @@ class CoordinatedLog(Generic[AnyState]):
             yield builder, outcome.writes[first:]
 
     def batch_of(self, outcome: Outcome, now_ms: int) -> bytes:
-        """What would be written for an outcome that goes as a whole."""
+        """Returns the batch of an outcome that is not split."""
         ((builder, _),) = self._batches(outcome, now_ms)
         return builder.build()
 
     @property
     def commits_at_once(self) -> bool:
-        """Whether records are committed as soon as they are written: no replica, no flush."""
+        """True if appends commit at once, without followers and without a flush."""
         partition = self.partition
         return len(partition.leadership.replicas) == 1 and partition.never_waits_for_flushes
 
@@ -354,7 +354,7 @@ class CoordinatedLog(Generic[AnyState]):
         timers: Iterable[SetTimer | CancelTimer],
         now_ms: int,
     ) -> bool:
-        """A batch that was made elsewhere, of these writes; False if it cannot be written."""
+        """Appends a batch that the fast path built from these writes; False if that failed."""
         written = self.partition.leader.write(batch, now_ms)
         if isinstance(written, Refusal):
             return False
@@ -377,13 +377,13 @@ class CoordinatedLog(Generic[AnyState]):
         return BatchBuilder()
 
     def _refusal_of(self, batch: RecordBatch) -> Refusal | None:  # noqa: ARG002 - likewise
-        """Why the partition cannot take a batch at this moment."""
+        """Returns a refusal if the partition cannot append the batch now."""
         return None
 
     def _refuse(self, tickets: Iterable[Ticket], refusal: Refusal) -> None:
         reason = refusal.code.name if refusal.message is None else refusal.message
         logger.warning("%s: coordinator append failed (%s)", self.partition, reason)
-        self._release_refused(tickets, error_for_version(refusal.code))
+        self._release_refused(tickets, error_of_failed_append(refusal.code))
 
     def _release_refused(self, tickets: Iterable[Ticket], code: ErrorCode) -> None:
         for ticket in tickets:
@@ -424,14 +424,14 @@ def tickets_of(replies: Iterable[Reply]) -> Iterator[Ticket]:
     return (reply.ticket for reply in replies)
 
 
-def error_for_version(code: ErrorCode) -> ErrorCode:
-    """What a client is told of a coordinator's failed write: something that it tries again."""
+def error_of_failed_append(code: ErrorCode) -> ErrorCode:
+    """Returns the error that a client gets for a failed append of the coordinator; most retry."""
     match code:
         case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
             return ErrorCode.NOT_COORDINATOR
         case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         case ErrorCode.INVALID_PRODUCER_EPOCH | ErrorCode.INVALID_TXN_STATE:
-            return code  # the client's own fault, in a transaction
+            return code  # an error of the client, in a transaction
         case _:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

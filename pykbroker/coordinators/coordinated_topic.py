@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CoordinatedTopic(Generic[AnyState]):
-    """Follows who leads what; finds where a name lives."""
+    """Follows the leadership of the partitions, and finds the partition of a name."""
 
     def __init__(
         self,
@@ -33,20 +33,20 @@ class CoordinatedTopic(Generic[AnyState]):
         self._loading: set[asyncio.Task[None]] = set()
 
     def follow(self, partition_count: int) -> None:
-        """Take up the partitions that this node has come to lead, give up the others."""
+        """Loads the partitions that this node now leads, and resigns from the others."""
         self._partition_count = partition_count
         for index in [it for it in self._logs if it >= partition_count]:
-            self._logs.pop(index).give_up()
+            self._logs.pop(index).resign()
         for index in range(partition_count):
             partition = self._partitions.get(self.topic, index)
             known = self._logs.get(index)
             if known is not None and not (known.partition is partition and known.still_leads):
-                self._logs.pop(index).give_up()
+                self._logs.pop(index).resign()
                 known = None
             if known is None and partition is not None and partition.leads:
-                self._take_up(index, partition)
+                self._begin_loading(index, partition)
 
-    def _take_up(self, index: int, partition: Partition) -> None:
+    def _begin_loading(self, index: int, partition: Partition) -> None:
         log = self._logs[index] = self._new_log(partition)
         if log.is_empty:
             log.begin()
@@ -56,7 +56,7 @@ class CoordinatedTopic(Generic[AnyState]):
         loading.add_done_callback(self._loading.discard)
 
     async def wait_until_loaded(self, seconds_max: float | None) -> None:
-        """Waits for partitions that are loading; one on a failing disk may take longer."""
+        """Waits for loading partitions, at most `seconds_max` of real time (for test brokers)."""
         if self._loading:
             await asyncio.wait(self._loading, timeout=seconds_max)
 
@@ -65,10 +65,10 @@ class CoordinatedTopic(Generic[AnyState]):
             task.cancel()
         await asyncio.gather(*self._loading, return_exceptions=True)
         for log in self._logs.values():
-            log.give_up()
+            log.resign()
 
     def find(self, name: str) -> CoordinatedLog[AnyState] | ErrorCode:
-        """Where a name lives, if that is here and loaded."""
+        """Returns the log of a name, or the error if it is not coordinated or not loaded here."""
         if not self._partition_count:
             return ErrorCode.NOT_COORDINATOR
         return self.at(partition_of_name(name, self._partition_count))
@@ -87,7 +87,7 @@ class CoordinatedTopic(Generic[AnyState]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether this node coordinates all partitions of the topic, and all are loaded."""
+        """True if this node coordinates all partitions of the topic and has loaded them."""
         return len(list(self.active())) == self._partition_count > 0
 
     @property

@@ -1,4 +1,4 @@
-"""The groups that this node coordinates: those whose partition of `__consumer_offsets` it leads."""
+"""The coordinator of groups whose partition of `__consumer_offsets` this node leads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class GroupCoordinator:
-    """Finds the state that a group lives in, and keeps one for each partition led here."""
+    """Finds the state of a group; there is one state for each partition that this node leads."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class GroupCoordinator:
         self._topic = CoordinatedTopic(CONSUMER_OFFSETS, partitions, self._new_log)
         self._observer = observer
 
-    # --- following who leads what
+    # --- leadership and settings
 
     def follow(self, partition_count: int) -> None:
-        """Take up the partitions that this node has come to lead, give up the others."""
+        """Loads the partitions that this node now leads, and resigns from the others."""
         self._topic.follow(partition_count)
 
     def _new_log(self, partition: Partition) -> GroupLog:
-        """A broker that has no group yet starts without their code."""
+        """Imports the code of groups with the first partition, to keep the start short."""
         from pykbroker.coordination.groups.member_bytes import (  # noqa: PLC0415  # see above
             MemberBytes,
         )
@@ -80,20 +80,20 @@ class GroupCoordinator:
         )
 
     def configure(self, settings: GroupSettings, consumer: ConsumerGroupSettings) -> None:
-        """Properties that may change while the broker runs have changed."""
+        """Applies changed settings."""
         self.settings, self.consumer_settings = settings, consumer
         self._generation.advance()
         for log in self._topic:
             log.state.configure(settings, consumer)
 
     def topics_deleted(self, names: Sequence[str]) -> None:
-        """What groups have committed for topics that are gone is forgotten."""
+        """Deletes the committed offsets of deleted topics."""
         now_ms = self._clock.now_ms()
         for log in self._topic:
             log.decide_once_loaded(partial(log.state.topics_deleted, names, now_ms))
 
     def transaction_ended(self, partition_index: int, producer_id: int, *, committed: bool) -> None:
-        """A marker has just been written; a log that is loading will come upon it by itself."""
+        """Applies a marker that was appended; a log that is loading replays it itself."""
         log = self._topic.at(partition_index)
         if not isinstance(log, ErrorCode):
             log.state.transaction_ended(producer_id, committed=committed)
@@ -106,7 +106,7 @@ class GroupCoordinator:
     def decide(
         self, group_id: str, decision: Decision, refused: Callable[[ErrorCode], Message]
     ) -> Message | asyncio.Future[Message]:
-        """The answer to a request about a group, now or later."""
+        """Returns the response to a request about a group, or a future of it."""
         log = self.find(group_id)
         if isinstance(log, ErrorCode):
             return refused(log)
@@ -120,7 +120,7 @@ class GroupCoordinator:
         return await answer if isinstance(answer, asyncio.Future) else answer
 
     def find(self, group_id: str) -> CoordinatedLog[Groups] | ErrorCode:
-        """Where a group lives, if that is here and loaded."""
+        """Returns the log of a group, or the error if it is not coordinated or not loaded here."""
         return self._topic.find(group_id)
 
     def active(self) -> Iterator[CoordinatedLog[Groups]]:

@@ -1,4 +1,4 @@
-"""One partition of `__consumer_offsets`: groups, and offsets that wait for a transaction to end."""
+"""One partition of `__consumer_offsets`: groups, and offsets pending in transactions."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 GROUP_RECORDS = record_types(classic_groups, offsets, consumer_groups)
 
 FIRST_SEQUENCE = 0
-"""Kafka's group coordinator numbers the records of each batch from 0, whoever its producer is."""
+"""Kafka's group coordinator numbers the records of each batch from 0, for any producer."""
 
 
 class GroupLog(CoordinatedLog[Groups]):
-    """The runtime of groups; what belongs to a transaction is written and replayed as such."""
+    """The runtime of groups; writes and replays transactional offsets as such."""
 
-    def give_up(self) -> None:
-        super().give_up()
+    def resign(self) -> None:
+        super().resign()
         self.state.member_bytes.clear()
 
     def _replay_batch(self, batch: RecordBatch) -> Iterator[None]:
@@ -75,7 +75,7 @@ class GroupLog(CoordinatedLog[Groups]):
         )
 
     def _refusal_of(self, batch: RecordBatch) -> Refusal | None:
-        """A zombie's offsets do not come in: its transaction is over."""
+        """Refuses transactional offsets of a fenced producer, whose transaction has ended."""
         if not batch.is_transactional:
             return None
         verdict = self.partition.log.producers.check(batch, has_sequences=False)

@@ -6,8 +6,8 @@ the data partitions led here (`after_loss`), before their coordinator serves req
 transactions whose producer id no coordinator knows are aborted when all coordinators are loaded.
 
 On a node that is alone all coordinators and data partitions are local. In a cluster a coordinator
-has to ask the leaders of data partitions (DescribeProducers) before it serves, and a leader has to
-ask all coordinators (ListTransactions) before it aborts for an unknown producer id. Until then a
+must query the leaders of data partitions (DescribeProducers) before it serves, and a leader must
+query all coordinators (ListTransactions) before it aborts for an unknown producer id. Until then a
 node looks only at partitions that it leads, and aborts for unknown producer ids only while it
 coordinates every partition of `__transaction_state`.
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IDS_PER_TURN = 200
-"""Transactional ids that are compared before other work has its turn."""
+"""Transactional ids that are compared before other work runs."""
 RETRY_SECONDS = 1.0
 """After a failed write to `__transaction_state`; requests wait for it, or epochs would be stale."""
 ABORTS_LOGGED_MAX = 20
@@ -67,7 +67,7 @@ class LossRepair:
         self.begin()
 
     def begin(self) -> None:
-        """Called again if a log could not be opened before: then all is surveyed anew."""
+        """Surveys all partitions; called again when a log opens that could not be opened before."""
         self._survey = ProducerSurvey(self._partitions)
         self._surveying = self._begin(in_slices(self._survey.taken()))
         self._begin(self._repair(self._survey))
@@ -87,7 +87,7 @@ class LossRepair:
     # --- transactional ids
 
     async def reconcile_all(self, log: TransactionLog) -> None:
-        """Writes the repaired states; `begin` hands out markers of prepared ones."""
+        """Writes the repaired states; `begin` delivers the markers of prepared transactions."""
         await self._until_surveyed()
         transactional_ids = list(log.state.transactions)
         for first in range(0, len(transactional_ids), IDS_PER_TURN):
@@ -101,13 +101,13 @@ class LossRepair:
             await asyncio.wait((self._surveying,))
 
     def reconcile(self, log: TransactionLog, transactional_ids: Sequence[str]) -> bool:
-        """False if the log takes no records."""
+        """Returns False if the append failed."""
         if not self._survey or log.status not in (Status.LOADING, Status.ACTIVE):
             return True
         now_ms = self._clock.now_ms()
         outcome = log.state.reconcile(transactional_ids, self._survey.seen, now_ms)
         if log.status is Status.LOADING:
-            outcome = replace(outcome, markers=())  # `begin` hands them out
+            outcome = replace(outcome, markers=())  # `begin` delivers them
         return not outcome.writes or log.repair(outcome)
 
     # --- producer ids that no transactional id has
@@ -143,7 +143,8 @@ class LossRepair:
                 await next_turn()
         if aborted > ABORTS_LOGGED_MAX:
             logger.warning(
-                "transactions: %d more producer ids likewise", aborted - ABORTS_LOGGED_MAX
+                "transactions: open transactions of %d more producer ids abort for the same reason",
+                aborted - ABORTS_LOGGED_MAX,
             )
 
     def _abort(self, markers: Markers, *, is_logged: bool) -> None:
@@ -160,7 +161,7 @@ class LossRepair:
             self._begin(_until_done(delivery))
 
     async def _producer_ids(self, *, only_prepared: bool = False) -> set[int]:
-        """Ids in use, and those that a prepared transaction passes on to the next one."""
+        """Producer ids in use, and the next ids of prepared transactions."""
         found: set[int] = set()
         for log in list(self._topic.active()):
             transactions = list(log.state.transactions.values())

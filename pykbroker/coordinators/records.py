@@ -1,4 +1,4 @@
-"""How a coordinator's records lie in its log: a type and a key, a version and a value."""
+"""Encoding of coordinator records: type and key, version and value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RecordType(NamedTuple):
 
 
 def record_types(*modules: ModuleType) -> dict[int, RecordType]:
-    """The pairs of `SomethingKey` and `SomethingValue` in these modules, by their number."""
+    """Returns the pairs of `SomethingKey` and `SomethingValue` in these modules by record type."""
     return {
         key.record_type: RecordType(key, getattr(module, f"{name.removesuffix('Key')}Value"))
         for module in modules
@@ -44,13 +44,13 @@ def encode_write(write: Write) -> tuple[bytes, bytes | None]:
 
 
 class UnknownRecord(Exception):
-    """A record of a type or version that this release does not know."""
+    """Raised for a record of an unknown type or version."""
 
 
 def decode_record(
     types: dict[int, RecordType], key: bytes, value: bytes | None
 ) -> tuple[Message, Message | None]:
-    """The key and the value of a record; without a value it is a tombstone."""
+    """Returns key and value of a record; the value of a tombstone is None."""
     try:
         (number,) = _NUMBER.unpack_from(key)
         if number not in types:

@@ -1,4 +1,4 @@
-"""A commit that a group has made before, but for the offsets and the time: its batch, made once."""
+"""The batch of a commit that repeats an earlier one with other offsets, built once."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 NUMBER = Struct(">q")
 TIME_MARK = 0x7A11_0FF5_E700_0000
 TIMES_OF_A_BATCH = 2
-"""The first and the largest; each record's value has one more."""
+"""The base and the maximum timestamp; the value of each record has one more."""
 
 
 def mark(index: int) -> int:
-    """Stands for an offset, where a template is made: a number that nobody commits."""
+    """A marker in place of an offset in a template: a number that no client commits."""
     return TIME_MARK + 1 + index
 
 
 class RepeatedCommit(NamedTuple):
     request: OffsetCommitRequest
-    """As it was, but for marks in place of its offsets."""
+    """The request with markers in place of its offsets."""
     version: int
     settings: GroupSettings
-    """By which it was allowed."""
+    """The settings under which the group accepted it."""
     writes: Sequence[Write]
     batch: bytes
     offsets_at: Sequence[int]
@@ -58,7 +58,7 @@ class RepeatedCommit(NamedTuple):
 def template_of(
     log: CoordinatedLog[Groups], request: OffsetCommitRequest, version: int
 ) -> RepeatedCommit | None:
-    """Of a request that has marks in place of its offsets; the general way makes it."""
+    """Builds the template of a request with markers in place of its offsets, or returns None."""
     if request.retention_time_ms >= 0 or not log.commits_at_once:
         return None  # the records have an expiry time; the response waits
     outcome = log.state.offset_commit(request, version=version, ticket=0, now_ms=TIME_MARK)
@@ -81,13 +81,13 @@ def template_of(
 
 
 def places_of_marks(count: int, data: bytes) -> list[int] | None:
-    """Where the first so many marks stand; None if something else looks like one of them."""
+    """Returns the positions of the first `count` markers; None if one occurs more than once."""
     places = [places_of(mark(index), data) for index in range(count)]
     return [place for (place,) in places] if all(len(it) == 1 for it in places) else None
 
 
 def places_of(number: int, data: bytes) -> list[int]:
-    """Where a number of eight bytes stands."""
+    """Returns the positions of an eight-byte number."""
     sought, places, at = NUMBER.pack(number), [], -1
     while (at := data.find(sought, at + 1)) >= 0:
         places.append(at)
@@ -95,7 +95,7 @@ def places_of(number: int, data: bytes) -> list[int]:
 
 
 def may_repeat(log: CoordinatedLog[Groups], commit: RepeatedCommit) -> bool:
-    """Whether commits like this one need no wait, and settings have not changed since."""
+    """Returns True if commits need no wait and the settings are those of the template."""
     return log.commits_at_once and log.state.settings is commit.settings
 
 

@@ -1,4 +1,4 @@
-"""What a coordinator's partition holds, read from its start while others are served."""
+"""Reads the partition of a coordinator from its start, in slices."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BYTES_PER_BREATH = 128 * 1024
-"""About 20 ms of replay; requests of others are served in between."""
+BYTES_PER_SLICE = 128 * 1024
+"""About 20 ms of replay; other requests are served in between."""
 READ_AGAIN_SECONDS = 1.0
-"""How long a disk that fails is left alone."""
+"""Delay until the next read after a read error."""
 
 
 async def stored_batches(partition: Partition, clock: Clock) -> AsyncIterator[RecordBatch]:
@@ -43,11 +43,11 @@ async def stored_batches(partition: Partition, clock: Clock) -> AsyncIterator[Re
 
 
 async def _read(partition: Partition, offset: int, clock: Clock) -> LogSlice | None:
-    """The next batches, read in a thread; retries until the disk can read them."""
+    """Reads the next batches in a thread; retries until the read succeeds."""
     end_offset = partition.log.log_end_offset
 
     def work(frozen: ReadView) -> LogSlice | None:
-        return frozen.read(offset, bytes_max=BYTES_PER_BREATH, end_offset=end_offset)
+        return frozen.read(offset, bytes_max=BYTES_PER_SLICE, end_offset=end_offset)
 
     while True:
         try:
@@ -67,7 +67,7 @@ async def _read(partition: Partition, offset: int, clock: Clock) -> LogSlice | N
 def known_records(
     partition: Partition, types: dict[int, RecordType], batch: RecordBatch
 ) -> Iterator[tuple[Message, Message | None]]:
-    """The keys and values of a batch, without what only a newer release knows."""
+    """Yields the keys and values of a batch; skips records of unknown types and versions."""
     for record in batch.records():
         if record.key is None:
             continue
@@ -75,5 +75,8 @@ def known_records(
             yield decode_record(types, record.key, record.value)
         except UnknownRecord as unknown:
             logger.warning(
-                "%s: record at offset %d is passed over: %s", partition, record.offset, unknown
+                "%s: record at offset %d skipped (%s); a newer release wrote it",
+                partition,
+                record.offset,
+                unknown,
             )

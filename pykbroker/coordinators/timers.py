@@ -1,4 +1,4 @@
-"""The timers of coordinators: named, so that setting one again replaces it."""
+"""Named timers of coordinators; setting a timer again replaces it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 Name = tuple[str, ...]
 
 LOOP_GRAIN_SECONDS = 0.001
-"""Event loops count in milliseconds, and may call back so much early."""
+"""Event loops have a resolution of milliseconds and can call back this much early."""
 
 
 class Timers:
-    """Calls back with a timer's name when its time has come, unless it was replaced or cancelled.
+    """Calls back with the name of a timer when it is due, unless it was replaced or cancelled.
 
-    A timer that is set again to a later time costs nothing but a look when it fires: heartbeats
-    do that all the time.
+    Setting a timer to a later time only stores that time, as each heartbeat does. The callback
+    checks it and schedules the rest.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Timers:
         before_seconds = self._due_seconds.get(name)
         self._due_seconds[name] = due_seconds
         if before_seconds is not None and before_seconds <= due_seconds:
-            return  # the handle fires early, sees the new time, and waits on
+            return  # the callback comes early and schedules the rest
         self._schedule(name, due_seconds)
 
     def set_if_missing(self, name: Name, at_ms: int) -> None:
@@ -61,10 +61,10 @@ class Timers:
             self._handles[name].cancel()
         left_seconds = max(0.0, due_seconds - self._clock.monotonic())
         self._handles[name] = self._clock.call_later(
-            left_seconds, self._look, name, may_wait=lambda: self._may_wait(name)
+            left_seconds, self._check, name, may_wait=lambda: self._may_wait(name)
         )
 
-    def _look(self, name: Name) -> None:
+    def _check(self, name: Name) -> None:
         due_seconds = self._due_seconds[name]
         if due_seconds > self._clock.monotonic() + LOOP_GRAIN_SECONDS:
             self._schedule(name, due_seconds)

@@ -1,4 +1,4 @@
-"""The cluster's topics as consumer groups look at them: ids, partition counts, racks, names."""
+"""The topics of the cluster for consumer groups: ids, names, partition counts and racks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 
 
 class TopicsOfCluster:
-    """A live view: it always shows the image as it is now.
+    """A live view of the image.
 
-    `version` is counted by whoever follows the image, so that groups look again only when a
-    topic has changed.
+    `changed` advances `version`, so that groups recompute assignments only after a change.
     """
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
@@ -28,7 +27,7 @@ class TopicsOfCluster:
         return self._version
 
     def changed(self) -> None:
-        """Topics were created, deleted or grown, or brokers have moved to other racks."""
+        """Call after a change of topics, partition counts or racks."""
         self._version += 1
         self._views.clear()
 

@@ -1,4 +1,4 @@
-"""The transactional ids that this node coordinates: those whose partition it leads."""
+"""The coordinator of transactional ids whose partition this node leads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TransactionCoordinator:
-    """Finds the state that a transactional id lives in, and carries out what it decides."""
+    """Finds the state of a transactional id, and delivers the markers that it decides."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class TransactionCoordinator:
         self._observer = observer
         self._topic = CoordinatedTopic(TRANSACTION_STATE, partitions, self._new_log)
 
-    # --- following who leads what
+    # --- leadership
 
     def follow(self, partition_count: int, *, transaction_version: int) -> None:
         self._transaction_version = transaction_version
@@ -65,7 +65,7 @@ class TransactionCoordinator:
         self._topic.follow(partition_count)
 
     def _new_log(self, partition: Partition) -> TransactionLog:
-        """A broker that has no transactional id yet starts without their code."""
+        """Imports the code of transactions with the first partition, to keep the start short."""
         from pykbroker.coordinators.transaction_log import (  # noqa: PLC0415  # see above
             new_transaction_log,
         )
@@ -83,7 +83,7 @@ class TransactionCoordinator:
         return log
 
     def repair_losses(self) -> None:
-        """Before `follow`, after an unclean start or if a log was missing at such a start."""
+        """Call before `follow` after an unclean start, and when a missing log opens later."""
         from pykbroker.coordinators.loss_repair import LossRepair  # noqa: PLC0415 - rarely needed
 
         if self._repair is None:
@@ -101,7 +101,7 @@ class TransactionCoordinator:
     def decide(
         self, transactional_id: str, decision: Decision, refused: Callable[[ErrorCode], Message]
     ) -> Message | asyncio.Future[Message]:
-        """The answer to a request about a transactional id, now or later."""
+        """Returns the response to a request about a transactional id, or a future of it."""
         log = self._topic.find(transactional_id)
         if isinstance(log, ErrorCode):
             return refused(log)
@@ -117,10 +117,9 @@ class TransactionCoordinator:
         *,
         verify_only: bool,
     ) -> Verdicts | asyncio.Future[Verdicts]:
-        """Partitions join a transaction as their leaders ask, or it is verified that they have.
+        """Adds partitions to a transaction for their leaders, or verifies that they belong to it.
 
-        This is what the leader of a partition asks before the first batch of a transaction is
-        written to it.
+        The leader of a partition calls it before it appends the first batch of a transaction.
         """
         if verify_only and not self.verifies_partitions:
             return dict.fromkeys(places, ErrorCode.NONE)
@@ -144,7 +143,7 @@ class TransactionCoordinator:
     def add_partitions(
         self, asked: AddPartitionsToTxnTransaction, *, version: int
     ) -> Message | asyncio.Future[Message]:
-        """Answered with an `AddPartitionsToTxnResult`."""
+        """Returns an `AddPartitionsToTxnResult`, or a future of it."""
         from pykbroker.coordination.transactions.add_partitions import (  # noqa: PLC0415  # as its log
             result_for,
         )
@@ -159,7 +158,7 @@ class TransactionCoordinator:
         )
 
     def needs_producer_id(self, transactional_id: str) -> bool:
-        """Whether a new producer id should be at hand when its next request is decided."""
+        """Returns True if the next request of this id needs a new producer id."""
         log = self._topic.find(transactional_id)
         return not isinstance(log, ErrorCode) and log.state.needs_producer_id(transactional_id)
 
@@ -176,10 +175,10 @@ class TransactionCoordinator:
     def is_loading(self) -> bool:
         return self._topic.is_loading
 
-    # --- what follows from a decision
+    # --- markers
 
     def _deliver_markers(self, log: TransactionLog, outcome: Outcome) -> None:
-        """Most transactions have few partitions, all here: these are complete without a wait."""
+        """Most transactions have few partitions, all on this node: they complete without a wait."""
         assert isinstance(outcome, TransactionOutcome)
         if len(outcome.markers) == 1:
             self._deliver(log, outcome.markers[0])
@@ -187,7 +186,7 @@ class TransactionCoordinator:
             log.begin_work(self._deliver_in_turn(log, outcome.markers))
 
     async def _deliver_in_turn(self, log: TransactionLog, many: Sequence[Markers]) -> None:
-        """After a crash, or when many are over due at once, others want to be served as well."""
+        """After a crash or many timeouts at once: yields to other requests between transactions."""
         for markers in many:
             self._deliver(log, markers)
             await asyncio.sleep(0)

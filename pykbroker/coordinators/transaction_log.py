@@ -1,4 +1,4 @@
-"""One partition of `__transaction_state`, and what leaders ask whoever keeps it."""
+"""One partition of `__transaction_state`, and AddPartitionsToTxn as partition leaders use it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TRANSACTION_RECORDS = record_types(transactions)
 
 VERIFYING_VERSION, ADDING_VERSION = 4, 5
-"""Of AddPartitionsToTxn, in which brokers ask for either."""
+"""The versions of AddPartitionsToTxn in which brokers verify and add partitions."""
 CODES = {code.value: code for code in ErrorCode}
 
 
@@ -87,7 +87,7 @@ async def verdicts_later(answer: asyncio.Future[Message]) -> Verdicts:
 
 
 def verdicts_of(answer: Message) -> Verdicts:
-    """Leaders tell producers of a fenced epoch with the older word for it, as Kafka's do."""
+    """As in Kafka, leaders return INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED."""
     assert isinstance(answer, AddPartitionsToTxnResult)
     return {
         TopicPartition(topic.name, it.partition_index): known_to_all(CODES[it.partition_error_code])

@@ -1,4 +1,4 @@
-"""Markers on their way: every partition of a decided transaction is told how it has ended."""
+"""Delivers the markers of a decided transaction to its partitions, with retries."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MARKERS_PER_BREATH = 50
-"""A few milliseconds of writing; requests of others are served in between."""
+MARKERS_PER_SLICE = 50
+"""A few milliseconds of appends; other requests are served in between."""
 RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 0.1, 5.0
 COMMIT_LOOK_SECONDS = 30.0
 
 
 class CommitsOffsets(Protocol):
-    """What markers ask of those who keep the offsets that groups have committed."""
+    """The group coordinator, as markers use it."""
 
     def transaction_ended(
         self, partition_index: int, producer_id: int, *, committed: bool
@@ -38,7 +38,7 @@ class CommitsOffsets(Protocol):
 
 
 class MarkerWriter:
-    """Ends transactions in partitions that are led here."""
+    """Ends transactions in partitions that this node leads."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class MarkerWriter:
         self.clock = clock
 
     def is_gone(self, place: TopicPartition) -> bool:
-        """Its topic was deleted since the transaction touched it."""
+        """Returns True if the topic was deleted after the transaction began."""
         topic = self._image().topics.get(place.topic)
         return topic is None or place.partition >= len(topic.partitions)
 
@@ -61,9 +61,9 @@ class MarkerWriter:
         return self._partitions.get(*place)
 
     def write(self, partition: Partition, markers: Markers) -> AppendResult | Refusal:
-        """What groups have committed in the transaction counts from here on, or is forgotten.
+        """Appends a marker. In `__consumer_offsets` it commits or discards pending offsets at once.
 
-        They learn it in the order of the log, whether or not the in-sync replicas have it yet.
+        The group coordinator applies markers in log order, before the in-sync replicas have them.
         """
         written = partition.leader.write_marker(
             producer_id=markers.producer_id,
@@ -81,16 +81,16 @@ class MarkerWriter:
 
 
 class Progress(Enum):
-    """How far one partition has come, or all of a transaction."""
+    """The state of the delivery to one partition, or to all of a transaction."""
 
     DONE = auto()
     LATER = auto()
     TAKEN_OVER = auto()
-    """Another coordinator has written there since: the work is not ours any more."""
+    """Another coordinator has appended since and completes the transaction."""
 
 
 class Unconfirmed(NamedTuple):
-    """A marker that was written, and that the in-sync replicas do not all have yet."""
+    """A marker that is appended and not committed yet."""
 
     place: TopicPartition
     partition: Partition
@@ -98,7 +98,7 @@ class Unconfirmed(NamedTuple):
     end_offset: int
 
     async def until_confirmed(self, writer: MarkerWriter) -> bool:
-        """Whether the marker is committed; if not, the next leader may not have it."""
+        """Returns True once the marker is committed; False if another leader may lack it."""
         while True:
             code = await wait_for_commit(
                 self.partition, self.end_offset, COMMIT_LOOK_SECONDS, clock=writer.clock
@@ -118,27 +118,27 @@ class Unconfirmed(NamedTuple):
 
 
 class Delivery:
-    """One transaction's markers, and the partitions that wait for theirs."""
+    """The markers of one transaction, and the partitions that still need one."""
 
     def __init__(self, markers: Markers, writer: MarkerWriter) -> None:
         self.markers = markers
         self._writer = writer
         self._left = list(markers.partitions)
         self._unconfirmed: list[Unconfirmed] = []
-        self._is_told = False
+        self._is_logged = False
 
     def attempt(self) -> Progress:
-        """Write to as many partitions as fit into one breath; done if that was all of it."""
-        breath, behind = self._left[:MARKERS_PER_BREATH], self._left[MARKERS_PER_BREATH:]
-        progress = {place: self._end_at(place) for place in breath}
+        """Appends one slice of markers; returns DONE if none is left."""
+        slice_, behind = self._left[:MARKERS_PER_SLICE], self._left[MARKERS_PER_SLICE:]
+        progress = {place: self._end_at(place) for place in slice_}
         if Progress.TAKEN_OVER in progress.values():
             return Progress.TAKEN_OVER
-        # Those that could not take it go to the end, so that they keep no other waiting.
-        self._left = behind + [it for it in breath if progress[it] is Progress.LATER]
+        # Partitions that could not append move to the end, behind the others.
+        self._left = behind + [it for it in slice_ if progress[it] is Progress.LATER]
         return Progress.LATER if self._left or self._unconfirmed else Progress.DONE
 
     async def until_done(self) -> Progress:
-        """Try again and again, with a longer pause whenever nothing has moved."""
+        """Retries with increasing pauses while nothing succeeds."""
         pause_seconds = 0.0
         while self._left or self._unconfirmed:
             before = len(self._left)
@@ -176,22 +176,23 @@ class Delivery:
         match refusal.code:
             case ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                 logger.warning(
-                    "transaction of %s: another coordinator has written to %s-%d; left to it",
+                    "transaction of %s: %s-%d has a marker of another coordinator; "
+                    "that coordinator completes the transaction",
                     self.markers.transactional_id,
                     *place,
                 )
                 return Progress.TAKEN_OVER
             case ErrorCode.INVALID_PRODUCER_EPOCH:
-                # The producer has gone on, which it cannot before this marker was written once.
+                # The producer has a newer epoch, so this marker was appended before.
                 return Progress.DONE
             case _:
                 return self._later(place, refusal.code)
 
     def _later(self, place: TopicPartition, code: ErrorCode) -> Progress:
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_logged:
+            self._is_logged = True
             logger.warning(
-                "transaction of %s: %s-%d cannot take its marker yet: %s; tried until it can",
+                "transaction of %s: marker for %s-%d not appended (%s); retrying",
                 self.markers.transactional_id,
                 *place,
                 code.name,

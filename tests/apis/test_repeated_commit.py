@@ -81,7 +81,7 @@ async def test_offsets_of_the_fast_path_survive_a_crash(tmp_path: Path) -> None:
         again = coordinator._new_log(partition)
         await again.load()
         assert again.state.offsets.of_group(GROUP) == before.state.offsets.of_group(GROUP)
-        again.give_up()
+        again.resign()
 
 
 async def test_commits_of_several_lengths_use_the_fast_path(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def group_log(folder: Path, *, was_clean: bool = False, **overrides: str) -> Ite
         try:
             yield Diary(partition, log, reasons)
         finally:
-            log.give_up()
+            log.resign()
 
 
 @asynccontextmanager

@@ -203,5 +203,5 @@ async def test_a_coordinator_that_is_given_up_tells_those_who_wait(tmp_path: Pat
     async with diary_in(tmp_path) as diary:
         shares_orders(diary)
         answer = heartbeat(diary, "anna")
-        diary.log.give_up()
+        diary.log.resign()
         assert (await told(answer))[0] == ErrorCode.NOT_COORDINATOR

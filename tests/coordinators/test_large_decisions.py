@@ -106,7 +106,7 @@ async def test_a_partition_that_is_given_up_releases_what_its_members_hold(tmp_p
         join(diary)
         of_coordinator = diary.log.state.member_bytes.of_coordinator
         assert of_coordinator.total > 0
-        diary.log.give_up()
+        diary.log.resign()
         assert of_coordinator.total == 0
 
 

@@ -45,9 +45,9 @@ async def test_what_is_given_up_while_it_loads_is_not_taken_up_again(tmp_path: P
     with group_log(tmp_path) as diary:
         loading = asyncio.create_task(diary.log.load())
         await asyncio.sleep(0)
-        diary.log.give_up()
+        diary.log.resign()
         await loading
-        assert diary.log.status is Status.GIVEN_UP
+        assert diary.log.status is Status.RESIGNED
 
 
 async def test_other_work_has_its_turn_after_so_many_records(
@@ -57,7 +57,7 @@ async def test_other_work_has_its_turn_after_so_many_records(
         for offset in range(20):
             diary.commit(offset)
     for records, turns_least in ((1, 20), (5, 4)):
-        monkeypatch.setattr(coordinated_log, "RECORDS_PER_BREATH", records)
+        monkeypatch.setattr(coordinated_log, "RECORDS_PER_SLICE", records)
         with group_log(tmp_path) as diary:
             loading = asyncio.create_task(diary.log.load())
             turns = 0

@@ -54,7 +54,7 @@ async def test_a_transaction_whose_partitions_are_here_is_complete_when_its_end_
 async def test_a_transaction_of_many_partitions_is_complete_a_few_breaths_later(
     node: Stage,
 ) -> None:
-    count = transaction_markers.MARKERS_PER_BREATH * 2 + 1
+    count = transaction_markers.MARKERS_PER_SLICE * 2 + 1
     node.topic("wide", count)
     places = [TopicPartition("wide", index) for index in range(count)]
     await node.join(*places)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from compat.apache.apache_kafka import SINGLE_NODE
-from pykbroker.coordinators.transaction_markers import MARKERS_PER_BREATH
+from pykbroker.coordinators.transaction_markers import MARKERS_PER_SLICE
 from pykbroker_protocol.errors import ErrorCode
 from tests.apis.request_builders import produced
 from tests.apis.transactions.interview import Producer, TransactionInterview
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.apis.interview import Topic
     from tests.end_to_end.conftest import StartBroker
 
-PARTITIONS = range(4 * MARKERS_PER_BREATH)
+PARTITIONS = range(4 * MARKERS_PER_SLICE)
 VERSION_2_OF_END, VERSION_2_OF_PRODUCE = 5, 12
 ENDS = (True, False, True, True)
 

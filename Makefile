@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run demo install test quick portable check bench soak mutants compat docs dist clean
+.PHONY: run demo install test quick portable coverage check bench soak mutants compat docs dist clean
 
 run: install
 	$(BIN)/pykbroker serve --listen 127.0.0.1:9092
@@ -29,13 +29,19 @@ test: check
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 # Folders whose tests start many processes, other clients, Java, Go, Node or Spark.
-HEAVY := $(addprefix --ignore=tests/,compat containers delivery elsewhere end_to_end examples pipeline)
+HEAVY := $(addprefix --ignore=tests/,compat containers delivery portability end_to_end examples pipeline)
 
 quick: install # run it at every save
 	$(BIN)/pytest -n 2 --dist loadgroup -q -m "not slow and not oracle and not spark" $(HEAVY)
 
 portable: install # run it on another version of Python: .ci/other-pythons
 	$(BIN)/pytest -n 2 --dist loadgroup -q -m "not oracle and not spark" $(HEAVY)
+
+coverage: install # `make portable` with a floor for each package: .ci/coverage_floors.toml
+	mkdir -p build/coverage
+	$(BIN)/pytest -n 2 --dist loadgroup -q -m "not oracle and not spark" $(HEAVY) \
+	  --cov --cov-report=json:build/coverage/report.json
+	$(BIN)/python .ci/coverage_floors.py build/coverage/report.json
 
 bench: install
 	$(BIN)/python -m benchmarks

@@ -195,9 +195,9 @@ def apache(
 @pytest.fixture(scope="session")
 def spark_jars() -> None:
     """Requires Java and the jars of Spark, for tests that start their own Spark."""
-    from pykbroker.pipeline.connector import find_jars
-    from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
+    from pykbroker.pipeline.jar_cache import JarsUnavailableError
     from pykbroker.pipeline.java import find_java
+    from pykbroker.pipeline.spark_jars import find_jars
 
     if find_java() is None:
         raise MissingToolError("java", "Spark needs Java 17 or newer")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .believing import fields_of, moment, number, text
 from .geography import Place
+from .validation import fields_of, moment, number, text
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -22,8 +22,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from . import alerts, reports, telling
-from .telling import Notification, Told
+from . import alerts, notification_rules, reports
+from .notification_rules import Notification, Told
 from .topics import ALERTS, NOTIFICATIONS
 
 if TYPE_CHECKING:
@@ -168,4 +168,4 @@ def read_to_the_end(reader: Consumer, places: list[TopicPartition]) -> Iterator[
         record = reader.poll(POLL_SECONDS)
         if record is not None and record.error() is None:
             with suppress(ValueError, KeyError, TypeError):  # that has told nobody anything
-                yield telling.decode(record.value())
+                yield notification_rules.decode(record.value())

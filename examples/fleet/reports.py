@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from .believing import fields_of, moment, number, text
 from .geography import Place
+from .validation import fields_of, moment, number, text
 
 TRUCKS = "trucks"
 """The topic of the reports: 10 partitions, keyed by truck, so that each truck's stay in order."""

@@ -1,4 +1,4 @@
-"""The dashboard's web server: three files, the map, and the picture as server-sent events."""
+"""The dashboard's web server: three files, the map, and the state as server-sent events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator
 
-    from .picture import Picture
+    from .fleet_state import FleetState
 
 PAGE = Path(__file__).parent / "page"
 FILES = {
@@ -30,12 +30,12 @@ WRITE_SECONDS_MAX = 30
 
 
 @asynccontextmanager
-async def served(picture: Picture, port: int = 0) -> AsyncIterator[str]:
+async def served(state: FleetState, port: int = 0) -> AsyncIterator[str]:
     """The page is there, at the address given, while the block lasts; on loopback only."""
     visits: set[asyncio.Task[None]] = set()
 
     async def visit(reader: StreamReader, writer: StreamWriter) -> None:
-        task = asyncio.ensure_future(answer(picture, reader, writer))
+        task = asyncio.ensure_future(answer(state, reader, writer))
         visits.add(task)
         task.add_done_callback(visits.discard)
 
@@ -49,7 +49,7 @@ async def served(picture: Picture, port: int = 0) -> AsyncIterator[str]:
         await asyncio.gather(*visits, return_exceptions=True)
 
 
-async def answer(picture: Picture, reader: StreamReader, writer: StreamWriter) -> None:
+async def answer(state: FleetState, reader: StreamReader, writer: StreamWriter) -> None:
     """One connection, one request."""
     try:
         async with asyncio.timeout(REQUEST_SECONDS_MAX):
@@ -58,7 +58,7 @@ async def answer(picture: Picture, reader: StreamReader, writer: StreamWriter) -
         if method != "GET":
             send(writer, HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"GET only\n")
         elif path == "/events":
-            await tell(picture, writer)
+            await tell(state, writer)
         elif path == "/map":
             send(writer, HTTPStatus.OK, "application/json", json.dumps(country()).encode())
         elif path in FILES:
@@ -73,12 +73,12 @@ async def answer(picture: Picture, reader: StreamReader, writer: StreamWriter) -
         writer.close()
 
 
-async def tell(picture: Picture, writer: StreamWriter) -> None:
+async def tell(state: FleetState, writer: StreamWriter) -> None:
     """What changed, a few times a second: a slow browser gets fewer frames, not a longer queue."""
     head(writer, HTTPStatus.OK, "text/event-stream", "Cache-Control: no-store")
     known = 0
     while True:
-        frame, known = picture.since(known), picture.change
+        frame, known = state.since(known), state.change
         writer.write(b"data: " + json.dumps(frame, allow_nan=False).encode() + b"\n\n")
         async with asyncio.timeout(WRITE_SECONDS_MAX):
             await writer.drain()

@@ -73,7 +73,7 @@ class Definition:
         return json.dumps({"identity": self.identity, "parts": dict(self.parts)}, indent=1) + "\n"
 
 
-def kept_definition(files: Files, query: str) -> Definition | None:
+def stored_definition(files: Files, query: str) -> Definition | None:
     """What the checkpoint of a query was begun with; None if it is to begin now."""
     text = files.read(f"{query}/{DEFINITION}")
     if text is None or files.read(f"{query}/{METADATA}") is None:
@@ -82,15 +82,15 @@ def kept_definition(files: Files, query: str) -> Definition | None:
     return Definition(identity=document["identity"], parts=document["parts"])
 
 
-def keep_definition(files: Files, query: str, definition: Definition) -> None:
+def store_definition(files: Files, query: str, definition: Definition) -> None:
     files.write(f"{query}/{DEFINITION}", definition.to_text())
 
 
-def keep_progress(files: Files, progress: Progress) -> None:
+def store_progress(files: Files, progress: Progress) -> None:
     files.write(f"{progress.query}/{PROGRESS}", progress.to_text())
 
 
-def kept_progress(files: Files, query: str) -> Progress | None:
+def stored_progress(files: Files, query: str) -> Progress | None:
     text = files.read(f"{query}/{PROGRESS}")
     return None if text is None else Progress.of_text(text)
 
@@ -120,7 +120,7 @@ def position_of(files: Files, query: str) -> Position | None:
         begun=begun,
         committed=committed,
         offsets=offsets,
-        watermark=time_words(settings.get("batchWatermarkMs")),
+        watermark=time_text(settings.get("batchWatermarkMs")),
     )
 
 
@@ -140,7 +140,7 @@ def read_offset_log(text: str) -> tuple[dict[str, Any], Offsets]:
     return json.loads(settings), offsets
 
 
-def time_words(time_ms: int | None) -> str | None:
+def time_text(time_ms: int | None) -> str | None:
     if not time_ms:
         return None
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

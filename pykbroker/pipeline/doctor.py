@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.extras import how_to_install
-from pykbroker.pipeline.spark_version import minor_line
+from pykbroker.pipeline.spark_jars import minor_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pykbroker.pipeline.connector import FoundJars, JarSet
     from pykbroker.pipeline.java import Java
+    from pykbroker.pipeline.spark_jars import FoundJars, JarSet
 
-JAVA_OLDEST: Final = 17
+JAVA_VERSION_MIN: Final = 17
 SPARK_LINES: Final = ("4.0", "4.1", "4.2")
 MEMORY_BYTES_MIN: Final = 1536 << 20
 """Spark's driver takes 1 GiB for itself by default, and its JVM somewhat more."""
@@ -66,19 +66,19 @@ def findings(machine: Machine) -> Iterator[Finding]:
 
 
 def java_found(java: Java | None, java_home: str | None) -> Finding:
-    remedy = f"install Java {JAVA_OLDEST}, and let JAVA_HOME or the PATH lead to it"
+    remedy = f"install Java {JAVA_VERSION_MIN}, and let JAVA_HOME or the PATH lead to it"
     if java is None and java_home:
         return Finding(
             about="Java",
             is_fine=False,
             text=f"JAVA_HOME is {java_home}, and no Java runs there",
-            remedy=f"unset JAVA_HOME, or let it lead to Java {JAVA_OLDEST}",
+            remedy=f"unset JAVA_HOME, or let it lead to Java {JAVA_VERSION_MIN}",
         )
     if java is None:
         return Finding(about="Java", is_fine=False, text="is not installed", remedy=remedy)
     text = f"{java.version}, {java.executable}"
-    if java.version < JAVA_OLDEST:
-        text += f": too old, Spark 4 needs {JAVA_OLDEST} or newer"
+    if java.version < JAVA_VERSION_MIN:
+        text += f": too old, Spark 4 needs {JAVA_VERSION_MIN} or newer"
         return Finding(about="Java", is_fine=False, text=text, remedy=remedy)
     return Finding(about="Java", is_fine=True, text=text)
 

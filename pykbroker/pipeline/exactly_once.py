@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import TaskContext
 from pyspark.sql import functions as sql
 
-from pykbroker.pipeline.exactly_once_place import Place
-from pykbroker.pipeline.exactly_once_settling import settle_slots
+from pykbroker.pipeline.exactly_once_output import TopicOutput
+from pykbroker.pipeline.exactly_once_slot_count import decide_slot_count
 from pykbroker.pipeline.exactly_once_slots import Outgoing, SlotOfBatch, publish_slot
 from pykbroker.pipeline.streaming_query import query_of
 from pykbroker.pipeline.topic_target import SOURCE_COLUMNS, CannotPublish
@@ -31,15 +31,15 @@ OUTGOING: Final = {
 
 def publish_batch(frame: DataFrame, batch_id: int, target: TopicTarget) -> None:
     """Publish the rows of a batch; the same batch again publishes what is missing of it."""
-    place = Place(target=target, query=target.query or query_of(frame))
+    output = TopicOutput(target=target, query=target.query or query_of(frame))
     shared_by = slot_columns(frame, target)
-    slots = settle_slots(place, batch_id)
+    slots = decide_slot_count(output, batch_id)
     slot = sql.pmod(sql.hash(*shared_by), sql.lit(slots)).cast("int")
     # This hash is also the one by which repartition() chooses, so a slot is a task.
     shared = frame.withColumn("_slot", slot).repartition(slots, *shared_by)
     ordered = shared.sortWithinPartitions(*order_columns(frame, target) or ["_slot"])
     rows = ordered.select(*outgoing_columns(frame), "_slot")
-    rows.foreachPartition(slot_publisher(place, batch_id, slots))
+    rows.foreachPartition(slot_publisher(output, batch_id, slots))
 
 
 def slot_columns(frame: DataFrame, target: TopicTarget) -> tuple[str, ...]:
@@ -75,7 +75,9 @@ def outgoing_columns(frame: DataFrame) -> list[Column]:
     return [*columns, time.cast("long").alias("timestamp_ms")]
 
 
-def slot_publisher(place: Place, batch_id: int, slots: int) -> Callable[[Iterator[Row]], None]:
+def slot_publisher(
+    output: TopicOutput, batch_id: int, slots: int
+) -> Callable[[Iterator[Row]], None]:
     """What each task does with its rows."""
 
     def publish(rows: Iterator[Row]) -> None:
@@ -85,7 +87,7 @@ def slot_publisher(place: Place, batch_id: int, slots: int) -> Callable[[Iterato
         context = TaskContext.get()
         assert context is not None, "only tasks publish"
         number = context.partitionId()
-        slot = SlotOfBatch(place=place, batch_id=batch_id, slot=number, slots=slots)
+        slot = SlotOfBatch(output=output, batch_id=batch_id, slot=number, slots=slots)
         publish_slot(slot, outgoing(chain([first], rows), number))
 
     return publish

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from confluent_kafka import TopicPartition
 
-from pykbroker.pipeline.exactly_once_place import (
+from pykbroker.pipeline.crash_points import CrashPoint, reached
+from pykbroker.pipeline.exactly_once_output import (
     ANSWER_TIMEOUT_S,
     is_fatal,
-    patiently,
     read_marks,
-    refuse_old_batch,
+    reject_old_batch,
+    retried,
 )
-from pykbroker.pipeline.moments import Moment, reached
 from pykbroker.pipeline.topic_target import CannotPublish
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer, Producer
 
-    from pykbroker.pipeline.exactly_once_place import Place
+    from pykbroker.pipeline.exactly_once_output import TopicOutput
 
 SUCCESSOR_TIMEOUT_S: Final = 60.0
 """How long an attempt whose slot was taken waits to see the other one succeed."""
@@ -48,7 +48,7 @@ class Outgoing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotOfBatch:
-    place: Place
+    output: TopicOutput
     batch_id: int
     slot: int
     slots: int
@@ -57,9 +57,9 @@ class SlotOfBatch:
 
 def publish_slot(slot: SlotOfBatch, records: Iterable[Outgoing]) -> int:
     """How many records were published now; 0 if they had been before."""
-    producer = slot.place.transactional_producer(slot.slot)
-    refuse_another_sharing(slot)
-    with slot.place.member(slot.place.batches_group) as marker:
+    producer = slot.output.transactional_producer(slot.slot)
+    reject_other_slot_count(slot)
+    with slot.output.member(slot.output.batches_group) as marker:
         if is_published(marker, slot):
             return 0
         try:
@@ -77,14 +77,14 @@ def publish(
     producer: Producer, marker: Consumer, slot: SlotOfBatch, records: Iterable[Outgoing]
 ) -> int:
     count = 0
-    topic = slot.place.target.topic
+    topic = slot.output.target.topic
     producer.begin_transaction()
     for record in records:
         produce(producer, topic, record)
         count += 1
-        reached(Moment.PRODUCING)
+        reached(CrashPoint.PRODUCING)
     producer.flush()
-    reached(Moment.PRODUCED)
+    reached(CrashPoint.PRODUCED)
     mark = TopicPartition(topic, slot.slot, slot.batch_id + 1, metadata=str(slot.slots))
     commit(producer, marker, [mark])
     return count
@@ -109,17 +109,17 @@ def produce(producer: Producer, topic: str, record: Outgoing) -> None:
 def commit(producer: Producer, marker: Consumer, marks: list[TopicPartition]) -> None:
     """Asked until it is known: a commit whose answer is late may be done already."""
     group = marker.consumer_group_metadata()
-    patiently(lambda: producer.send_offsets_to_transaction(marks, group, ANSWER_TIMEOUT_S))
-    reached(Moment.MARKED)
-    patiently(lambda: producer.commit_transaction(ANSWER_TIMEOUT_S))
-    reached(Moment.PUBLISHED)
+    retried(lambda: producer.send_offsets_to_transaction(marks, group, ANSWER_TIMEOUT_S))
+    reached(CrashPoint.MARKED)
+    retried(lambda: producer.commit_transaction(ANSWER_TIMEOUT_S))
+    reached(CrashPoint.PUBLISHED)
 
 
 def is_published(marker: Consumer, slot: SlotOfBatch) -> bool:
-    mark = read_marks(marker, slot.place.target.topic, [slot.slot]).get(slot.slot)
+    mark = read_marks(marker, slot.output.target.topic, [slot.slot]).get(slot.slot)
     if mark is None:
         return False
-    refuse_old_batch(mark, slot.place, slot.batch_id)
+    reject_old_batch(mark, slot.output, slot.batch_id)
     return mark.offset == slot.batch_id + 1
 
 
@@ -127,16 +127,16 @@ def wait_for_successor(marker: Consumer, slot: SlotOfBatch, failure: Exception) 
     """To fail at once would make Spark try again, and take the slot from who took ours."""
     deadline = time.monotonic() + SUCCESSOR_TIMEOUT_S
     while not is_published(marker, slot):
-        refuse_another_sharing(slot)
+        reject_other_slot_count(slot)
         if time.monotonic() > deadline:
             raise failure
         time.sleep(SUCCESSOR_POLL_S)
 
 
-def refuse_another_sharing(slot: SlotOfBatch) -> None:
+def reject_other_slot_count(slot: SlotOfBatch) -> None:
     """A run that lives on after its successor has shared the batches out anew must not go on."""
-    with slot.place.member(slot.place.slots_group) as consumer:
-        sharing = read_marks(consumer, slot.place.target.topic, [0]).get(0)
+    with slot.output.member(slot.output.slots_group) as consumer:
+        sharing = read_marks(consumer, slot.output.target.topic, [0]).get(0)
     if sharing is not None and sharing.words != str(slot.slots):
         raise CannotPublish(
             f"another run of this query shares its batches out among {sharing.words} slots, and"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.pipeline.declaration.values import Archive, Lake, SqlStep, Window
+from pykbroker.pipeline.declaration.values import Archive, FileFormat, SqlStep, Window
 from pykbroker.pipeline.plan import aggregates_of, sources_of, time_column
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def differences(kept: Mapping[str, str], declared: Mapping[str, str]) -> list[st
 def check_unchanged(
     query: Query, kept: Mapping[str, str], declared: Mapping[str, str], directory: str
 ) -> None:
-    """Raise `DefinitionChanged` that says what changed, and both ways on."""
+    """Raise `DefinitionChanged` that says what changed, and both routes on."""
     changed = differences(kept, declared)
     if changed:
         raise DefinitionChanged(
@@ -109,6 +109,6 @@ def check_unchanged(
 
 
 def what_stays(query: Query) -> str:
-    if isinstance(query.target, Archive) and query.target.format is Lake.PARQUET:
+    if isinstance(query.target, Archive) and query.target.format is FileFormat.PARQUET:
         return "With skip_archived = true it goes on with what its archive lacks."
     return "Its previous output is kept."

@@ -13,8 +13,6 @@ from importlib.resources import files as packaged
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
-
 try:
     import fcntl
 except ImportError:  # Windows has other locks
@@ -24,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DIGESTS: Final = "SHA256SUMS"
-LOOK_AGAIN_SECONDS: Final = 0.2
+LOCK_RETRY_SECONDS: Final = 0.2
+
+
+class JarsUnavailableError(RuntimeError):
+    """Jars that Spark needs are missing; the message names the artifact and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class JarCache:
         """Take what was fetched in place of what was here."""
         jars = sorted(scratch.glob("*.jar"))
         listed = {jar.name: digest(jar) for jar in jars}
-        refuse_strangers(listed)
+        reject_wrong_digests(listed)
         (scratch / DIGESTS).write_text(write_digests(listed))
         scratch.chmod(0o755)
         if self.directory.exists():
@@ -84,12 +86,12 @@ def wait_for_lock(descriptor: int) -> None:
         try:
             take(descriptor, at_once, 1)
         except (BlockingIOError, PermissionError):
-            time.sleep(LOOK_AGAIN_SECONDS)
+            time.sleep(LOCK_RETRY_SECONDS)
         else:
             return
 
 
-def refuse_strangers(listed: dict[str, str]) -> None:
+def reject_wrong_digests(listed: dict[str, str]) -> None:
     """A jar that is known here by name must be the very one that is known."""
     known = read_digests((packaged("pykbroker.pipeline") / "jars" / "known.sha256").read_text())
     strangers = [name for name in listed if known.get(name, listed[name]) != listed[name]]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pykbroker.pipeline.declaration.values import (
     Archive,
+    FileFormat,
     Format,
     Guarantee,
-    Lake,
     OutputMode,
     Session,
     Sink,
@@ -120,7 +120,7 @@ def guarantee_of(target: Target) -> Guarantee | None:
 def needs_delta(pipeline: Pipeline) -> bool:
     """Whether anything is written as Delta tables."""
     in_sinks = any(sink.kind is SinkKind.DELTA for sink in pipeline.sink.values())
-    return in_sinks or any(it.format is Lake.DELTA for it in pipeline.archive.values())
+    return in_sinks or any(it.format is FileFormat.DELTA for it in pipeline.archive.values())
 
 
 def needs_avro(pipeline: Pipeline) -> bool:

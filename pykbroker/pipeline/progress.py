@@ -103,7 +103,7 @@ def progress_line(progress: Progress) -> str:
         *(f"lag {topic} {behind:,}" for topic, behind in progress.lag.items()),
     ]
     if progress.state_bytes:
-        words.append(f"state {progress.state_rows:,} rows {bytes_words(progress.state_bytes)}")
+        words.append(f"state {progress.state_rows:,} rows {bytes_text(progress.state_bytes)}")
     if progress.watermark is not None:
         words.append(f"watermark {progress.watermark[:19].replace('T', ' ')}")
     if progress.dropped_late:
@@ -111,7 +111,7 @@ def progress_line(progress: Progress) -> str:
     return "  ".join(words)
 
 
-def bytes_words(count: int) -> str:
+def bytes_text(count: int) -> str:
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

@@ -15,9 +15,14 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from pykbroker.pipeline.archive.archived_files import archived_files
 from pykbroker.pipeline.archive.archived_records import partitions_of, records_of
-from pykbroker.pipeline.exactly_once_place import ANSWER_TIMEOUT_S, Place, is_fatal, read_marks
+from pykbroker.pipeline.crash_points import CrashPoint, reached
+from pykbroker.pipeline.exactly_once_output import (
+    ANSWER_TIMEOUT_S,
+    TopicOutput,
+    is_fatal,
+    read_marks,
+)
 from pykbroker.pipeline.exactly_once_slots import Outgoing, commit, produce
-from pykbroker.pipeline.moments import Moment, reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +37,7 @@ TRANSACTION_RECORDS: Final = 5000
 TRANSACTION_BYTES: Final = 64 << 20
 """Reached by one record at most: so much of keys and values is in memory at once."""
 ONLY_SLOT: Final = 0
-PLACE_HEADERS: Final = ("replay.topic", "replay.partition", "replay.offset", "replay.timestamp")
+ORIGIN_HEADERS: Final = ("replay.topic", "replay.partition", "replay.offset", "replay.timestamp")
 
 
 class CannotReplay(Exception):
@@ -54,17 +59,17 @@ class Replay:
     transaction_records: int = TRANSACTION_RECORDS
 
     @property
-    def place(self) -> Place:
-        return Place(target=self.target, query=f"replay.{self.name}")
+    def output(self) -> TopicOutput:
+        return TopicOutput(target=self.target, query=f"replay.{self.name}")
 
 
 def replay(what: Replay, *, progress: Callable[[int], None] = lambda _: None) -> int:
     """How many records were replayed now; `progress` hears of it after each transaction."""
-    place = what.place
+    output = what.output
     spans = archived_partitions(what)
-    refuse_narrow_topic(what, max(spans), place.partitions())
-    producer = place.transactional_producer(ONLY_SLOT)
-    with place.member(place.batches_group) as marker:
+    reject_narrow_topic(what, max(spans), output.partitions())
+    producer = output.transactional_producer(ONLY_SLOT)
+    with output.member(output.batches_group) as marker:
         starts = starts_of(marker, what.target.topic, spans)
         records = wanted(what, in_time_order(spans, starts))
         count = 0
@@ -94,7 +99,7 @@ def archived_partitions(what: Replay) -> Mapping[int, Sequence[Span]]:
     return spans
 
 
-def refuse_narrow_topic(what: Replay, last_partition: int, partitions: int) -> None:
+def reject_narrow_topic(what: Replay, last_partition: int, partitions: int) -> None:
     if last_partition >= partitions:
         raise CannotReplay(
             f"{what.topic} has a partition {last_partition}, and {what.target.topic} only"
@@ -138,16 +143,16 @@ def publish(
     try:
         for record in records:
             produce(producer, what.target.topic, outgoing(what, record))
-            reached(Moment.PRODUCING)
+            reached(CrashPoint.PRODUCING)
         producer.flush()
-        reached(Moment.PRODUCED)
+        reached(CrashPoint.PRODUCED)
         ends = {record.partition: record.offset + 1 for record in records}
         marks = [TopicPartition(what.target.topic, *end) for end in ends.items()]
         commit(producer, marker, marks)
     except KafkaException as failure:
         if is_fatal(failure):
             raise CannotReplay(
-                f"another replay named {what.name} has begun and goes on in place of this one"
+                f"another replay named {what.name} has begun and goes on in output of this one"
             ) from failure
         producer.abort_transaction(ANSWER_TIMEOUT_S)
         raise
@@ -155,7 +160,7 @@ def publish(
 
 def outgoing(what: Replay, record: ArchivedRecord) -> Outgoing:
     origin = (what.topic, record.partition, record.offset, record.timestamp_ms)
-    own = zip(PLACE_HEADERS, (str(it).encode() for it in origin), strict=True)
+    own = zip(ORIGIN_HEADERS, (str(it).encode() for it in origin), strict=True)
     return Outgoing(
         key=record.key,
         value=record.value,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 
-from pykbroker.pipeline.connector import JarSet, find_jars
 from pykbroker.pipeline.doctor import java_found
 from pykbroker.pipeline.java import JavaUnavailableError, find_java
+from pykbroker.pipeline.spark_jars import JarSet, find_jars
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from pykbroker.pipeline.archive.archived_files import archived_files
-from pykbroker.pipeline.archive.batch_record import OffsetRange, TopicPartition, farther
+from pykbroker.pipeline.archive.batch_record import OffsetRange, TopicPartition, max_offsets
 from pykbroker.pipeline.archive.coverage import Coverage, coverage_of
 from pykbroker.pipeline.archive.ledger import latest_records, missing_files
 
@@ -101,7 +101,7 @@ def recorded_of(archive: Path) -> Recorded:
         coming = record.ranges if missing else {}
         unfinished += missing
         reaches.append({it: end for it, end in record.next_offsets.items() if it not in coming})
-    return Recorded(unfinished=tuple(unfinished), next_offsets=farther(reaches))
+    return Recorded(unfinished=tuple(unfinished), next_offsets=max_offsets(reaches))
 
 
 def partitions_of_topics(

@@ -20,7 +20,7 @@ NEAR_OFFSETS: Final = 5000
 """What lies between two gaps is read rather than leapt over, if it is no more than this."""
 
 
-class BrokerSilent(Exception):
+class BrokerUnavailable(Exception):
     """The broker did not answer, or not to the end."""
 
 
@@ -63,7 +63,7 @@ class Cluster:
         try:
             found = self._consumer.list_topics(topic, ANSWER_TIMEOUT_S).topics[topic]
         except KafkaException as failure:
-            raise BrokerSilent(failure.args[0].str()) from failure
+            raise BrokerUnavailable(failure.args[0].str()) from failure
         return sorted(found.partitions)
 
     def bounds(self, topic: str, partition: int) -> OffsetRange:
@@ -71,7 +71,7 @@ class Cluster:
         try:
             return OffsetRange(*self._uncommitted.get_watermark_offsets(where, ANSWER_TIMEOUT_S))
         except KafkaException as failure:
-            raise BrokerSilent(failure.args[0].str()) from failure
+            raise BrokerUnavailable(failure.args[0].str()) from failure
 
     def first_records(
         self, topic: str, partition: int, spans: Sequence[OffsetRange]
@@ -107,8 +107,8 @@ class Cluster:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its public name
                 return None
             if error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # likewise
-                raise BrokerSilent(error.str())
-        raise BrokerSilent(f"no record and no end came within {SILENCE_MAX_S:.0f} s")
+                raise BrokerUnavailable(error.str())
+        raise BrokerUnavailable(f"no record and no end came within {SILENCE_MAX_S:.0f} s")
 
 
 def cluster(bootstrap: str, settings: Mapping[str, str]) -> closing[Cluster]:

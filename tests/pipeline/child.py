@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pykbroker.pipeline.moments import LISTENER
+from pykbroker.pipeline.crash_points import HOOK_VARIABLE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -24,7 +24,7 @@ def start(
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
-            LISTENER: "killer:at_the_moment",
+            HOOK_VARIABLE: "killer:at_the_moment",
             **(environment or {}),
         },
         stdout=subprocess.PIPE,

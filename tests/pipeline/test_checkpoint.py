@@ -9,12 +9,12 @@ from pykbroker.pipeline.checkpoint import (
     Definition,
     LocalFiles,
     Position,
-    keep_definition,
-    keep_progress,
-    kept_definition,
-    kept_progress,
     local_directory,
     position_of,
+    store_definition,
+    store_progress,
+    stored_definition,
+    stored_progress,
 )
 from pykbroker.pipeline.progress import Progress
 
@@ -54,22 +54,22 @@ def test_no_checkpoint_has_no_position(files: LocalFiles) -> None:
 
 def test_a_definition_is_kept_beside_its_checkpoint(files: LocalFiles) -> None:
     definition = Definition(identity="4f2a", parts={"sources": "trucks"})
-    assert kept_definition(files, "sink.out") is None
-    keep_definition(files, "sink.out", definition)
+    assert stored_definition(files, "sink.out") is None
+    store_definition(files, "sink.out", definition)
     files.write(f"sink.out/{METADATA}", "{}")
-    assert kept_definition(files, "sink.out") == definition
+    assert stored_definition(files, "sink.out") == definition
 
 
 def test_a_definition_binds_nobody_before_spark_has_begun(files: LocalFiles) -> None:
-    keep_definition(files, "sink.out", Definition(identity="4f2a", parts={"sources": "trucks"}))
-    assert kept_definition(files, "sink.out") is None
+    store_definition(files, "sink.out", Definition(identity="4f2a", parts={"sources": "trucks"}))
+    assert stored_definition(files, "sink.out") is None
 
 
 def test_progress_is_kept_beside_its_checkpoint(files: LocalFiles) -> None:
     progress = Progress(query="sink.out", at="now", batch_id=1, rows=2, rows_per_s=3.0)
-    assert kept_progress(files, "sink.out") is None
-    keep_progress(files, progress)
-    assert kept_progress(files, "sink.out") == progress
+    assert stored_progress(files, "sink.out") is None
+    store_progress(files, progress)
+    assert stored_progress(files, "sink.out") == progress
 
 
 PLACES = {

@@ -1,4 +1,4 @@
-"""The same declaration on a standalone cluster: one master, two workers, started by two ways."""
+"""The same declaration on a standalone cluster: one master, two workers, started by two routes."""
 
 import json
 import os

@@ -10,9 +10,9 @@ from pykbroker.pipeline.declaration.problems import DeclarationRefused
 from pykbroker.pipeline.declaration.reading import read_pipeline, read_text
 from pykbroker.pipeline.declaration.values import (
     Archive,
+    FileFormat,
     Format,
     Guarantee,
-    Lake,
     OutputMode,
     Pipeline,
     Session,
@@ -100,7 +100,7 @@ def test_a_whole_declaration_becomes_values() -> None:
                 schema={"truck_id": "string", "speed": "double", "reported_at": "timestamp"},
             )
         },
-        archive={"raw": Archive(source="trucks", path="lake/trucks", format=Lake.DELTA)},
+        archive={"raw": Archive(source="trucks", path="lake/trucks", format=FileFormat.DELTA)},
         sql={
             "fast": SqlStep(
                 inputs=("trucks",), query="SELECT truck_id, speed FROM trucks WHERE speed > 90"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pykbroker.cli.main import main
-from pykbroker.pipeline.connector import FoundJars, JarSet, Origin
 from pykbroker.pipeline.doctor import Machine, findings
 from pykbroker.pipeline.java import Java, version_in
+from pykbroker.pipeline.spark_jars import FoundJars, JarSet, Origin
 
 OWN = sys.version_info[:2]
 JARS = FoundJars(

@@ -65,7 +65,7 @@ def test_a_source_that_is_no_topic_has_no_lag() -> None:
     assert Progress.of_report("sink.out", report).lag == {}
 
 
-def test_a_kept_progress_is_read_as_it_was() -> None:
+def test_a_stored_progress_is_read_as_it_was() -> None:
     progress = Progress.of_report("sink.alerts", REPORT)
     assert Progress.of_text(progress.to_text()) == progress
 

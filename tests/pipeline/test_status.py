@@ -8,7 +8,7 @@ import pytest
 
 from pykbroker import Broker
 from pykbroker.cli.main import main
-from pykbroker.pipeline.checkpoint import LocalFiles, keep_progress
+from pykbroker.pipeline.checkpoint import LocalFiles, store_progress
 from pykbroker.pipeline.progress import Progress
 
 DECLARATION = """
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
     offsets = {"trucks": {"0": 2, "1": 2}}
     files.write("sink.copies/offsets/4", f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(offsets)}')
     files.write("sink.copies/commits/4", "v1\n{}")
-    keep_progress(
+    store_progress(
         files,
         Progress(
             query="sink.copies", at="2026-11-18T14:03:22Z", batch_id=4, rows=4, rows_per_s=12.0

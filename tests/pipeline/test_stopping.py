@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pykbroker.pipeline.running.failures import cause_words
-from pykbroker.pipeline.running.gate import Gate, StoppedBetweenBatches
+from pykbroker.pipeline.running.batch_gate import Gate, StoppedBetweenBatches
+from pykbroker.pipeline.running.failures import failure_cause
 from pykbroker.pipeline.running.program import stop_signals
 from pykbroker.pipeline.running.run import has_no_batch
 
@@ -122,4 +122,4 @@ CAUSES = {
 
 @pytest.mark.parametrize(("text", "cause"), CAUSES.values(), ids=CAUSES)
 def test_the_sentence_that_matters_is_found(text: str, cause: str) -> None:
-    assert cause_words(text) == cause
+    assert failure_cause(text) == cause

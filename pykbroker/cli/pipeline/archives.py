@@ -14,13 +14,13 @@ from pykbroker.cli.output import Progress, counted, print_json, table
 from pykbroker.cli.pipeline.pipeline_file import base_directory, pipeline_of
 from pykbroker.pipeline.archive.archived_files import CannotReadArchive
 from pykbroker.pipeline.checkpoint import local_directory
-from pykbroker.pipeline.places import Places
+from pykbroker.pipeline.locations import Locations
 from pykbroker.pipeline.replay import CannotReplay, Replay
 from pykbroker.pipeline.replay import replay as replay_archive
 from pykbroker.pipeline.topic_target import CannotPublish, TopicTarget
 from pykbroker.pipeline.verify import Verdict
 from pykbroker.pipeline.verify import verify as verify_archive
-from pykbroker.pipeline.verify_broker import BrokerSilent, cluster
+from pykbroker.pipeline.verify_broker import BrokerUnavailable, cluster
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -64,11 +64,11 @@ def archives_of(options: Namespace) -> tuple[list[Path], str | None]:
         return [path], options.bootstrap
     options.file = options.path
     pipeline = pipeline_of(options)
-    places = Places(directory=base_directory(options))
+    locations = Locations(directory=base_directory(options))
     if not pipeline.archive:
         raise CannotBegin(f"pipeline {pipeline.name!r} does not define an archive")
-    locations = [places.place_of(archive.path) for archive in pipeline.archive.values()]
-    return [mounted_directory(it) for it in locations], pipeline.bootstrap
+    paths = [locations.resolve(archive.path) for archive in pipeline.archive.values()]
+    return [mounted_directory(path) for path in paths], pipeline.bootstrap
 
 
 def report_of(archive: Path, bootstrap: str | None, options: Namespace) -> Report:
@@ -76,7 +76,7 @@ def report_of(archive: Path, bootstrap: str | None, options: Namespace) -> Repor
         client = cluster(bootstrap, dict(options.properties)) if bootstrap else nullcontext()
         with client as topics:
             return verify_archive(archive, topics, from_first_archived=options.from_first_archived)
-    except (CannotReadArchive, BrokerSilent) as failure:
+    except (CannotReadArchive, BrokerUnavailable) as failure:
         raise CommandFailed(str(failure)) from failure
     except KafkaException as failure:
         raise CommandFailed(failure.args[0].str()) from failure

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pykbroker.cli.failure import CannotBegin, CommandFailed
 from pykbroker.pipeline.declaration.problems import DeclarationRefused
 from pykbroker.pipeline.declaration.reading import read_pipeline
-from pykbroker.pipeline.picture.page import page_of
+from pykbroker.pipeline.diagram.page import page_of
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from pykbroker.cli.failure import CannotBegin, CommandFailed, ExitCode
 from pykbroker.cli.output import print_json
 from pykbroker.cli.pipeline.pipeline_file import base_directory, pipeline_of
-from pykbroker.pipeline.connector import JarSet, find_jars
 from pykbroker.pipeline.doctor import findings
 from pykbroker.pipeline.fingerprint import DefinitionChanged
-from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
-from pykbroker.pipeline.machine import this_machine
+from pykbroker.pipeline.jar_cache import JarsUnavailableError
+from pykbroker.pipeline.machine_inspection import this_machine
 from pykbroker.pipeline.progress import progress_line
+from pykbroker.pipeline.spark_jars import JarSet, find_jars
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-    from pykbroker.pipeline.connector import FoundJars
     from pykbroker.pipeline.doctor import Finding
     from pykbroker.pipeline.progress import Progress
+    from pykbroker.pipeline.spark_jars import FoundJars
 
 
 def doctor(options: Namespace) -> int:

@@ -13,10 +13,10 @@ from pykbroker.cli.pipeline.pipeline_file import base_directory, pipeline_of
 from pykbroker.client.cluster_client import ClusterClient
 from pykbroker.client.errors import ApiError, ClientError
 from pykbroker.client.log_offsets import LATEST, log_offsets
-from pykbroker.pipeline.checkpoint import kept_progress, position_of
-from pykbroker.pipeline.places import Places
+from pykbroker.pipeline.checkpoint import position_of, stored_progress
+from pykbroker.pipeline.locations import Locations
 from pykbroker.pipeline.plan import queries_of
-from pykbroker.pipeline.progress import bytes_words, records_between
+from pykbroker.pipeline.progress import bytes_text, records_between
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -41,7 +41,7 @@ class QueryStatus:
 
 def status(options: Namespace) -> int:
     pipeline = pipeline_of(options)
-    files = Places(directory=base_directory(options)).local_files(pipeline.checkpoint)
+    files = Locations(directory=base_directory(options)).local_files(pipeline.checkpoint)
     if files is None:
         raise CannotBegin(
             f"{pipeline.checkpoint} is not a local directory; "
@@ -65,7 +65,7 @@ async def statuses_of(
         QueryStatus(
             query=name,
             position=position,
-            progress=kept_progress(files, name),
+            progress=stored_progress(files, name),
             lag=lag_of(position, ends),
         )
         for name, position in positions.items()
@@ -118,4 +118,4 @@ def row(it: QueryStatus) -> tuple[object, ...]:
 def state_text(progress: Progress | None) -> str | None:
     if progress is None or not progress.state_bytes:
         return None
-    return f"{progress.state_rows:,} rows {bytes_words(progress.state_bytes)}"
+    return f"{progress.state_rows:,} rows {bytes_text(progress.state_bytes)}"

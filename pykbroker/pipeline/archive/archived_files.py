@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 from pyarrow import parquet
 
+from pykbroker.pipeline.archive.atomic_files import visible_files
 from pykbroker.pipeline.archive.ledger import SUFFIX
-from pykbroker.pipeline.archive.plain_files import visible_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

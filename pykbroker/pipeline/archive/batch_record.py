@@ -80,7 +80,7 @@ def decode(content: bytes) -> BatchRecord:
     )
 
 
-def farther(
+def max_offsets(
     reaches: Iterable[Mapping[TopicPartition, int]],
 ) -> dict[TopicPartition, int]:
     """The farthest offset of each partition."""

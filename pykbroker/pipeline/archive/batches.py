@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as sql
 
+from pykbroker.pipeline.archive.batch_commit import archive_once
 from pykbroker.pipeline.archive.batch_record import OffsetRange, TopicPartition
 from pykbroker.pipeline.archive.ledger import Ledger
-from pykbroker.pipeline.archive.once import archive_once
 from pykbroker.pipeline.archive.target import ArchiveFormat
 from pykbroker.pipeline.streaming_query import query_of
 

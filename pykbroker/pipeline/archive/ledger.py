@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from pykbroker.pipeline.archive.batch_record import (
-    BatchRecord,
-    OffsetRange,
-    StagedFile,
-    TopicPartition,
-    decode,
-    farther,
-)
-from pykbroker.pipeline.archive.plain_files import (
+from pykbroker.pipeline.archive.atomic_files import (
     create_once,
     flush,
     flush_directory,
@@ -31,8 +23,16 @@ from pykbroker.pipeline.archive.plain_files import (
     remove_tree,
     visible_files,
 )
+from pykbroker.pipeline.archive.batch_record import (
+    BatchRecord,
+    OffsetRange,
+    StagedFile,
+    TopicPartition,
+    decode,
+    max_offsets,
+)
 from pykbroker.pipeline.archive.target import CannotArchive
-from pykbroker.pipeline.moments import Moment, reached
+from pykbroker.pipeline.crash_points import CrashPoint, reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,9 +69,9 @@ class Ledger:
 
     def reach(self) -> dict[TopicPartition, int]:
         """How far the archive has come, whoever wrote it."""
-        return farther(record.next_offsets for record in latest_records(self.archive))
+        return max_offsets(record.next_offsets for record in latest_records(self.archive))
 
-    def refuse_far_staging(self) -> None:
+    def reject_other_file_system(self) -> None:
         """What is recorded must be able to come into place; a mount of its own shows only here."""
         probe = f".{uuid4().hex}"
         self.staging.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ class Ledger:
         staged = list(visible_files(attempt.directory, SUFFIX))
         for file in staged:
             flush(file)
-        reached(Moment.STAGED)
+        reached(CrashPoint.STAGED)
         before = self.latest()
         ends = {where: span.last + 1 for where, span in ranges.items()}
         record = BatchRecord(
@@ -108,11 +108,11 @@ class Ledger:
             attempt=attempt.name,
             files=tuple(self._placed(attempt, staged)),
             ranges=dict(ranges),
-            next_offsets=farther([before.next_offsets if before else {}, ends]),
+            next_offsets=max_offsets([before.next_offsets if before else {}, ends]),
         )
         if not create_once(self._path_of(attempt.batch_id), record.encode()):
             record = decode(self._path_of(attempt.batch_id).read_bytes())
-        reached(Moment.RECORDED)
+        reached(CrashPoint.RECORDED)
         return record
 
     def finish(self, record: BatchRecord) -> None:
@@ -122,12 +122,12 @@ class Ledger:
             flush_directory(directory)
         self._forget_attempts(record.batch_id)
         self._forget_records(record.batch_id)
-        reached(Moment.ARCHIVED)
+        reached(CrashPoint.ARCHIVED)
 
     def _bring(self, file: StagedFile) -> Path:
         place = self.archive / file.place
         if move(self.staging / file.staged, place):
-            reached(Moment.MOVED)
+            reached(CrashPoint.MOVED)
         return place
 
     def _placed(self, attempt: Attempt, staged: list[Path]) -> Iterator[StagedFile]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.pipeline.declaration.reading_order import path_of, upstream
+from pykbroker.pipeline.declaration.upstream_steps import path_of, upstream
 from pykbroker.pipeline.declaration.values import OutputMode, Session, Window
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from pykbroker.pipeline.declaration.aggregate_checks import check_aggregates
 from pykbroker.pipeline.declaration.problems import listed, perhaps
-from pykbroker.pipeline.declaration.reading_order import path_of, upstream
+from pykbroker.pipeline.declaration.upstream_steps import path_of, upstream
 from pykbroker.pipeline.declaration.values import (
     Archive,
+    FileFormat,
     Format,
-    Lake,
     OutputMode,
     Sink,
     SinkKind,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.declaration.problems import Problems
     from pykbroker.pipeline.declaration.values import Pipeline
 
-MADE_BY_THE_PIPELINE: Final = frozenset({"bootstrap.servers", "group.id", "isolation.level"})
+SET_BY_THE_PIPELINE: Final = frozenset({"bootstrap.servers", "group.id", "isolation.level"})
 MODES: Final = {
     SinkKind.TOPIC: (OutputMode.APPEND, OutputMode.UPDATE),
     SinkKind.PARQUET: (OutputMode.APPEND,),
@@ -34,7 +34,7 @@ MODES: Final = {
     SinkKind.MEMORY: tuple(OutputMode),
 }
 FILES: Final = (SinkKind.PARQUET, SinkKind.DELTA)
-OF_TOPICS_ALONE: Final = ("topic", "key", "value", "headers", "guarantee", "kafka")
+TOPIC_SINK_KEYS: Final = ("topic", "key", "value", "headers", "guarantee", "kafka")
 
 
 def check(pipeline: Pipeline, problems: Problems) -> None:
@@ -51,8 +51,8 @@ def check(pipeline: Pipeline, problems: Problems) -> None:
         check_sink(sink, f"sink.{name}", problems)
     for name, archive in pipeline.archive.items():
         check_archive(archive, f"archive.{name}", problems)
-    check_places(pipeline, problems)
-    if knows_who_reads_whom(pipeline, problems):
+    check_directories(pipeline, problems)
+    if references_are_valid(pipeline, problems):
         check_aggregates(pipeline, problems)
         check_loops(pipeline, problems)
 
@@ -67,14 +67,14 @@ def check_kafka(pipeline: Pipeline, problems: Problems) -> None:
     tables |= {f"sink.{name}.kafka": sink.kafka for name, sink in pipeline.sink.items()}
     for path, settings in tables.items():
         for name in settings:
-            if name in MADE_BY_THE_PIPELINE:
+            if name in SET_BY_THE_PIPELINE:
                 problems.add(f"{path}.{name}", "is set by the pipeline itself")
             elif name.startswith("kafka."):
                 problems.add(f"{path}.{name}", f"is written here without kafka.: {name[6:]}")
 
 
 def check_archive(archive: Archive, path: str, problems: Problems) -> None:
-    if archive.format is Lake.DELTA:
+    if archive.format is FileFormat.DELTA:
         for name in ("skip_archived", "staging"):
             if getattr(archive, name):
                 problems.add(f"{path}.{name}", "means nothing for delta")
@@ -166,7 +166,7 @@ def check_sink(sink: Sink, path: str, problems: Problems) -> None:
         problems.add(f"{path}.path", "is missing: the directory to write to")
     if kind not in FILES and sink.path is not None:
         problems.add(f"{path}.path", f"means nothing for {kind.value}")
-    for name in OF_TOPICS_ALONE:
+    for name in TOPIC_SINK_KEYS:
         if kind is not SinkKind.TOPIC and getattr(sink, name):
             problems.add(f"{path}.{name}", f"means nothing for {kind.value}")
     if sink.mode not in MODES[kind]:
@@ -174,7 +174,7 @@ def check_sink(sink: Sink, path: str, problems: Problems) -> None:
         problems.add(f"{path}.mode", f"{kind.value} can be written in {served} mode alone")
 
 
-def knows_who_reads_whom(pipeline: Pipeline, problems: Problems) -> bool:
+def references_are_valid(pipeline: Pipeline, problems: Problems) -> bool:
     """Whether every step that is named exists, and none reads itself."""
     found_before = len(problems.found)
     for path, name, known in references(pipeline):
@@ -214,7 +214,7 @@ def check_query(step: SqlStep, name: str, pipeline: Pipeline, problems: Problems
         problems.add(f"sql.{name}.inputs", f"the query reads {table}, which is not named here")
 
 
-def check_places(pipeline: Pipeline, problems: Problems) -> None:
+def check_directories(pipeline: Pipeline, problems: Problems) -> None:
     """No two write to one directory."""
     written = {"checkpoint": pipeline.checkpoint}
     written |= {f"archive.{name}.path": it.path for name, it in pipeline.archive.items()}

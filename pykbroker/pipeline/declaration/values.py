@@ -68,7 +68,7 @@ class Guarantee(Enum):
     AT_LEAST_ONCE = "at-least-once"
 
 
-class Lake(Enum):
+class FileFormat(Enum):
     PARQUET = "parquet"
     DELTA = "delta"
 
@@ -198,7 +198,7 @@ class Archive:
 
     source: Annotated[str, Key(STEP_NAME, "source to archive")]
     path: Annotated[str, Key(PATH, "directory; for `delta` also a URL that Spark can write to")]
-    format: Annotated[Lake, Key(one_of(Lake), "file format")] = Lake.PARQUET
+    format: Annotated[FileFormat, Key(one_of(FileFormat), "file format")] = FileFormat.PARQUET
     skip_archived: Annotated[bool, Key(FLAG, "skip archived records if the checkpoint is new")] = (
         False
     )

@@ -23,7 +23,7 @@ class PipelineFailed(Exception):
     """A query of the pipeline ended by a mistake, and the others were stopped."""
 
 
-def cause_words(text: str) -> str:
+def failure_cause(text: str) -> str:
     """The sentence that matters: what SQL raised, what Python raised last, or Spark's first."""
     if raised := RAISED.search(text):
         return raised[1].strip()

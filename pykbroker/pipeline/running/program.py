@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.pipeline.plan import needs_avro, needs_delta
+from pykbroker.pipeline.running.log_suppression import spark_logs_suppressed
 from pykbroker.pipeline.running.run import PipelineRun
-from pykbroker.pipeline.running.silence import spark_silenced
 from pykbroker.pipeline.session import spark_session
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run_program(
 def failures_in_one_line(spark: SparkSession, pipeline: Pipeline) -> AbstractContextManager[None]:
     """Who has chosen how much Spark tells wants to read it."""
     has_chosen = LOG_LEVEL in own_settings(pipeline)
-    return nullcontext() if has_chosen else spark_silenced(spark)
+    return nullcontext() if has_chosen else spark_logs_suppressed(spark)
 
 
 def spark_settings(pipeline: Pipeline) -> dict[str, str]:

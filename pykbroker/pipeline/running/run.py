@@ -15,17 +15,17 @@ from pyspark.errors import PySparkException
 
 from pykbroker.pipeline.checkpoint import (
     Definition,
-    keep_definition,
-    keep_progress,
-    kept_definition,
+    store_definition,
+    store_progress,
+    stored_definition,
 )
 from pykbroker.pipeline.fingerprint import check_unchanged, fingerprint_of
-from pykbroker.pipeline.places import Places
+from pykbroker.pipeline.locations import Locations
 from pykbroker.pipeline.plan import queries_of
-from pykbroker.pipeline.running.failures import CannotStart, PipelineFailed, cause_words
-from pykbroker.pipeline.running.gate import Gate
-from pykbroker.pipeline.running.listening import Listener
-from pykbroker.pipeline.running.silence import spark_silenced
+from pykbroker.pipeline.running.batch_gate import Gate
+from pykbroker.pipeline.running.failures import CannotStart, PipelineFailed, failure_cause
+from pykbroker.pipeline.running.log_suppression import spark_logs_suppressed
+from pykbroker.pipeline.running.progress_listener import Listener
 from pykbroker.pipeline.running.spark_files import SparkFiles
 from pykbroker.pipeline.running.writers import Memory, Writers
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.plan import Query
     from pykbroker.pipeline.progress import Progress
 
-LOOK_EVERY_S: Final = 0.2
-STOPPING_LOOK_EVERY_S: Final = 0.02
-ASKING_S_MAX: Final = 10.0
+POLL_S: Final = 0.2
+STOPPING_POLL_S: Final = 0.02
+OFFSET_REQUEST_S_MAX: Final = 10.0
 """A broker that is down is asked for its offsets for minutes."""
-ASKING: Final = ("Getting offsets from", "Initializing sources")
+OFFSET_REQUEST_STATES: Final = ("Getting offsets from", "Initializing sources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +71,14 @@ class PipelineRun:
         self._pipeline = pipeline
         self._once = once
         self._tell = tell
-        self._places = Places(directory=directory or Path.cwd())
+        self._locations = Locations(directory=directory or Path.cwd())
         self._memory = Memory()
         self._gate = Gate()
         self._started: list[Started] = []
         self._listener = Listener(f"{pipeline.name}.", self._heard)
         checkpoint = pipeline.checkpoint
-        self._checkpoint = self._places.place_of(checkpoint)
-        self._files = self._places.local_files(checkpoint) or SparkFiles(spark, self._checkpoint)
+        self._checkpoint = self._locations.resolve(checkpoint)
+        self._files = self._locations.local_files(checkpoint) or SparkFiles(spark, self._checkpoint)
 
     def __enter__(self) -> Self:
         self.start()
@@ -103,7 +103,7 @@ class PipelineRun:
         self._spark.streams.addListener(self._listener)
         try:
             for query, stream in streams:
-                with mistakes_named(query):
+                with errors_name_the_query(query):
                     self._started.append(Started(query=query, stream=stream.start()))
         except BaseException:
             self.stop()
@@ -112,7 +112,7 @@ class PipelineRun:
     def wait(self, stop: threading.Event | None = None) -> None:
         """Return when all queries have ended, or when told to stop; raises `PipelineFailed`."""
         stop = stop or threading.Event()
-        while not stop.wait(LOOK_EVERY_S):
+        while not stop.wait(POLL_S):
             has_ended = not any(it.stream.isActive for it in self._started)
             self._raise_if_failed()
             if has_ended:
@@ -121,14 +121,14 @@ class PipelineRun:
     def stop(self, at_once: threading.Event | None = None) -> None:
         """Let the batches end that have begun, or, when told, not even those."""
         self._gate.close()
-        with spark_silenced(self._spark):
+        with spark_logs_suppressed(self._spark):
             self._stop_streams(at_once or threading.Event())
-        self._listener.wait_for_last_words({str(it.stream.runId) for it in self._started})
+        self._listener.wait_for_last_events({str(it.stream.runId) for it in self._started})
         self._spark.streams.removeListener(self._listener)
 
     def _stop_streams(self, at_once: threading.Event) -> None:
         """Side by side: a client whose broker is down takes a minute to give up."""
-        patience_ends = time.monotonic() + ASKING_S_MAX
+        patience_ends = time.monotonic() + OFFSET_REQUEST_S_MAX
         with ThreadPoolExecutor(len(self._started) or 1) as pool:
             stops = [
                 pool.submit(stop_stream, it.stream, at_once, patience_ends) for it in self._started
@@ -143,22 +143,25 @@ class PipelineRun:
     def _identity(self, query: Query) -> str:
         """Whose batches these are; a checkpoint that begins gets a new one."""
         declared = fingerprint_of(self._pipeline, query)
-        kept = kept_definition(self._files, query.name)
+        kept = stored_definition(self._files, query.name)
         if kept is not None:
             place = f"{self._checkpoint}/{query.name}"
             check_unchanged(query, kept.parts, declared, place)
             return kept.identity
         identity = secrets.token_hex(4)
-        keep_definition(self._files, query.name, Definition(identity=identity, parts=declared))
+        store_definition(self._files, query.name, Definition(identity=identity, parts=declared))
         return identity
 
     def _stream(self, query: Query, identity: str) -> DataStreamWriter:
         """Ready to be started: Spark has looked at all its steps."""
         writers = Writers(
-            spark=self._spark, pipeline=self._pipeline, places=self._places, memory=self._memory
+            spark=self._spark,
+            pipeline=self._pipeline,
+            locations=self._locations,
+            memory=self._memory,
         )
         write = self._gate.before(writers.write(query, identity))
-        with mistakes_named(query):
+        with errors_name_the_query(query):
             frame = writers.frame(query)
         stream = (
             frame.writeStream.queryName(f"{self._pipeline.name}.{query.name}")
@@ -171,23 +174,23 @@ class PipelineRun:
         return stream.trigger(processingTime=str(query.every))
 
     def _heard(self, progress: Progress) -> None:
-        keep_progress(self._files, progress)
+        store_progress(self._files, progress)
         self._tell(progress)
 
     def _raise_if_failed(self) -> None:
         for it in self._started:
             failure = None if it.stream.isActive else it.stream.exception()
             if failure is not None:
-                raise PipelineFailed(f"{it.query.name}: {cause_words(str(failure))}")
+                raise PipelineFailed(f"{it.query.name}: {failure_cause(str(failure))}")
 
 
 @contextmanager
-def mistakes_named(query: Query) -> Iterator[None]:
+def errors_name_the_query(query: Query) -> Iterator[None]:
     """Spark shows its plans where it does not understand SQL; one line of it is for people."""
     try:
         yield
     except PySparkException as mistake:
-        raise CannotStart(f"{query.name}: {cause_words(str(mistake))}") from mistake
+        raise CannotStart(f"{query.name}: {failure_cause(str(mistake))}") from mistake
 
 
 def stop_stream(stream: StreamingQuery, at_once: threading.Event, patience_ends: float) -> None:
@@ -196,7 +199,7 @@ def stop_stream(stream: StreamingQuery, at_once: threading.Event, patience_ends:
         has_waited = time.monotonic() > patience_ends
         if at_once.is_set() or has_no_batch(stream.status, has_waited=has_waited):
             stream.stop()
-        pause.wait(STOPPING_LOOK_EVERY_S)
+        pause.wait(STOPPING_POLL_S)
 
 
 def has_no_batch(status: Mapping[str, Any], *, has_waited: bool) -> bool:
@@ -204,5 +207,5 @@ def has_no_batch(status: Mapping[str, Any], *, has_waited: bool) -> bool:
 
     Spark begins a batch after it has asked, and then the gate is closed already.
     """
-    is_asking = status["message"].startswith(ASKING)
+    is_asking = status["message"].startswith(OFFSET_REQUEST_STATES)
     return not status["isTriggerActive"] or (has_waited and is_asking)

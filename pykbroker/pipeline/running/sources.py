@@ -59,19 +59,19 @@ def read_options(pipeline: Pipeline, source: Source) -> dict[str, str]:
     return options
 
 
-def good_rows(spark: SparkSession, pipeline: Pipeline, name: str) -> DataFrame:
+def valid_rows(spark: SparkSession, pipeline: Pipeline, name: str) -> DataFrame:
     """The rows of a source that can be read, with the columns of its schema."""
     source = pipeline.source[name]
     rows = parsed(records(spark, pipeline, name), source)
     fails = source.dead_letters is None and source.broken is not Broken.DROP
-    rows = rows.where(sql.expr(NONE_IS_BROKEN if fails else f"{REASON} IS NULL"))
+    rows = rows.where(sql.expr(RAISE_IF_BROKEN if fails else f"{REASON} IS NULL"))
     rows = rows.drop(REASON, BROKEN, KEY, VALUE)
     if source.event_time is not None:
         rows = rows.withWatermark(source.event_time, str(source.watermark))
     return rows
 
 
-NONE_IS_BROKEN: Final = f"""
+RAISE_IF_BROKEN: Final = f"""
 CASE WHEN {REASON} IS NULL THEN true ELSE CAST(raise_error(concat(
     'broken record at offset ', _offset, ' of ', _topic, '-', _partition, ': ', {REASON},
     ' (name a dead_letters topic, or set broken = "drop")')) AS BOOLEAN) END"""

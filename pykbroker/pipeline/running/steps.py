@@ -8,7 +8,7 @@ from pyspark.sql import functions as sql
 
 from pykbroker.pipeline.declaration.values import Session, Source, SqlStep, Window
 from pykbroker.pipeline.plan import time_column
-from pykbroker.pipeline.running.sources import good_rows
+from pykbroker.pipeline.running.sources import valid_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,7 +23,7 @@ def rows_of(spark: SparkSession, pipeline: Pipeline, query: Query) -> DataFrame:
     for name in query.steps:
         match step := pipeline.steps[name]:
             case Source():
-                frames[name] = good_rows(spark, pipeline, name)
+                frames[name] = valid_rows(spark, pipeline, name)
             case SqlStep():
                 frames[name] = selected(spark, step, frames)
             case Window() | Session():

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from pyspark.sql import functions as sql
 
 from pykbroker.pipeline.archive.batches import archive_batch
 from pykbroker.pipeline.archive.target import ArchiveFormat, ArchiveTarget
+from pykbroker.pipeline.client_properties import librdkafka_properties, librdkafka_settings
 from pykbroker.pipeline.declaration.values import (
     Archive,
     Guarantee,
@@ -18,11 +21,9 @@ from pykbroker.pipeline.declaration.values import (
 )
 from pykbroker.pipeline.exactly_once import publish_batch
 from pykbroker.pipeline.plan import DeadLetters, guarantee_of
-from pykbroker.pipeline.record_size import record_bytes_max
 from pykbroker.pipeline.running.sources import OF_THE_RECORD, broken_rows, records
 from pykbroker.pipeline.running.steps import rows_of
 from pykbroker.pipeline.topic_target import TopicTarget
-from pykbroker.pipeline.topic_target_client import librdkafka_properties, librdkafka_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,13 +31,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
     from pykbroker.pipeline.declaration.values import Pipeline
-    from pykbroker.pipeline.places import Places
+    from pykbroker.pipeline.locations import Locations
     from pykbroker.pipeline.plan import Query
 
 Write: TypeAlias = "Callable[[DataFrame, int], None]"
 """Writes the rows of a batch, and writes them once however often it is asked to."""
 
 SHOWN_ROWS: Final = 20
+RECORD_BYTES_MAX_DEFAULT: Final = 1_048_588
+"""Default of `max.message.bytes`."""
+CONFIG_TIMEOUT_S: Final = 10.0
 REQUEST_BYTES_MAX: Final = 32 << 20
 """All that a producer of Java has room for; how large a record may be is for the broker to say."""
 SOURCE_PLACE: Final = {
@@ -64,7 +68,7 @@ class Writers:
 
     spark: SparkSession
     pipeline: Pipeline
-    places: Places
+    locations: Locations
     memory: Memory
 
     def frame(self, query: Query) -> DataFrame:
@@ -100,15 +104,15 @@ class Writers:
             case SinkKind.CONSOLE:
                 return show(query.name)
             case _:
-                return self._remember(query.name.partition(".")[2])
+                return self._collect(query.name.partition(".")[2])
 
     def _archive(self, archive: Archive) -> Write:
         target = ArchiveTarget(
-            path=self.places.place_of(archive.path),
+            path=self.locations.resolve(archive.path),
             format=ArchiveFormat(archive.format.value),
             skip_archived=archive.skip_archived,
             files_per_day_max=archive.files_per_day_max,
-            staging=None if archive.staging is None else self.places.place_of(archive.staging),
+            staging=None if archive.staging is None else self.locations.resolve(archive.staging),
         )
         return lambda frame, batch_id: archive_batch(frame, batch_id, target)
 
@@ -130,7 +134,7 @@ class Writers:
 
     def _parquet(self, sink: Sink, identity: str) -> Write:
         """A batch is a directory: written again, it takes the place of what a crash left."""
-        place = self.places.place_of(sink.path or "")
+        place = self.locations.resolve(sink.path or "")
 
         def write(frame: DataFrame, batch_id: int) -> None:
             frame.write.mode("overwrite").parquet(f"{place}/batch={identity}-{batch_id:010d}")
@@ -139,7 +143,7 @@ class Writers:
 
     def _delta(self, sink: Sink, identity: str) -> Write:
         """The table remembers the last batch of each writer, and skips what it has."""
-        place = self.places.place_of(sink.path or "")
+        place = self.locations.resolve(sink.path or "")
         mode = "overwrite" if sink.mode is OutputMode.COMPLETE else "append"
 
         def write(frame: DataFrame, batch_id: int) -> None:
@@ -148,13 +152,25 @@ class Writers:
 
         return write
 
-    def _remember(self, sink: str) -> Write:
+    def _collect(self, sink: str) -> Write:
         batches = self.memory.batches.setdefault(sink, {})
 
         def write(frame: DataFrame, batch_id: int) -> None:
             batches[batch_id] = frame.collect()
 
         return write
+
+
+def record_bytes_max(client: Mapping[str, str], topic: str) -> int:
+    """Returns `max.message.bytes` of the topic, or its default if the request fails."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient(dict(client))  # must outlive the future
+    try:
+        responses = admin.describe_configs([resource], request_timeout=CONFIG_TIMEOUT_S)
+        limit = responses[resource].result()["max.message.bytes"].value
+        return int(limit or RECORD_BYTES_MAX_DEFAULT)
+    except KafkaException:
+        return RECORD_BYTES_MAX_DEFAULT
 
 
 def as_records(frame: DataFrame, sink: Sink) -> DataFrame:

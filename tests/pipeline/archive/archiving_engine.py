@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
+from pykbroker.pipeline.archive.batch_commit import archive_once
 from pykbroker.pipeline.archive.batch_record import OffsetRange, TopicPartition
 from pykbroker.pipeline.archive.ledger import Attempt, Ledger
-from pykbroker.pipeline.archive.once import archive_once
 from pykbroker.pipeline.archive.target import ArchiveTarget
 
 BATCH_OFFSETS = 50

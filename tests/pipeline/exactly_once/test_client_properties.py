@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import Producer
 
+from pykbroker.pipeline.client_properties import librdkafka_properties, librdkafka_settings
 from pykbroker.pipeline.topic_target import CannotPublish
-from pykbroker.pipeline.topic_target_client import librdkafka_properties, librdkafka_settings
 
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" password='
 

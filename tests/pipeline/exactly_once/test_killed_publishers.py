@@ -38,7 +38,7 @@ def test_killed_at_each_moment_that_matters(broker: Broker, tmp_path: Path) -> N
 def test_killed_with_one_number_of_slots_and_started_with_another(
     broker: Broker, tmp_path: Path
 ) -> None:
-    crashes = ((3, "SETTLING:1"), (3, "PUBLISHED:2"), (2, "MARKED:1"), (1, "PRODUCED:2"))
+    crashes = ((3, "CHANGING_SLOTS:1"), (3, "PUBLISHED:2"), (2, "MARKED:1"), (1, "PRODUCED:2"))
     for slots, moment in crashes:
         killed = run(ENGINE, broker.bootstrap, tmp_path, 3, slots, environment={"KILL_AT": moment})
         assert killed == WAS_KILLED, moment
@@ -48,7 +48,12 @@ def test_killed_with_one_number_of_slots_and_started_with_another(
 
 @pytest.mark.parametrize(
     ("slots", "more_slots", "moment"),
-    [(3, 3, "PRODUCED:2"), (3, 2, "PRODUCED:2"), (3, 1, "SETTLING:1"), (1, 3, "SETTLING:1")],
+    [
+        (3, 3, "PRODUCED:2"),
+        (3, 2, "PRODUCED:2"),
+        (3, 1, "CHANGING_SLOTS:1"),
+        (1, 3, "CHANGING_SLOTS:1"),
+    ],
 )
 def test_one_that_sleeps_while_another_does_its_work_adds_nothing_when_it_wakes(
     broker: Broker, tmp_path: Path, slots: int, more_slots: int, moment: str

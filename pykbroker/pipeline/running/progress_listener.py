@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-LAST_WORDS_S = 60.0
+LAST_EVENTS_TIMEOUT_S = 60.0
 
 
 class Listener(StreamingQueryListener):
@@ -32,10 +32,10 @@ class Listener(StreamingQueryListener):
         self._ended: set[str] = set()
         self._changed = threading.Condition()
 
-    def wait_for_last_words(self, run_ids: set[str]) -> None:
+    def wait_for_last_events(self, run_ids: set[str]) -> None:
         """Return when all has been told: the end of a query is told after all its batches."""
         with self._changed:
-            self._changed.wait_for(lambda: run_ids <= self._ended, LAST_WORDS_S)
+            self._changed.wait_for(lambda: run_ids <= self._ended, LAST_EVENTS_TIMEOUT_S)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
         pass

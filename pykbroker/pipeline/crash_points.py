@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LISTENER: Final = "PYKBROKER_PIPELINE_MOMENTS"
+HOOK_VARIABLE: Final = "PYKBROKER_PIPELINE_CRASH_POINTS"
 """Names a function, `module:function`, in all of a pipeline's processes; it gets the moment."""
 
 
-class Moment(Enum):
+class CrashPoint(Enum):
     # of a change of the number of slots
-    SETTLING = "all slots are taken, and the number is written next"
+    CHANGING_SLOTS = "all slots are taken, and the number is written next"
     # of a slot's transaction
     PRODUCING = "a record was produced"
     PRODUCED = "all records were produced"
@@ -30,7 +30,7 @@ class Moment(Enum):
     ARCHIVED = "all files are in place"
 
 
-def reached(moment: Moment) -> None:
+def reached(moment: CrashPoint) -> None:
     """In production nobody listens."""
     listener = _listener()
     if listener is not None:
@@ -38,10 +38,10 @@ def reached(moment: Moment) -> None:
 
 
 @cache
-def _listener() -> Callable[[Moment], None] | None:
-    name = os.environ.get(LISTENER)
+def _listener() -> Callable[[CrashPoint], None] | None:
+    name = os.environ.get(HOOK_VARIABLE)
     if not name:
         return None
     module, _, function = name.partition(":")
-    found: Callable[[Moment], None] = getattr(import_module(module), function)
+    found: Callable[[CrashPoint], None] = getattr(import_module(module), function)
     return found

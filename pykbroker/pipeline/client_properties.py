@@ -19,8 +19,8 @@ STORE_TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 TRUST: Final = "ssl.truststore.location"
 HOST_CHECK: Final = "ssl.endpoint.identification.algorithm"
 OTHER_NAMES: Final = {TRUST: "ssl.ca.location", "max.request.size": "message.max.bytes"}
-SAID_OTHERWISE: Final = frozenset({JAAS, *STORE_TYPES, *OTHER_NAMES})
-OF_READERS: Final = (
+TRANSLATED: Final = frozenset({JAAS, *STORE_TYPES, *OTHER_NAMES})
+CONSUMER_PROPERTIES: Final = (
     "auto.offset.reset",
     "fetch.",
     "heartbeat.",
@@ -28,7 +28,7 @@ OF_READERS: Final = (
     "max.poll.",
     "session.timeout.ms",
 )
-NOBODY_KNOWS: Final = "no such property"
+UNKNOWN_PROPERTY: Final = "no such property"
 
 
 def librdkafka_properties(properties: Mapping[str, str]) -> dict[str, str]:
@@ -48,7 +48,7 @@ def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in settings.items()
-        if not name.startswith(OF_READERS) and (name in SAID_OTHERWISE or is_known(name))
+        if not name.startswith(CONSUMER_PROPERTIES) and (name in TRANSLATED or is_known(name))
     }
 
 
@@ -56,10 +56,10 @@ def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
 def is_known(name: str) -> bool:
     """Librdkafka has no list of its properties, but names the first that it does not know."""
     try:
-        Producer({name: "", NOBODY_KNOWS: ""})
+        Producer({name: "", UNKNOWN_PROPERTY: ""})
     except KafkaException as refusal:
         return f'No such configuration property: "{name}"' not in refusal.args[0].str()
-    raise AssertionError(NOBODY_KNOWS)
+    raise AssertionError(UNKNOWN_PROPERTY)
 
 
 def login(jaas: str) -> dict[str, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.pipeline.picture.graph import Shape
+from pykbroker.pipeline.diagram.graph import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pykbroker.pipeline.picture.graph import Arrow, Box, Graph
+    from pykbroker.pipeline.diagram.graph import Arrow, Box, Graph
 
 WIDTH: Final = 250
 COLUMN_GAP: Final = 70
@@ -24,7 +24,7 @@ ENDS: Final = (Shape.TOPIC, Shape.PLACE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class PlacedBox:
     box: Box
     x: float
     y: float
@@ -37,15 +37,15 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    placed: Mapping[str, Placed]
-    ways: Mapping[Arrow, tuple[float, ...]]
+    placed: Mapping[str, PlacedBox]
+    routes: Mapping[Arrow, tuple[float, ...]]
     """At which height an arrow passes each column between its ends."""
     width: float
     height: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class Cell:
     """A place in a column: for a box, or for an arrow that passes by."""
 
     name: str
@@ -56,28 +56,28 @@ class Seat:
 
 def lay_out(graph: Graph) -> Layout:
     depths = depths_of(graph)
-    seats = [*box_seats(graph, depths), *passing_seats(graph, depths)]
+    cells = [*box_cells(graph, depths), *passing_cells(graph, depths)]
     columns = [
-        [seat for seat in seats if seat.column == number] for number in range(1 + last(depths))
+        [cell for cell in cells if cell.column == number] for number in range(1 + last(depths))
     ]
     tallest = max(map(column_height, columns))
     tops: dict[str, float] = {}
     middles: dict[str, float] = {}
     for column in columns:
-        column.sort(key=lambda seat: nearness(seat, middles))
+        column.sort(key=lambda cell: nearness(cell, middles))
         y = MARGIN + (tallest - column_height(column)) / 2
-        for seat in column:
-            tops[seat.name], middles[seat.name] = y, y + seat.height / 2
-            y += seat.height + ROW_GAP
+        for cell in column:
+            tops[cell.name], middles[cell.name] = y, y + cell.height / 2
+            y += cell.height + ROW_GAP
     placed = {
-        box.name: Placed(
+        box.name: PlacedBox(
             box=box, x=column_x(depths[box.name]), y=tops[box.name], height=height_of(box)
         )
         for box in graph.boxes
     }
-    ways = {arrow: tuple(middles[it] for it in passing(arrow, depths)) for arrow in graph.arrows}
+    routes = {arrow: tuple(middles[it] for it in passing(arrow, depths)) for arrow in graph.arrows}
     width = column_x(last(depths)) + WIDTH + MARGIN
-    return Layout(placed=placed, ways=ways, width=width, height=tallest + 2 * MARGIN)
+    return Layout(placed=placed, routes=routes, width=width, height=tallest + 2 * MARGIN)
 
 
 def depths_of(graph: Graph) -> dict[str, int]:
@@ -102,33 +102,33 @@ def column_x(column: int) -> float:
     return MARGIN + column * (WIDTH + COLUMN_GAP)
 
 
-def box_seats(graph: Graph, depths: Mapping[str, int]) -> Iterator[Seat]:
+def box_cells(graph: Graph, depths: Mapping[str, int]) -> Iterator[Cell]:
     for box in graph.boxes:
         feeders = tuple(
             (passing(arrow, depths) or (arrow.start,))[-1]
             for arrow in graph.arrows
             if arrow.end == box.name
         )
-        yield Seat(name=box.name, column=depths[box.name], height=height_of(box), feeders=feeders)
+        yield Cell(name=box.name, column=depths[box.name], height=height_of(box), feeders=feeders)
 
 
-def passing_seats(graph: Graph, depths: Mapping[str, int]) -> Iterator[Seat]:
+def passing_cells(graph: Graph, depths: Mapping[str, int]) -> Iterator[Cell]:
     for arrow in graph.arrows:
         feeder = arrow.start
         for number, name in enumerate(passing(arrow, depths), depths[arrow.start] + 1):
-            yield Seat(name=name, column=number, height=PASSING_HEIGHT, feeders=(feeder,))
+            yield Cell(name=name, column=number, height=PASSING_HEIGHT, feeders=(feeder,))
             feeder = name
 
 
 def passing(arrow: Arrow, depths: Mapping[str, int]) -> tuple[str, ...]:
-    """The seats that an arrow takes in the columns between its ends."""
+    """The cells that an arrow takes in the columns between its ends."""
     between = range(depths[arrow.start] + 1, depths[arrow.end])
     return tuple(f"{arrow.start} -> {arrow.end} in {column}" for column in between)
 
 
-def nearness(seat: Seat, middles: Mapping[str, float]) -> float:
+def nearness(cell: Cell, middles: Mapping[str, float]) -> float:
     """How high those stand that flow into it: neighbours in a column stand likewise."""
-    heights = [middles[it] for it in seat.feeders]
+    heights = [middles[it] for it in cell.feeders]
     return sum(heights) / len(heights) if heights else 0.0
 
 
@@ -137,5 +137,5 @@ def height_of(box: Box) -> float:
     return HEAD_HEIGHT + (shown * LINE_HEIGHT + 8 if shown else 0)
 
 
-def column_height(column: list[Seat]) -> float:
-    return sum(seat.height for seat in column) + ROW_GAP * (len(column) - 1)
+def column_height(column: list[Cell]) -> float:
+    return sum(cell.height for cell in column) + ROW_GAP * (len(column) - 1)

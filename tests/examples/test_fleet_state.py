@@ -1,4 +1,4 @@
-"""The dashboard's picture: what a browser is told, and that nothing on a topic can stop it."""
+"""The dashboard's state: what a browser is told, and that nothing on a topic can stop it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from examples.fleet.alerts import SILENCE
-from examples.fleet.picture import NEWS_KEPT, WINDOWS_KEPT, Picture
+from examples.fleet.fleet_state import NEWS_KEPT, WINDOWS_KEPT, FleetState
+from examples.fleet.notification_rules import Matter, Notification
 from examples.fleet.reports import TRUCKS, Report, in_text
-from examples.fleet.telling import Matter, Notification
 from examples.fleet.topics import ALERTS, NOTIFICATIONS, STATISTICS
 
 MORNING = datetime(2026, 5, 4, 6, 0, tzinfo=UTC)
@@ -45,42 +45,42 @@ def trucks_in(frame: dict[str, list[list[str]]]) -> list[str]:
 
 
 def test_a_browser_is_told_only_what_is_new_to_it() -> None:
-    picture = Picture()
-    picture.take(TRUCKS, 0, report("truck-1", 0))
-    picture.take(TRUCKS, 1, report("truck-2", 0))
-    known = picture.change
-    picture.take(TRUCKS, 1, report("truck-2", 20))
-    assert trucks_in(picture.since(0)) == ["truck-1", "truck-2"]
-    assert picture.since(0)["anew"]
-    assert trucks_in(picture.since(known)) == ["truck-2"]
-    assert not picture.since(known)["anew"]
-    assert trucks_in(picture.since(picture.change)) == []
+    state = FleetState()
+    state.take(TRUCKS, 0, report("truck-1", 0))
+    state.take(TRUCKS, 1, report("truck-2", 0))
+    known = state.change
+    state.take(TRUCKS, 1, report("truck-2", 20))
+    assert trucks_in(state.since(0)) == ["truck-1", "truck-2"]
+    assert state.since(0)["anew"]
+    assert trucks_in(state.since(known)) == ["truck-2"]
+    assert not state.since(known)["anew"]
+    assert trucks_in(state.since(state.change)) == []
 
 
 def test_a_truck_is_silent_when_the_others_have_gone_on_for_more_than_a_minute() -> None:
-    picture = Picture()
-    picture.take(TRUCKS, 0, report("truck-1", 0))
-    picture.take(TRUCKS, 1, report("truck-2", 60))
-    assert picture.silent() == []
-    picture.take(TRUCKS, 1, report("truck-2", 61))
-    assert picture.silent() == ["truck-1"]
-    picture.take(TRUCKS, 0, report("truck-1", 62))
-    assert picture.silent() == []
+    state = FleetState()
+    state.take(TRUCKS, 0, report("truck-1", 0))
+    state.take(TRUCKS, 1, report("truck-2", 60))
+    assert state.silent() == []
+    state.take(TRUCKS, 1, report("truck-2", 61))
+    assert state.silent() == ["truck-1"]
+    state.take(TRUCKS, 0, report("truck-1", 62))
+    assert state.silent() == []
 
 
 def test_an_old_report_that_is_read_again_moves_no_truck_back() -> None:
-    picture = Picture()
-    picture.take(TRUCKS, 0, report("truck-1", 20, kmh=50))
-    picture.take(TRUCKS, 0, report("truck-1", 0, kmh=70))
-    assert picture.trucks["truck-1"].report.kmh == 50
+    state = FleetState()
+    state.take(TRUCKS, 0, report("truck-1", 20, kmh=50))
+    state.take(TRUCKS, 0, report("truck-1", 0, kmh=70))
+    assert state.trucks["truck-1"].report.kmh == 50
 
 
 @pytest.mark.parametrize("topic", [TRUCKS, STATISTICS, ALERTS, NOTIFICATIONS, "another"])
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"[]", b"7", b"null", b"{}", b'{"lat":'])
 def test_nothing_on_a_topic_stops_the_dashboard(topic: str, value: bytes | None) -> None:
-    picture = Picture()
-    picture.take(topic, 0, value)
-    frame = picture.since(0)
+    state = FleetState()
+    state.take(topic, 0, value)
+    frame = state.since(0)
     assert (frame["trucks"], frame["news"]) == ([], [])
     assert frame["broken"] == frame["read"] == (topic == TRUCKS)
 
@@ -108,31 +108,31 @@ def test_an_odd_value_in_any_field_stops_nobody(odd: bytes) -> None:
         (NOTIFICATIONS, notification("truck-1", 0)),
     ):
         for name, value in json.loads(good).items():
-            picture = Picture()
-            picture.take(topic, 0, good.replace(json.dumps(value).encode(), odd, 1))
-            picture.take(TRUCKS, 0, report("truck-2", 0))
-            frame = json.dumps(picture.since(0), allow_nan=False, ensure_ascii=False).encode()
+            state = FleetState()
+            state.take(topic, 0, good.replace(json.dumps(value).encode(), odd, 1))
+            state.take(TRUCKS, 0, report("truck-2", 0))
+            frame = json.dumps(state.since(0), allow_nan=False, ensure_ascii=False).encode()
             assert b"truck-2" in frame, name
 
 
 def test_trucks_of_partitions_that_another_dashboard_shows_are_forgotten() -> None:
-    picture = Picture()
-    picture.take(TRUCKS, 0, report("truck-1", 0))
-    picture.take(TRUCKS, 1, report("truck-2", 0))
-    known = picture.change
-    picture.forget({0})
-    frame = picture.since(known)
+    state = FleetState()
+    state.take(TRUCKS, 0, report("truck-1", 0))
+    state.take(TRUCKS, 1, report("truck-2", 0))
+    known = state.change
+    state.forget({0})
+    frame = state.since(known)
     assert frame["anew"]
     assert trucks_in(frame) == ["truck-2"]
     assert frame["read"] == 1
 
 
 def test_the_statistics_of_all_trucks_make_those_of_the_fleet() -> None:
-    picture = Picture()
-    picture.take(STATISTICS, 0, statistic("truck-1", 0, reports=15, kmh=80))
-    picture.take(STATISTICS, 0, statistic("truck-2", 0, reports=5, kmh=40))
-    picture.take(STATISTICS, 0, statistic("truck-2", 0, reports=5, kmh=40))  # at least once
-    assert picture.since(0)["windows"] == [
+    state = FleetState()
+    state.take(STATISTICS, 0, statistic("truck-1", 0, reports=15, kmh=80))
+    state.take(STATISTICS, 0, statistic("truck-2", 0, reports=5, kmh=40))
+    state.take(STATISTICS, 0, statistic("truck-2", 0, reports=5, kmh=40))  # at least once
+    assert state.since(0)["windows"] == [
         {
             "start": in_text(MORNING),
             "trucks": 2,
@@ -141,26 +141,26 @@ def test_the_statistics_of_all_trucks_make_those_of_the_fleet() -> None:
             "top_kmh": 85.0,
         }
     ]
-    assert "windows" not in picture.since(picture.change)
+    assert "windows" not in state.since(state.change)
 
 
 def test_news_that_comes_twice_is_shown_once() -> None:
-    picture = Picture()
+    state = FleetState()
     for _ in range(2):
-        picture.take(ALERTS, 0, alert("truck-1", 0))
-        picture.take(NOTIFICATIONS, 0, notification("truck-1", 0))
-    assert len(picture.since(0)["news"]) == 1
-    assert len(picture.since(0)["alerts"]) == 1
+        state.take(ALERTS, 0, alert("truck-1", 0))
+        state.take(NOTIFICATIONS, 0, notification("truck-1", 0))
+    assert len(state.since(0)["news"]) == 1
+    assert len(state.since(0)["alerts"]) == 1
 
 
 def test_what_is_kept_has_a_bound() -> None:
-    picture = Picture()
+    state = FleetState()
     for number in range(3 * NEWS_KEPT):
-        picture.take(ALERTS, 0, alert("truck-1", number))
-        picture.take(NOTIFICATIONS, 0, notification("truck-1", number))
-        picture.take(STATISTICS, 0, statistic("truck-1", 5 * number))
-    assert len(picture.since(0)["alerts"]) == NEWS_KEPT
-    assert len(picture.since(0)["news"]) == NEWS_KEPT
-    windows = picture.since(0)["windows"]
+        state.take(ALERTS, 0, alert("truck-1", number))
+        state.take(NOTIFICATIONS, 0, notification("truck-1", number))
+        state.take(STATISTICS, 0, statistic("truck-1", 5 * number))
+    assert len(state.since(0)["alerts"]) == NEWS_KEPT
+    assert len(state.since(0)["news"]) == NEWS_KEPT
+    windows = state.since(0)["windows"]
     assert len(windows) == WINDOWS_KEPT
     assert windows[-1]["start"] == in_text(MORNING + timedelta(minutes=5 * (3 * NEWS_KEPT - 1)))

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from .alerts import SILENCE, Alert
-from .believing import fields_of, moment, text
 from .geography import ZONES, Place, nearest_city
 from .reports import Report, in_text
+from .validation import fields_of, moment, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -62,9 +62,9 @@ class Graph:
 def graph_of(pipeline: Pipeline) -> Graph:
     boxes: dict[str, Box] = {}
     arrows: list[Arrow] = []
-    for part, ways in parts_of(pipeline):
+    for part, routes in parts_of(pipeline):
         boxes.setdefault(part.name, part)
-        arrows += ways
+        arrows += routes
     return Graph(boxes=tuple(boxes.values()), arrows=tuple(dict.fromkeys(arrows)))
 
 
@@ -74,12 +74,12 @@ def parts_of(pipeline: Pipeline) -> Iterator[tuple[Box, list[Arrow]]]:
         topics = source.topics or (f"/{source.pattern}/",)
         for topic in topics:
             yield topic_box("in", topic), []
-        ways = [Arrow(start=f"in:{topic}", end=name) for topic in topics]
-        yield source_box(name, source), ways
+        routes = [Arrow(start=f"in:{topic}", end=name) for topic in topics]
+        yield source_box(name, source), routes
     for name, step in pipeline.steps.items():
         if not isinstance(step, Source):
-            ways = [Arrow(start=it, end=name) for it in inputs_of(step)]
-            yield step_box(pipeline, name, step), ways
+            routes = [Arrow(start=it, end=name) for it in inputs_of(step)]
+            yield step_box(pipeline, name, step), routes
     for query in queries_of(pipeline):
         yield from end_parts(query)
 

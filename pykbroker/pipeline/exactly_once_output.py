@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from pykbroker.pipeline.client_properties import librdkafka_properties
 from pykbroker.pipeline.topic_target import CannotPublish
-from pykbroker.pipeline.topic_target_client import librdkafka_properties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +23,9 @@ ANSWER_TIMEOUT_S: Final = 60.0
 RETRY_S: Final = 0.1
 RECORD_BYTES_MAX: Final = 1_000_000_000
 """As much as librdkafka allows; how large a record may be is for the broker to say."""
-SETTLING_TIMEOUT_MS: Final = 30_000
+SLOT_COUNT_TIMEOUT_MS: Final = 30_000
 """Others wait for a number that was left half written; they have more patience than this."""
-NOT_YET: Final = frozenset(
+RETRIABLE: Final = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -40,7 +40,7 @@ NOT_YET: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TopicOutput:
     """A query's output in a topic: what transactions and groups are named after."""
 
     target: TopicTarget
@@ -70,9 +70,9 @@ class Place:
         """Whoever had this slot before has lost it when this returns."""
         return self._producer_called(str(slot), self.target.transaction_timeout_ms)
 
-    def settling_producer(self) -> Producer:
+    def slot_count_producer(self) -> Producer:
         """The right to say among how many slots batches are shared out."""
-        return self._producer_called("settling", SETTLING_TIMEOUT_MS)
+        return self._producer_called("settling", SLOT_COUNT_TIMEOUT_MS)
 
     def _producer_called(self, name: str, timeout_ms: int) -> Producer:
         producer = Producer(
@@ -87,7 +87,7 @@ class Place:
                 "transaction.timeout.ms": timeout_ms,
             }
         )
-        patiently(lambda: producer.init_transactions(ANSWER_TIMEOUT_S))
+        retried(lambda: producer.init_transactions(ANSWER_TIMEOUT_S))
         return producer
 
     @contextmanager
@@ -115,10 +115,10 @@ class Mark(NamedTuple):
     words: str
 
 
-def refuse_old_batch(mark: Mark, place: Place, batch_id: int) -> None:
+def reject_old_batch(mark: Mark, output: TopicOutput, batch_id: int) -> None:
     if mark.offset > batch_id + 1:
         raise CannotPublish(
-            f"topic {place.target.topic} has batch {mark.offset - 1} of this query, and now"
+            f"topic {output.target.topic} has batch {mark.offset - 1} of this query, and now"
             f" comes batch {batch_id}: the checkpoint is older than what was published."
             " Start the query with a new checkpoint, at the offsets from which it shall go on"
         )
@@ -128,7 +128,7 @@ def read_marks(consumer: Consumer, topic: str, partitions: Iterable[int]) -> dic
     """Those that are there; none of a transaction that may yet be taken back."""
     asked = [TopicPartition(topic, partition) for partition in partitions]
     found: dict[int, Mark] = {}
-    for answer in patiently(lambda: committed(consumer, asked)):
+    for answer in retried(lambda: committed(consumer, asked)):
         if answer.offset >= 0:
             found[answer.partition] = Mark(answer.offset, answer.metadata or "")
     return found
@@ -146,7 +146,7 @@ def is_fatal(failure: Exception) -> bool:
     return isinstance(failure, KafkaException) and bool(failure.args[0].fatal())
 
 
-def patiently(ask: Callable[[], Answer]) -> Answer:
+def retried(ask: Callable[[], Answer]) -> Answer:
     """Asked again while a broker cannot answer yet; only for what may be repeated."""
     deadline = time.monotonic() + ANSWER_TIMEOUT_S
     while True:
@@ -154,7 +154,7 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
             return ask()
         except KafkaException as failure:
             error = failure.args[0]
-            is_transient = error.code() in NOT_YET or error.retriable()
+            is_transient = error.code() in RETRIABLE or error.retriable()
             if not is_transient or time.monotonic() > deadline:
                 raise
         time.sleep(RETRY_S)

@@ -8,8 +8,8 @@ import pytest
 
 from examples.fleet.alerts import SILENCE, Alert
 from examples.fleet.geography import CITIES, Place
+from examples.fleet.notification_rules import Notification, Told, decode
 from examples.fleet.reports import Report
-from examples.fleet.telling import Notification, Told, decode
 
 MORNING = datetime(2026, 5, 4, 6, 0, tzinfo=UTC)
 ULM, MUNICH = CITIES["Ulm"], CITIES["Munich"]

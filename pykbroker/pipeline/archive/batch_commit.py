@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pyarrow import parquet
 
+from pykbroker.pipeline.archive.atomic_files import remove_tree, visible_files
 from pykbroker.pipeline.archive.batch_record import OffsetRange, TopicPartition
 from pykbroker.pipeline.archive.ledger import SUFFIX
-from pykbroker.pipeline.archive.plain_files import remove_tree, visible_files
 from pykbroker.pipeline.archive.target import CannotArchive
 
 if TYPE_CHECKING:
@@ -26,19 +26,19 @@ def archive_once(
     computed_ranges: Callable[[], Mapping[TopicPartition, OffsetRange]],
 ) -> None:
     """`stage` writes the batch's files, `computed_ranges` tells what they would hold."""
-    ledger.refuse_far_staging()
+    ledger.reject_other_file_system()
     latest = ledger.latest()
     if latest is not None:
         ledger.finish(latest)
         if batch_id <= latest.batch_id:
-            refuse_unknown(computed_ranges(), latest.next_offsets)
+            reject_new_offsets(computed_ranges(), latest.next_offsets)
             return
     reach = ledger.reach()
     attempt = ledger.attempt(batch_id)
     stage(attempt, reach)
     ranges = staged_ranges(attempt.directory)
     if ranges:
-        refuse_overlap(ranges, reach)
+        reject_overlap(ranges, reach)
         ledger.finish(ledger.record(attempt, ranges))
     remove_tree(attempt.directory)
 
@@ -57,7 +57,7 @@ def staged_ranges(directory: Path) -> dict[TopicPartition, OffsetRange]:
     return ranges
 
 
-def refuse_overlap(
+def reject_overlap(
     ranges: Mapping[TopicPartition, OffsetRange], reach: Mapping[TopicPartition, int]
 ) -> None:
     """An offset names a record: where it is taken already, something is not as it was."""
@@ -70,7 +70,7 @@ def refuse_overlap(
             )
 
 
-def refuse_unknown(
+def reject_new_offsets(
     ranges: Mapping[TopicPartition, OffsetRange], reach: Mapping[TopicPartition, int]
 ) -> None:
     """A batch that comes again holds nothing new, if the checkpoint is as old as the archive."""

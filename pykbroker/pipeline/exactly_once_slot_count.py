@@ -14,40 +14,40 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from pykbroker.pipeline.exactly_once_place import (
+from pykbroker.pipeline.crash_points import CrashPoint, reached
+from pykbroker.pipeline.exactly_once_output import (
     ANSWER_TIMEOUT_S,
     is_fatal,
-    patiently,
     read_marks,
-    refuse_old_batch,
+    reject_old_batch,
+    retried,
 )
-from pykbroker.pipeline.moments import Moment, reached
 from pykbroker.pipeline.topic_target import CannotPublish
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
 
-    from pykbroker.pipeline.exactly_once_place import Place
+    from pykbroker.pipeline.exactly_once_output import TopicOutput
 
 CHANGING: Final = "changing"
-TAKERS: Final = 16
+FENCING_THREADS: Final = 16
 """So many slots are taken at a time."""
 
 
-def settle_slots(place: Place, batch_id: int) -> int:
+def decide_slot_count(output: TopicOutput, batch_id: int) -> int:
     """How many slots this batch has: as many as wanted, unless it began with another number."""
-    partitions = place.partitions()
-    wanted = place.target.slots_of(partitions)
-    topic = place.target.topic
-    with place.member(place.slots_group) as sharing:
+    partitions = output.partitions()
+    wanted = output.target.slots_of(partitions)
+    topic = output.target.topic
+    with output.member(output.slots_group) as sharing:
         settled = read_marks(sharing, topic, [0]).get(0)
         if settled is not None and settled.words == str(wanted):
             return wanted
-        settler = place.settling_producer()
+        settler = output.slot_count_producer()
         write(settler, sharing, topic, batch_id, CHANGING)
-        take_all_slots(place, partitions)
-        begun = slots_begun_with(place, batch_id, partitions)
-        reached(Moment.SETTLING)
+        fence_all_slots(output, partitions)
+        begun = slots_of_published(output, batch_id, partitions)
+        reached(CrashPoint.CHANGING_SLOTS)
         write(settler, sharing, topic, batch_id, str(begun or wanted))
     return begun or wanted
 
@@ -58,8 +58,8 @@ def write(settler: Producer, sharing: Consumer, topic: str, batch_id: int, words
     group = sharing.consumer_group_metadata()
     try:
         settler.begin_transaction()
-        patiently(lambda: settler.send_offsets_to_transaction([mark], group, ANSWER_TIMEOUT_S))
-        patiently(lambda: settler.commit_transaction(ANSWER_TIMEOUT_S))
+        retried(lambda: settler.send_offsets_to_transaction([mark], group, ANSWER_TIMEOUT_S))
+        retried(lambda: settler.commit_transaction(ANSWER_TIMEOUT_S))
     except KafkaException as failure:
         if not is_fatal(failure):
             raise
@@ -68,17 +68,17 @@ def write(settler: Producer, sharing: Consumer, topic: str, batch_id: int, words
         ) from failure
 
 
-def take_all_slots(place: Place, partitions: int) -> None:
+def fence_all_slots(output: TopicOutput, partitions: int) -> None:
     """There were never more slots than partitions."""
-    with ThreadPoolExecutor(min(partitions, TAKERS)) as pool:
-        list(pool.map(lambda slot: place.transactional_producer(slot) and None, range(partitions)))
+    with ThreadPoolExecutor(min(partitions, FENCING_THREADS)) as pool:
+        list(pool.map(lambda slot: output.transactional_producer(slot) and None, range(partitions)))
 
 
-def slots_begun_with(place: Place, batch_id: int, partitions: int) -> int | None:
-    with place.member(place.batches_group) as marker:
-        marks = read_marks(marker, place.target.topic, range(partitions))
+def slots_of_published(output: TopicOutput, batch_id: int, partitions: int) -> int | None:
+    with output.member(output.batches_group) as marker:
+        marks = read_marks(marker, output.target.topic, range(partitions))
     for mark in marks.values():
-        refuse_old_batch(mark, place, batch_id)
+        reject_old_batch(mark, output, batch_id)
     begun = {mark.words for mark in marks.values() if mark.offset == batch_id + 1}
     if len(begun) > 1:
         raise CannotPublish(

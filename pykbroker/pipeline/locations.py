@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class Locations:
     """A path without a beginning begins at this directory; an address stays as it is."""
 
     directory: Path
 
-    def place_of(self, declared: str) -> str:
+    def resolve(self, declared: str) -> str:
         local = local_directory(declared)
         if local is None or "://" in declared or declared.startswith("file:"):
             return declared
@@ -27,5 +27,5 @@ class Places:
 
     def local_files(self, checkpoint: str) -> Files | None:
         """The files of a checkpoint, if it lies on this machine."""
-        local = local_directory(self.place_of(checkpoint))
+        local = local_directory(self.resolve(checkpoint))
         return None if local is None else LocalFiles(local)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pykbroker.pipeline.declaration.reading import declare
-from pykbroker.pipeline.picture.graph import Arrow, Shape, graph_of
-from pykbroker.pipeline.picture.layout import WIDTH, lay_out
-from pykbroker.pipeline.picture.page import page_of
-from pykbroker.pipeline.picture.svg import svg_of
+from pykbroker.pipeline.diagram.graph import Arrow, Shape, graph_of
+from pykbroker.pipeline.diagram.layout import WIDTH, lay_out
+from pykbroker.pipeline.diagram.page import page_of
+from pykbroker.pipeline.diagram.svg import svg_of
 
 Tables = dict[str, Any]
 
@@ -127,10 +127,10 @@ def test_no_box_covers_another_and_all_flows_to_the_right(tables: Tables) -> Non
 def test_no_arrow_runs_through_a_box(tables: Tables) -> None:
     graph = graph_of(declare(tables))
     layout = lay_out(graph)
-    for arrow, ways in layout.ways.items():
+    for arrow, routes in layout.routes.items():
         begin = layout.placed[arrow.start].x
         passed = sorted({it.x for it in layout.placed.values() if it.x > begin})
-        for x, height in zip(passed, ways, strict=False):
+        for x, height in zip(passed, routes, strict=False):
             column = [it for it in layout.placed.values() if it.x == x]
             assert not any(it.y < height < it.y + it.height for it in column)
 

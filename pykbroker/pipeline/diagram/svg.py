@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.pipeline.picture.graph import Shape
-from pykbroker.pipeline.picture.layout import (
+from pykbroker.pipeline.diagram.graph import Shape
+from pykbroker.pipeline.diagram.layout import (
     COLUMN_GAP,
     HEAD_HEIGHT,
     LINE_HEIGHT,
@@ -18,8 +18,8 @@ from pykbroker.pipeline.picture.layout import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pykbroker.pipeline.picture.graph import Arrow, Box, Graph
-    from pykbroker.pipeline.picture.layout import Layout, Placed
+    from pykbroker.pipeline.diagram.graph import Arrow, Box, Graph
+    from pykbroker.pipeline.diagram.layout import Layout, PlacedBox
 
 LINE_CHARACTERS: Final = 37
 TITLE_CHARACTERS: Final = 27
@@ -54,7 +54,7 @@ def arrow_svg(arrow: Arrow, layout: Layout) -> str:
     start, end = layout.placed[arrow.start], layout.placed[arrow.end]
     x, y = start.x + WIDTH, start.middle
     path = f"M{x:g} {y:g}"
-    for height in layout.ways[arrow]:
+    for height in layout.routes[arrow]:
         path += bend(x, y, x + COLUMN_GAP, height) + f"h{WIDTH}"
         x, y = x + COLUMN_GAP + WIDTH, height
     path += bend(x, y, end.x - 2, end.middle)
@@ -67,7 +67,7 @@ def bend(x: float, y: float, to_x: float, to_y: float) -> str:
     return f"C{middle:g} {y:g} {middle:g} {to_y:g} {to_x:g} {to_y:g}"
 
 
-def box_svg(placed: Placed) -> str:
+def box_svg(placed: PlacedBox) -> str:
     box = placed.box
     corner = ROUND.get(box.shape, CARD_CORNER)
     rows = [

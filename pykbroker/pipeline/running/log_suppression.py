@@ -26,20 +26,20 @@ OF_PYTHON: Final = ("py4j.clientserver", "py4j.java_gateway")
 
 
 @contextmanager
-def spark_silenced(spark: SparkSession) -> Iterator[None]:
+def spark_logs_suppressed(spark: SparkSession) -> Iterator[None]:
     """The loggers that tell of a failed query; all others speak as before."""
     with ExitStack() as silenced:
         for name in OF_FAILED_BATCHES:
-            silenced.enter_context(java_silenced(spark, name))
+            silenced.enter_context(java_logger_off(spark, name))
         # whoever asks for it first decides what it is
-        silenced.enter_context(python_silenced(PySparkLogger.getLogger(OF_MISTAKES)))
+        silenced.enter_context(python_logger_off(PySparkLogger.getLogger(OF_MISTAKES)))
         for name in OF_PYTHON:
-            silenced.enter_context(python_silenced(logging.getLogger(name)))
+            silenced.enter_context(python_logger_off(logging.getLogger(name)))
         yield
 
 
 @contextmanager
-def java_silenced(spark: SparkSession, name: str) -> Iterator[None]:
+def java_logger_off(spark: SparkSession, name: str) -> Iterator[None]:
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001  # pyspark sets the root's level alone
     level = log4j.LogManager.getLogger(name).getLevel()
     configurator = log4j.core.config.Configurator
@@ -51,7 +51,7 @@ def java_silenced(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def python_silenced(logger: logging.Logger) -> Iterator[None]:
+def python_logger_off(logger: logging.Logger) -> Iterator[None]:
     before, logger.disabled = logger.disabled, True
     try:
         yield

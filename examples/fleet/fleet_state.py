@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import alerts, telling
-from .believing import fields_of, number, text
+from . import alerts, notification_rules
 from .reports import TRUCKS, BrokenReport, Report, decode, in_milliseconds
 from .topics import ALERTS, NOTIFICATIONS, STATISTICS
+from .validation import fields_of, number, text
 
 if TYPE_CHECKING:
     from .alerts import Alert
-    from .telling import Notification
+    from .notification_rules import Notification
 
 SILENT_AFTER = timedelta(seconds=60)
 WINDOWS_KEPT = 24
@@ -24,7 +24,7 @@ LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 class Seen(NamedTuple):
-    """The last report of a truck, and which change of the picture it was."""
+    """The last report of a truck, and which change of the state it was."""
 
     report: Report
     partition: int
@@ -39,8 +39,8 @@ class News:
     content: dict[str, Any]
 
 
-class Picture:
-    """The picture counts its changes, so that each browser is told only what is new to it."""
+class FleetState:
+    """The state counts its changes, so that each browser is told only what is new to it."""
 
     def __init__(self) -> None:
         self.change = 0
@@ -65,7 +65,7 @@ class Picture:
             elif topic == ALERTS:
                 self._take_alert(alerts.decode(value))
             elif topic == NOTIFICATIONS:
-                self._take_notification(telling.decode(value))
+                self._take_notification(notification_rules.decode(value))
         except (ValueError, KeyError, TypeError):
             return
 
@@ -90,7 +90,7 @@ class Picture:
         return sorted(name for name, it in self.trucks.items() if it.report.reported_at < last)
 
     def since(self, change: int) -> dict[str, Any]:
-        """All that a browser must hear that knows the picture as of a change; 0 knows nothing."""
+        """All that a browser must hear that knows the state as of a change; 0 knows nothing."""
         anew = change < self._began_anew or not change
         if anew:
             change = 0

@@ -6,9 +6,9 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.pipeline.declaration.values import Archive, Sink, SinkKind
+from pykbroker.pipeline.diagram.graph import graph_of
+from pykbroker.pipeline.diagram.svg import svg_of
 from pykbroker.pipeline.fingerprint import fingerprint_of
-from pykbroker.pipeline.picture.graph import graph_of
-from pykbroker.pipeline.picture.svg import svg_of
 from pykbroker.pipeline.plan import guarantee_of, queries_of
 
 if TYPE_CHECKING:
@@ -81,11 +81,11 @@ def query_row(pipeline: Pipeline, query: Query) -> str:
     kept = "<br>".join(
         f"<code>{escape(part)}</code> {escape(value)}" for part, value in parts.items()
     )
-    outcome = escape(outcome_words(query.target))
+    outcome = escape(outcome_text(query.target))
     return f"<tr><td><code>{escape(query.name)}</code></td><td>{outcome}</td><td>{kept}</td></tr>"
 
 
-def outcome_words(target: Target) -> str:
+def outcome_text(target: Target) -> str:
     """What readers of a target see after a crash and a restart."""
     guarantee = guarantee_of(target)
     if guarantee is not None:

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pykbroker.pipeline import connector, fetching
-from pykbroker.pipeline.connector import DIRECTORY_VARIABLE, JarSet, Origin, find_jars
-from pykbroker.pipeline.fetching import NotFetchedError, complaint
-from pykbroker.pipeline.jar_cache import JarCache, refuse_strangers
-from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
-from pykbroker.pipeline.spark_version import minor_line
+from pykbroker.pipeline import jar_download, spark_jars
+from pykbroker.pipeline.jar_cache import JarCache, JarsUnavailableError, reject_wrong_digests
+from pykbroker.pipeline.jar_download import DownloadFailedError, complaint
+from pykbroker.pipeline.spark_jars import DIRECTORY_VARIABLE, JarSet, Origin, find_jars, minor_line
 
 JAR_OF = "spark-sql-kafka-0-10_2.13-{}.jar"
 SHIPPED = packaged("pykbroker.pipeline") / "jars"
@@ -40,7 +38,7 @@ exit 1
 def _nothing_found_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(DIRECTORY_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(connector, "spark_version", lambda: "4.0.0")
+    monkeypatch.setattr(spark_jars, "spark_version", lambda: "4.0.0")
 
 
 def jars_in(directory: Path, *names: str) -> Path:
@@ -103,7 +101,7 @@ def test_a_damaged_jar_is_fetched_again(tmp_path: Path, monkeypatch: pytest.Monk
     program(tmp_path / "bin", "mvn", WILLING_MAVEN)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     find_jars()[0].files[0].write_text("half of i")
-    assert connector.jars_in_cache(JarSet.CONNECTOR) is None
+    assert spark_jars.jars_in_cache(JarSet.CONNECTOR) is None
     (again,) = find_jars()
     assert (again.origin, again.files[0].read_text()) == (Origin.MAVEN, "two\n")
 
@@ -114,7 +112,7 @@ def test_ivy_is_asked_where_maven_fails(tmp_path: Path, monkeypatch: pytest.Monk
 
     program(tmp_path / "bin", "mvn", FAILING_MAVEN)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    monkeypatch.setattr(fetching, "by_ivy", by_ivy)
+    monkeypatch.setattr(jar_download, "by_ivy", by_ivy)
     assert find_jars()[0].origin is Origin.IVY
 
 
@@ -122,16 +120,16 @@ def test_where_both_fail_the_missing_artifact_and_a_way_out_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def by_ivy(_description: str, _versions: dict[str, str], _target: Path) -> None:
-        raise NotFetchedError("there is no Java")
+        raise DownloadFailedError("there is no Java")
 
     program(tmp_path / "bin", "mvn", FAILING_MAVEN)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    monkeypatch.setattr(fetching, "by_ivy", by_ivy)
+    monkeypatch.setattr(jar_download, "by_ivy", by_ivy)
     with pytest.raises(JarsUnavailableError) as refused:
         find_jars()
     for words in ("spark-token-provider-kafka-0-10_2.13:jar:4.1.3", "no Java", "--token-provider"):
         assert words in str(refused.value)
-    assert connector.jars_in_cache(JarSet.CONNECTOR) is None
+    assert spark_jars.jars_in_cache(JarSet.CONNECTOR) is None
 
 
 def test_what_a_failed_way_left_behind_is_no_part_of_what_is_kept(
@@ -143,13 +141,13 @@ def test_what_a_failed_way_left_behind_is_no_part_of_what_is_kept(
     nothing_of_use = WILLING_MAVEN.replace("spark-sql-kafka-0-10_2.13", "something-else")
     program(tmp_path / "bin", "mvn", nothing_of_use)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    monkeypatch.setattr(fetching, "by_ivy", by_ivy)
+    monkeypatch.setattr(jar_download, "by_ivy", by_ivy)
     (found,) = find_jars()
     assert [file.name for file in found.files] == [JAR_OF.format("4.0.0-of-test")]
 
 
 def test_delta_is_refused_where_no_version_of_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connector, "spark_version", lambda: "4.2.0")
+    monkeypatch.setattr(spark_jars, "spark_version", lambda: "4.2.0")
     with pytest.raises(JarsUnavailableError, match="no version of Delta is known"):
         find_jars([JarSet.DELTA])
 
@@ -178,9 +176,9 @@ def test_a_complaint_names_the_missing_artifact_or_the_first_reason(
 
 def test_a_jar_that_is_not_the_one_known_by_its_name_is_refused(tmp_path: Path) -> None:
     known = SHIPPED.joinpath("known.sha256").read_text().split()
-    refuse_strangers({known[1]: known[0], "unknown.jar": "00"})
+    reject_wrong_digests({known[1]: known[0], "unknown.jar": "00"})
     with pytest.raises(JarsUnavailableError, match="SHA-256"):
-        refuse_strangers({known[1]: "00"})
+        reject_wrong_digests({known[1]: "00"})
     scratch = jars_in(tmp_path / "fetched", known[1])
     with pytest.raises(JarsUnavailableError, match="SHA-256"):
         JarCache(tmp_path / "cache").keep(scratch)
@@ -201,7 +199,7 @@ def told_to_maven(jar_set: JarSet) -> tuple[set[str], set[tuple[str, str]]]:
 
 
 def text_of(element: ET.Element, name: str) -> str:
-    return (element.findtext(MAVEN + name) or "").replace("${scala}", connector.SCALA)
+    return (element.findtext(MAVEN + name) or "").replace("${scala}", spark_jars.SCALA)
 
 
 def told_to_ivy(jar_set: JarSet) -> tuple[set[str], set[tuple[str, str]]]:

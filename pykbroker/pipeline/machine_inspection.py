@@ -10,20 +10,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.pipeline.connector import JarSet, jars_in_cache
 from pykbroker.pipeline.doctor import Machine
-from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
+from pykbroker.pipeline.jar_cache import JarsUnavailableError
 from pykbroker.pipeline.java import find_java
-from pykbroker.pipeline.spark_version import spark_version
+from pykbroker.pipeline.spark_jars import JarSet, jars_in_cache, spark_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pykbroker.pipeline.connector import FoundJars
+    from pykbroker.pipeline.spark_jars import FoundJars
 
 ANSWER_TIMEOUT_S: Final = 60.0
 PACKAGES: Final = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow"}
-TELL_VERSION: Final = "import sys; print(*sys.version_info[:2])"
+PRINT_VERSION: Final = "import sys; print(*sys.version_info[:2])"
 CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 CGROUP_USED: Final = Path("/sys/fs/cgroup/memory.current")
 
@@ -36,7 +35,7 @@ def this_machine(jar_sets: Sequence[JarSet] = (JarSet.CONNECTOR,)) -> Machine:
         java_home=os.environ.get("JAVA_HOME"),
         spark=spark,
         spark_home=spark_home_version(),
-        jars={jar_set: jars_here(jar_set) for jar_set in jar_sets} if spark else {},
+        jars={jar_set: jars_or_reason(jar_set) for jar_set in jar_sets} if spark else {},
         memory_bytes=memory_free(),
         worker_python=python,
         worker_version=python_version(python),
@@ -44,7 +43,7 @@ def this_machine(jar_sets: Sequence[JarSet] = (JarSet.CONNECTOR,)) -> Machine:
     )
 
 
-def jars_here(jar_set: JarSet) -> FoundJars | str | None:
+def jars_or_reason(jar_set: JarSet) -> FoundJars | str | None:
     try:
         return jars_in_cache(jar_set)
     except JarsUnavailableError as reason:
@@ -63,7 +62,7 @@ def python_version(python: str) -> tuple[int, int] | None:
     if executable is None:
         return None
     answer = subprocess.run(  # noqa: S603  # what the user's own environment names
-        [executable, "-c", TELL_VERSION],
+        [executable, "-c", PRINT_VERSION],
         check=False,
         capture_output=True,
         text=True,

@@ -31,7 +31,7 @@ MISSING: Final = (
 )
 
 
-class NotFetchedError(RuntimeError):
+class DownloadFailedError(RuntimeError):
     """One way of fetching failed; the message says why."""
 
 
@@ -39,7 +39,7 @@ def by_maven(description: str, versions: Mapping[str, str], target: Path) -> Non
     """Copy the jars that `description` names into `target`; heeds the settings of Maven's user."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise NotFetchedError("there is no mvn on the PATH")
+        raise DownloadFailedError("there is no mvn on the PATH")
     with _shipped(f"{description}.pom.xml") as (pom,):
         command = [maven, "-B", "-q", "-f", str(pom), COPY_DEPENDENCIES]
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={target}"]
@@ -50,7 +50,7 @@ def by_ivy(description: str, versions: Mapping[str, str], target: Path) -> None:
     """The same from Maven Central alone, without anything that Spark does not bring along."""
     java = find_java()
     if java is None:
-        raise NotFetchedError("there is no Java")
+        raise DownloadFailedError("there is no Java")
     with (
         _shipped("ivysettings.xml", f"{description}.ivy.xml") as (settings, dependencies),
         tempfile.TemporaryDirectory(prefix="pykbroker-ivy-") as scratch,
@@ -78,7 +78,7 @@ def _ivy() -> str:
 
     found = sorted(Path(pyspark.__path__[0]).glob("jars/ivy-*.jar"))
     if not found:
-        raise NotFetchedError("this Spark brings no Ivy along")
+        raise DownloadFailedError("this Spark brings no Ivy along")
     return str(found[-1])
 
 
@@ -88,9 +88,9 @@ def _run(command: Sequence[str]) -> None:
             command, check=False, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
-        raise NotFetchedError(f"it did not end within {FETCH_TIMEOUT_S:.0f} s") from None
+        raise DownloadFailedError(f"it did not end within {FETCH_TIMEOUT_S:.0f} s") from None
     if result.returncode != 0:
-        raise NotFetchedError(complaint(result.stdout + result.stderr))
+        raise DownloadFailedError(complaint(result.stdout + result.stderr))
 
 
 def complaint(output: str) -> str:

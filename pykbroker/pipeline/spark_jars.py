@@ -13,10 +13,8 @@ from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.pipeline import fetching
-from pykbroker.pipeline.jar_cache import JarCache
-from pykbroker.pipeline.jars_unavailable import JarsUnavailableError
-from pykbroker.pipeline.spark_version import minor_line, spark_version
+from pykbroker.pipeline import jar_download
+from pykbroker.pipeline.jar_cache import JarCache, JarsUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,6 +61,18 @@ class FoundJars:
     jar_set: JarSet
     origin: Origin
     files: tuple[Path, ...]
+
+
+def spark_version() -> str:
+    """Returns the version of pyspark, such as 4.0.0. The import does not start a JVM."""
+    import pyspark  # noqa: PLC0415  # an extra; the caller reports that it is missing
+
+    return pyspark.__version__
+
+
+def minor_line(version: str) -> str:
+    """Returns the two numbers that Spark and its connector must share: 4.0 of 4.0.0."""
+    return ".".join(version.split(".")[:2])
 
 
 def find_jars(
@@ -149,10 +159,10 @@ def _versions(jar_set: JarSet, token_provider: str | None) -> dict[str, str]:
 
 def _fetch(jar_set: JarSet, versions: dict[str, str], target: Path) -> Origin:
     failures = []
-    for origin, fetch in ((Origin.MAVEN, fetching.by_maven), (Origin.IVY, fetching.by_ivy)):
+    for origin, fetch in ((Origin.MAVEN, jar_download.by_maven), (Origin.IVY, jar_download.by_ivy)):
         try:
             fetch(jar_set, versions, target)
-        except fetching.NotFetchedError as failure:
+        except jar_download.DownloadFailedError as failure:
             failures.append(f"{origin.value}: {failure}")
         else:
             if _version_of(jar_set.artifact, target.iterdir()) is not None:

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
     from pykbroker.metadata.image import ClusterImage, ImageDelta
     from pykbroker.settings import Settings
+    from pykbroker.settings.current import Attempt
 
 logger = logging.getLogger(__name__)
 
@@ -347,9 +348,12 @@ class Broker:
                 )
         types = {resource_type for resource_type, _ in delta.configurations}
         if BROKER_RESOURCE in types:
-            self.current_settings.change(effective_settings(self._own_settings, image), attempt)
+            attempt("settings", lambda: self.change_settings(attempt))
         elif GROUP_RESOURCE in types:
             attempt("settings of consumer groups", lambda: self.configure_groups(self.settings))
+
+    def change_settings(self, attempt: Attempt) -> None:
+        self.current_settings.change(effective_settings(self._own_settings, self.image), attempt)
 
     def configure_groups(self, settings: Settings) -> None:
         self.groups.configure(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 0.1, 30.0
-"""The pause doubles after each retry."""
+RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 0.1, 5.0
+"""The pause doubles after each round of retries."""
 
 LOGGED_MAX = 20
 """Parts that fail while this many have failed already are retried without log lines."""
@@ -103,7 +103,7 @@ class Reconciler:
         try:
             failure.action()
         except Exception as error:  # noqa: BLE001  # as in `attempt`
-            if failure.is_logged:
+            if failure.is_logged and is_power_of_two(failure.retries):
                 logger.warning(
                     "metadata: offset %d could not be applied to %s in retry %d (%s: %s); retrying",
                     failure.offset,
@@ -120,3 +120,7 @@ class Reconciler:
             self._retrying.cancel()
             with suppress(asyncio.CancelledError):
                 await self._retrying
+
+
+def is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0

@@ -407,7 +407,9 @@ class Controller:
                 await delivering
         except Exception:
             logger.exception(
-                "metadata: offset %d is committed but a subscriber failed", delta.last_offset
+                "metadata: offset %d is committed but the broker did not apply it; partitions and "
+                "Metadata responses are out of date; restart the broker",
+                delta.last_offset,
             )
 
     async def _take_snapshot(self) -> None:

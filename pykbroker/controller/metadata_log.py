@@ -18,7 +18,7 @@ from pykbroker.metadata.batches import (
     records_of,
 )
 from pykbroker.metadata.records import MalformedRecord
-from pykbroker.metadata.replay import Replay, UnsupportedRecord
+from pykbroker.metadata.replay import InconsistentRecord, Replay, UnsupportedRecord
 from pykbroker.metadata.snapshot import SnapshotName
 from pykbroker.metadata.topic_names import CLUSTER_METADATA_TOPIC
 from pykbroker_protocol.compiler import MalformedMessage
@@ -64,6 +64,7 @@ ADVICE = (
 _UNREADABLE = (
     CorruptBatch,
     CorruptLog,
+    InconsistentRecord,
     MalformedMessage,
     MalformedRecord,
     UnfinishedTransaction,

@@ -45,9 +45,16 @@ if TYPE_CHECKING:
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_CHANGE = -1
 
+PARTITIONS_PER_TOPIC_MAX = 1_000_000
+"""Bounds the list that a corrupt partition index can create; Apache Kafka creates fewer."""
+
 
 class UnsupportedRecord(Exception):
     """The metadata log contains a record type that an image does not keep."""
+
+
+class InconsistentRecord(Exception):
+    """A record does not fit the records before it: its object exists already, or does not exist."""
 
 
 def replay(
@@ -88,7 +95,12 @@ class Replay:
                 f"the metadata log contains a {type(record).__name__}, "
                 "which this version does not support"
             ) from None
-        add(self, record)
+        try:
+            add(self, record)
+        except KeyError as missing:
+            raise InconsistentRecord(
+                f"{type(record).__name__}: {missing.args[0]!r} does not exist"
+            ) from missing
 
     def finish(self, last_offset: int) -> Slices[ImageDelta]:
         topics: dict[str, TopicImage] = {}
@@ -115,8 +127,8 @@ class Replay:
     # --- topics
 
     def add_topic(self, record: TopicRecord) -> None:
-        known = self._id(record.name)
-        assert known is None, f"topic {record.name} exists already"
+        if self._id(record.name) is not None:
+            raise InconsistentRecord(f"TopicRecord: topic {record.name} exists already")
         self._created[record.topic_id] = record.name
         self._created_ids[record.name] = record.topic_id
         self._partitions[record.topic_id] = []
@@ -146,12 +158,15 @@ class Replay:
 
     def _name(self, topic_id: bytes) -> str:
         name = self._created.get(topic_id)
+        if name is None and topic_id in self._deleted:
+            raise KeyError(topic_id)
         return self._image.topics_by_id[topic_id].name if name is None else name
 
     def _partitions_of(self, topic_id: bytes) -> list[PartitionImage]:
         partitions = self._partitions.get(topic_id)
         if partitions is None:
-            assert topic_id not in self._deleted, f"topic {topic_id.hex()} is deleted"
+            if topic_id in self._deleted:
+                raise KeyError(topic_id)
             known = self._image.topics_by_id[topic_id].partitions
             partitions = self._partitions[topic_id] = list(known)
         return partitions
@@ -160,6 +175,8 @@ class Replay:
         partitions = self._partitions_of(record.topic_id)
         partition = self._partition_of(record)
         index = partition.index
+        if not 0 <= index < PARTITIONS_PER_TOPIC_MAX:
+            raise InconsistentRecord(f"PartitionRecord: partition {index} is out of range")
         if index < len(partitions):
             partitions[index] = partition
             return
@@ -191,6 +208,8 @@ class Replay:
 
     def change_partition(self, record: PartitionChangeRecord) -> None:
         partitions = self._partitions_of(record.topic_id)
+        if not 0 <= record.partition_id < len(partitions):
+            raise KeyError(f"partition {record.partition_id}")
         before = partitions[record.partition_id]
         partitions[record.partition_id] = self._changed(before, record)
 
@@ -234,7 +253,8 @@ class Replay:
     def _topic_ids(self, name: str) -> list[bytes]:
         if name:
             topic_id = self._id(name)
-            assert topic_id is not None, f"topic {name} does not exist"
+            if topic_id is None:
+                raise KeyError(name)
             return [topic_id]
         return [*(it for it in self._image.topics_by_id if it not in self._deleted), *self._created]
 
@@ -277,7 +297,7 @@ class Replay:
         )
 
     def unregister_broker(self, record: UnregisterBrokerRecord) -> None:
-        self._brokers[record.broker_id] = None
+        self._brokers[self._broker(record.broker_id).id] = None
 
     def change_registration(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self._broker(record.broker_id)
@@ -299,7 +319,8 @@ class Replay:
     def _broker(self, broker_id: int) -> BrokerImage:
         known = self._brokers if broker_id in self._brokers else self._image.brokers
         broker = known[broker_id]
-        assert broker is not None, f"broker {broker_id} is not registered"
+        if broker is None:
+            raise KeyError(broker_id)
         return broker
 
     def ignore(self, record: Message) -> None:

@@ -154,12 +154,13 @@ class Partitions:
         cost = 0
         for topic in topics:
             self._topic_names[topic.id] = topic.name
-            settings = self.topic_settings(image, topic.name)
+            settings = None
             for partition in topic.partitions:
                 if self.node_id not in partition.replicas:
                     continue
                 is_new = (topic.name, partition.index) not in self._partitions
                 try:
+                    settings = settings or self.topic_settings(image, topic.name)
                     self.follow_partition(topic, partition, settings)
                 except Exception:  # logged and retried
                     if note_failure is None:

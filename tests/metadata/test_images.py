@@ -13,6 +13,7 @@ from pykbroker.metadata.image import (
     ClusterImage,
     PartitionImage,
 )
+from pykbroker.metadata.replay import InconsistentRecord
 from pykbroker_protocol.message import Message
 from pykbroker_protocol.metadata.cluster import (
     FeatureLevelRecord,
@@ -203,6 +204,37 @@ def test_an_unregistered_broker_is_removed_and_can_register_again(image: Cluster
     assert list(image.brokers) == [2]
     apply(image, registration(1), UnfenceBrokerRecord(id=1, epoch=5))
     assert not image.brokers[1].fenced
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (TopicRecord(name="orders", topic_id=topic_id(9)), "topic orders exists already"),
+        (partition(9), "does not exist"),
+        (partition(1, -1), "partition -1 is out of range"),
+        (partition(1, 2**31 - 1), "is out of range"),
+        (PartitionChangeRecord(partition_id=3, topic_id=topic_id(1)), "partition 3' does not"),
+        (PartitionChangeRecord(partition_id=-1, topic_id=topic_id(1)), "partition -1' does not"),
+        (RemoveTopicRecord(topic_id=topic_id(9)), "does not exist"),
+        (ClearElrRecord(topic_name="unknown"), "'unknown' does not exist"),
+        (UnfenceBrokerRecord(id=9, epoch=5), "9 does not exist"),
+        (UnregisterBrokerRecord(broker_id=9, broker_epoch=5), "9 does not exist"),
+    ],
+)
+def test_a_record_that_does_not_fit_the_image_is_refused(
+    image: ClusterImage, record: Message, reason: str
+) -> None:
+    before = contents(image.copy())
+    with pytest.raises(InconsistentRecord, match=reason):
+        apply(image, record)
+    assert contents(image) == before
+
+
+def test_a_topic_deleted_in_the_batch_cannot_be_changed_or_deleted(image: ClusterImage) -> None:
+    remove = RemoveTopicRecord(topic_id=topic_id(1))
+    for record in (remove, partition(1)):
+        with pytest.raises(InconsistentRecord, match="does not exist"):
+            apply(image, remove, record)
 
 
 def test_the_partition_count_of_an_unknown_topic_is_0(image: ClusterImage) -> None:

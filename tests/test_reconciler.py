@@ -15,7 +15,9 @@ from pykbroker.metadata.image import BROKER_RESOURCE, TopicImage
 from pykbroker.partitions.partition_registry import Partitions
 from pykbroker.reconciler import LOGGED_MAX, RETRY_SECONDS_MAX, Reconciler
 from pykbroker.settings import CurrentSettings, load_settings
+from pykbroker_protocol.metadata.topics import TopicRecord
 from pykbroker_storage.filesystem import VolatileDisk
+from tests.metadata.replaying import apply
 
 
 class SteppedClock(SystemClock):
@@ -154,6 +156,17 @@ async def broker(tmp_path: Path, clock: SteppedClock) -> AsyncIterator[Broker]:
     yield broker
     await broker.reconciler.close()
     await broker.stop()
+
+
+async def test_the_broker_does_not_read_uncommitted_metadata_of_the_controller(
+    broker: Broker,
+) -> None:
+    await broker.controller.create_topics([NewTopic(name="orders")])
+    undecided = TopicRecord(name="payments", topic_id=bytes(15) + b"p")
+    apply(broker.controller.image, undecided)
+    assert list(broker.image.topics) == list(broker.node.image.topics) == ["orders"]
+    shared = broker.controller.image.topics["orders"]
+    assert broker.image.topics["orders"] is shared, "values are stored once"
 
 
 async def test_a_partition_that_fails_once_is_created_by_a_retry(

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from pykbroker.controller.controller import Controller
 from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
 from pykbroker.controller.snapshot_files import newest_snapshot
-from pykbroker.controller_access import ConfigurationChange, NewPartitions, NewTopic
+from pykbroker.controller_access import (
+    BrokerRegistration,
+    ConfigurationChange,
+    FeatureUpdate,
+    NewPartitions,
+    NewTopic,
+    UpgradeType,
+)
 from pykbroker.generators import run_to_end
 from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -440,6 +447,46 @@ async def test_a_failed_append_has_no_effect(node: Any, monkeypatch: pytest.Monk
         assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
     await controller.create_topics([NewTopic(name="room")])
     assert contents(reloaded(controller)) == contents(controller.image)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda it: it.unregister_broker(2),
+        lambda it: it.update_features(
+            [
+                FeatureUpdate(
+                    name="transaction.version", level=1, upgrade_type=UpgradeType.SAFE_DOWNGRADE
+                )
+            ]
+        ),
+        lambda it: it.register_broker(registration(3)),
+    ],
+    ids=["unregister broker", "update features", "register broker"],
+)
+async def test_a_command_that_cannot_be_committed_returns_a_refusal(
+    node: Any, monkeypatch: pytest.MonkeyPatch, command: Any
+) -> None:
+    controller = await node.start()
+    await controller.register_broker(registration(2))
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(controller.log), "append", fail)
+    refusal = await command(controller)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def registration(broker_id: int) -> BrokerRegistration:
+    return BrokerRegistration(
+        broker_id=broker_id,
+        incarnation_id=bytes(16),
+        listeners={},
+        rack=None,
+        directories=(bytes(15) + bytes([broker_id]),),
+    )
 
 
 # --- any commands in any order

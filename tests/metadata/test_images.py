@@ -34,7 +34,14 @@ from tests.metadata.replaying import apply, delta_of
 
 
 def contents(image: ClusterImage) -> dict[str, Any]:
-    return {name: getattr(image, name) for name in ClusterImage.__slots__}
+    """All values in dicts that do not change with the image."""
+    return {name: copied(getattr(image, name)) for name in ClusterImage.__slots__}
+
+
+def copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: copied(it) for key, it in value.items()}
+    return value
 
 
 def topic_id(number: int) -> bytes:
@@ -86,7 +93,7 @@ def image() -> ClusterImage:
 
 
 def test_a_delta_does_not_change_the_image_it_is_computed_against(image: ClusterImage) -> None:
-    before = contents(image.copy())
+    before = contents(image)
     delta_of(
         image,
         RemoveTopicRecord(topic_id=topic_id(1)),
@@ -103,7 +110,7 @@ def test_a_copy_does_not_change_with_its_original_and_shares_its_values(
     image: ClusterImage,
 ) -> None:
     copy = image.copy()
-    before = contents(copy.copy())
+    before = contents(copy)
     apply(image, PartitionChangeRecord(partition_id=1, topic_id=topic_id(1), leader=2))
     apply(image, configuration("6"))
     apply(image, *topic(2, "payments"))
@@ -131,7 +138,7 @@ def test_a_delta_applies_once_and_in_order(image: ClusterImage) -> None:
 
 
 def test_a_topic_created_and_deleted_in_one_batch_leaves_no_trace(image: ClusterImage) -> None:
-    before = contents(image.copy())
+    before = contents(image)
     delta = apply(
         image,
         *topic(2, "or.ders"),
@@ -224,7 +231,7 @@ def test_an_unregistered_broker_is_removed_and_can_register_again(image: Cluster
 def test_a_record_that_does_not_fit_the_image_is_refused(
     image: ClusterImage, record: Message, reason: str
 ) -> None:
-    before = contents(image.copy())
+    before = contents(image)
     with pytest.raises(InconsistentRecord, match=reason):
         apply(image, record)
     assert contents(image) == before

@@ -1,4 +1,4 @@
-"""Reads a transcript: lines that say what clients do, and below each what they are told.
+"""Runs a transcript: lines with steps of clients, and below each the responses and records.
 
 anna joins fleet with range          a step; `saying x` changes the metadata, `as berth` makes
   anna hears MEMBER_ID_REQUIRED      her a static member, `in v3` an old client
@@ -68,7 +68,7 @@ OPTION_WORDS = ("with", "as", "in", "saying", "giving", "of", "session", "becaus
 
 
 def retell(text: str, settings: GroupSettings) -> str:
-    """The transcript as it comes about now: steps and remarks are kept, answers are made anew."""
+    """The transcript as it runs now: steps and comments are kept, responses are replaced."""
     story = Story(settings)
     lines: list[str] = []
     for line in text.splitlines():
@@ -84,7 +84,7 @@ class Story:
     def __init__(self, settings: GroupSettings) -> None:
         self.world = World(settings)
         self.ids: dict[str, str] = {}
-        """The member id that each client believes to have."""
+        """The member id that each client uses."""
         self.generations: dict[str, int] = {}
         self.askers: dict[Ticket, str] = {}
         self.made = 0
@@ -115,7 +115,7 @@ class Story:
             case [who, "is", "cut", "off"]:
                 for ticket in [it for it in self.world.waiting if self.askers[it] == who]:
                     self.world.cut_off(ticket)
-            case [who, "starts", *_]:  # anew, and knows nothing
+            case [who, "starts", *_]:  # a new process without state
                 self.ids.pop(who, None)
             case [who, verb, group, *more]:
                 getattr(self, verb)(who, group, options(more))
@@ -132,7 +132,7 @@ class Story:
 
         self.world.ask(decide_and_note)
 
-    # --- what clients do
+    # --- steps of clients
 
     def joins(self, who: str, group: str, option: dict[str, str]) -> None:
         metadata = option.get("saying", "").encode()
@@ -273,7 +273,7 @@ class Story:
     def generation(self, who: str, option: dict[str, str]) -> int:
         return int(option.get("generation", self.generations.get(who, -1)))
 
-    # --- what operators do
+    # --- steps of operators
 
     def operate(self, words: list[str]) -> list[str]:
         groups, now_ms = self.world.groups, self.world.now_ms
@@ -345,7 +345,7 @@ class Story:
         )
         return self.world.groups.offset_delete(request, ticket=ticket, now_ms=self.world.now_ms)
 
-    # --- what is told
+    # --- responses
 
     def tell(self, who: str, response: Message) -> str:
         match response:
@@ -383,7 +383,7 @@ def name_of(code: int) -> str:
 
 
 def code_of(response: Message) -> int:
-    """Stories ask for one member, one group, one partition at a time."""
+    """Transcripts contain requests for one member, one group and one partition."""
     match response:
         case LeaveGroupResponse() if response.members:
             return response.members[0].error_code

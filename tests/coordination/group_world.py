@@ -1,4 +1,4 @@
-"""A world for groups: a clock that is told the time, a log of bytes, and letters to the clients."""
+"""Runs groups with a clock, a log of encoded records, timers and parked requests in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_PRODUCER = -1
 
 
 class NoTopics:
-    """A cluster without topics: classic groups never look at them."""
+    """A cluster without topics, which classic groups never read."""
 
     version = 0
 
@@ -48,7 +48,7 @@ NO_TOPICS = NoTopics()
 
 
 def recounted(groups: Groups) -> int:
-    """What the members of all groups hold, counted anew."""
+    """Counts the memory of all members again."""
     return sum(
         sum(it.held_bytes + len(group.group_id) for it in group.members.values())
         + sum(
@@ -63,7 +63,7 @@ def recounted(groups: Groups) -> int:
 
 
 class Logged(NamedTuple):
-    """A record, in the transaction of a producer if there is one."""
+    """A record, with the producer id of its transaction."""
 
     producer_id: int
     key: bytes
@@ -78,7 +78,7 @@ class Logged(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A producer's transaction ends here."""
+    """The end of a producer's transaction."""
 
     producer_id: int
     committed: bool
@@ -142,7 +142,7 @@ class World:
         entry.replay(self.groups)
 
     def pass_time(self, ms: int) -> None:
-        """Let the timers ring that are due, each at its time."""
+        """Fires due timers in order."""
         end_ms = self.now_ms + ms
         while due := [(at, name) for name, at in self.timers.items() if at <= end_ms]:
             at_ms, name = min(due)
@@ -153,12 +153,12 @@ class World:
         self.now_ms = end_ms
 
     def cut_off(self, ticket: Ticket) -> None:
-        """The connection behind a parked request is lost."""
+        """Loses the connection of a parked request."""
         self.waiting.remove(ticket)
         self.groups.cancel_requests([ticket])
 
     def restart(self) -> None:
-        """The coordinator crashes: nothing remains but its log."""
+        """Crashes the coordinator; only its log remains."""
         assert set(self.groups._parked) == self.waiting, "parked requests are known"
         self.waiting.clear()
         self.timers.clear()

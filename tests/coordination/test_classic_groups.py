@@ -1,4 +1,4 @@
-"""What stories cannot tell well: votes, bounds on time, and logs that others have written."""
+"""Rules that transcripts do not cover: votes, timeouts, and logs of other brokers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def fleet(world: World) -> ClassicGroup:
         (["a,b", "b,a"], "a"),
     ],
 )
-def test_members_elect_a_protocol_that_all_know(lists: list[str], elected: str) -> None:
+def test_members_elect_a_protocol_that_all_support(lists: list[str], elected: str) -> None:
     group = ClassicGroup("fleet")
     for number, protocols in enumerate(lists):
         group.add(
@@ -104,7 +104,7 @@ def test_members_elect_a_protocol_that_all_know(lists: list[str], elected: str) 
 # --- time
 
 
-def test_waiting_for_company_ends_with_the_rebalance_timeout() -> None:
+def test_the_initial_delay_ends_at_the_rebalance_timeout() -> None:
     world = World(GroupSettings(initial_rebalance_delay_ms=3_000))
     for number in range(5):
         join(world, f"client{number}", rebalance_ms=8_000)
@@ -114,7 +114,7 @@ def test_waiting_for_company_ends_with_the_rebalance_timeout() -> None:
     assert world.reasons[-1].startswith("group fleet forms generation 1 of 5 members")
 
 
-def test_without_a_delay_the_first_member_is_answered_at_once() -> None:
+def test_without_an_initial_delay_the_first_member_gets_its_response_immediately() -> None:
     world = World(GroupSettings(initial_rebalance_delay_ms=0))
     join(world, "anna")
     (reply,) = world.told
@@ -122,13 +122,13 @@ def test_without_a_delay_the_first_member_is_answered_at_once() -> None:
     assert reply.response.generation_id == 1
 
 
-def test_version_0_knows_one_timeout() -> None:
+def test_version_0_has_one_timeout() -> None:
     world = World(GroupSettings())
     join(world, "anna", version=0, rebalance_ms=-1, session_ms=7_000)
     assert fleet(world).rebalance_timeout_ms == 7_000
 
 
-def test_a_newcomer_that_waits_too_long_is_told_to_start_again() -> None:
+def test_a_new_member_that_waits_too_long_gets_unknown_member_id() -> None:
     world = World(GroupSettings(initial_rebalance_delay_ms=0, newcomer_join_timeout_ms=5_000))
     join(world, "anna")
     join(world, "bob")
@@ -140,7 +140,7 @@ def test_a_newcomer_that_waits_too_long_is_told_to_start_again() -> None:
 
 
 @pytest.mark.parametrize("by_its_own_word", [True, False])
-def test_a_group_whose_last_member_went_while_the_disk_was_full_is_empty_afterwards(
+def test_a_group_whose_last_member_left_on_a_full_disk_becomes_empty(
     *, by_its_own_word: bool
 ) -> None:
     world = World(GroupSettings(initial_rebalance_delay_ms=0))
@@ -164,7 +164,7 @@ def test_a_group_whose_last_member_went_while_the_disk_was_full_is_empty_afterwa
     ("version", "code"),
     [(4, ErrorCode.UNKNOWN_MEMBER_ID), (5, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)],
 )
-def test_a_sync_of_today_names_its_protocol(version: int, code: ErrorCode) -> None:
+def test_sync_group_from_version_5_requires_the_protocol(version: int, code: ErrorCode) -> None:
     world = World(GroupSettings())
     request = SyncGroupRequest(group_id="fleet", generation_id=1, member_id="anna", assignments=())
     world.ask(
@@ -219,7 +219,7 @@ def replay_group(
         ([b"anything"], "connect", [], ["a"]),
     ],
 )
-def test_a_group_reads_what_its_members_say(
+def test_subscribed_topics_are_those_of_the_members(
     subscriptions: list[bytes], protocol_type: str, read: list[str], unread: list[str]
 ) -> None:
     world = World(GroupSettings())
@@ -227,7 +227,7 @@ def test_a_group_reads_what_its_members_say(
     assert [it for it in read + unread if fleet(world).reads_topic(it)] == read
 
 
-def test_members_in_the_log_have_a_session_to_make_themselves_heard() -> None:
+def test_loaded_members_get_a_new_session_timeout() -> None:
     world = World(GroupSettings())
     replay_group(world, [b"", b""])
     assert fleet(world).rebalance_timeout_ms == 10_000, "records of old have one timeout"
@@ -243,7 +243,7 @@ def test_a_group_larger_than_allowed_rebalances_after_loading() -> None:
     assert fleet(world).state is GroupState.PREPARING_REBALANCE
 
 
-def test_the_tombstone_of_a_group_forgets_it() -> None:
+def test_a_tombstone_deletes_a_group() -> None:
     world = World(GroupSettings())
     replay_group(world, [b""])
     world.groups.replay(GroupMetadataKey(group="fleet"), None)

@@ -1,4 +1,4 @@
-"""What becomes of offsets: in each version of a fetch, in transactions, and when time passes."""
+"""Committed offsets: in each version of a fetch, in transactions, and when they expire."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def fetch(
     return response.groups[0].topics[0].partitions[0]
 
 
-# --- fetching
+# --- fetches
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_old_versions_speak_of_one_group(world: World, version: int) -> None:
+def test_versions_below_8_fetch_one_group(world: World, version: int) -> None:
     commit(world, 5, metadata="note", leader_epoch=3)
     topic = OffsetFetchRequestTopic(name="log", partition_indexes=[0, 1])
     request = OffsetFetchRequest(group_id="diary", topics=[topic])
@@ -119,7 +119,7 @@ def test_old_versions_speak_of_one_group(world: World, version: int) -> None:
     ]
 
 
-def test_new_versions_speak_of_many_groups(world: World) -> None:
+def test_versions_from_8_fetch_many_groups(world: World) -> None:
     commit(world, 5)
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=it, topics=None) for it in ("diary", "nobody")]
@@ -138,7 +138,7 @@ def test_new_versions_speak_of_many_groups(world: World) -> None:
         (ZERO_UUID, SECOND_ID, 5),
     ],
 )
-def test_a_topic_made_anew_does_not_inherit_offsets(
+def test_a_recreated_topic_does_not_inherit_offsets(
     world: World, committed_with: bytes, asked_with: bytes, offset: int
 ) -> None:
     commit(world, 5, topic_id=committed_with)
@@ -155,12 +155,12 @@ def test_a_topic_made_anew_does_not_inherit_offsets(
         ("\N{GRINNING FACE}" * 6, ErrorCode.OFFSET_METADATA_TOO_LARGE),
     ],
 )
-def test_a_note_has_a_bound(world: World, metadata: str | None, code: ErrorCode) -> None:
+def test_offset_metadata_is_limited(world: World, metadata: str | None, code: ErrorCode) -> None:
     assert commit(world, 5, metadata=metadata) == code
     assert fetch(world).committed_offset == (5 if code is ErrorCode.NONE else -1)
 
 
-# --- in transactions
+# --- transactions
 
 
 def commit_in_transaction(world: World, offset: int, producer_id: int = PRODUCER) -> int:
@@ -243,7 +243,7 @@ def delete_topic(world: World) -> None:
 
 @pytest.mark.parametrize("delete", [delete_offset, delete_group, delete_topic])
 @pytest.mark.parametrize("before", [None, 5])
-def test_what_is_deleted_does_not_come_back_with_a_transaction(
+def test_deleted_offsets_are_not_restored_by_a_transaction(
     world: World, delete: Callable[[World], object], before: int | None
 ) -> None:
     if before is not None:
@@ -261,7 +261,7 @@ def test_what_is_deleted_does_not_come_back_with_a_transaction(
     assert fetch(world, require_stable=True).committed_offset == 12
 
 
-def test_a_group_stays_while_a_transaction_may_give_it_offsets(world: World) -> None:
+def test_a_group_is_kept_while_it_has_pending_offsets(world: World) -> None:
     commit_in_transaction(world, 9)
     world.pass_time(10 * MINUTE_MS)
     assert "diary" in world.groups.groups
@@ -270,7 +270,7 @@ def test_a_group_stays_while_a_transaction_may_give_it_offsets(world: World) -> 
     assert "diary" not in world.groups.groups
 
 
-def test_a_transactions_outcome_names_its_producer(world: World) -> None:
+def test_an_outcome_in_a_transaction_has_its_producer(world: World) -> None:
     partition = TxnOffsetCommitRequestPartition(
         partition_index=0, committed_offset=1, committed_metadata=None
     )
@@ -288,7 +288,7 @@ def test_a_transactions_outcome_names_its_producer(world: World) -> None:
     assert write.value_version == 4
 
 
-def test_a_transaction_for_a_generation_of_no_group_is_refused(world: World) -> None:
+def test_a_transactional_commit_with_the_generation_of_no_group_is_rejected(world: World) -> None:
     request = TxnOffsetCommitRequest(
         transactional_id="t",
         group_id="nobody",
@@ -324,7 +324,7 @@ def test_an_offset_does_not_expire_under_an_open_transaction(world: World) -> No
     assert fetch(world).committed_offset == -1
 
 
-# --- time
+# --- expiration
 
 
 def test_an_old_client_chooses_its_own_retention(world: World) -> None:
@@ -337,7 +337,7 @@ def test_an_old_client_chooses_its_own_retention(world: World) -> None:
     assert "diary" not in world.groups.groups
 
 
-def test_a_later_commit_lives_longer(world: World) -> None:
+def test_a_later_commit_expires_later(world: World) -> None:
     commit(world, 5)
     world.pass_time(6 * DAY_MS)
     commit(world, 6)
@@ -345,10 +345,10 @@ def test_a_later_commit_lives_longer(world: World) -> None:
     assert fetch(world).committed_offset == 6
 
 
-# --- the log
+# --- replay
 
 
-def test_a_tombstone_takes_an_offset_away_and_leaves_the_rest(world: World) -> None:
+def test_a_tombstone_deletes_one_offset(world: World) -> None:
     for partition in (0, 1):
         key = OffsetCommitKey(group="diary", topic="log", partition=partition)
         world.groups.replay(key, OffsetCommitValue(offset=5, metadata="", commit_timestamp=1))

@@ -1,7 +1,7 @@
-"""Random histories of one group: whatever happens in whatever order, some things stay true.
+"""Random histories of one group, with invariants.
 
-One owner a partition within a generation; generations only grow; no parked request is lost and
-none is answered twice; a member hears an answer in the end; and the log alone tells what counts.
+A partition has one owner per generation; generations only grow; no parked request is lost or
+answered twice; every member gets a response; and the log determines the state.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DELAYS = st.sampled_from([1, 500, 3_000, 5_999, 6_000, 20_000, 31_000])
 
 
 class Client:
-    """Remembers what it was told last, which may be long out of date."""
+    """A client that acts on its last response, which may be outdated."""
 
     def __init__(self, name: str, instance_id: str | None) -> None:
         self.name = name
@@ -62,7 +62,7 @@ class Client:
         self.generation = -1
         self.protocol = "range"
         self.led: list[str] = []
-        """The members to assign to, if it leads."""
+        """The members to assign to, if it is leader."""
         self.assigned = -1
         """The generation of its last assignment."""
         self.heard = ErrorCode.NONE
@@ -89,10 +89,10 @@ class GroupHistories(RuleBasedStateMachine):
         """The protocols that a JoinGroup came with."""
         self.unique = 0
         self.checked = 0
-        """As much of the log as is known to tell what counts."""
+        """The part of the log that was written successfully."""
         self.generation = 0
         self.owners: dict[int, dict[str, bytes]] = {}
-        """By generation, what each member was assigned."""
+        """Assignments by generation and member."""
 
     def ask(self, client: Client, request: object) -> None:
         def decide(ticket: Ticket) -> Outcome:
@@ -141,7 +141,7 @@ class GroupHistories(RuleBasedStateMachine):
                     self.hear_assignment(client, bytes(response.assignment))
         written, self.world.written = self.world.written, []
         if any(isinstance(it.key, GroupMetadataKey) and it.value is None for it in written):
-            self.generation = 0  # the group was forgotten, and counts from the start again
+            self.generation = 0  # the group was deleted and starts again
             self.owners.clear()
 
     def hear_join(
@@ -168,7 +168,7 @@ class GroupHistories(RuleBasedStateMachine):
         owned = b"".join(owners.values())
         assert len(set(owned)) == len(owned), "one owner a partition"
 
-    # --- what clients do, in order or out of it
+    # --- steps of clients, in any order
 
     @rule(number=CLIENTS, protocols=PROTOCOLS, version=st.sampled_from([3, 5, 9]))
     def joins(self, number: int, protocols: tuple[str, ...], version: int) -> None:
@@ -245,7 +245,7 @@ class GroupHistories(RuleBasedStateMachine):
 
     @rule(numbers=st.lists(CLIENTS, min_size=1, max_size=4, unique=True))
     def some_behave_until_they_agree(self, numbers: list[int]) -> None:
-        """Clients that do as they are told come to an agreement, whatever has happened before."""
+        """Clients that follow the protocol reach a stable generation after any history."""
         assume(len(numbers) <= self.world.settings.members_max)
         clients = [self.clients[number] for number in numbers]
         for _ in range(90):
@@ -288,7 +288,7 @@ class GroupHistories(RuleBasedStateMachine):
     def starts_anew(self, number: int) -> None:
         self.clients[number].member_id = ""
 
-    # --- what happens to them
+    # --- disturbances
 
     @precondition(lambda self: self.world.waiting)
     @rule(data=st.data())
@@ -308,12 +308,12 @@ class GroupHistories(RuleBasedStateMachine):
         self.world.restart()
         self.askers.clear()
         group = self.world.groups.classic(GROUP)
-        # A generation that never got its assignment was promised to nobody.
+        # A generation without a written assignment was not promised to any member.
         self.generation = 0 if group is None else group.generation
         for generation in [it for it in self.owners if it > self.generation]:
             del self.owners[generation]
 
-    # --- what stays true
+    # --- invariants
 
     @invariant()
     def every_waiting_request_is_known(self) -> None:
@@ -381,7 +381,7 @@ class GroupHistories(RuleBasedStateMachine):
         assert facts[0] == facts[1]
 
     def teardown(self) -> None:
-        """When the clients fall silent, the group becomes empty and all have heard an answer."""
+        """When all clients stop, the group becomes empty and every request got a response."""
         if not hasattr(self, "world"):
             return
         self.world.pass_time(10 * (NEWCOMER_MS + REBALANCE_MS))

@@ -8,7 +8,7 @@ def test_the_documentation_draws_the_states_that_decide() -> None:
     assert drawn(page) == page, "run: python -m tests.coordination.draw_group_states"
 
 
-def test_every_state_answers_and_can_be_reached() -> None:
+def test_every_state_has_a_row_and_can_be_reached() -> None:
     assert set(ANSWERS) == set(GroupState)
     assert {it.goal for it in TRANSITIONS} | {GroupState.EMPTY} == set(GroupState)
 

@@ -1,4 +1,4 @@
-"""Stories of groups, to be read aloud; `RETELL=1` writes them anew for a reader to judge."""
+"""Transcripts of groups; `RETELL=1` writes them again for review."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ SETTINGS = GroupSettings(members_max=3, offset_metadata_length_max=10)
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda it: it.stem)
-def test_the_story_is_told_as_it_is_written(path: Path) -> None:
+def test_the_transcript_is_reproduced(path: Path) -> None:
     written = path.read_text()
     told = retell(written, SETTINGS)
     if os.environ.get("RETELL"):

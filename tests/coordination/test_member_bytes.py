@@ -1,4 +1,4 @@
-"""Bounds of what members of groups store, and its release with the member."""
+"""Limits on the memory of group members, and its release."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEMBER_MAX = 10_000
 ALL_MAX = 40_000
 SETTINGS = replace(CLASSIC_SETTINGS, member_bytes_max=MEMBER_MAX, all_members_bytes_max=ALL_MAX)
 ANSWER_TIMEOUT_MS = 400_000
-"""Longer than any session, and than a newcomer may wait for its first answer."""
+"""Longer than any session timeout, and than the wait for a first response."""
 
 
 def bounded_world() -> World:
@@ -51,7 +51,7 @@ def join(
     return ErrorCode.NONE if answer is None else ErrorCode(answer.error_code)  # type: ignore[call-arg]  # looks a member up
 
 
-def test_a_member_that_stores_too_much_is_refused_and_makes_no_group() -> None:
+def test_a_member_that_is_too_large_is_rejected_and_creates_no_group() -> None:
     world = bounded_world()
     assert join(world, MEMBER_MAX) is ErrorCode.MESSAGE_TOO_LARGE
     assert not world.groups.groups
@@ -96,7 +96,7 @@ def test_many_small_members_reach_the_bound_too() -> None:
     assert codes[-1] is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_member_id_that_was_given_out_counts_until_its_session_is_over() -> None:
+def test_an_allocated_member_id_counts_until_its_session_timeout() -> None:
     world = bounded_world()
     assert join(world, 10, version=5) is ErrorCode.MEMBER_ID_REQUIRED
     assert held(world) > MEMBER_OVERHEAD_BYTES
@@ -149,7 +149,7 @@ def test_assignments_of_a_leader_count_for_their_members(sizes: list[int], code:
     assert held(world) == before + (sum(sizes) if code is ErrorCode.NONE else 0)
 
 
-def test_a_consumer_with_too_many_names_is_refused_and_makes_no_group() -> None:
+def test_a_consumer_with_too_many_names_is_rejected_and_creates_no_group() -> None:
     world = bounded_world()
     anna = Consumer(world, "anna", [f"topic-{it}" for it in range(200)])
     answer = world.heartbeat_answer(anna.send())
@@ -162,7 +162,7 @@ def test_a_consumer_with_too_many_names_is_refused_and_makes_no_group() -> None:
 @pytest.mark.parametrize(
     ("names", "regex"), [([], "x" * 5_000), ([f"topic-{it}" for it in range(60)], None)]
 )
-def test_what_a_consumer_subscribes_to_is_released_when_it_leaves(
+def test_the_memory_of_a_subscription_is_released_when_the_member_leaves(
     names: list[str], regex: str | None
 ) -> None:
     world = bounded_world()
@@ -177,7 +177,7 @@ def test_what_a_consumer_subscribes_to_is_released_when_it_leaves(
     assert held(world) == 0
 
 
-def test_heartbeats_of_members_are_answered_when_the_bound_is_reached() -> None:
+def test_heartbeats_of_members_succeed_at_the_memory_limit() -> None:
     world = bounded_world()
     anna = Consumer(world, "anna", ["orders"])
     anna.beat()

@@ -1,4 +1,4 @@
-"""What every assignor promises, for any members, topics and past."""
+"""Properties of all assignors for random members, topics and previous assignments."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def owned_after(
 
 
 def moved(before: Mapping[str, Assignment], after: Mapping[str, Assignment]) -> int:
-    """How many partitions have changed hands."""
+    """Counts the partitions with a new owner."""
     owner = {(t, p): m for m, share in before.items() for t in share for p in share[t]}
     return sum(
         owner.get((t, p), m) != m for m, share in after.items() for t in share for p in share[t]
@@ -114,7 +114,7 @@ def test_uniform_shares_of_equal_subscribers_differ_by_one_at_most(
 
 
 @given(group=groups(), topics=topics_of_any_size)
-def test_no_move_would_make_uniform_shares_of_mixed_subscribers_more_even(
+def test_no_move_improves_the_balance_of_mixed_subscribers(
     group: list[Subscriber], topics: Topics
 ) -> None:
     assigned = assign_uniform(group, topics)
@@ -127,7 +127,7 @@ def test_no_move_would_make_uniform_shares_of_mixed_subscribers_more_even(
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(group=groups(), topics=topics_of_any_size)
-def test_nothing_moves_while_nothing_changes(
+def test_an_unchanged_group_keeps_its_assignment(
     name: str, group: list[Subscriber], topics: Topics
 ) -> None:
     first = ASSIGNORS[name](group, topics)
@@ -135,7 +135,7 @@ def test_nothing_moves_while_nothing_changes(
 
 
 @given(group=groups(alike=True), topics=topics_of_any_size)
-def test_uniform_moves_to_a_newcomer_its_share_and_nothing_else(
+def test_uniform_moves_only_the_share_of_a_new_member(
     group: list[Subscriber], topics: Topics
 ) -> None:
     before = assign_uniform(group, topics)
@@ -149,10 +149,10 @@ def test_uniform_moves_to_a_newcomer_its_share_and_nothing_else(
     cut=st.integers(0, 30),
     newcomers=st.sets(st.integers(0, 9), min_size=1),
 )
-def test_newcomers_get_the_same_where_nobody_else_is_looked_at(
+def test_the_fast_path_for_new_members_has_the_same_result(
     owner_of: list[int], cut: int, newcomers: set[int]
 ) -> None:
-    """Two topics of any sizes, all of whose partitions are owned by members who are alike."""
+    """Two topics of any size with equal subscribers that own all partitions."""
     sizes = {TOPIC_IDS[0]: min(cut, len(owner_of)), TOPIC_IDS[1]: max(len(owner_of) - cut, 0)}
     sizes = {topic_id: size for topic_id, size in sizes.items() if size}
     places = [(topic_id, number) for topic_id, size in sizes.items() for number in range(size)]
@@ -170,7 +170,7 @@ def test_newcomers_get_the_same_where_nobody_else_is_looked_at(
 
 
 @given(group=groups(alike=True), topics=topics_of_any_size)
-def test_uniform_moves_only_what_the_one_who_left_had(
+def test_uniform_moves_only_the_partitions_of_a_member_that_left(
     group: list[Subscriber], topics: Topics
 ) -> None:
     before = assign_uniform(group, topics)
@@ -179,17 +179,17 @@ def test_uniform_moves_only_what_the_one_who_left_had(
 
 
 @given(group=groups(alike=True), topics=topics_of_any_size)
-def test_a_uniform_share_that_stays_is_the_value_that_was_owned(
+def test_an_unchanged_uniform_share_is_the_same_object(
     group: list[Subscriber], topics: Topics
 ) -> None:
-    """What costs nothing to compare costs a large group next to nothing."""
+    """Identity makes the comparison of unchanged shares nearly free in large groups."""
     group = owned_after(group, assign_uniform(group, topics))
     after = assign_uniform(group, topics)
     assert all(after[it.member_id] is it.owned for it in group)
 
 
 @given(group=groups(alike=True), partitions=st.integers(1, 12))
-def test_range_gives_the_same_run_in_topics_that_match(
+def test_range_assigns_the_same_run_in_equal_topics(
     group: list[Subscriber], partitions: int
 ) -> None:
     topics = dict.fromkeys(group[0].topic_ids, TopicToAssign(partition_count=partitions))
@@ -235,8 +235,8 @@ def test_static_members_keep_their_partitions_under_a_new_member_id(name: str) -
     assert share_of({"x": "one", "y": "two"}) == share_of({"z": "one", "a": "two"})
 
 
-def test_two_hundred_members_share_a_thousand_partitions_in_a_moment() -> None:
-    """The bound is many times what it takes: it is to catch another order of growth."""
+def test_assigning_a_thousand_partitions_to_two_hundred_members_is_fast() -> None:
+    """The limit is many times the usual duration; it detects a higher complexity."""
     topics = {it: TopicToAssign(partition_count=200) for it in TOPIC_IDS}
     group = [
         Subscriber(member_id=f"m{index:03}", topic_ids=frozenset(TOPIC_IDS)) for index in range(200)

@@ -1,6 +1,6 @@
-"""Consumers of both protocols, as far as a coordinator can tell them from real ones.
+"""Simulated consumers of both protocols.
 
-What a client owns is what it was told and has not yet said that it gave up. Answers may be lost.
+A client owns partitions that were assigned and not confirmed as revoked. Responses may be lost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CUT_OFF = {
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.UNRELEASED_INSTANCE_ID,
 }
-"""After these a consumer gives up all that it owns, and starts afresh."""
+"""After these errors a consumer gives up all its partitions and rejoins."""
 REBALANCE_TIMEOUT_MS = 60_000
 CLASSIC_SESSION_TIMEOUT_MS = 45_000
 
@@ -54,14 +54,14 @@ class Client(Protocol):
     def owned(self) -> Places: ...
 
     def beat(self, *, answer_is_lost: bool = False) -> ErrorCode:
-        """One round of whatever keeps this client in its group."""
+        """Runs one round of requests that keep the client in its group."""
 
     def leave(self) -> ErrorCode: ...
 
 
 @dataclass
 class Consumer:
-    """Speaks the next generation's protocol."""
+    """A member of the consumer protocol."""
 
     world: World
     member_id: str
@@ -71,9 +71,9 @@ class Consumer:
     epoch: int = 0
     told: Places = frozenset()
     in_use: Places = frozenset()
-    """What it was told to give up, and works on still."""
+    """Partitions to revoke that the client still processes."""
     is_busy: bool = False
-    """Takes its time to give up."""
+    """Delays revocations."""
     last_request: ConsumerGroupHeartbeatRequest | None = None
 
     @property
@@ -89,7 +89,7 @@ class Consumer:
         return ErrorCode.NONE if answer_is_lost else self.take(ticket)
 
     def send(self) -> int:
-        """A heartbeat that others may arrive together with."""
+        """Sends a heartbeat that is decided together with others."""
         if not self.is_busy:
             self.in_use = frozenset()
         self.last_request = self.next_request()
@@ -99,10 +99,10 @@ class Consumer:
         return self.hear(self.world.heartbeat_answer(ticket))
 
     def beat_twice(self) -> None:
-        """The same frame arrives again, late; its answer is not waited for.
+        """Sends the same frame again, late, and ignores the response.
 
-        Not one that was answered with more than it says is owned, a join for instance: the
-        protocol, Apache Kafka's coordinator too, has to believe it.
+        Excludes frames whose first response assigned more than they report as owned, such as a
+        join: the protocol, like Apache Kafka's coordinator, has to believe them.
         """
         again = self.last_request
         if again is None or (self.epoch and not again.member_epoch):
@@ -161,7 +161,7 @@ def from_wire(topics: Sequence[TopicPartitions]) -> Places:
 
 @dataclass
 class ClassicConsumer:
-    """Speaks the classic protocol, with an assignor that lets it keep what it owns meanwhile."""
+    """A member of the classic protocol with a cooperative assignor."""
 
     world: World
     member_id: str
@@ -171,7 +171,7 @@ class ClassicConsumer:
     owned: Places = frozenset()
     name: str = ""
     told_in_generation: int = -1
-    """When it last heard what is its own; between a join and its sync that is the one before."""
+    """Generation of the assignment; between a join and its sync that of the previous one."""
     must_join: bool = True
     is_cooperative: bool = True
 
@@ -234,7 +234,7 @@ class ClassicConsumer:
         )
 
     def sync(self, members: list[str]) -> ErrorCode:
-        """A leader of a classic group gives everything to the first member."""
+        """Assigns all partitions to the first member, as leader of a classic group."""
         shares = [
             ConsumerProtocolAssignmentTopicPartition(
                 topic=it.name, partitions=range(it.partition_count)
@@ -265,7 +265,7 @@ class ClassicConsumer:
         share = read_assignment(bytes(answer.assignment), self.world.topics)
         told = frozenset((topic_id, it) for topic_id in share for it in share[topic_id])
         if not self.owned <= told:
-            self.must_join = True  # it has revoked, and says so
+            self.must_join = True  # reports the revocation
         self.owned, self.told_in_generation = told, self.generation
         return ErrorCode.NONE
 

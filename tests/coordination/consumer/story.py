@@ -1,4 +1,4 @@
-"""Reads a transcript of a consumer group: lines that say what happens, and below each what follows.
+"""Runs a transcript of a consumer group: steps, and below each its responses and records.
 
 anna beats                        a consumer of the next generation takes its next turn: it joins,
   anna at 2 owns orders 0 1 2 3     reports what it owns, is told what is new
@@ -27,7 +27,7 @@ UNITS_MS = {"ms": 1, "s": 1_000}
 
 
 def retell(text: str) -> str:
-    """The transcript as it comes about now: steps and remarks are kept, answers are made anew."""
+    """The transcript as it runs now: steps and comments are kept, responses are replaced."""
     story = Story()
     lines: list[str] = []
     for line in text.splitlines():

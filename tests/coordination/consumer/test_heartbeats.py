@@ -1,4 +1,4 @@
-"""Heartbeats that are refused, in Apache's codes and words, and those that are not."""
+"""Rejected heartbeats have Apache Kafka's error codes and messages."""
 
 from __future__ import annotations
 
@@ -66,9 +66,7 @@ SENSELESS = {
 
 
 @pytest.mark.parametrize(("fields", "words"), SENSELESS.values(), ids=SENSELESS)
-def test_a_heartbeat_without_sense_is_an_invalid_request(
-    fields: dict[str, Any], words: str
-) -> None:
+def test_a_malformed_heartbeat_is_an_invalid_request(fields: dict[str, Any], words: str) -> None:
     answer = world_with_orders().heartbeat(heartbeat(**fields))
     assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, words)
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (None, 0, 0)
@@ -124,7 +122,7 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
 
 
 @pytest.mark.parametrize(("fields", "code", "words"), REFUSED.values(), ids=REFUSED)
-def test_a_refused_heartbeat_leaves_nothing_behind(
+def test_a_rejected_heartbeat_changes_nothing(
     fields: dict[str, Any], code: ErrorCode, words: str
 ) -> None:
     world = world_with_orders()
@@ -135,13 +133,13 @@ def test_a_refused_heartbeat_leaves_nothing_behind(
     assert len(world.log) == before
 
 
-def test_a_member_of_old_is_given_an_id_and_may_bring_its_own() -> None:
+def test_an_old_client_gets_a_member_id_or_may_choose_one() -> None:
     world = world_with_orders()
     assert world.heartbeat(heartbeat("", **JOIN), version=0).member_id == "new-1"
     assert world.heartbeat(heartbeat("mine", **JOIN), version=0).member_id == "mine"
 
 
-def test_a_full_group_lets_nobody_in_but_those_who_are_in() -> None:
+def test_a_full_group_accepts_only_its_members() -> None:
     world = world_with_orders(ConsumerGroupSettings(members_max=1))
     assert world.heartbeat(heartbeat("anna", **JOIN)).error_code == ErrorCode.NONE
     full = world.heartbeat(heartbeat("bob", **JOIN))
@@ -149,7 +147,7 @@ def test_a_full_group_lets_nobody_in_but_those_who_are_in() -> None:
     assert world.heartbeat(heartbeat("anna", **JOIN)).error_code == ErrorCode.NONE
 
 
-def test_a_lost_answer_is_told_again_to_whoever_claims_no_more_than_it_kept() -> None:
+def test_the_previous_epoch_is_accepted_with_partitions_still_owned() -> None:
     world = world_with_orders()
     topic = world.topics.by_name["orders"].topic_id
     world.heartbeat(heartbeat("anna", **JOIN))
@@ -176,7 +174,7 @@ def test_a_lost_answer_is_told_again_to_whoever_claims_no_more_than_it_kept() ->
         (JOIN, True),
     ],
 )
-def test_the_assignment_is_told_again_to_whoever_tells_everything(
+def test_a_full_heartbeat_gets_the_assignment_again(
     fields: dict[str, Any],
     is_told: bool,  # noqa: FBT001  # a column of the table
 ) -> None:
@@ -186,7 +184,7 @@ def test_the_assignment_is_told_again_to_whoever_tells_everything(
     assert (answer.assignment is not None) == is_told
 
 
-def test_the_assignor_with_most_votes_is_taken() -> None:
+def test_the_assignor_with_most_votes_is_used() -> None:
     world = world_with_orders()
     world.heartbeat(heartbeat("anna", **JOIN))
     assert world.group.describe(topics=world.topics, settings=world.settings).assignor_name == (
@@ -209,8 +207,8 @@ def test_many_joins_in_one_moment_cost_one_assignment() -> None:
     assert world.state.assignment_epoch == 51
 
 
-def test_a_share_that_is_meant_for_nobody_known_goes_to_a_newcomer() -> None:
-    """As a log might tell it that another program has written."""
+def test_the_target_of_an_unknown_member_goes_to_a_new_member() -> None:
+    """As in a log of another program."""
     world = world_with_orders()
     world.heartbeat(heartbeat(**JOIN))
     [topic] = world.topics.by_name.values()
@@ -221,8 +219,8 @@ def test_a_share_that_is_meant_for_nobody_known_goes_to_a_newcomer() -> None:
     assert world.state.target_of("berta") == {topic.topic_id: frozenset({2, 3})}
 
 
-def test_a_share_of_no_partitions_is_read_as_any_other() -> None:
-    """As the leader of a classic group has written it for a member too many."""
+def test_an_empty_target_is_replayed() -> None:
+    """As written by the leader of a classic group with more members than partitions."""
     world = world_with_orders()
     world.heartbeat(heartbeat(**JOIN))
     [topic] = world.topics.by_name.values()
@@ -234,7 +232,7 @@ def test_a_share_of_no_partitions_is_read_as_any_other() -> None:
     assert sorted(partition for share in targets for partition in share) == [0, 1, 2, 3]
 
 
-def test_shares_that_overlap_in_the_log_are_mended_at_the_next_assignment() -> None:
+def test_overlapping_targets_in_the_log_are_fixed_by_the_next_assignment() -> None:
     world = world_with_orders()
     world.heartbeat(heartbeat(**JOIN))
     world.heartbeat(heartbeat("berta", **JOIN))

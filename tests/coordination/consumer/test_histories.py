@@ -1,7 +1,7 @@
-"""Random histories of a consumer group: what must hold at any time, and what must come in the end.
+"""Random histories of a consumer group: invariants at any time, and the final state.
 
-Members of both protocols join, leave, fall silent, lose answers and repeat requests, while topics
-come, grow and go, and the coordinator crashes.
+Members of both protocols join, leave, stop, lose responses and repeat requests, while topics are
+created, grow and are deleted, and the coordinator crashes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.coordination.consumer.world import World
 
 TOPICS = ["orders", "payments", "returns"]
 ROUNDS_MAX = 12
-"""Within which a quiet group has to settle: a few steps for each of up to five members."""
+"""Rounds in which a quiet group must settle: a few steps for each of up to five members."""
 
 HARMLESS = {
     ErrorCode.NONE,
@@ -50,7 +50,7 @@ indexes = st.integers(0, 4)
 
 
 class Histories(RuleBasedStateMachine):
-    """The group never turns classic: `test_migration` tells of that."""
+    """The group is never downgraded; `test_migration` covers that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(who=st.lists(indexes, min_size=2, max_size=5), removed=st.none() | indexes)
     def several_speak_at_once(self, who: list[int], removed: int | None) -> None:
-        """One of them may be removed before it is answered; each hears something."""
+        """Sends heartbeats together; a member may be removed before its response."""
         consumers = {it.member_id: it for it in map(self.client, who) if isinstance(it, Consumer)}
         tickets = {member_id: it.send() for member_id, it in consumers.items()}
         if removed is not None:
@@ -149,14 +149,14 @@ class Histories(RuleBasedStateMachine):
         return client.member_id in self.world.state.members
 
     def may_speak(self, client: Client) -> bool:
-        """A classic member in an empty group would make it classic."""
+        """Skipped for an empty group, which a classic member would turn into a classic one."""
         return isinstance(client, Consumer) or not self.world.group.is_empty
 
     # The world
 
     @rule()
     def everybody_beats(self) -> None:
-        """What most heartbeats are like."""
+        """Sends a typical heartbeat."""
         self.world.pass_time(1_000)
         for client in self.clients.values():
             if self.may_speak(client):
@@ -180,11 +180,11 @@ class Histories(RuleBasedStateMachine):
     def the_coordinator_crashes(self) -> None:
         self.world.restart()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def no_partition_has_two_owners(self) -> None:
-        """A client that was fenced and does not know it yet does not count: it is cut off."""
+        """Clients that were fenced and do not know it do not count."""
         if self.world.find() is None:
             return
         owners = Counter(
@@ -220,7 +220,7 @@ class Histories(RuleBasedStateMachine):
         self.world.check()
 
     def teardown(self) -> None:
-        """In peace and quiet, everybody gets what is meant for it, and that is everything."""
+        """Without disturbances all members get their target, and all partitions are assigned."""
         if self.world.find() is None or not self.clients:
             return
         for _ in range(ROUNDS_MAX):
@@ -252,7 +252,7 @@ class Histories(RuleBasedStateMachine):
 
 
 class HistoriesInSlices(Histories):
-    """Each slice is as short as can be, and others speak between two slices."""
+    """Slices are as short as possible, and other requests run between two slices."""
 
     def __init__(self) -> None:
         super().__init__()

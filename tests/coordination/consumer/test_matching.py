@@ -1,4 +1,4 @@
-"""Regular expressions that take more than one slice: who waits for them, and who does not."""
+"""Regular expressions that take more than one slice, and the heartbeats that wait for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.coordination.consumer.clients import Consumer
 from tests.coordination.consumer.world import World
 
 LONG = "orders.*|" + "x" * 9_980
-"""So long that compiling and matching are left to slices."""
+"""Long enough that compiling and matching take several slices."""
 COSTLY = ".*".join(f"(.{{0,{count}}}a|b)" for count in range(60, 100))
 SETTINGS = ConsumerGroupSettings(assignment_interval_ms=0, regexes_max=2)
 LATER_MS = SETTINGS.regex_refresh_interval_ms

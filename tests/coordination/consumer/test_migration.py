@@ -1,4 +1,4 @@
-"""Members of the classic protocol in consumer groups, and groups that change their protocol."""
+"""Classic members in consumer groups, upgrades and downgrades."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def world_with_orders(policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL) -
 
 
 def mixed(policy: MigrationPolicy = MigrationPolicy.UPGRADE) -> tuple[World, ClassicConsumer]:
-    """Anna of the next generation and olga of the classic protocol share the topic."""
+    """Anna (consumer protocol) and olga (classic protocol) share the topic."""
     world = world_with_orders(policy)
     anna = Consumer(world, "anna", ["orders"])
     olga = ClassicConsumer(world, "olga", ["orders"])
@@ -43,7 +43,7 @@ def knock(world: World) -> ConsumerGroupHeartbeatResponse:
     return world.heartbeat(Consumer(world, "anna", ["orders"]).next_request())
 
 
-def test_a_group_of_connect_workers_is_not_carried_over() -> None:
+def test_a_group_of_connect_workers_cannot_be_upgraded() -> None:
     world = world_with_orders()
     protocols = [JoinGroupRequestProtocol(name="default", metadata=b"")]
     world.join(
@@ -74,7 +74,7 @@ def test_a_group_of_connect_workers_is_not_carried_over() -> None:
         (MigrationPolicy.DISABLED, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_the_operator_decides_whether_groups_with_members_are_carried_over(
+def test_the_migration_policy_decides_about_upgrades_of_groups_with_members(
     policy: MigrationPolicy, code: ErrorCode
 ) -> None:
     world = world_with_orders(policy)
@@ -83,7 +83,7 @@ def test_the_operator_decides_whether_groups_with_members_are_carried_over(
     assert knock(world).error_code == code
 
 
-def test_an_upgrade_is_told_with_the_epoch_it_begins() -> None:
+def test_an_upgrade_logs_its_epoch() -> None:
     world = world_with_orders()
     ClassicConsumer(world, "", ["orders"]).beat()
     knock(world)
@@ -108,7 +108,7 @@ def test_a_group_without_members_may_change_its_protocol_at_any_time(
     assert len(olga.owned) == 4
 
 
-def test_those_who_wait_in_a_classic_group_are_told_to_join_what_comes_after_it() -> None:
+def test_parked_requests_get_rebalance_in_progress_at_an_upgrade() -> None:
     world = world_with_orders()
     first, second = (ClassicConsumer(world, "", ["orders"]) for _ in range(2))
     first.beat()
@@ -136,7 +136,7 @@ def test_a_classic_member_needs_a_protocol_in_common_with_the_others() -> None:
         assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_newcomer_of_the_classic_protocol_is_given_an_id_to_come_back_with() -> None:
+def test_a_new_classic_member_gets_member_id_required() -> None:
     world, _ = mixed()
     request = ClassicConsumer(world, "", ["orders"]).join_request()
     answer = world.join(request)
@@ -162,7 +162,7 @@ HEARTBEATS = {
 @pytest.mark.parametrize(
     ("member_id", "generation", "instance_id", "code"), HEARTBEATS.values(), ids=HEARTBEATS
 )
-def test_classic_members_are_known_by_id_and_epoch(
+def test_classic_members_are_checked_by_id_and_epoch(
     member_id: str, generation: int, instance_id: str | None, code: ErrorCode
 ) -> None:
     world, _ = mixed()
@@ -205,7 +205,7 @@ def test_a_sync_for_another_protocol_is_refused() -> None:
     assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_classic_member_that_joined_has_to_sync_and_one_called_has_to_rejoin() -> None:
+def test_classic_members_must_sync_and_rejoin_within_their_timeouts() -> None:
     world, olga = mixed()
     joined = world.join(olga.join_request())
     assert joined is not None
@@ -267,7 +267,7 @@ def test_members_commit_at_their_epoch(
     assert refusal == code
 
 
-def test_a_member_behind_its_epoch_may_commit_what_it_has_kept() -> None:
+def test_a_member_with_an_older_epoch_may_commit_partitions_it_kept() -> None:
     world, _ = mixed()
     topic_id = world.topics.by_name["orders"].topic_id
 
@@ -312,7 +312,7 @@ def test_a_group_with_members_is_not_deleted_and_keeps_the_topics_it_reads() -> 
     assert not world.group.reads_topic("payments")
 
 
-def test_the_members_of_a_described_group_tell_which_protocol_they_speak() -> None:
+def test_described_members_have_their_protocol_type() -> None:
     world, _ = mixed()
     described = world.groups.describe_consumer_groups([GROUP, "nope"])
     assert [(it.error_code, it.group_state) for it in described] == [
@@ -324,7 +324,7 @@ def test_the_members_of_a_described_group_tell_which_protocol_they_speak() -> No
     assert described[1].error_message == "Group nope not found."
 
 
-def test_classic_members_who_are_left_among_themselves_see_that_a_topic_has_grown() -> None:
+def test_classic_members_of_a_consumer_group_rebalance_when_a_topic_grows() -> None:
     world, olga = mixed(MigrationPolicy.UPGRADE)
     world.leave(MemberIdentity(member_id="anna"))
     for _ in range(3):
@@ -338,7 +338,7 @@ def test_classic_members_who_are_left_among_themselves_see_that_a_topic_has_grow
     assert len(olga.owned) == 6
 
 
-def test_a_crash_while_a_group_becomes_classic_again_leaves_no_partition_without_a_reader() -> None:
+def test_a_crash_during_a_downgrade_leaves_no_partition_unassigned() -> None:
     world, olga = mixed(MigrationPolicy.BIDIRECTIONAL)
     Consumer(world, "anna", ["orders"]).leave()
     assert world.find() is None

@@ -1,4 +1,4 @@
-"""Regular expressions of subscriptions: what they match, what is refused, and with which effort."""
+"""Regular expressions of subscriptions: matches, errors and effort."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = ["a", "A", "ab", "abc", "a.b", "a-b", "a_b", "orders", "orders-1", "Orde
     ("pattern", "found"),
     [
         ("orders", ["orders"]),
-        ("order", []),  # a name has to match from end to end
+        ("order", []),  # an expression must match the whole name
         ("orders.*", ["orders", "orders-1"]),
         ("(?i)orders", ["orders", "Orders"]),
         ("(?i:o)rders", ["orders", "Orders"]),
@@ -33,7 +33,7 @@ NAMES = ["a", "A", "ab", "abc", "a.b", "a-b", "a_b", "orders", "orders-1", "Orde
         (
             "o(?i)x|A|ORDERS",
             ["a", "A", "orders", "Orders"],
-        ),  # flags hold up to the end of the group
+        ),  # flags apply up to the end of the group
         ("(?m)^a$", ["a"]),
         (r"\p{Greek}|a", ["a"]),
         (r"(?i)\p{Lu}", ["a", "A"]),
@@ -63,7 +63,7 @@ NAMES = ["a", "A", "ab", "abc", "a.b", "a-b", "a_b", "orders", "orders-1", "Orde
         ("ü|a", ["a"]),
     ],
 )
-def test_an_expression_finds_whole_names(pattern: str, found: list[str]) -> None:
+def test_an_expression_matches_whole_names(pattern: str, found: list[str]) -> None:
     assert compile_regex(pattern).matches(NAMES) == set(found)
 
 
@@ -92,7 +92,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("pattern", "words"), REFUSALS.items())
-def test_refusals_have_the_words_of_re2j(pattern: str, words: str) -> None:
+def test_error_messages_are_those_of_re2j(pattern: str, words: str) -> None:
     with pytest.raises(BadRegex, match=re.escape(words)):
         compile_regex(pattern)
 
@@ -100,7 +100,7 @@ def test_refusals_have_the_words_of_re2j(pattern: str, words: str) -> None:
 @pytest.mark.parametrize(
     "pattern", ["a)", "[b-a]", "[[:no:]]", r"\p{Klingon}", "(" * 200 + ")" * 200]
 )
-def test_invalid_expressions_are_refused(pattern: str) -> None:
+def test_invalid_expressions_raise(pattern: str) -> None:
     with pytest.raises(BadRegex):
         compile_regex(pattern)
 
@@ -120,7 +120,7 @@ def test_invalid_expressions_are_refused(pattern: str) -> None:
     ],
     ids=lambda it: it[:20],
 )
-def test_an_expression_is_refused_by_its_size_before_it_is_built(pattern: str) -> None:
+def test_a_large_expression_raises_before_it_is_built(pattern: str) -> None:
     with pytest.raises(BadRegex, match="too large"):
         compile_regex(pattern)
 
@@ -166,7 +166,7 @@ def test_a_slice_of_matching_has_a_bounded_effort_and_a_bounded_memory(pattern: 
         assert matching.dfa_size <= DFA_SIZE_MAX + len(regex.edges)
 
 
-def test_characters_count_for_slices_where_the_automaton_is_known() -> None:
+def test_characters_count_as_effort_if_the_automaton_is_known() -> None:
     names = [f"{'x' * 240}{index}" for index in range(10_000)]
     matching = Matching(compile_regex(".*"), names)
     slices = 1
@@ -197,7 +197,7 @@ def test_matches_equal_those_of_python_where_the_syntax_is_shared(
         expected = re.compile(pattern)
     except re.error:
         assume(False)
-    # An empty name is no name; Python's idea of \b at it differs between versions.
+    # An empty string is not a name; \b at it differs between versions of Python.
     real = [name for name in names if name]
     assert compile_regex(pattern).matches(real) == {it for it in real if expected.fullmatch(it)}
 
@@ -217,11 +217,11 @@ NAMES_FOR_RE2 = [
     *("ab", "aa", "aab", "a-b", "a.b", "a_b", "bab", "ba", "aZ", "9Z", "91", "QE", "p{", "a\n"),
     *("orders", "a\nb", "\0", "a{,2}", "a,2}", ":alpha:]"),
 ]
-"""Names of topics, and other texts: transactional ids are matched as well."""
+"""Topic names and other strings: transactional ids are matched, too."""
 DIFFERS_BETWEEN_RE2_AND_RE2J = re.compile(r"\\[\x80-\U0010ffff]|\(\?P<n>.*\(\?P<n>", re.DOTALL)
-"""RE2/J, which Apache Kafka uses, accepts escaped letters beyond ASCII and refuses equal names."""
+"""RE2/J, which Apache Kafka uses, accepts escaped letters beyond ASCII and rejects equal names."""
 TOO_LARGE_FOR_RE2 = "invalid repetition size"
-"""RE2 limits the product of nested counts, RE2/J and this engine do not."""
+"""RE2 limits the product of nested counts; RE2/J and PyKBroker do not."""
 
 
 @settings(max_examples=1_000)

@@ -1,4 +1,4 @@
-"""Stories of consumer groups; `RETELL=1` writes them anew for a reader to judge."""
+"""Transcripts of consumer groups; `RETELL=1` writes them again for review."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ TRANSCRIPTS = sorted(Path(__file__).parent.joinpath("transcripts").glob("*.txt")
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda it: it.stem)
-def test_the_story_is_told_as_it_is_written(path: Path) -> None:
+def test_the_transcript_is_reproduced(path: Path) -> None:
     written = path.read_text()
     told = retell(written)
     if os.environ.get("RETELL"):

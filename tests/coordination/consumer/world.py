@@ -1,7 +1,7 @@
-"""Groups of both protocols with a log, a clock, timers and topics, all in memory.
+"""Groups of both protocols with a log, clock, timers and topics in memory.
 
-Every record goes through its bytes, and after every step a group read anew from the log must be
-the same as the one that lived through it.
+Every record is encoded and decoded. After every step a group that is replayed from the log must
+equal the group in memory.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CLASSIC_SETTINGS = GroupSettings(initial_rebalance_delay_ms=0, session_timeout_m
 
 @dataclass
 class Topics:
-    """The cluster's topics; every change is a new version."""
+    """The topics of the cluster; every change has a new version."""
 
     by_name: dict[str, TopicView] = field(default_factory=dict)
     version: int = 0
@@ -88,7 +88,7 @@ class World:
         self.timers: dict[tuple[str, ...], int] = {}
         self.deferred: list[tuple[str, ...]] = []
         self.written: list[Write] = []
-        """Since the last step began."""
+        """Responses since the last step began."""
         self.reasons: list[str] = []
         self.answers: dict[int, Message] = {}
         self.tickets = 0
@@ -110,7 +110,7 @@ class World:
     def state(self) -> ConsumerGroupState:
         return self.group.state
 
-    # What follows from a decision
+    # Outcomes
 
     def carry_out(self, outcome: Outcome) -> None:
         for write in outcome.writes:
@@ -135,7 +135,7 @@ class World:
         self.groups.replay(key, value)
 
     def pass_time(self, duration_ms: int) -> None:
-        """Timers ring in the order of their times."""
+        """Fires due timers in order."""
         end_ms = self.now_ms + duration_ms
         while due := [(at_ms, name) for name, at_ms in self.timers.items() if at_ms <= end_ms]:
             at_ms, name = min(due)
@@ -145,7 +145,7 @@ class World:
         self.now_ms = end_ms
 
     def restart(self) -> None:
-        """The coordinator crashes; another one reads the log."""
+        """Crashes the coordinator; a new one replays the log."""
         self.start()
         self.timers.clear()
         self.deferred.clear()
@@ -156,24 +156,24 @@ class World:
     # Requests
 
     def ask(self, decide: Callable[[int], Outcome]) -> Message | None:
-        """The answer, unless the request is parked."""
+        """Returns the response unless the request is parked."""
         ticket = self.arrive(decide)
         self.go_on()
         return self.answers.get(ticket)
 
     def arrive(self, decide: Callable[[int], Outcome]) -> int:
-        """A request that others come together with."""
+        """Sends a request together with others."""
         self.tickets += 1
         self.carry_out(decide(self.tickets))
         return self.tickets
 
     def go_on(self) -> None:
-        """All that have come in together are heard."""
+        """Decides all requests that were sent together."""
         while self.deferred:
             self.go_one_step()
 
     def go_one_step(self) -> None:
-        """One deferred decision, if there is any."""
+        """Runs one deferred decision, if there is any."""
         if self.deferred:
             self.carry_out(self.groups.timer(self.deferred.pop(0), self.now_ms))
 
@@ -251,7 +251,7 @@ class World:
     # Invariants
 
     def check(self) -> None:
-        """The log tells the same as the life that wrote it, compacted or not."""
+        """The replayed state, compacted or not, equals the state in memory."""
         assert self.groups.member_bytes.of_coordinator.total == recounted(self.groups)
         group = self.find()
         for log in (self.log, compacted(self.log)):
@@ -266,7 +266,7 @@ class World:
             self.check_short_cuts(group)
 
     def check_short_cuts(self, group: ConsumerGroup) -> None:
-        """Where an assignment looks at newcomers only, it is the one that looks at everybody."""
+        """The fast path for new members has the same result as a full assignment."""
         state, memory = group.state, group.cache
         settings = self.settings.of(GROUP)
         known = known_topics(state.subscriptions(), self.topics)
@@ -282,7 +282,7 @@ class World:
 
 
 def compacted(log: list[Write]) -> list[Write]:
-    """What is left when only the last record of each key stays, and no tombstone."""
+    """Keeps the last record of each key and no tombstone."""
     names = [bytes([it.key.record_type]) + encode(it.key, 0) for it in log]
     last = {name: index for index, name in enumerate(names)}
     return [
@@ -291,5 +291,5 @@ def compacted(log: list[Write]) -> list[Write]:
 
 
 def facts(state: ConsumerGroupState) -> dict[str, object]:
-    names = [name for name in state.__slots__ if name != "_subscriptions"]  # a memo of the rest
+    names = [name for name in state.__slots__ if name != "_subscriptions"]  # derived from the rest
     return {name: getattr(state, name) for name in names}

@@ -1,4 +1,4 @@
-"""What partitions make of transactions: they hold records back until a marker says what counts."""
+"""A model of data partitions: records are pending until a marker commits or aborts them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.transactions.transaction import Producer
 
 Token = int
-"""One transaction as its producer sees it."""
+"""One transaction as seen by its producer."""
 
 
 class Fate(NamedTuple):
@@ -19,7 +19,7 @@ class Fate(NamedTuple):
 
 
 class Partition:
-    """Keeps what each producer id has written, and refuses epochs and coordinators of the past."""
+    """Stores the batches of each producer id and rejects old epochs and coordinators."""
 
     def __init__(self, place: TopicPartition) -> None:
         self.place = place

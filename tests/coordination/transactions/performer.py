@@ -1,4 +1,4 @@
-"""Who a story is told by: our coordinator in its world, or a real Apache Kafka on a socket."""
+"""Runs the steps of a transcript on PyKBroker's coordinator or on a real Apache Kafka."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ OFFSETS_PARTITION = TopicPartition("__consumer_offsets", 0)
 
 
 class Unanswered(Exception):
-    """The coordinator could not write what it had decided."""
+    """The coordinator could not write its decision."""
 
 
 def listed(
     transactions: Transactions, request: ListTransactionsRequest, now_ms: int
 ) -> ListTransactionsResponse:
-    """The slices in one piece."""
+    """Runs all slices at once."""
     responses: list[ListTransactionsResponse] = []
 
     def work() -> Iterator[None]:
@@ -67,7 +67,7 @@ class Performer(Protocol):
 
 
 class OurCoordinator:
-    """Answers requests by the pure core alone; one partition holds all transactional ids."""
+    """Answers requests with the pure coordinator; one partition has all transactional ids."""
 
     def __init__(self, settings: TransactionSettings, *, transaction_version: int = 2) -> None:
         self.world = World(settings, transaction_version=transaction_version)
@@ -140,7 +140,7 @@ class OurCoordinator:
 
 
 class Apache:
-    """The oracle; it writes its markers by itself, which is waited for before the next step."""
+    """Runs steps on Apache Kafka; waits for its markers before the next step."""
 
     def __init__(self, port: int, topics: tuple[str, ...], prefix: str) -> None:
         self.wire = Wire(port)
@@ -158,7 +158,7 @@ class Apache:
         self.wire.close()
 
     def wait_for_coordinator(self) -> None:
-        """Its partitions, and a block of producer ids, come with the first who asks for them."""
+        """Waits until the first request has created partitions and allocated producer ids."""
         probe = InitProducerIdRequest(
             transactional_id=f"{self.prefix}probe", transaction_timeout_ms=1
         )

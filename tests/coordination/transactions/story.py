@@ -1,4 +1,4 @@
-"""Reads a transcript: lines that say what producers do, and below each what they are told.
+"""Runs a transcript: lines with steps of producers, and below each the responses and records.
 
 anna starts till 60s                      InitProducerId, with her transaction timeout
   anna is P1 in epoch 0
@@ -51,7 +51,7 @@ NOBODY = (-1, -1)
 
 
 class Options(NamedTuple):
-    """What a step says beside its verb."""
+    """The arguments of a step."""
 
     words: list[str]
     transactional_id: str
@@ -63,7 +63,7 @@ class Options(NamedTuple):
 
 
 def retell(text: str, performer: Performer, prefix: str = "") -> str:
-    """The transcript as it comes about now: steps and remarks are kept, answers are made anew."""
+    """The transcript as it runs now: steps and comments are kept, responses are replaced."""
     story = Story(performer, prefix)
     lines: list[str] = []
     for line in text.splitlines():
@@ -76,7 +76,7 @@ def retell(text: str, performer: Performer, prefix: str = "") -> str:
 
 
 def spoken(text: str) -> list[str]:
-    """What is done and heard, without what only the log and the markers say."""
+    """Returns steps and responses, without lines about log and markers."""
     return [it for it in text.splitlines() if it and not it.startswith(("#", "  the "))]
 
 
@@ -84,9 +84,9 @@ class Story:
     def __init__(self, performer: Performer, prefix: str = "") -> None:
         self.performer = performer
         self.prefix = prefix
-        """In front of transactional ids, where others have theirs beside ours."""
+        """Prefix of transactional ids, because other transcripts share the broker."""
         self.producers: dict[str, tuple[int, int]] = {}
-        """The producer id and epoch that each producer believes to have."""
+        """The producer id and epoch that each producer uses."""
         self.names: dict[int, str] = {NO_PRODUCER_ID: "nobody"}
 
     def step(self, line: str) -> list[str]:
@@ -137,7 +137,7 @@ class Story:
                 raise AssertionError(line)
 
     def use_up_epochs(self) -> None:
-        """As if shop had been taken over thirty thousand times; its owner has kept up."""
+        """Raises the epoch of shop by thirty thousand; its owner knows the new epoch."""
         world = self.ours.world
         before = world.transactions.transactions[f"{self.prefix}shop"]
         after = replace(before, producer_epoch=LAST_EPOCH)
@@ -151,7 +151,7 @@ class Story:
         assert isinstance(self.performer, OurCoordinator), "the oracle cannot be told to"
         return self.performer
 
-    # --- what producers do
+    # --- steps of producers
 
     def believes(self, who: str, option: Options) -> list[str]:
         to, be, whom = option.words
@@ -188,7 +188,7 @@ class Story:
         return tell_partitions(who, response.results_by_topic_v3_and_below)
 
     def reads(self, who: str, option: Options) -> list[str]:
-        """As a member of a group whose offsets join the transaction."""
+        """Adds the offsets of a group to the transaction."""
         producer_id, epoch = self.producers[who]
         request = AddOffsetsToTxnRequest(
             transactional_id=option.transactional_id,
@@ -226,7 +226,7 @@ class Story:
         return [f"{who} is {self.name(response.producer_id)} in epoch {response.producer_epoch}"]
 
     def unheard(self, who: str, verb: str, words: list[str]) -> list[str]:
-        """The answer is lost on its way."""
+        """Loses the response."""
         before = self.producers.get(who, NOBODY)
         said: list[str] = getattr(self, verb)(who, options(words, self.prefix))
         self.producers[who] = before
@@ -247,7 +247,7 @@ class Story:
         (result,) = response.results_by_transaction
         return tell_partitions("the broker", result.topic_results)
 
-    # --- what operators do
+    # --- steps of operators
 
     def operate(self, verb: str, words: list[str]) -> list[str]:
         if verb == "describes":
@@ -288,10 +288,10 @@ class Story:
             + (f", with {' '.join(places)}" if places else "")
         ]
 
-    # --- what is told
+    # --- responses
 
     def name(self, producer_id: int) -> str:
-        """Producer ids in the order in which the story comes to know them."""
+        """Numbers producer ids in order of appearance."""
         return self.names.setdefault(producer_id, f"P{len(self.names)}")
 
     def id_of(self, name: str) -> int:

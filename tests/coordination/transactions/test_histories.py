@@ -1,8 +1,8 @@
-"""Random histories of one transactional id: whatever happens in whatever order, some things hold.
+"""Random histories of one transactional id, with invariants.
 
-A transaction counts in all of its partitions or in none; who was told that it has committed, or
-that it has not, can rely on it; none commits unasked; epochs only grow; every request is answered
-once; the log alone tells what counts; and a producer that does as it is told gets through.
+A transaction is committed in all its partitions or in none. Responses about its end are reliable;
+none commits without a request. Epochs only grow, every request gets one response, the log
+determines the state, and a producer that follows the protocol makes progress.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ ID = "shop"
 NOBODY = Producer(-1, -1)
 PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("bills", 0)]
 PROCESSES = st.integers(0, 3)
-"""The first two know version 2, the others version 1."""
+"""The first two use transaction version 2, the others version 1."""
 VERSION_1_FROM = 2
 TIMEOUT_MS = 20_000
 DELAYS_MS = st.sampled_from([1, 5_000, 10_000, 25_000])
 EPOCHS_LEFT = st.sampled_from([None, None, 0, 1, 3])
-"""Until the last one, at the start: exhaustion must be near to be met."""
+"""Starts near the last epoch, so that exhaustion is reached."""
 
 
 class Process:
-    """A producer that remembers what it was told last, which may be long out of date."""
+    """A producer that acts on its last response, which may be outdated."""
 
     def __init__(self, *, knows_epochs: bool) -> None:
         self.knows_epochs = knows_epochs
         self.owner = NOBODY
         self.token: Token | None = None
-        """The transaction that it is in, as far as it knows."""
+        """The transaction that the producer believes to be in."""
         self.ending: bool | None = None
-        """It has asked for this end, and keeps asking for it."""
+        """The requested end, which the producer retries."""
 
 
 class Histories(RuleBasedStateMachine):
@@ -68,13 +68,13 @@ class Histories(RuleBasedStateMachine):
         self.processes = [Process(knows_epochs=it < VERSION_1_FROM) for it in range(4)]
         self.partitions = {it: Partition(it) for it in PLACES}
         self.told: dict[Token, bool] = {}
-        """What producers were told of their transactions."""
+        """Responses about transactions."""
         self.wanted: set[Token] = set()
-        """The transactions that their producers have asked to commit."""
+        """Transactions that their producers have requested to commit."""
         self.sent: list[tuple[Any, int]] = []
-        """Requests of version 2, of which the network may keep copies."""
+        """Requests of version 2 that the network may duplicate."""
         self.stale: list[Markers] = []
-        """Work of a coordinator that has crashed, or was thought to have."""
+        """Markers of a coordinator that has crashed or was replaced."""
         self.tokens = 0
         self.checked = 0
         self.last: Transaction | None = None
@@ -92,7 +92,7 @@ class Histories(RuleBasedStateMachine):
         self.world.restart()
         return owner
 
-    # --- what producers do, in order or out of it
+    # --- steps of producers, in any order
 
     @rule(number=PROCESSES, heard=st.booleans(), recovers=st.booleans())
     def initialises(self, number: int, heard: bool, recovers: bool) -> None:  # noqa: FBT001 - drawn
@@ -147,7 +147,7 @@ class Histories(RuleBasedStateMachine):
         return code == ErrorCode.NONE
 
     def has_joined(self, owner: Producer, place: TopicPartition) -> bool:
-        """What the partition's leader asks before the first batch of version 1."""
+        """Verifies a partition, as its leader does before the first batch of version 1."""
         response = self.coordinator.ask(self.batched(owner, place, verify_only=True), 5)
         (result,) = response.results_by_transaction[0].topic_results[0].results_by_partition
         return bool(result.partition_error_code == ErrorCode.NONE)
@@ -197,14 +197,14 @@ class Histories(RuleBasedStateMachine):
 
     @rule(number=PROCESSES)
     def does_as_it_is_told(self, number: int) -> None:
-        """Whatever has happened before, it comes back and gets a transaction through."""
+        """After any history a producer can recover and commit a transaction."""
         process = self.processes[number]
         self.world.disk_is_full = False
         for _ in range(3):
             if self.init(process, NOBODY):
                 break
             self.all_markers_are_written()
-            self.world.pass_time(10_000)  # for a completion that a full disk has refused
+            self.world.pass_time(10_000)  # for a completion that a full disk has prevented
         for place in PLACES:
             self.writes(number, place)
         token = process.token
@@ -214,7 +214,7 @@ class Histories(RuleBasedStateMachine):
         assert self.told[token]
         assert {it.place for it in self.fates() if it.token == token} == set(PLACES)
 
-    # --- what happens to them
+    # --- disturbances
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
@@ -260,7 +260,7 @@ class Histories(RuleBasedStateMachine):
     def the_disk_fills_or_is_cleared(self, is_full: bool) -> None:  # noqa: FBT001 - drawn
         self.world.disk_is_full = is_full
 
-    # --- what stays true
+    # --- invariants
 
     @invariant()
     def every_request_is_answered(self) -> None:
@@ -310,7 +310,7 @@ class Histories(RuleBasedStateMachine):
         return [fate for it in self.partitions.values() for fate in it.fates]
 
     def teardown(self) -> None:
-        """When producers fall silent, nothing stays open, and in the end nothing is remembered."""
+        """When producers stop, no transaction stays open and all ids expire."""
         if not hasattr(self, "world"):
             return
         self.world.disk_is_full = False

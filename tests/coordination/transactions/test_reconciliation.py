@@ -1,4 +1,4 @@
-"""What becomes of a transactional id of which a log has lost records."""
+"""Repair of transactional ids after a log has lost records."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def test_nothing_changes_without_a_loss_or_before_markers_are_written(
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("state", [EMPTY, COMMITTED, ABORTED])
-def test_an_epoch_that_a_partition_is_ahead_of_is_raised_beyond_it(
+def test_an_epoch_behind_a_partition_is_raised_beyond_it(
     state: TransactionState, version: int
 ) -> None:
     after = repaired(transaction(state, 3), ProducerOnPartitions(8, {}), version)
     assert after is not None
     assert (after.state, after.owner) == (EMPTY, Producer(7, 9))
-    assert after.owner_before_end is None  # nobody knows how its last transaction ended
+    assert after.owner_before_end is None  # the end of its last transaction is unknown
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -94,7 +94,7 @@ def test_an_epoch_that_a_partition_is_ahead_of_is_raised_beyond_it(
         (transaction(ONGOING, 3, A), ProducerOnPartitions(8, {}), 9, {A}),
     ],
 )
-def test_an_open_transaction_that_the_coordinator_does_not_know_aborts_with_all_its_partitions(
+def test_an_unknown_open_transaction_aborts_on_all_its_partitions(
     before: Transaction,
     seen: ProducerOnPartitions,
     epoch: int,
@@ -124,7 +124,7 @@ def test_a_partition_without_the_marker_of_the_last_transaction_gets_it_again(
     assert rest.partitions == {B}
 
 
-def test_transactions_of_one_epoch_are_not_taken_for_each_other() -> None:
+def test_transactions_with_the_same_epoch_are_not_confused() -> None:
     """Before version 2 the open transaction may be the one after the committed one."""
     after = repaired(
         transaction(COMMITTED, 3, client_version=0), ProducerOnPartitions(3, {A: 3}), 1
@@ -162,7 +162,7 @@ def test_after_a_few_steps_nothing_is_open_or_ahead_of_the_coordinator(
     open_at: dict[TopicPartition, int],
     versions: tuple[int, int],
 ) -> None:
-    """Each marker has a later epoch than what it ends, so partitions accept it."""
+    """Each marker has a later epoch than its transaction, so partitions accept it."""
     version, client_version = versions
     known = joined if state is ONGOING else ()
     found = transaction(state, epoch, *known, client_version=client_version)

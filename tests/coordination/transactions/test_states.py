@@ -19,7 +19,7 @@ def test_the_documentation_draws_the_states_that_decide() -> None:
     assert drawn(page) == page, f"run: {command}"
 
 
-def test_every_state_answers_and_can_be_reached() -> None:
+def test_every_state_has_a_row_and_can_be_reached() -> None:
     assert set(ANSWERS) == set(TransactionState)
     assert {it.goal for it in TRANSITIONS} == set(TransactionState)
 
@@ -29,7 +29,7 @@ def test_every_state_has_its_paragraph() -> None:
     assert {it.split(":")[0].strip() for it in told} == {it.value for it in TransactionState}
 
 
-def test_the_log_knows_states_by_the_numbers_of_apache_kafka() -> None:
+def test_state_numbers_in_the_log_are_those_of_apache_kafka() -> None:
     assert NUMBERS == {
         TransactionState.EMPTY: 0,
         TransactionState.ONGOING: 1,
@@ -43,12 +43,12 @@ def test_the_log_knows_states_by_the_numbers_of_apache_kafka() -> None:
 
 
 @pytest.mark.parametrize("state", TransactionState)
-def test_what_a_state_answers_is_what_it_can_do(state: TransactionState) -> None:
-    """The table of answers and the table of moves tell the same story."""
+def test_results_of_a_state_match_its_transitions(state: TransactionState) -> None:
+    """The tables of results and of transitions are consistent."""
     answers = ANSWERS[state]
     goals = {it.goal for it in TRANSITIONS if it.origin is state}
     if state is TransactionState.PREPARE_EPOCH_FENCE:
-        return  # nothing stays in it to be asked
+        return  # the state ends immediately
     assert answers.may_expire == (TransactionState.DEAD in goals)
     can_be_given = TransactionState.EMPTY in goals
     assert can_be_given == (answers.init is OnInit.NEXT_EPOCH)

@@ -1,6 +1,6 @@
-"""Stories of transactions, to be read aloud; `RETELL=1` writes them anew for a reader to judge.
+"""Transcripts of transactions; `RETELL=1` writes them again for review.
 
-Those in `as_apache` are told by Apache Kafka as well, word by word.
+Apache Kafka reproduces those in `as_apache` word by word.
 """
 
 import os
@@ -21,7 +21,7 @@ TOPICS = ("orders", "bills")
 
 
 @pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("*/*.txt")), ids=lambda it: it.stem)
-def test_the_story_is_told_as_it_is_written(path: Path) -> None:
+def test_the_transcript_is_reproduced(path: Path) -> None:
     written = path.read_text()
     told = retell(written, OurCoordinator(TransactionSettings()))
     if os.environ.get("RETELL"):
@@ -37,7 +37,7 @@ def oracle(apache: ApacheKafka) -> Iterator[Apache]:
 
 
 @pytest.mark.parametrize("path", AS_APACHE, ids=lambda it: it.stem)
-def test_apache_kafka_tells_the_same_story(path: Path, oracle: Apache) -> None:
+def test_apache_kafka_reproduces_the_transcript(path: Path, oracle: Apache) -> None:
     written = path.read_text()
     told = retell(written, oracle, oracle.prefix)
     assert spoken(told) == spoken(written)

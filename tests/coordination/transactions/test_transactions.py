@@ -1,4 +1,4 @@
-"""What stories cannot tell well: bounds, feature levels, records as Apache Kafka writes them."""
+"""Rules that transcripts do not cover: limits, feature levels, records of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def states_written(world: World) -> list[tuple[str, TransactionState]]:
     ]
 
 
-def test_sweeps_may_wait_while_no_transaction_is_on_its_way() -> None:
+def test_sweeps_may_be_late_without_ongoing_transactions() -> None:
     assert world_with(EMPTY).transactions.may_wait(TIMEOUT_TIMER)
     assert not world_with(ONGOING).transactions.may_wait(TIMEOUT_TIMER)
     assert world_with(ONGOING).transactions.may_wait(EXPIRY_TIMER)
@@ -77,8 +77,8 @@ def test_sweeps_may_wait_while_no_transaction_is_on_its_way() -> None:
 # --- records
 
 
-def test_a_record_lies_in_the_log_as_apache_kafka_writes_it() -> None:
-    """An empty transactional id, as the log of Apache Kafka 4.3.1 has it."""
+def test_records_have_the_bytes_of_apache_kafka() -> None:
+    """An empty transactional id in a log of Apache Kafka 4.3.1."""
     written = bytes.fromhex(
         "0001" "0000000000000003" "0001" "0000ea60" "00" "00"
         "000001a1ef469128" "ffffffffffffffff" "01" "00" "08" "0000000000000003"
@@ -106,7 +106,9 @@ def test_a_record_lies_in_the_log_as_apache_kafka_writes_it() -> None:
     ],
     ids=lambda it: it.state.value,
 )
-def test_nothing_is_lost_in_the_log(transaction: Transaction, transaction_version: int) -> None:
+def test_a_transaction_survives_encoding(
+    transaction: Transaction, transaction_version: int
+) -> None:
     record = encode_write(write_of(transaction, transaction_version))
     key, value = decode_record(RECORDS, *record)
     assert isinstance(key, TransactionLogKey)
@@ -114,7 +116,7 @@ def test_nothing_is_lost_in_the_log(transaction: Transaction, transaction_versio
     assert transaction_of(key, value) == transaction
 
 
-def test_an_old_cluster_finds_no_tags_in_its_log() -> None:
+def test_transaction_version_0_writes_no_tags() -> None:
     record = encode_write(write_of(ONGOING, 0))
     key, value = decode_record(RECORDS, *record)
     assert record[1] is not None
@@ -162,7 +164,7 @@ def asked(transactional_id: str, producer_id: int, epoch: int) -> AddPartitionsT
     )
 
 
-def test_two_phase_commits_are_for_those_whom_the_operator_lets() -> None:
+def test_two_phase_commit_must_be_enabled() -> None:
     refused = OurCoordinator(TransactionSettings()).ask(init(enable2_pc=True), 6)
     assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     coordinator = OurCoordinator(replace(SELDOM, two_phase_commit=True))
@@ -180,7 +182,7 @@ def test_a_prepared_transaction_cannot_be_kept() -> None:
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 5)])
-def test_a_producer_id_comes_with_its_epoch(producer_id: int, epoch: int) -> None:
+def test_a_producer_id_without_epoch_is_an_invalid_request(producer_id: int, epoch: int) -> None:
     request = replace_request(producer_id, epoch)
     response = OurCoordinator(TransactionSettings()).ask(request, 4)
     assert response.error_code == ErrorCode.INVALID_REQUEST
@@ -195,8 +197,8 @@ def replace_request(producer_id: int, epoch: int) -> InitProducerIdRequest:
     )
 
 
-def test_who_needs_a_producer_id_comes_back_when_there_is_one() -> None:
-    """As in Apache Kafka, where a block of ids is under way."""
+def test_a_request_without_available_producer_id_gets_a_retriable_error() -> None:
+    """As in Apache Kafka while a block of ids is being allocated."""
     transactions = world_with(replace(ONGOING, producer_epoch=32_766)).transactions
     assert transactions.needs_producer_id("shop")
     assert transactions.needs_producer_id("store")
@@ -220,10 +222,10 @@ def test_who_needs_a_producer_id_comes_back_when_there_is_one() -> None:
         assert not outcome.writes
 
 
-# --- requests of many transactions
+# --- requests with many transactions
 
 
-def test_brokers_ask_for_many_transactions_at_once() -> None:
+def test_brokers_add_partitions_for_many_transactions_in_one_request() -> None:
     coordinator = OurCoordinator(TransactionSettings())
     coordinator.world.carry_out(TransactionOutcome(writes=(write_of(EMPTY, 2),)))
     transactions = [asked("shop", 7, 3), asked("shop", 7, 2), asked("store", 7, 3)]
@@ -242,7 +244,7 @@ def test_brokers_ask_for_many_transactions_at_once() -> None:
     ]
 
 
-def test_where_one_partition_cannot_join_none_does() -> None:
+def test_no_partition_is_added_if_one_is_invalid() -> None:
     refusals = {TopicPartition("orders", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     result = add_partitions.refused_for_partitions(asked("shop", 7, 3), refusals)
     (topic,) = result.topic_results
@@ -252,10 +254,10 @@ def test_where_one_partition_cannot_join_none_does() -> None:
     ]
 
 
-# --- time, in bounds
+# --- timeouts and limits
 
 
-def test_many_transactions_past_their_time_are_aborted_in_several_sweeps() -> None:
+def test_many_timed_out_transactions_are_aborted_in_several_sweeps() -> None:
     places = {TopicPartition("orders", it) for it in range(PARTITIONS_PER_SWEEP_MAX // 2)}
     many = [
         replace(ONGOING, transactional_id=f"shop{it}", partitions=frozenset(places))
@@ -281,13 +283,13 @@ def test_a_transaction_larger_than_a_sweep_is_aborted_alone() -> None:
 
 
 @pytest.mark.parametrize(("late_ms", "is_aborted"), [(0, False), (1, True)])
-def test_a_transaction_has_all_of_its_time(late_ms: int, *, is_aborted: bool) -> None:
+def test_a_transaction_is_aborted_only_after_its_timeout(late_ms: int, *, is_aborted: bool) -> None:
     transactions = world_with(ONGOING).transactions
     outcome = transactions.timer(TIMEOUT_TIMER, START_MS + 60_000 + late_ms)
     assert bool(outcome.markers) == is_aborted
 
 
-def test_a_partition_that_joins_later_gives_no_more_time() -> None:
+def test_a_later_partition_does_not_extend_the_timeout() -> None:
     later = ONGOING.with_partitions(
         {TopicPartition("bills", 0)}, client_version=2, now_ms=START_MS + 30_000
     )
@@ -296,7 +298,7 @@ def test_a_partition_that_joins_later_gives_no_more_time() -> None:
 
 
 @pytest.mark.parametrize(("version", "client_version"), [(3, 0), (4, 0), (5, 2)])
-def test_the_log_says_which_version_a_producer_speaks(version: int, client_version: int) -> None:
+def test_records_have_the_client_transaction_version(version: int, client_version: int) -> None:
     transactions = world_with(EMPTY).transactions
     outcome = transactions.add_partitions_to_txn(
         asked("shop", 7, 3), version=version, ticket=1, now_ms=START_MS
@@ -306,7 +308,7 @@ def test_the_log_says_which_version_a_producer_speaks(version: int, client_versi
     assert write.value.client_transaction_version == client_version
 
 
-def test_many_silent_transactional_ids_are_forgotten_in_several_sweeps() -> None:
+def test_many_inactive_transactional_ids_expire_in_several_sweeps() -> None:
     count = TOMBSTONES_PER_SWEEP_MAX + 10
     world = world_with(
         *(replace(EMPTY, transactional_id=f"shop{it}") for it in range(count)), settings=SELDOM
@@ -321,7 +323,7 @@ def test_many_silent_transactional_ids_are_forgotten_in_several_sweeps() -> None
     "state",
     [TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT],
 )
-def test_a_transactional_id_at_work_is_never_forgotten(state: TransactionState) -> None:
+def test_a_transactional_id_with_a_transaction_never_expires(state: TransactionState) -> None:
     world = world_with(
         replace(ONGOING, state=state, timeout_ms=ENDLESS_TIMEOUT_MS), settings=SELDOM
     )
@@ -329,7 +331,7 @@ def test_a_transactional_id_at_work_is_never_forgotten(state: TransactionState) 
     assert "shop" in world.transactions.transactions
 
 
-# --- logs, and what runtimes report
+# --- logs, and reports of the runtime
 
 
 def test_an_empty_abort_is_complete_at_once() -> None:
@@ -347,13 +349,13 @@ def test_an_empty_abort_is_complete_at_once() -> None:
     ]
 
 
-def test_the_log_of_another_may_end_before_an_empty_abort_is_complete() -> None:
+def test_a_log_of_another_broker_may_end_before_an_empty_abort_is_complete() -> None:
     world = world_with(EMPTY.ended_with_epoch(committed=False, next_producer_id=-1, now_ms=1))
     world.restart()
     assert states_written(world) == [("shop", TransactionState.COMPLETE_ABORT)]
 
 
-def test_markers_say_which_coordinator_decided() -> None:
+def test_markers_have_the_epoch_of_the_coordinator() -> None:
     world = world_with(ONGOING.ended(committed=True, now_ms=START_MS))
     world.markers_are_held_back = True
     world.restart()
@@ -362,7 +364,7 @@ def test_markers_say_which_coordinator_decided() -> None:
     assert work.partitions == (ORDERS,)
 
 
-def test_a_report_that_comes_late_changes_nothing() -> None:
+def test_a_late_report_changes_nothing() -> None:
     world = world_with(ONGOING.ended(committed=True, now_ms=START_MS))
     world.markers_are_held_back = True
     world.restart()
@@ -372,7 +374,7 @@ def test_a_report_that_comes_late_changes_nothing() -> None:
         assert world.transactions.markers_written(late, world.now_ms) == TransactionOutcome()
 
 
-def test_the_tombstone_of_a_transactional_id_forgets_it() -> None:
+def test_a_tombstone_deletes_a_transactional_id() -> None:
     world = world_with(ONGOING)
     world.transactions.replay(TransactionLogKey(transactional_id="shop"), None)
     assert not world.transactions.transactions
@@ -386,7 +388,7 @@ def test_a_lost_connection_changes_nothing() -> None:
     assert world.transactions.transactions == before
 
 
-def test_a_pattern_that_would_take_too_long_is_refused() -> None:
+def test_a_pattern_that_is_too_costly_is_rejected() -> None:
     transactions = Transactions(TransactionSettings(), coordinator_epoch=0)
     request = ListTransactionsRequest(
         state_filters=(), producer_id_filters=(), transactional_id_pattern="(a{1000}){1000}"

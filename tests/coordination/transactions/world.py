@@ -1,4 +1,4 @@
-"""A world for transactions: a clock that is told the time, a log of bytes, markers on their way."""
+"""Runs transactions with a clock, a log of encoded records and pending markers in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDS = record_types(records)
 
 
 class World:
-    """Carries outcomes out as the runtime does: append, replay, set timers, reply, mark."""
+    """Applies outcomes like the runtime: append, replay, set timers, reply, write markers."""
 
     def __init__(self, settings: TransactionSettings, *, transaction_version: int = 2) -> None:
         self.settings = settings
@@ -32,10 +32,10 @@ class World:
         self.waiting: set[Ticket] = set()
         self.told: list[Reply] = []
         self.happened: list[Write | Markers] = []
-        """What was written to our log, and to the partitions of others, in this order."""
+        """Writes to the log and to data partitions, in order."""
         self.reasons: list[str] = []
         self.markers: list[Markers] = []
-        """Work that the runtime has taken on and not finished."""
+        """Marker work that is not finished."""
         self.markers_are_held_back = False
         self.disk_is_full = False
         self.epoch = 0
@@ -58,7 +58,7 @@ class World:
         return self._tickets
 
     def new_producer_id(self, transactional_id: str) -> int | None:
-        """As the runtime does: one is taken only when it is wanted."""
+        """Allocates a producer id only when it is needed, like the runtime."""
         if not self.transactions.needs_producer_id(transactional_id):
             return None
         self._producer_ids += 1
@@ -69,10 +69,10 @@ class World:
             assert isinstance(timer, SetTimer)
             self.timers[timer.name] = timer.at_ms
         for reply in outcome.replies:
-            self.waiting.remove(reply.ticket)  # fails where a request is answered twice
+            self.waiting.remove(reply.ticket)  # fails if a request gets two responses
         self.reasons += outcome.reasons
         if outcome.writes and self.disk_is_full:
-            return  # the runtime answers itself, and leaves the markers alone
+            return  # the runtime sends an error and drops the markers
         for write in outcome.writes:
             self.log.append(encode_write(write))
             self.transactions.replay(*decode_record(RECORDS, *self.log[-1]))
@@ -92,7 +92,7 @@ class World:
         self.carry_out(self.transactions.markers_written(work, self.now_ms))
 
     def pass_time(self, ms: int) -> None:
-        """Let the timers ring that are due, each at its time."""
+        """Fires due timers in order."""
         end_ms = self.now_ms + ms
         while due := [(at, name) for name, at in self.timers.items() if at <= end_ms]:
             at_ms, name = min(due)
@@ -102,7 +102,7 @@ class World:
         self.now_ms = end_ms
 
     def restart(self) -> None:
-        """The coordinator crashes: nothing remains but its log."""
+        """Crashes the coordinator; only its log remains."""
         self.waiting.clear()
         self.timers.clear()
         self.markers.clear()

@@ -1,4 +1,4 @@
-"""Heartbeats that arrive together: all are heard before a new target is computed and told."""
+"""Heartbeats of one moment are all accepted before a new target is computed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def world_with_orders() -> World:
 
 
 def together(consumers: Iterable[Consumer]) -> list[ErrorCode]:
-    """What each of them hears."""
+    """Returns the responses by ticket."""
     sent = [(consumer, consumer.send()) for consumer in consumers]
     sent[0][0].world.go_on()
     return [consumer.take(ticket) for consumer, ticket in sent]
@@ -47,7 +47,7 @@ def assignments_written(world: World) -> int:
     return sum(isinstance(it.key, ConsumerGroupTargetAssignmentMetadataKey) for it in world.written)
 
 
-def test_all_who_join_together_are_told_their_share_of_one_assignment() -> None:
+def test_members_that_join_together_get_their_share_of_one_assignment() -> None:
     world = world_with_orders()
     consumers = [Consumer(world, name, ["orders"]) for name in ("anna", "bob", "cleo")]
     assert together(consumers) == [ErrorCode.NONE] * 3
@@ -57,7 +57,7 @@ def test_all_who_join_together_are_told_their_share_of_one_assignment() -> None:
     world.check()
 
 
-def test_who_beats_while_others_join_hears_of_it_at_once() -> None:
+def test_a_heartbeat_during_joins_gets_the_new_assignment() -> None:
     world = world_with_orders()
     anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
     anna.beat()
@@ -66,7 +66,7 @@ def test_who_beats_while_others_join_hears_of_it_at_once() -> None:
     assert len(anna.told) == 3
 
 
-def test_nobody_waits_where_nothing_is_to_be_shared_out() -> None:
+def test_heartbeats_do_not_wait_if_no_assignment_is_due() -> None:
     world = world_with_orders()
     anna = Consumer(world, "anna", ["orders"])
     anna.beat()
@@ -74,7 +74,7 @@ def test_nobody_waits_where_nothing_is_to_be_shared_out() -> None:
     assert not world.deferred
 
 
-def test_a_member_that_is_removed_before_it_is_answered_hears_that_it_is_unknown() -> None:
+def test_a_waiting_member_that_is_removed_gets_unknown_member_id() -> None:
     world = world_with_orders()
     anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
     sent = {it.member_id: it.send() for it in (anna, bob)}
@@ -87,7 +87,7 @@ def test_a_member_that_is_removed_before_it_is_answered_hears_that_it_is_unknown
     assert len(anna.owned) == 6
 
 
-def test_a_member_that_leaves_for_a_while_before_it_is_answered_is_not_brought_back() -> None:
+def test_a_waiting_member_that_leaves_temporarily_stays_away() -> None:
     world = world_with_orders()
     anna = Consumer(world, "anna", ["orders"], instance_id="berth")
     sent = anna.send()
@@ -99,7 +99,7 @@ def test_a_member_that_leaves_for_a_while_before_it_is_answered_is_not_brought_b
 
 
 @pytest.mark.parametrize("is_shared_out", [False, True])
-def test_a_member_whose_group_turns_classic_before_it_is_answered_is_unknown(
+def test_a_waiting_member_is_unknown_after_a_downgrade(
     is_shared_out: bool,  # noqa: FBT001 - by name
 ) -> None:
     world = world_with_orders()
@@ -116,7 +116,7 @@ def test_a_member_whose_group_turns_classic_before_it_is_answered_is_unknown(
     assert anna.take(sent) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_comes_after_the_target_does_not_push_aside_who_waits_for_its_answer() -> None:
+def test_a_later_heartbeat_does_not_replace_waiting_ones() -> None:
     world = world_with_orders()
     anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
     sent = [anna.send()]
@@ -128,11 +128,11 @@ def test_who_comes_after_the_target_does_not_push_aside_who_waits_for_its_answer
     assert [world.heartbeat_answer(it).error_code for it in sent] == [ErrorCode.NONE] * 3
 
 
-def test_what_a_member_owned_when_it_asked_does_not_count_once_it_was_told_of_more() -> None:
+def test_owned_partitions_of_a_waiting_heartbeat_expire_after_a_newer_response() -> None:
     world = world_with_orders()
     anna = Consumer(world, "anna", ["orders"])
     first = anna.send()
-    world.go_one_step()  # it is shared out
+    world.go_one_step()  # computes the assignment
     assert anna.take(anna.send()) is ErrorCode.NONE
     assert len(anna.owned) == 6
     olga = ClassicConsumer(world, "olga", ["orders"])
@@ -146,7 +146,7 @@ def test_what_a_member_owned_when_it_asked_does_not_count_once_it_was_told_of_mo
     assert sum(map(len, world.state.members["anna"].revoking.values())) == 3
 
 
-def test_a_request_whose_sender_has_gone_counts_and_is_not_answered() -> None:
+def test_a_heartbeat_of_a_lost_connection_counts_without_a_response() -> None:
     world = world_with_orders()
     anna, bob = Consumer(world, "anna", ["orders"]), Consumer(world, "bob", ["orders"])
     sent, forgotten = anna.send(), bob.send()
@@ -159,7 +159,7 @@ def test_a_request_whose_sender_has_gone_counts_and_is_not_answered() -> None:
     assert len(bob.owned) == 3
 
 
-def test_a_target_for_which_nobody_waits_leaves_no_trace_where_it_cannot_be_written() -> None:
+def test_a_target_that_cannot_be_written_has_no_effect() -> None:
     world = world_with_orders()
     anna = Consumer(world, "anna", ["orders"])
     world.groups.cancel_requests([anna.send()])
@@ -176,8 +176,8 @@ def world_with_many_topics(assignor: str = "uniform") -> World:
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_a_large_assignment_is_computed_written_and_told_in_slices(assignor: str) -> None:
-    """A slice works for so many operations; each member here has a share of some topics."""
+def test_a_large_assignment_is_computed_written_and_sent_in_slices(assignor: str) -> None:
+    """A slice has a limited effort; each member here has a share of some topics."""
     world = world_with_many_topics(assignor)
     names = [f"topic-{it}" for it in range(400)]
     consumers = [Consumer(world, f"c{it}", names) for it in range(20)]
@@ -203,7 +203,7 @@ def topics_written(world: World, kind: type[Message]) -> int:
     return sum(len(it.topic_partitions) for it in values)
 
 
-def test_who_joins_while_a_target_is_computed_waits_for_the_next_one() -> None:
+def test_a_member_that_joins_during_a_computation_waits_for_the_next_target() -> None:
     world = world_with_many_topics()
     names = [f"topic-{it}" for it in range(400)]
     consumers = [Consumer(world, f"c{it}", names) for it in range(20)]
@@ -224,7 +224,7 @@ def test_who_joins_while_a_target_is_computed_waits_for_the_next_one() -> None:
 
 
 @pytest.mark.parametrize("instance_id", [None, "berth"])
-def test_who_leaves_while_a_target_is_computed_gets_no_share_of_it(instance_id: str | None) -> None:
+def test_a_member_that_leaves_during_a_computation_gets_no_share(instance_id: str | None) -> None:
     world = world_with_many_topics()
     names = [f"topic-{it}" for it in range(400)]
     first = Consumer(world, "first", names, instance_id=instance_id)
@@ -269,7 +269,7 @@ def test_the_successor_of_a_static_member_gets_the_share_computed_for_it() -> No
     world.check()
 
 
-def test_a_write_that_is_refused_between_two_slices_is_made_again() -> None:
+def test_a_failed_write_between_two_slices_is_repeated() -> None:
     world = world_with_many_topics()
     names = [f"topic-{it}" for it in range(400)]
     consumers = [Consumer(world, f"c{it}", names) for it in range(20)]

@@ -75,7 +75,7 @@ def known_records(
             yield decode_record(types, record.key, record.value)
         except UnknownRecord as unknown:
             logger.warning(
-                "%s: record at offset %d skipped (%s); a newer release wrote it",
+                "%s: record at offset %d skipped (%s)",
                 partition,
                 record.offset,
                 unknown,

@@ -20,7 +20,7 @@ from pykbroker_protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.partitions.transacting import (
+from tests.partitions.transactions import (
     PRODUCER,
     end,
     open_partition,

@@ -12,7 +12,7 @@ from pykbroker.coordinators import loss_repair
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker_protocol.records.batch import RecordBatch
 from tests.apis.request_builders import batch
-from tests.coordinators.stage import ELSEWHERE, TOPIC, Stage, stage
+from tests.coordinators.transaction_node import ELSEWHERE, TOPIC, TransactionNode, transaction_node
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,22 +26,22 @@ UNKNOWN_ID = 99
 
 
 @pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with stage(tmp_path / "data") as staged:
+async def node(tmp_path: Path) -> AsyncIterator[TransactionNode]:
+    async with transaction_node(tmp_path / "data") as staged:
         staged.topic(TOPIC, 2)
         staged.topic(CONSUMER_OFFSETS)
         await staged.enter()
         yield staged
 
 
-def partition_of(node: Stage, place: TopicPartition) -> Partition:
+def partition_of(node: TransactionNode, place: TopicPartition) -> Partition:
     partition = node.partitions.get(*place)
     assert partition is not None
     return partition
 
 
 def write(
-    node: Stage,
+    node: TransactionNode,
     place: TopicPartition,
     producer_id: int,
     epoch: int,
@@ -63,12 +63,12 @@ def write(
     assert hasattr(written, "last_offset"), written
 
 
-def is_stable(node: Stage, place: TopicPartition) -> bool:
+def is_stable(node: TransactionNode, place: TopicPartition) -> bool:
     partition = partition_of(node, place)
     return partition.last_stable_offset == partition.log.log_end_offset
 
 
-async def start_after_loss(node: Stage) -> None:
+async def start_after_loss(node: TransactionNode) -> None:
     await node.coordinator.close()
     node.coordinator = node.new_coordinator()
     node.coordinator.repair_losses()
@@ -76,7 +76,9 @@ async def start_after_loss(node: Stage) -> None:
     await node.until(lambda: not node.coordinator.is_loading)
 
 
-async def test_an_id_gets_an_epoch_beyond_those_in_partitions(node: Stage) -> None:
+async def test_a_transactional_id_gets_an_epoch_above_those_in_partitions(
+    node: TransactionNode,
+) -> None:
     write(node, ONE, 7, 20, is_transactional=False)
     await start_after_loss(node)
     await node.enter()
@@ -87,7 +89,7 @@ async def test_an_id_gets_an_epoch_beyond_those_in_partitions(node: Stage) -> No
 
 
 async def test_open_transactions_of_unknown_producers_abort(
-    node: Stage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    node: TransactionNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loss_repair, "ABORTS_LOGGED_MAX", 3)
     for number in range(10):
@@ -106,7 +108,7 @@ async def test_open_transactions_of_unknown_producers_abort(
     assert producer.epoch == 6  # its old instance is fenced
 
 
-async def test_a_transaction_that_its_coordinator_knows_stays_open(node: Stage) -> None:
+async def test_a_transaction_known_to_its_coordinator_stays_open(node: TransactionNode) -> None:
     await node.join(ONE)
     write(node, ONE, node.producer_id, node.producer_epoch)
     write(node, OTHER, UNKNOWN_ID, 4)
@@ -118,7 +120,9 @@ async def test_a_transaction_that_its_coordinator_knows_stays_open(node: Stage) 
     assert is_stable(node, ONE)
 
 
-async def test_a_transaction_that_lost_one_of_its_partitions_aborts_in_all(node: Stage) -> None:
+async def test_a_transaction_that_lost_one_of_its_partitions_aborts_in_all(
+    node: TransactionNode,
+) -> None:
     await node.join(ONE)
     for place in (ONE, OTHER):
         write(node, place, node.producer_id, node.producer_epoch)
@@ -129,7 +133,9 @@ async def test_a_transaction_that_lost_one_of_its_partitions_aborts_in_all(node:
     assert (await node.end()).error_code
 
 
-async def test_a_prepared_transaction_is_completed_before_it_is_compared(node: Stage) -> None:
+async def test_a_prepared_transaction_is_completed_before_it_is_compared(
+    node: TransactionNode,
+) -> None:
     await node.join(ONE)
     node.lead(TOPIC, 0, leader=ELSEWHERE)
     await node.end()
@@ -144,7 +150,7 @@ async def test_a_prepared_transaction_is_completed_before_it_is_compared(node: S
 
 
 async def test_nothing_aborts_while_a_coordinator_cannot_be_loaded(
-    node: Stage, caplog: pytest.LogCaptureFixture
+    node: TransactionNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(node, ONE, UNKNOWN_ID, 4)
     node.lead(TRANSACTION_STATE, 0, leader=ELSEWHERE)
@@ -157,7 +163,7 @@ async def test_nothing_aborts_while_a_coordinator_cannot_be_loaded(
     await node.until(lambda: is_stable(node, ONE))
 
 
-async def test_producers_without_transactions_are_left_alone(node: Stage) -> None:
+async def test_producers_without_transactions_are_unchanged(node: TransactionNode) -> None:
     for number in range(1_500):
         write(node, ONE, UNKNOWN_ID + number, 4, is_transactional=False)
     write(node, OTHER, UNKNOWN_ID, 4)

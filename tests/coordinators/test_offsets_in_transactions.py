@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pykbroker_protocol.errors import ErrorCode
-from tests.coordinators.diary import diary_in, group_log
-from tests.partitions.transacting import OTHER, PRODUCER, end
+from tests.coordinators.group_log_driver import group_log, loaded_group_log
+from tests.partitions.transactions import OTHER, PRODUCER, end
 from tests.storage.batches import NOW, batches_from
 from tests.storage.compaction_rounds import compact
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def test_offsets_lie_in_a_batch_of_their_producer(tmp_path: Path) -> None:
-    async with diary_in(tmp_path) as diary:
-        diary.commit(5)
-        diary.commit_in_transaction(7, 8, producer_epoch=3)
-        plain, transactional = batches_from(diary.partition.log, 0)
+async def test_transactional_offsets_are_in_a_batch_of_their_producer(tmp_path: Path) -> None:
+    async with loaded_group_log(tmp_path) as driver:
+        driver.commit(5)
+        driver.commit_in_transaction(7, 8, producer_epoch=3)
+        plain, transactional = batches_from(driver.partition.log, 0)
     # As Apache Kafka writes them: sequences from 0, with and without a producer.
     assert (plain.producer_id, plain.producer_epoch, plain.base_sequence) == (-1, -1, 0)
     assert not plain.is_transactional
@@ -34,70 +34,70 @@ async def test_offsets_lie_in_a_batch_of_their_producer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_what_a_marker_has_decided_outlives_a_crash(
+async def test_offsets_decided_by_a_marker_survive_a_crash(
     tmp_path: Path, *, committed: bool
 ) -> None:
-    async with diary_in(tmp_path) as diary:
-        diary.commit(5)
-        assert diary.commit_in_transaction(7, 8) == [ErrorCode.NONE] * 2
-        assert (diary.offsets, diary.pending) == ({0: 5}, [0, 1])
-        diary.end(committed=committed)
+    async with loaded_group_log(tmp_path) as driver:
+        driver.commit(5)
+        assert driver.commit_in_transaction(7, 8) == [ErrorCode.NONE] * 2
+        assert (driver.offsets, driver.pending) == ({0: 5}, [0, 1])
+        driver.end(committed=committed)
         decided = {0: 7, 1: 8} if committed else {0: 5}
-        assert (diary.offsets, diary.pending) == (decided, [])
-    async with diary_in(tmp_path) as diary:
-        assert (diary.offsets, diary.pending) == (decided, [])
+        assert (driver.offsets, driver.pending) == (decided, [])
+    async with loaded_group_log(tmp_path) as driver:
+        assert (driver.offsets, driver.pending) == (decided, [])
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_an_open_transaction_outlives_a_crash_and_is_decided_later(
+async def test_pending_offsets_survive_a_crash_and_are_decided_later(
     tmp_path: Path, *, committed: bool
 ) -> None:
-    async with diary_in(tmp_path) as diary:
-        diary.commit(5)
-        diary.commit_in_transaction(7)
-        diary.commit_in_transaction(9, producer_id=OTHER)
-    async with diary_in(tmp_path) as diary:
-        assert (diary.offsets, diary.pending) == ({0: 5}, [0])
-        diary.end(committed=committed)
-        assert (diary.offsets, diary.pending) == ({0: 7 if committed else 5}, [0])
-        diary.end(committed=True, producer_id=OTHER)
-    async with diary_in(tmp_path) as diary:
-        assert (diary.offsets, diary.pending) == ({0: 9}, [])
+    async with loaded_group_log(tmp_path) as driver:
+        driver.commit(5)
+        driver.commit_in_transaction(7)
+        driver.commit_in_transaction(9, producer_id=OTHER)
+    async with loaded_group_log(tmp_path) as driver:
+        assert (driver.offsets, driver.pending) == ({0: 5}, [0])
+        driver.end(committed=committed)
+        assert (driver.offsets, driver.pending) == ({0: 7 if committed else 5}, [0])
+        driver.end(committed=True, producer_id=OTHER)
+    async with loaded_group_log(tmp_path) as driver:
+        assert (driver.offsets, driver.pending) == ({0: 9}, [])
 
 
-async def test_a_marker_that_comes_while_the_log_loads_counts_once(tmp_path: Path) -> None:
-    async with diary_in(tmp_path) as diary:
-        diary.commit_in_transaction(7)
-    with group_log(tmp_path) as diary:
-        end(diary.partition, committed=True)
-        await diary.log.load()
-        assert (diary.offsets, diary.pending) == ({0: 7}, [])
+async def test_a_marker_appended_while_loading_is_applied_once(tmp_path: Path) -> None:
+    async with loaded_group_log(tmp_path) as driver:
+        driver.commit_in_transaction(7)
+    with group_log(tmp_path) as driver:
+        end(driver.partition, committed=True)
+        await driver.log.load()
+        assert (driver.offsets, driver.pending) == ({0: 7}, [])
 
 
-async def test_a_zombie_commits_nothing(tmp_path: Path) -> None:
-    async with diary_in(tmp_path) as diary:
-        diary.commit_in_transaction(7, producer_epoch=2)
-        refused = diary.commit_in_transaction(6, producer_epoch=1)
+async def test_a_fenced_producer_commits_no_offsets(tmp_path: Path) -> None:
+    async with loaded_group_log(tmp_path) as driver:
+        driver.commit_in_transaction(7, producer_epoch=2)
+        refused = driver.commit_in_transaction(6, producer_epoch=1)
         assert refused == [ErrorCode.INVALID_PRODUCER_EPOCH]
-        diary.end(committed=True, epoch=3)  # as of version 2
-        assert diary.commit_in_transaction(6, producer_epoch=2) == refused
-        assert (diary.offsets, diary.pending) == ({0: 7}, [])
+        driver.end(committed=True, epoch=3)  # as of version 2
+        assert driver.commit_in_transaction(6, producer_epoch=2) == refused
+        assert (driver.offsets, driver.pending) == ({0: 7}, [])
 
 
-async def test_who_commits_again_in_its_transaction_is_no_duplicate(tmp_path: Path) -> None:
-    async with diary_in(tmp_path) as diary:
+async def test_a_second_offset_commit_in_a_transaction_is_not_a_duplicate(tmp_path: Path) -> None:
+    async with loaded_group_log(tmp_path) as driver:
         for offset in (7, 8, 9):
-            assert diary.commit_in_transaction(offset) == [ErrorCode.NONE]
-        diary.end(committed=True)
-        assert diary.offsets == {0: 9}
+            assert driver.commit_in_transaction(offset) == [ErrorCode.NONE]
+        driver.end(committed=True)
+        assert driver.offsets == {0: 9}
 
 
-async def test_offsets_outside_of_transactions_come_from_no_producer(tmp_path: Path) -> None:
-    async with diary_in(tmp_path) as diary:
-        diary.commit_in_transaction(7)
-        assert diary.commit(8) == [ErrorCode.NONE]
-        diary.end(committed=True)
-        assert diary.offsets == {0: 8}, "it was the later one"
+async def test_offsets_outside_of_transactions_have_no_producer_id(tmp_path: Path) -> None:
+    async with loaded_group_log(tmp_path) as driver:
+        driver.commit_in_transaction(7)
+        assert driver.commit(8) == [ErrorCode.NONE]
+        driver.end(committed=True)
+        assert driver.offsets == {0: 8}, "it was the later one"
 
 
 @pytest.mark.parametrize(
@@ -111,24 +111,24 @@ async def test_offsets_outside_of_transactions_come_from_no_producer(tmp_path: P
         ("committed then plain while open", {0: 5}),
     ],
 )
-async def test_compaction_keeps_what_counts(
+async def test_compaction_keeps_committed_and_pending_offsets(
     tmp_path: Path, story: str, offsets: dict[int, int]
 ) -> None:
-    async with diary_in(tmp_path) as diary:
+    async with loaded_group_log(tmp_path) as driver:
         for word in story.split():
             match word:
                 case "plain":
-                    diary.commit(5)
+                    driver.commit(5)
                 case "committed" | "aborted":
-                    diary.commit_in_transaction(7 if word == "committed" else 6)
-                    diary.end(committed=word == "committed")
+                    driver.commit_in_transaction(7 if word == "committed" else 6)
+                    driver.end(committed=word == "committed")
         if story.endswith("open"):
-            diary.commit_in_transaction(99, producer_id=OTHER)
-        assert diary.offsets == offsets
-        diary.partition.log.roll(NOW)
-        compact(diary.partition.log)
-        before = diary.partition.log.log_end_offset
-    async with diary_in(tmp_path) as diary:
-        assert diary.partition.log.log_end_offset == before
-        assert diary.offsets == offsets
-        assert diary.pending == ([0] if story.endswith("open") else [])
+            driver.commit_in_transaction(99, producer_id=OTHER)
+        assert driver.offsets == offsets
+        driver.partition.log.roll(NOW)
+        compact(driver.partition.log)
+        before = driver.partition.log.log_end_offset
+    async with loaded_group_log(tmp_path) as driver:
+        assert driver.partition.log.log_end_offset == before
+        assert driver.offsets == offsets
+        assert driver.pending == ([0] if story.endswith("open") else [])

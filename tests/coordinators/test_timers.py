@@ -55,7 +55,7 @@ class WrongClock:
 
 
 @pytest.mark.parametrize("jump_ms", [-86_400_000, 0, 86_400_000])
-def test_a_jump_of_the_wall_clock_changes_no_wait(jump_ms: int) -> None:
+def test_a_jump_of_the_wall_clock_does_not_change_timers(jump_ms: int) -> None:
     clock, fired = WrongClock(), list[tuple[str, ...]]()
     timers = Timers(clock, fired.append)
     timers.set(("session",), clock.now_ms() + 10_000)
@@ -68,7 +68,7 @@ def test_a_jump_of_the_wall_clock_changes_no_wait(jump_ms: int) -> None:
 
 
 @pytest.mark.parametrize("jump_ms", [-86_400_000, 0, 86_400_000])
-def test_a_timer_that_is_set_again_waits_anew(jump_ms: int) -> None:
+def test_a_timer_that_is_set_again_starts_over(jump_ms: int) -> None:
     clock, fired = WrongClock(), list[tuple[str, ...]]()
     timers = Timers(clock, fired.append)
     for _ in range(4):
@@ -80,7 +80,7 @@ def test_a_timer_that_is_set_again_waits_anew(jump_ms: int) -> None:
     assert fired == [("session",)]
 
 
-def test_a_timer_may_be_set_to_an_earlier_time_and_be_cancelled() -> None:
+def test_a_timer_can_be_set_to_an_earlier_time_and_cancelled() -> None:
     clock, fired = WrongClock(), list[tuple[str, ...]]()
     timers = Timers(clock, fired.append)
     timers.set(("a",), clock.now_ms() + 10_000)

@@ -12,7 +12,14 @@ from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.coordinators import transaction_markers
 from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker_protocol.errors import ErrorCode
-from tests.coordinators.stage import ELSEWHERE, HERE, NAME, TOPIC, Stage, stage
+from tests.coordinators.transaction_node import (
+    ELSEWHERE,
+    HERE,
+    NAME,
+    TOPIC,
+    TransactionNode,
+    transaction_node,
+)
 from tests.storage.disks import SmallDisk
 
 if TYPE_CHECKING:
@@ -33,16 +40,16 @@ def _no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Stage]:
+async def node(tmp_path: Path) -> AsyncIterator[TransactionNode]:
     """A node with a topic of two partitions, and a producer."""
-    async with stage(tmp_path / "data") as staged:
+    async with transaction_node(tmp_path / "data") as staged:
         staged.topic(TOPIC, 2)
         await staged.enter()
         yield staged
 
 
-async def test_a_transaction_whose_partitions_are_here_is_complete_when_its_end_is_told(
-    node: Stage,
+async def test_a_transaction_with_local_partitions_is_complete_before_the_response_of_end_txn(
+    node: TransactionNode,
 ) -> None:
     assert await node.join(ONE, OTHER) == {ErrorCode.NONE}
     answer = node.ending()
@@ -51,8 +58,8 @@ async def test_a_transaction_whose_partitions_are_here_is_complete_when_its_end_
     assert node.state == "CompleteCommit"
 
 
-async def test_a_transaction_of_many_partitions_is_complete_a_few_breaths_later(
-    node: Stage,
+async def test_a_transaction_with_many_partitions_is_complete_after_several_slices(
+    node: TransactionNode,
 ) -> None:
     count = transaction_markers.MARKERS_PER_SLICE * 2 + 1
     node.topic("wide", count)
@@ -64,7 +71,7 @@ async def test_a_transaction_of_many_partitions_is_complete_a_few_breaths_later(
     assert node.markers_in(places) == [1] * count
 
 
-async def test_a_partition_that_cannot_take_its_marker_keeps_no_other_waiting(node: Stage) -> None:
+async def test_a_failed_marker_does_not_delay_other_partitions(node: TransactionNode) -> None:
     await node.join(ONE, OTHER)
     node.lead(TOPIC, 0, leader=ELSEWHERE)
     assert not (await node.end(committed=False)).error_code
@@ -75,7 +82,7 @@ async def test_a_partition_that_cannot_take_its_marker_keeps_no_other_waiting(no
     assert node.markers_in([ONE, OTHER]) == [1, 1]
 
 
-async def test_partitions_that_were_deleted_are_done(node: Stage) -> None:
+async def test_deleted_partitions_count_as_complete(node: TransactionNode) -> None:
     node.topic("gone")
     await node.join(ONE, TopicPartition("gone", 0))
     node.delete("gone")
@@ -83,7 +90,7 @@ async def test_partitions_that_were_deleted_are_done(node: Stage) -> None:
     assert node.state == "CompleteCommit"
 
 
-async def test_partitions_may_be_deleted_while_their_markers_wait(node: Stage) -> None:
+async def test_partitions_can_be_deleted_while_their_markers_wait(node: TransactionNode) -> None:
     await node.join(ONE)
     node.lead(TOPIC, 0, leader=ELSEWHERE)
     await node.end()
@@ -91,7 +98,7 @@ async def test_partitions_may_be_deleted_while_their_markers_wait(node: Stage) -
     await node.until(lambda: node.state == "CompleteCommit")
 
 
-async def test_what_was_decided_is_carried_out_after_a_crash(node: Stage) -> None:
+async def test_a_decided_transaction_completes_after_a_crash(node: TransactionNode) -> None:
     await node.join(ONE, OTHER)
     node.lead(TOPIC, 0, leader=ELSEWHERE)
     await node.end()
@@ -102,7 +109,7 @@ async def test_what_was_decided_is_carried_out_after_a_crash(node: Stage) -> Non
     assert node.markers_in([ONE, OTHER]) == [1, 2]  # twice does no harm
 
 
-async def test_what_was_not_decided_is_not_carried_out(node: Stage) -> None:
+async def test_an_undecided_transaction_stays_open_after_a_crash(node: TransactionNode) -> None:
     await node.join(ONE)
     await node.crash()
     assert node.state == "Ongoing"
@@ -111,7 +118,7 @@ async def test_what_was_not_decided_is_not_carried_out(node: Stage) -> None:
     assert node.state == "CompleteCommit"
 
 
-async def test_who_no_longer_coordinates_writes_no_markers(node: Stage) -> None:
+async def test_a_resigned_coordinator_writes_no_markers(node: TransactionNode) -> None:
     await node.join(ONE)
     node.lead(TOPIC, 0, leader=ELSEWHERE)
     await node.end()
@@ -123,7 +130,9 @@ async def test_who_no_longer_coordinates_writes_no_markers(node: Stage) -> None:
     assert await node.join(ONE) == {ErrorCode.NOT_COORDINATOR}
 
 
-async def test_a_new_term_of_the_same_coordinator_writes_with_its_new_epoch(node: Stage) -> None:
+async def test_markers_after_reelection_have_the_new_coordinator_epoch(
+    node: TransactionNode,
+) -> None:
     await node.join(ONE)
     node.lead(TRANSACTION_STATE, 0, leader_epoch=5)
     await node.until(lambda: not node.coordinator.is_loading)
@@ -134,7 +143,9 @@ async def test_a_new_term_of_the_same_coordinator_writes_with_its_new_epoch(node
     assert producer.coordinator_epoch == 5
 
 
-async def test_work_that_another_coordinator_has_taken_over_is_left_to_it(node: Stage) -> None:
+async def test_a_transaction_with_a_marker_of_a_newer_coordinator_is_left_to_that_coordinator(
+    node: TransactionNode,
+) -> None:
     await node.join(ONE, OTHER)
     partition = node.partitions.get(*ONE)
     assert partition is not None
@@ -151,7 +162,7 @@ async def test_work_that_another_coordinator_has_taken_over_is_left_to_it(node: 
     assert node.state == "PrepareAbort"
 
 
-async def test_markers_wait_until_the_decision_is_committed(node: Stage) -> None:
+async def test_markers_wait_until_the_decision_is_committed(node: TransactionNode) -> None:
     await node.join(ONE)
     node.lead(TRANSACTION_STATE, 0, replicas=(HERE, ELSEWHERE), in_sync=(HERE, ELSEWHERE))
     answer = node.ending()
@@ -164,7 +175,9 @@ async def test_markers_wait_until_the_decision_is_committed(node: Stage) -> None
     assert node.markers_in([ONE]) == [1]
 
 
-async def test_a_transaction_is_complete_when_its_markers_are_committed(node: Stage) -> None:
+async def test_a_transaction_is_complete_when_its_markers_are_committed(
+    node: TransactionNode,
+) -> None:
     await node.join(ONE)
     node.lead(TOPIC, 0, replicas=(HERE, ELSEWHERE), in_sync=(HERE, ELSEWHERE))
     await node.end()
@@ -175,7 +188,9 @@ async def test_a_transaction_is_complete_when_its_markers_are_committed(node: St
     assert node.markers_in([ONE]) == [1]
 
 
-async def test_a_marker_that_another_leader_may_not_have_is_written_again(node: Stage) -> None:
+async def test_an_uncommitted_marker_is_written_again_after_a_change_of_leadership(
+    node: TransactionNode,
+) -> None:
     await node.join(ONE)
     node.lead(TOPIC, 0, replicas=(HERE, ELSEWHERE), in_sync=(HERE, ELSEWHERE))
     await node.end()
@@ -185,7 +200,9 @@ async def test_a_marker_that_another_leader_may_not_have_is_written_again(node: 
     assert node.markers_in([ONE]) == [2]
 
 
-async def test_a_partition_may_be_deleted_while_its_marker_is_not_committed(node: Stage) -> None:
+async def test_a_partition_can_be_deleted_while_its_marker_is_not_committed(
+    node: TransactionNode,
+) -> None:
     await node.join(ONE)
     node.lead(TOPIC, 0, replicas=(HERE, ELSEWHERE), in_sync=(HERE, ELSEWHERE))
     await node.end()
@@ -193,14 +210,16 @@ async def test_a_partition_may_be_deleted_while_its_marker_is_not_committed(node
     await node.until(lambda: node.state == "CompleteCommit")
 
 
-async def test_groups_hear_how_a_transaction_ended(node: Stage) -> None:
+async def test_the_group_coordinator_gets_the_result_of_a_transaction(
+    node: TransactionNode,
+) -> None:
     node.topic(CONSUMER_OFFSETS, 2)
     await node.join(ONE, TopicPartition(CONSUMER_OFFSETS, 1))
     await node.end(committed=False)
     assert node.groups.told == [(1, node.producer_id, False)]
 
 
-async def test_leaders_are_told_whether_a_partition_has_joined(node: Stage) -> None:
+async def test_leaders_get_the_result_of_a_verification(node: TransactionNode) -> None:
     assert await node.join(ONE, verify_only=True) == {ErrorCode.TRANSACTION_ABORTABLE}
     await node.join(ONE)
     assert await node.join(ONE, verify_only=True) == {ErrorCode.NONE}
@@ -211,9 +230,9 @@ async def test_leaders_are_told_whether_a_partition_has_joined(node: Stage) -> N
     assert await node.join(ONE) == {ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
-async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path: Path) -> None:
+async def test_a_transaction_is_aborted_after_its_timeout(tmp_path: Path) -> None:
     settings = TransactionSettings(timeout_check_interval_ms=5)
-    async with stage(tmp_path / "data", settings) as node:
+    async with transaction_node(tmp_path / "data", settings) as node:
         node.topic(TOPIC)
         await node.enter(timeout_ms=1)
         await node.join(ONE)
@@ -222,21 +241,21 @@ async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path: Path) -> N
         assert (await node.end()).error_code
 
 
-async def test_a_transactional_id_that_is_not_used_is_forgotten(tmp_path: Path) -> None:
+async def test_an_unused_transactional_id_expires(tmp_path: Path) -> None:
     settings = TransactionSettings(id_expiration_ms=1, expiry_check_interval_ms=5)
-    async with stage(tmp_path / "data", settings) as node:
+    async with transaction_node(tmp_path / "data", settings) as node:
         await node.enter()
         await node.until(lambda: node.state == "")
         await node.crash()
         assert node.state == ""
 
 
-async def test_a_disk_that_fills_up_at_any_byte_leaves_a_transaction_undecided_or_carried_out(
+async def test_a_full_disk_at_any_byte_leaves_a_transaction_undecided_or_complete(
     tmp_path: Path,
 ) -> None:
     disk = SmallDisk(PLENTY)
     settings = TransactionSettings(timeout_check_interval_ms=5)
-    async with stage(tmp_path / "data", settings, disk) as node:
+    async with transaction_node(tmp_path / "data", settings, disk) as node:
         node.topic(TOPIC, 2)
         await node.enter()
         undecided, states_when_full = 0, set()

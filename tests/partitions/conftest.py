@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.partitions.boards import Board
+from tests.partitions.local_partitions import LocalPartitions
 
 
 @pytest.fixture
-def board(tmp_path: Path) -> Iterator[Board]:
-    board = Board(tmp_path)
-    yield board
-    board.directory.abandon()
+def local(tmp_path: Path) -> Iterator[LocalPartitions]:
+    local = LocalPartitions(tmp_path)
+    yield local
+    local.directory.abandon()

@@ -66,7 +66,7 @@ def changed(records: bytearray, position: int, byte: int) -> bytearray:
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_a_sound_batch_is_admitted_in_every_compression(compression: Compression) -> None:
+def test_a_valid_batch_is_admitted_in_every_compression(compression: Compression) -> None:
     assert verdict(batch_of(b"a", b"b" * 300, compression=compression)) == ErrorCode.NONE
 
 
@@ -95,17 +95,17 @@ def test_a_sound_batch_is_admitted_in_every_compression(compression: Compression
         "wrong crc",
     ],
 )
-def test_a_batch_that_is_not_sound_is_refused(records: bytearray | None, code: ErrorCode) -> None:
+def test_an_invalid_batch_is_refused(records: bytearray | None, code: ErrorCode) -> None:
     assert verdict(records) == code
 
 
-def test_zstd_needs_version_seven_of_produce() -> None:
+def test_zstd_requires_produce_version_7() -> None:
     records = batch_of(compression=Compression.ZSTD)
     assert verdict(records, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert verdict(records, version=7) == ErrorCode.NONE
 
 
-def test_a_batch_above_the_topics_bound_is_refused_with_both_numbers() -> None:
+def test_a_batch_above_max_message_bytes_is_refused_with_both_sizes() -> None:
     settings = DEFAULTS.replaced(max_message_bytes=100)
     records = batch_of(b"x" * 100)
     refusal = admit(memoryview(records), settings, produce_version=9, now_ms=NOW_MS)
@@ -115,7 +115,7 @@ def test_a_batch_above_the_topics_bound_is_refused_with_both_numbers() -> None:
     assert "100" in (refusal.message or "")
 
 
-def test_a_record_from_the_future_is_refused() -> None:
+def test_a_record_with_a_future_timestamp_is_refused() -> None:
     hour_ms = 3_600_000
     assert verdict(batch_of(timestamp_ms=NOW_MS + hour_ms)) == ErrorCode.NONE
     assert verdict(batch_of(timestamp_ms=NOW_MS + hour_ms + 1)) == ErrorCode.INVALID_TIMESTAMP
@@ -140,7 +140,7 @@ def with_header(records: bytearray, layout: str, position: int, value: int) -> b
         (-1, ErrorCode.NONE),
     ],
 )
-def test_a_header_that_claims_a_time_out_of_bounds_is_refused_whatever_its_records_say(
+def test_a_header_with_a_timestamp_out_of_bounds_is_refused_even_if_its_records_are_valid(
     greatest_ms: int, code: ErrorCode, compression: Compression
 ) -> None:
     settings = DEFAULTS.replaced(message_timestamp_before_max_ms=1000)
@@ -173,7 +173,7 @@ HEADERS = [  # record count, last offset delta, producer id, producer epoch, bas
 
 
 @pytest.mark.parametrize(("header", "code"), HEADERS)
-def test_a_header_that_contradicts_itself_is_refused(
+def test_an_inconsistent_header_is_refused(
     header: tuple[int, int, int, int, int], code: ErrorCode
 ) -> None:
     count, last_delta, producer_id, producer_epoch, base_sequence = header
@@ -184,14 +184,16 @@ def test_a_header_that_contradicts_itself_is_refused(
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_more_records_than_a_batch_can_hold_are_refused_unopened(compression: Compression) -> None:
+def test_a_record_count_beyond_the_batch_size_is_refused_without_unpacking(
+    compression: Compression,
+) -> None:
     assert verdict(claiming(batch_of(compression=compression), 2**31 - 1)) == (
         ErrorCode.INVALID_RECORD
     )
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_the_smallest_records_have_room_however_well_they_are_packed(
+def test_the_smallest_records_are_accepted_at_every_compression_ratio(
     compression: Compression,
 ) -> None:
     packed = compress(compression, bytes([12, 0, 0, 0, 1, 1, 0]) * 1_000_000)
@@ -201,7 +203,7 @@ def test_the_smallest_records_have_room_however_well_they_are_packed(
     assert verdict(claiming(records, 1_000_000), settings) == ErrorCode.NONE
 
 
-def test_a_record_from_too_far_in_the_past_is_refused_where_the_topic_says_so() -> None:
+def test_a_record_older_than_timestamp_before_max_is_refused() -> None:
     settings = DEFAULTS.replaced(message_timestamp_before_max_ms=1000)
     assert verdict(batch_of(timestamp_ms=NOW_MS - 1000), settings) == ErrorCode.NONE
     assert verdict(batch_of(timestamp_ms=NOW_MS - 1001), settings) == ErrorCode.INVALID_TIMESTAMP
@@ -212,7 +214,7 @@ def test_a_compacted_topic_refuses_a_record_without_a_key() -> None:
     assert verdict(batch_of(key=None), COMPACTED) == ErrorCode.INVALID_RECORD
 
 
-def test_clients_may_not_write_control_batches() -> None:
+def test_a_control_batch_from_a_client_is_refused() -> None:
     builder = BatchBuilder(is_control=True, is_transactional=True, producer_id=1, producer_epoch=0)
     builder.append(timestamp=NOW_MS, key=b"\0\0\0\1", value=b"\0\0\0\0\0\0")
     assert verdict(bytearray(builder.build())) == ErrorCode.INVALID_RECORD
@@ -223,7 +225,7 @@ def test_records_of_every_length_lead_to_the_end_of_their_batch(size: int) -> No
     assert records_tile(RecordBatch.parse(batch_of(b"x" * size, b"y", b"")))
 
 
-def test_records_that_do_not_fill_their_batch_are_refused() -> None:
+def test_record_lengths_that_do_not_fill_the_batch_are_refused() -> None:
     records = batch_of(b"abc", b"def")
     lying = changed(bytearray(records), 61, records[61] + 2)
     assert not records_tile(RecordBatch.parse(lying))
@@ -243,7 +245,7 @@ def test_one_wrong_length_among_a_thousand_is_found(odd_one: int, change: int) -
     assert not records_tile(RecordBatch.parse(lying))
 
 
-def test_records_of_many_lengths_tile_as_they_should() -> None:
+def test_records_of_random_lengths_are_checked_like_one_by_one() -> None:
     lengths = [(number * 37) % 300 for number in range(2000)]
     assert records_tile(RecordBatch.parse(batch_of(*(b"x" * it for it in lengths))))
 
@@ -266,7 +268,7 @@ COUNTS = (1, OPENED_AT_ONCE_MAX, OPENED_AT_ONCE_MAX + 1, WALKED_AT_ONCE_MAX + 1)
         ({"message.timestamp.after.max.ms": "0"}, Compression.LZ4, (False, False, False, False)),
     ],
 )
-def test_records_are_inspected_in_a_thread_where_that_takes_long(
+def test_records_that_take_long_are_inspected_in_a_thread(
     overrides: dict[str, str], compression: Compression, expected: tuple[bool, ...]
 ) -> None:
     settings = resolve_topic(load_settings(), overrides)
@@ -275,14 +277,14 @@ def test_records_are_inspected_in_a_thread_where_that_takes_long(
     assert tuple(isinstance(it, ToInspect) for it in outcomes) == expected
 
 
-def test_a_large_batch_is_packed_in_a_thread() -> None:
+def test_a_large_batch_is_recompressed_in_a_thread() -> None:
     settings = resolve_topic(load_settings(), {"compression.type": "gzip"})
     for size, takes_long in ((1000, False), (PACKED_AT_ONCE_BYTES_MAX, True)):
         outcome = admit(memoryview(batch_of(b"x" * size)), settings, 9, NOW_MS)
         assert isinstance(outcome, ToInspect) == takes_long
 
 
-def test_a_count_of_records_beyond_what_may_be_unpacked_is_refused() -> None:
+def test_a_record_count_beyond_the_unpacked_limit_is_refused() -> None:
     """Fourteen million records fit into 100 MiB, fifteen do not; the codec would allow both."""
     for count, code in ((14_000_000, ErrorCode.NONE), (15_000_000, ErrorCode.INVALID_RECORD)):
         batch = batch_of(b"x" * 100_000, compression=Compression.ZSTD)

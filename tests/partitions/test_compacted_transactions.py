@@ -15,8 +15,8 @@ import pytest
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_storage.log import AppendResult
-from tests.partitions.committed import committed_records
-from tests.partitions.transacting import end, join, open_partition
+from tests.partitions.committed_records import committed_records
+from tests.partitions.transactions import end, join, open_partition
 from tests.storage.batches import NOW
 from tests.storage.compaction_rounds import compact
 

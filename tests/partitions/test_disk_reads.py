@@ -24,7 +24,7 @@ from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.records.compression import Compression
 from tests.partitions import reading
-from tests.partitions.boards import Board
+from tests.partitions.local_partitions import LocalPartitions
 from tests.storage.batches import NOW, append
 from tests.storage.disks import ColdDisk
 
@@ -44,12 +44,12 @@ def disk() -> ColdDisk:
 
 
 @pytest.fixture
-def board(tmp_path: Path, disk: ColdDisk) -> Board:
-    return Board(tmp_path, disk=disk)
+def local(tmp_path: Path, disk: ColdDisk) -> LocalPartitions:
+    return LocalPartitions(tmp_path, disk=disk)
 
 
-def filled(board: Board, name: str, *, batches: int = 3, size: int = 100) -> Partition:
-    partition = board.add(name, cleanup_policy="delete")
+def filled(local: LocalPartitions, name: str, *, batches: int = 3, size: int = 100) -> Partition:
+    partition = local.add(name, cleanup_policy="delete")
     for _ in range(batches):
         append(partition.log, b"x" * size)
     partition.commit()
@@ -67,9 +67,9 @@ async def from_disk(partition: Partition, offset: int = 0, **how: int) -> Fetche
 
 
 async def test_a_partition_is_served_while_another_waits_for_the_disk(
-    board: Board, disk: ColdDisk
+    local: LocalPartitions, disk: ColdDisk
 ) -> None:
-    slow, quick = filled(board, "slow"), filled(board, "quick")
+    slow, quick = filled(local, "slow"), filled(local, "quick")
     slow.off_loop = OffLoop(disk_threads_max=1, bytes_held_max=1 << 20)
     spins, begun = threading.Event(), threading.Event()
     bare = disk.pread
@@ -97,9 +97,9 @@ async def test_a_partition_is_served_while_another_waits_for_the_disk(
 
 
 async def test_a_batch_is_inspected_while_all_searches_by_time_wait_for_the_disk(
-    board: Board, disk: ColdDisk
+    local: LocalPartitions, disk: ColdDisk
 ) -> None:
-    cold, compacted = filled(board, "cold"), board.add("compacted")
+    cold, compacted = filled(local, "cold"), local.add("compacted")
     off_loop = cold.off_loop = compacted.off_loop = OffLoop(disk_threads_max=1, bytes_held_max=1)
     spins, begun = threading.Event(), threading.Event()
     bare = disk.pread
@@ -125,8 +125,10 @@ async def test_a_batch_is_inspected_while_all_searches_by_time_wait_for_the_disk
     await off_loop.close()
 
 
-async def test_one_read_from_disk_is_bounded_and_its_first_batch_is_whole(board: Board) -> None:
-    partition = filled(board, "t", batches=20, size=READ_BYTES_MAX // 8)
+async def test_one_read_from_disk_is_bounded_and_its_first_batch_is_whole(
+    local: LocalPartitions,
+) -> None:
+    partition = filled(local, "t", batches=20, size=READ_BYTES_MAX // 8)
     found = await from_disk(partition)
     assert isinstance(found, Fetched)
     assert READ_BYTES_MAX * 0.8 < len(found.records) <= READ_BYTES_MAX
@@ -135,10 +137,10 @@ async def test_one_read_from_disk_is_bounded_and_its_first_batch_is_whole(board:
     assert len(whole.records) > READ_BYTES_MAX // 8
 
 
-async def test_an_error_of_the_disk_is_one_of_its_partition_and_logged_once(
-    board: Board, disk: ColdDisk, caplog: pytest.LogCaptureFixture
+async def test_a_disk_error_concerns_one_partition_and_is_logged_once(
+    local: LocalPartitions, disk: ColdDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    partition = filled(board, "t")
+    partition = filled(local, "t")
     disk.broken.append(EVERYTHING)
     with caplog.at_level(logging.INFO):
         for _ in range(3):
@@ -150,15 +152,15 @@ async def test_an_error_of_the_disk_is_one_of_its_partition_and_logged_once(
     assert caplog.messages[1:] == ["t-0: stored records can be read again"]
 
 
-def test_a_segment_that_is_gone_is_an_error_of_its_partition(board: Board) -> None:
-    partition = filled(board, "t")
+def test_a_missing_segment_is_an_error_of_its_partition(local: LocalPartitions) -> None:
+    partition = filled(local, "t")
     partition.log.segments()[0].file.release()
-    board.disk.unlink(partition.log.segments()[0].path(".log"))
+    local.disk.unlink(partition.log.segments()[0].path(".log"))
     assert reading.read(partition) == Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-async def test_what_is_rewritten_while_it_is_read_is_read_again(board: Board) -> None:
-    log = filled(board, "t").log
+async def test_a_read_is_repeated_when_its_segment_was_rewritten(local: LocalPartitions) -> None:
+    log = filled(local, "t").log
     tries = []
 
     def work(frozen: ReadView) -> int:
@@ -180,10 +182,10 @@ async def test_what_is_rewritten_while_it_is_read_is_read_again(board: Board) ->
         await beside(log, reading.AtOnce().read, unlucky)
 
 
-async def test_bytes_from_disk_are_counted_until_nobody_needs_them(
-    board: Board, disk: ColdDisk
+async def test_bytes_from_disk_are_counted_until_the_last_view_is_released(
+    local: LocalPartitions, disk: ColdDisk
 ) -> None:
-    partition = filled(board, "t")
+    partition = filled(local, "t")
     off_loop = partition.off_loop
     first = await from_disk(partition)
     assert isinstance(first, Fetched)

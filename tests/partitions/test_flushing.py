@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.partitions.flushing import FlushThreads
 from pykbroker_storage.filesystem import FileSystem
-from tests.partitions.boards import Board
+from tests.partitions.local_partitions import LocalPartitions
 from tests.storage.batches import append
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class BusyProducer(FlushThreads):
         return done
 
 
-async def test_waiting_for_a_flush_ends_although_the_partition_flushes_without_pause(
-    board: Board, monkeypatch: pytest.MonkeyPatch
+async def test_a_wait_for_a_flush_ends_while_the_partition_flushes_without_pause(
+    local: LocalPartitions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    partition = board.add("busy", flush_messages="1")
+    partition = local.add("busy", flush_messages="1")
     threads = BusyProducer()
     monkeypatch.setattr(partition.flushing, "_threads", threads)
     append(partition.log, b"first")
@@ -68,10 +68,10 @@ class GatedDisk(FileSystem):
         self.fdatasync = fdatasync
 
 
-async def test_a_flush_that_follows_another_one_at_the_end_is_waited_for(tmp_path: Path) -> None:
+async def test_stopping_waits_for_a_flush_that_begins_when_another_ends(tmp_path: Path) -> None:
     disk = GatedDisk()
-    board = Board(tmp_path, disk=disk)
-    partition = board.add("busy", flush_messages="1")
+    local = LocalPartitions(tmp_path, disk=disk)
+    partition = local.add("busy", flush_messages="1")
     threads = partition.flushing._threads
     append(partition.log, b"first")
     disk.gate.clear()
@@ -85,4 +85,4 @@ async def test_a_flush_that_follows_another_one_at_the_end_is_waited_for(tmp_pat
     await ending
     assert partition.log.recovery_point == 2
     assert threads._executor is None
-    board.directory.abandon()
+    local.directory.abandon()

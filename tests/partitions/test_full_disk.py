@@ -13,7 +13,7 @@ from pykbroker.settings import load_settings
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_storage.log import AppendResult
-from tests.partitions.boards import Board
+from tests.partitions.local_partitions import LocalPartitions
 from tests.storage.batches import NOW, batch_bytes
 from tests.storage.disks import SmallDisk
 
@@ -24,7 +24,7 @@ def test_the_first_failed_append_and_the_first_successful_one_are_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = SmallDisk(PLENTY)
-    partition = Board(tmp_path, disk=disk).add("a")
+    partition = LocalPartitions(tmp_path, disk=disk).add("a")
 
     def write() -> AppendResult | Refusal:
         return partition.leader.append_batch(RecordBatch.parse(batch_bytes([b"x"])), NOW)
@@ -55,7 +55,7 @@ def test_a_log_that_cannot_be_opened_is_logged_once_and_once_opened(
     disk = SmallDisk(PLENTY)
     partitions = Partitions(
         node_id=1,
-        directory=Board(tmp_path, disk=disk).directory,
+        directory=LocalPartitions(tmp_path, disk=disk).directory,
         settings=load_settings(),
         clock=SystemClock(),
         generation=Generation(),

@@ -10,7 +10,7 @@ from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_protocol.records.control import EndTransactionMarker, decode_marker
 from pykbroker_storage.log import AppendResult
-from tests.partitions.transacting import OTHER, end, open_partition, write
+from tests.partitions.transactions import OTHER, end, open_partition, write
 from tests.storage.batches import NOW, batch_bytes
 
 
@@ -21,16 +21,14 @@ def partition(tmp_path: Path) -> Iterator[Partition]:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_the_end_of_a_transaction_lets_readers_of_committed_records_go_on(
-    partition: Partition, *, committed: bool
-) -> None:
+def test_a_marker_advances_the_last_stable_offset(partition: Partition, *, committed: bool) -> None:
     write(partition, b"a", b"b")
     assert (partition.last_stable_offset, partition.high_watermark) == (0, 2)
     assert end(partition, committed=committed) == AppendResult(2, 2, -1, 0)
     assert (partition.last_stable_offset, partition.high_watermark) == (3, 3)
 
 
-def test_the_marker_in_the_log_says_how_it_ended(partition: Partition) -> None:
+def test_the_marker_contains_commit_or_abort(partition: Partition) -> None:
     write(partition, b"a")
     end(partition, committed=False, coordinator_epoch=5)
     found = partition.log.read(1, bytes_max=1000, end_offset=2)
@@ -42,7 +40,7 @@ def test_the_marker_in_the_log_says_how_it_ended(partition: Partition) -> None:
     assert record.timestamp == NOW
 
 
-def test_the_oldest_open_transaction_holds_back_what_others_have_finished(
+def test_the_last_stable_offset_is_that_of_the_oldest_open_transaction(
     partition: Partition,
 ) -> None:
     write(partition, b"a")
@@ -61,7 +59,7 @@ def test_the_oldest_open_transaction_holds_back_what_others_have_finished(
         ({"producer_epoch": 3, "transaction_version": 2}, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_an_end_that_comes_too_late_is_refused(
+def test_a_marker_of_an_older_epoch_is_refused(
     partition: Partition, marker: dict[str, int], code: ErrorCode
 ) -> None:
     write(partition, b"a", producer_epoch=3)
@@ -75,24 +73,26 @@ def test_an_end_that_comes_too_late_is_refused(
     assert partition.log.log_end_offset == 3
 
 
-def test_an_end_needs_as_many_in_sync_replicas_as_acks_all_does(tmp_path: Path) -> None:
+def test_a_marker_needs_min_insync_replicas(tmp_path: Path) -> None:
     with open_partition(tmp_path / "t-0", min_insync_replicas="2") as partition:
         assert end(partition, committed=True) == Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
-def test_an_end_asks_for_no_more_copies_than_there_are_replicas(tmp_path: Path) -> None:
+def test_a_marker_needs_at_most_as_many_in_sync_replicas_as_there_are_replicas(
+    tmp_path: Path,
+) -> None:
     with open_partition(tmp_path / "t-0", min_insync_replicas="3", in_sync=(1, 2)) as partition:
         assert isinstance(end(partition, committed=True), AppendResult)
 
 
-def test_an_end_is_stable_once_the_replicas_have_its_marker(tmp_path: Path) -> None:
+def test_the_last_stable_offset_advances_once_the_marker_is_committed(tmp_path: Path) -> None:
     with open_partition(tmp_path / "t-0", in_sync=(1, 2)) as partition:
         write(partition, b"a")
         end(partition, committed=True)
         assert (partition.last_stable_offset, partition.high_watermark) == (0, 0)
 
 
-def test_after_a_restart_the_committed_transactions_are_stable(tmp_path: Path) -> None:
+def test_committed_transactions_are_stable_after_a_restart(tmp_path: Path) -> None:
     with open_partition(tmp_path / "t-0") as partition:
         write(partition, b"a")
         end(partition, committed=True)
@@ -100,7 +100,7 @@ def test_after_a_restart_the_committed_transactions_are_stable(tmp_path: Path) -
         assert partition.last_stable_offset == 2
 
 
-def test_after_a_restart_an_open_transaction_is_still_open(tmp_path: Path) -> None:
+def test_an_open_transaction_is_still_open_after_a_restart(tmp_path: Path) -> None:
     with open_partition(tmp_path / "t-0") as partition:
         partition.leader.append(
             memoryview(batch_bytes([b"plain"])), required_acks=1, produce_version=9, now_ms=NOW

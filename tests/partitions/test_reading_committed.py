@@ -14,7 +14,7 @@ from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_storage.log import AppendResult
 from tests.partitions import reading
-from tests.partitions.transacting import OTHER, PRODUCER, end, open_partition, write
+from tests.partitions.transactions import OTHER, PRODUCER, end, open_partition, write
 from tests.storage.batches import NOW
 
 
@@ -49,7 +49,7 @@ def aborted(found: Fetched) -> list[tuple[int, int]]:
 # --- what it gets
 
 
-def test_it_sees_nothing_of_an_open_transaction_nor_of_what_comes_after(
+def test_read_committed_ends_before_an_open_transaction(
     partition: Partition,
 ) -> None:
     write(partition, b"a")
@@ -64,7 +64,7 @@ def test_it_sees_nothing_of_an_open_transaction_nor_of_what_comes_after(
     assert aborted(read(partition, 2)) == []
 
 
-def test_it_is_told_which_of_what_it_gets_was_aborted(partition: Partition) -> None:
+def test_read_committed_gets_the_aborted_transactions(partition: Partition) -> None:
     write(partition, b"a")
     write(partition, b"b", producer_id=OTHER)
     end(partition, committed=False)
@@ -83,13 +83,15 @@ def test_it_is_told_which_of_what_it_gets_was_aborted(partition: Partition) -> N
         (Isolation.READ_COMMITTED, Reader.FOLLOWER),
     ],
 )
-def test_others_are_not_told(partition: Partition, isolation: Isolation, reader: Reader) -> None:
+def test_other_readers_do_not_get_aborted_transactions(
+    partition: Partition, isolation: Isolation, reader: Reader
+) -> None:
     write(partition, b"a")
     end(partition, committed=False)
     assert read(partition, isolation=isolation, reader=reader).aborted is None
 
 
-def test_a_transaction_whose_records_were_deleted_holds_nobody_back_before_the_start(
+def test_an_open_transaction_with_deleted_records_bounds_reads_at_the_log_start(
     partition: Partition,
 ) -> None:
     write(partition, b"a", b"b", b"c")
@@ -108,7 +110,7 @@ def awaited(partition: Partition, isolation: Isolation, bytes_missing: int = 1) 
     return waiting
 
 
-async def test_it_is_woken_by_the_end_of_a_transaction_and_not_by_its_records(
+async def test_read_committed_fetch_completes_at_the_marker_not_at_the_data(
     partition: Partition,
 ) -> None:
     careful = awaited(partition, Isolation.READ_COMMITTED)
@@ -119,7 +121,9 @@ async def test_it_is_woken_by_the_end_of_a_transaction_and_not_by_its_records(
     assert careful.done.done()
 
 
-async def test_what_the_end_makes_readable_counts_whole(partition: Partition) -> None:
+async def test_a_marker_counts_all_bytes_of_its_transaction_for_a_waiting_fetch(
+    partition: Partition,
+) -> None:
     size = partition.log.size_bytes
     write(partition, bytes(1000))
     patient = awaited(partition, Isolation.READ_COMMITTED, bytes_missing=1000)
@@ -129,7 +133,7 @@ async def test_what_the_end_makes_readable_counts_whole(partition: Partition) ->
     assert (patient.done.done(), more_patient.done.done()) == (True, False)
 
 
-async def test_a_damaged_transaction_ends_and_its_reader_hears_of_the_damage(
+async def test_a_marker_completes_the_fetch_of_a_corrupt_transaction_with_an_error(
     tmp_path: Path,
 ) -> None:
     with open_partition(tmp_path / "t-0") as before:
@@ -147,7 +151,7 @@ async def test_a_damaged_transaction_ends_and_its_reader_hears_of_the_damage(
         assert refused == Refusal(ErrorCode.CORRUPT_MESSAGE)
 
 
-async def test_one_transaction_that_ends_while_an_older_one_is_open_wakes_nobody(
+async def test_a_marker_behind_an_older_open_transaction_completes_no_fetch(
     partition: Partition,
 ) -> None:
     write(partition, b"a")
@@ -157,7 +161,9 @@ async def test_one_transaction_that_ends_while_an_older_one_is_open_wakes_nobody
     assert not careful.done.done()
 
 
-async def test_a_transaction_of_several_segments_wakes_whoever_waits(tmp_path: Path) -> None:
+async def test_the_marker_of_a_transaction_over_several_segments_completes_waiting_fetches(
+    tmp_path: Path,
+) -> None:
     with open_partition(tmp_path / "t-0", segment_bytes="1048576") as partition:
         write(partition, bytes(600_000))
         careful = awaited(partition, Isolation.READ_COMMITTED, bytes_missing=1_000_000)

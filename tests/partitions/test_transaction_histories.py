@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pykbroker_storage.log import AppendResult
-from tests.partitions.committed import committed_records
-from tests.partitions.transacting import end, open_partition, transactional_batch, write
+from tests.partitions.committed_records import committed_records
+from tests.partitions.transactions import end, open_partition, transactional_batch, write
 from tests.storage.batches import NOW
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_readers_get_what_was_committed_once_and_in_order(tmp_path: Path, seed: int) -> None:
+def test_readers_get_committed_records_once_and_in_order(tmp_path: Path, seed: int) -> None:
     history = History(tmp_path / "t-0", Random(seed))
     for _ in range(STEPS):
         history.step()

@@ -15,7 +15,7 @@ from pykbroker.partitions.partition import Partition
 from pykbroker.partitions.recurring_errors import LOGGED_MAX, RecurringErrors
 from pykbroker.partitions.upkeep import PARTITIONS_PER_SLICE, Upkeep
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
-from tests.partitions.boards import Board, damage
+from tests.partitions.local_partitions import LocalPartitions, damage
 from tests.storage.batches import NOW, append
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ DAY_MS = 86_400_000
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
-def upkeep_of(board: Board, *rest: Any, **named: Any) -> Upkeep:
-    return Upkeep(cast("Partitions", board), *rest, **named)
+def upkeep_of(local: LocalPartitions, *rest: Any, **named: Any) -> Upkeep:
+    return Upkeep(cast("Partitions", local), *rest, **named)
 
 
-def add_filled(board: Board, topic: str) -> Partition:
+def add_filled(local: LocalPartitions, topic: str) -> Partition:
     """Three segments, of which two are sealed and a day old."""
-    partition = board.add(topic, cleanup_policy="delete", retention_ms=str(DAY_MS))
+    partition = local.add(topic, cleanup_policy="delete", retention_ms=str(DAY_MS))
     for _ in range(3):
         append(partition.log, b"x", timestamp=NOW - DAY_MS)
         partition.log.roll(NOW)
@@ -40,44 +40,44 @@ def add_filled(board: Board, topic: str) -> Partition:
     return partition
 
 
-async def test_a_damaged_partition_keeps_none_behind_it_from_its_retention(
-    board: Board, caplog: pytest.LogCaptureFixture
+async def test_a_corrupt_partition_does_not_block_retention_of_others(
+    local: LocalPartitions, caplog: pytest.LogCaptureFixture
 ) -> None:
-    damaged, sound = add_filled(board, "damaged"), add_filled(board, "sound")
+    damaged, sound = add_filled(local, "damaged"), add_filled(local, "sound")
     damage(damaged)
-    board.clock.now += 1
-    await upkeep_of(board).enforce_retention()
+    local.clock.now += 1
+    await upkeep_of(local).enforce_retention()
     assert (damaged.log.segment_count, sound.log.segment_count) == (4, 1)
     (told,) = [it for it in caplog.records if it.name.endswith("recurring_errors")]
     assert told.getMessage().startswith("damaged-0: retention failed")
     assert told.exc_info is None
 
 
-async def test_a_flush_that_fails_keeps_no_other_partition_from_it(board: Board) -> None:
-    broken, sound = add_filled(board, "broken"), add_filled(board, "sound")
+async def test_a_failed_flush_does_not_block_flushes_of_others(local: LocalPartitions) -> None:
+    broken, sound = add_filled(local, "broken"), add_filled(local, "sound")
     LOCAL_DISK.unlink(broken.log.segments()[0].path(".log"))
-    await upkeep_of(board).flush()
+    await upkeep_of(local).flush()
     assert (broken.log.recovery_point, sound.log.recovery_point) == (0, 3)
 
 
 async def test_a_large_producer_snapshot_is_written_after_the_roll(
-    board: Board, monkeypatch: pytest.MonkeyPatch
+    local: LocalPartitions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pykbroker_storage.log.PRODUCERS_SAVED_AT_ONCE_MAX", 2)
-    few, many = board.add("few"), board.add("many")
+    few, many = local.add("few"), local.add("many")
     for partition, producers in ((few, 2), (many, 3)):
         for producer_id in range(producers):
             append(partition.log, b"x", producer_id=producer_id, base_sequence=0)
         partition.log.roll(NOW)
-    paths = [board.path / f"few-0/{2:020d}.snapshot", board.path / f"many-0/{3:020d}.snapshot"]
+    paths = [local.path / f"few-0/{2:020d}.snapshot", local.path / f"many-0/{3:020d}.snapshot"]
     assert [it.exists() for it in paths] == [True, False]
-    await upkeep_of(board).flush()
+    await upkeep_of(local).flush()
     assert paths[1].read_bytes() == many.log.producers.encode()
     assert many.log.deferred_snapshot is None
 
 
-async def test_a_round_over_many_partitions_lets_requests_in_between(board: Board) -> None:
-    board.found = [board.add("trucks")] * (3 * PARTITIONS_PER_SLICE + 1)
+async def test_a_round_over_many_partitions_yields_to_requests(local: LocalPartitions) -> None:
+    local.found = [local.add("trucks")] * (3 * PARTITIONS_PER_SLICE + 1)
     done, seen = 0, [0]
 
     def work(_: Partition) -> None:
@@ -90,16 +90,16 @@ async def test_a_round_over_many_partitions_lets_requests_in_between(board: Boar
             await asyncio.sleep(0)
 
     looking = asyncio.create_task(look())
-    await upkeep_of(board).each("work", work)
+    await upkeep_of(local).each("work", work)
     looking.cancel()
     steps = [after - before for before, after in pairwise([*seen, done])]
     assert max(steps) == PARTITIONS_PER_SLICE
-    assert done == len(board.found)
+    assert done == len(local.found)
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_work_is_repeated_and_awaited_where_it_waits(
-    board: Board,
+async def test_periodic_work_is_repeated_and_coroutines_are_awaited(
+    local: LocalPartitions,
     caplog: pytest.LogCaptureFixture,
     is_async: bool,  # noqa: FBT001  # both kinds of work
 ) -> None:
@@ -117,9 +117,9 @@ async def test_work_is_repeated_and_awaited_where_it_waits(
         await asyncio.sleep(0)
         rounds.append(len(slept))
 
-    board.clock.sleep = sleep  # type: ignore[method-assign]
+    local.clock.sleep = sleep  # type: ignore[method-assign]
     work = work_that_waits if is_async else lambda: rounds.append(len(slept))
-    repeating = asyncio.create_task(upkeep_of(board).repeat("work", work, 5000))
+    repeating = asyncio.create_task(upkeep_of(local).repeat("work", work, 5000))
     await enough.wait()
     repeating.cancel()
     assert (slept, rounds) == ([5.0] * 4, [1, 2, 3])
@@ -143,20 +143,24 @@ class WatchedDisk(FileSystem):
         super().sync_directory(path)
 
 
-async def test_nobody_on_the_event_loop_waits_for_a_checkpoint(tmp_path: Path) -> None:
+async def test_a_checkpoint_is_written_off_the_event_loop(tmp_path: Path) -> None:
     disk = WatchedDisk()
-    board = Board(tmp_path, disk=disk)
-    partition = add_filled(board, "a")
+    local = LocalPartitions(tmp_path, disk=disk)
+    partition = add_filled(local, "a")
     disk.waited.clear()
-    await upkeep_of(board).checkpoint()
+    await upkeep_of(local).checkpoint()
     assert disk.waited
     assert threading.get_ident() not in disk.waited
-    board.directory.abandon()
-    assert Board(tmp_path).directory.high_watermark(("a", 0)) == partition.high_watermark == 4
+    local.directory.abandon()
+    assert (
+        LocalPartitions(tmp_path).directory.high_watermark(("a", 0))
+        == partition.high_watermark
+        == 4
+    )
 
 
-async def test_a_round_that_fails_is_followed_by_the_next(
-    board: Board, caplog: pytest.LogCaptureFixture
+async def test_a_failed_round_is_followed_by_the_next(
+    local: LocalPartitions, caplog: pytest.LogCaptureFixture
 ) -> None:
     rounds: list[int] = []
     third = asyncio.Event()
@@ -167,7 +171,7 @@ async def test_a_round_that_fails_is_followed_by_the_next(
             third.set()
         raise RuntimeError("a bug")
 
-    repeating = asyncio.create_task(upkeep_of(board).repeat("work", work, 0))
+    repeating = asyncio.create_task(upkeep_of(local).repeat("work", work, 0))
     async with asyncio.timeout(10):
         await third.wait()
     repeating.cancel()

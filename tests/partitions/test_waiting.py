@@ -11,7 +11,7 @@ import pytest
 from pykbroker.partitions.waiting import wait_for_bytes, wait_for_commit
 from pykbroker.testing.movable_clock import MovableClock
 from pykbroker_protocol.errors import ErrorCode
-from tests.partitions.boards import LEADERSHIP
+from tests.partitions.local_partitions import LEADERSHIP
 from tests.storage.batches import NOW, batch_bytes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pykbroker.partitions.partition import Partition
-    from tests.partitions.boards import Board
+    from tests.partitions.local_partitions import LocalPartitions
 
 DAY_SECONDS = 86_400
 PATIENCE_SECONDS = 20
@@ -34,9 +34,9 @@ def clock() -> MovableClock:
 
 
 @pytest.fixture
-def replicated(board: Board) -> Partition:
+def replicated(local: LocalPartitions) -> Partition:
     """A partition with one record that the second replica does not have."""
-    partition = board.add("orders", cleanup_policy="delete")
+    partition = local.add("orders", cleanup_policy="delete")
     partition.lead_or_follow(REPLICATED)
     partition.leader.append(
         memoryview(bytearray(batch_bytes([b"v"]))), required_acks=-1, produce_version=9, now_ms=NOW

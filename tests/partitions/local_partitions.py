@@ -30,7 +30,7 @@ class Clock(SystemClock):
 
 
 @dataclass
-class Board:
+class LocalPartitions:
     """A node's partitions, without a controller to say which there are."""
 
     path: Path

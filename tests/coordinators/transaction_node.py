@@ -49,7 +49,7 @@ class Groups:
         self.told.append((partition_index, producer_id, committed))
 
 
-class Stage:
+class TransactionNode:
     """One node, and what a producer asks of the coordinator on it."""
 
     def __init__(self, directory: LogDirectory, settings: TransactionSettings) -> None:
@@ -186,11 +186,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(
+async def transaction_node(
     folder: Path,
     settings: TransactionSettings | None = None,
     disk: FileSystem = LOCAL_DISK,
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[TransactionNode]:
     """A node that leads one partition of `__transaction_state`."""
     clock = SystemClock()
     directory = LogDirectory.open(
@@ -201,7 +201,7 @@ async def stage(
         configuration=log_configuration(load_settings().topic_defaults),
         filesystem=disk,
     )
-    staged = Stage(directory, settings or TransactionSettings())
+    staged = TransactionNode(directory, settings or TransactionSettings())
     try:
         staged.topic(TRANSACTION_STATE)
         yield staged

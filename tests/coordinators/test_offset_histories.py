@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.coordinators.diary import Diary, diary_in
+from tests.coordinators.group_log_driver import GroupLogDriver, loaded_group_log
 from tests.storage.batches import NOW
 from tests.storage.compaction_rounds import compact
 
@@ -98,40 +98,40 @@ class Model:
 
 async def live(folder: Path, model: Model, steps: list[Step]) -> None:
     """Until the next crash; the steps that are taken are taken off the list."""
-    async with diary_in(folder) as diary:
-        assert_alike(diary, model)
+    async with loaded_group_log(folder) as driver:
+        assert_alike(driver, model)
         while steps:
             match steps.pop(0):
                 case Crash(compacted):
                     if compacted:
-                        diary.partition.log.roll(NOW)
-                        compact(diary.partition.log)
+                        driver.partition.log.roll(NOW)
+                        compact(driver.partition.log)
                     return
                 case step:
-                    take(step, diary, model)
-            assert_alike(diary, model)
+                    take(step, driver, model)
+            assert_alike(driver, model)
 
 
-def take(step: Step, diary: Diary, model: Model) -> None:
+def take(step: Step, driver: GroupLogDriver, model: Model) -> None:
     match step:
         case Commit(partition, producer_id):
-            diary.commit_at({partition: model.commit(step)}, producer_id)
+            driver.commit_at({partition: model.commit(step)}, producer_id)
         case Forget(partition):
-            diary.forget(partition)
+            driver.forget(partition)
             model.forget(partition)
         case End(producer_id, committed):
-            diary.end(committed=committed, producer_id=producer_id)
+            driver.end(committed=committed, producer_id=producer_id)
             model.end(step)
 
 
-def assert_alike(diary: Diary, model: Model) -> None:
-    assert diary.offsets == model.offsets
-    assert diary.pending == model.pending
+def assert_alike(driver: GroupLogDriver, model: Model) -> None:
+    assert driver.offsets == model.offsets
+    assert driver.pending == model.pending
 
 
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(STEPS, min_size=3, max_size=25))
-def test_what_counts_is_always_known(steps: list[Step]) -> None:
+def test_committed_and_pending_offsets_match_the_model(steps: list[Step]) -> None:
     model = Model()
     ahead = [*steps, Crash(compacted=True), Crash(compacted=False)]
     with TemporaryDirectory() as folder:

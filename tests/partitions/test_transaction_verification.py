@@ -9,7 +9,7 @@ from pykbroker.partitions.joining import JoiningProducers
 from pykbroker.partitions.partition import Partition
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.log import AppendResult
-from tests.partitions.transacting import (
+from tests.partitions.transactions import (
     OTHER,
     PRODUCER,
     end,
@@ -39,21 +39,21 @@ def first_batch(partition: Partition, base_sequence: int = 0, epoch: int = 0) ->
 # --- who may begin
 
 
-def test_a_transaction_that_the_coordinator_was_not_asked_about_does_not_begin(
+def test_an_unverified_transaction_does_not_begin(
     partition: Partition,
 ) -> None:
     assert first_batch(partition) is ErrorCode.INVALID_TXN_STATE
     assert partition.log.log_end_offset == 0
 
 
-def test_while_the_question_is_under_way_nothing_begins(partition: Partition) -> None:
+def test_a_transaction_does_not_begin_before_its_verification_ends(partition: Partition) -> None:
     joining = partition.leader.joining.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
     assert first_batch(partition) is ErrorCode.INVALID_TXN_STATE
     partition.leader.joining.answered(PRODUCER, joining, has_joined=True)
     assert first_batch(partition) is ErrorCode.NONE
 
 
-def test_an_answer_speaks_for_one_producer_in_one_epoch(partition: Partition) -> None:
+def test_a_verification_is_valid_for_one_producer_epoch(partition: Partition) -> None:
     join(partition, producer_epoch=3)
     assert first_batch(partition, epoch=2) is ErrorCode.INVALID_TXN_STATE
     assert first_batch(partition, epoch=4) is ErrorCode.INVALID_TXN_STATE
@@ -62,27 +62,29 @@ def test_an_answer_speaks_for_one_producer_in_one_epoch(partition: Partition) ->
     assert first_batch(partition, epoch=3) is ErrorCode.NONE
 
 
-def test_once_begun_a_transaction_goes_on_without_a_question(partition: Partition) -> None:
+def test_a_transaction_in_progress_needs_no_verification(partition: Partition) -> None:
     join(partition)
     assert [first_batch(partition, sequence) for sequence in range(3)] == [ErrorCode.NONE] * 3
     assert len(partition.leader.joining) == 0
 
 
-def test_the_next_transaction_needs_an_answer_of_its_own(partition: Partition) -> None:
+def test_the_next_transaction_needs_its_own_verification(partition: Partition) -> None:
     join(partition)
     first_batch(partition)
     end(partition, committed=True)
     assert first_batch(partition, 1) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_an_answer_is_worth_nothing_once_the_transaction_has_ended(partition: Partition) -> None:
+def test_a_verification_is_invalid_after_the_end_of_the_transaction(partition: Partition) -> None:
     joining = partition.leader.joining.ask(PRODUCER, 0, 0, begins_at_zero=False, now_ms=NOW)
     end(partition, committed=False)
     partition.leader.joining.answered(PRODUCER, joining, has_joined=True)
     assert first_batch(partition) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_an_answer_to_an_older_epoch_does_not_speak_for_the_newer_one(partition: Partition) -> None:
+def test_a_verification_of_an_older_epoch_is_not_valid_for_a_newer_one(
+    partition: Partition,
+) -> None:
     older = partition.leader.joining.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
     partition.leader.joining.ask(PRODUCER, 1, 0, begins_at_zero=True, now_ms=NOW)
     partition.leader.joining.answered(PRODUCER, older, has_joined=True)
@@ -90,14 +92,16 @@ def test_an_answer_to_an_older_epoch_does_not_speak_for_the_newer_one(partition:
     assert first_batch(partition, epoch=0) is ErrorCode.NONE
 
 
-def test_a_batch_sent_again_after_the_end_is_still_known(partition: Partition) -> None:
+def test_a_batch_resent_after_the_end_of_its_transaction_is_a_duplicate(
+    partition: Partition,
+) -> None:
     join(partition)
     first_batch(partition)
     end(partition, committed=True)
     assert write(partition, b"x", joins=False) == AppendResult(0, 0, NOW, 0)
 
 
-def test_batches_outside_of_transactions_ask_nobody(partition: Partition) -> None:
+def test_a_batch_outside_of_transactions_needs_no_verification(partition: Partition) -> None:
     batch = transactional_batch(b"x", is_transactional=False)
     assert code(partition.leader.write_once(batch, NOW)) is ErrorCode.NONE
 
@@ -114,7 +118,7 @@ def test_batches_outside_of_transactions_ask_nobody(partition: Partition) -> Non
         pytest.param(2**15 - 1, 2, [], id="version 2, the last epoch there is"),
     ],
 )
-def test_the_end_of_a_transaction_leaves_those_who_ask_about_the_next_ones(
+def test_a_marker_keeps_verifications_of_later_epochs(
     partition: Partition, marker_epoch: int, transaction_version: int, still_asking: list[int]
 ) -> None:
     asked = {
@@ -137,7 +141,7 @@ def has_joined(partition: Partition, epoch: int) -> bool:
     return partition.leader.joining.verdict_on_first(batch, None, is_known=False) is None
 
 
-def test_an_end_that_is_written_twice_does_not_stop_the_transaction_after_it(
+def test_a_repeated_marker_does_not_end_the_next_transaction(
     partition: Partition,
 ) -> None:
     write(partition, b"x")
@@ -147,7 +151,7 @@ def test_an_end_that_is_written_twice_does_not_stop_the_transaction_after_it(
     assert first_batch(partition, epoch=1) is ErrorCode.NONE
 
 
-def test_a_late_first_batch_leaves_those_who_ask_about_the_next_transaction(
+def test_a_late_first_batch_keeps_the_verification_of_the_next_epoch(
     partition: Partition,
 ) -> None:
     join(partition)
@@ -161,7 +165,7 @@ def test_a_late_first_batch_leaves_those_who_ask_about_the_next_transaction(
 
 
 @pytest.mark.parametrize("begins_at_zero", [False, True])
-def test_of_several_batches_under_way_the_first_comes_first(
+def test_the_lowest_base_sequence_of_pending_batches_is_appended_first(
     partition: Partition, *, begins_at_zero: bool
 ) -> None:
     for sequence in (0, 1, 2):
@@ -174,20 +178,22 @@ def test_of_several_batches_under_way_the_first_comes_first(
     assert first_batch(partition, 1) is ErrorCode.NONE
 
 
-def test_a_producer_of_version_2_begins_at_zero_where_it_is_not_known(partition: Partition) -> None:
+def test_an_unknown_producer_of_transaction_version_2_begins_with_sequence_0(
+    partition: Partition,
+) -> None:
     joining = partition.leader.joining.ask(PRODUCER, 0, 5, begins_at_zero=True, now_ms=NOW)
     partition.leader.joining.answered(PRODUCER, joining, has_joined=True)
     assert first_batch(partition, 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_one_of_version_1_may_go_on_where_its_records_have_been_deleted(
+def test_an_unknown_producer_of_transaction_version_1_may_continue_its_sequence(
     partition: Partition,
 ) -> None:
     join(partition, base_sequence=5)
     assert first_batch(partition, 5) is ErrorCode.NONE
 
 
-def test_one_that_is_known_goes_on_with_its_sequences(partition: Partition) -> None:
+def test_a_known_producer_continues_its_sequence(partition: Partition) -> None:
     write(partition, b"x")
     end(partition, committed=True)
     join(partition, base_sequence=1)
@@ -197,7 +203,7 @@ def test_one_that_is_known_goes_on_with_its_sequences(partition: Partition) -> N
 # --- and then
 
 
-def test_whoever_is_refused_leaves_no_trace() -> None:
+def test_a_refused_verification_is_discarded() -> None:
     producers = JoiningProducers()
     first, second = (
         producers.ask(PRODUCER, 0, sequence, begins_at_zero=True, now_ms=NOW) for sequence in (0, 1)
@@ -211,7 +217,7 @@ def test_whoever_is_refused_leaves_no_trace() -> None:
     assert len(producers) == 0
 
 
-def test_whoever_never_comes_back_is_forgotten() -> None:
+def test_an_unused_verification_expires() -> None:
     producers = JoiningProducers()
     producers.ask(PRODUCER, 0, 0, begins_at_zero=True, now_ms=NOW)
     producers.ask(OTHER, 0, 0, begins_at_zero=True, now_ms=NOW + 10)

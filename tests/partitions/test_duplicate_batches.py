@@ -4,13 +4,13 @@ import pytest
 
 from pykbroker_protocol.records.batch import RecordBatch
 from pykbroker_storage.log import AppendResult
-from tests.partitions.boards import Board
+from tests.partitions.local_partitions import LocalPartitions
 from tests.storage.batches import NOW, batch_bytes
 
 
 @pytest.mark.parametrize("producer_id", [0, 1, 2**63 - 1])
-def test_a_batch_that_comes_again_is_not_written_again(board: Board, producer_id: int) -> None:
-    partition = board.add("trucks", cleanup_policy="delete")
+def test_a_resent_batch_is_not_appended_again(local: LocalPartitions, producer_id: int) -> None:
+    partition = local.add("trucks", cleanup_policy="delete")
 
     def written(sequence: int) -> int:
         records = batch_bytes([b"a", b"b"], producer_id=producer_id, base_sequence=sequence)
@@ -22,8 +22,8 @@ def test_a_batch_that_comes_again_is_not_written_again(board: Board, producer_id
     assert partition.log.log_end_offset == 4
 
 
-def test_without_a_producer_id_every_batch_is_written(board: Board) -> None:
-    partition = board.add("trucks", cleanup_policy="delete")
+def test_every_batch_without_a_producer_id_is_appended(local: LocalPartitions) -> None:
+    partition = local.add("trucks", cleanup_policy="delete")
     for _ in range(2):
         records = batch_bytes([b"a", b"b"], producer_id=-1)
         partition.leader.write_once(RecordBatch.parse(memoryview(records)), NOW)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from tests.partitions.transacting import open_partition, write
+from tests.partitions.transactions import open_partition, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ UNKNOWN = (-1, -1)
     ("asked", "found"),
     [(0, (0, 2)), (1, (0, 2)), (2, (0, 2)), (3, (3, 2)), (4, UNKNOWN), (-1, UNKNOWN)],
 )
-def test_an_epoch_in_which_nothing_was_written_is_answered_by_the_one_before(
+def test_offset_for_an_empty_leader_epoch_is_that_of_the_previous_epoch(
     tmp_path: Path, asked: int, found: tuple[int, int]
 ) -> None:
     with open_partition(tmp_path / "t-0") as partition:
@@ -32,7 +32,7 @@ def test_an_epoch_in_which_nothing_was_written_is_answered_by_the_one_before(
 @pytest.mark.parametrize(
     ("asked", "found"), [(0, (0, 0)), (-2, (-2, 0)), (1, UNKNOWN), (-1, UNKNOWN)]
 )
-def test_the_leader_s_own_epoch_begins_in_an_empty_log(
+def test_the_epoch_of_the_leader_ends_at_the_log_end_of_an_empty_log(
     tmp_path: Path, asked: int, found: tuple[int, int]
 ) -> None:
     with open_partition(tmp_path / "t-0") as partition:
@@ -48,7 +48,7 @@ def test_the_leader_s_own_epoch_begins_in_an_empty_log(
         (1, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_whoever_names_another_leader_epoch_is_refused(
+def test_a_request_with_another_leader_epoch_is_refused(
     tmp_path: Path, current: int, code: ErrorCode | None
 ) -> None:
     with open_partition(tmp_path / "t-0") as partition:

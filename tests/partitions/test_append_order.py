@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pykbroker.partitions.leader import Appending
     from pykbroker.partitions.partition import Partition
-    from tests.partitions.boards import Board
+    from tests.partitions.local_partitions import LocalPartitions
 
 T = TypeVar("T")
 MANY = OPENED_AT_ONCE_MAX + 1
@@ -52,8 +52,8 @@ def gate() -> Gate:
 
 
 @pytest.fixture
-def partition(board: Board, gate: Gate) -> Partition:
-    partition = board.add("compacted")
+def partition(local: LocalPartitions, gate: Gate) -> Partition:
+    partition = local.add("compacted")
     partition.off_loop = gate
     return partition
 
@@ -84,9 +84,7 @@ async def written(*appending: AppendResult | Refusal | RecordsRefused | Appendin
     return [await it if isinstance(it, asyncio.Task) else it for it in appending]
 
 
-async def test_batches_are_written_in_the_order_in_which_they_came(
-    partition: Partition, gate: Gate
-) -> None:
+async def test_batches_are_appended_in_order_of_arrival(partition: Partition, gate: Gate) -> None:
     batches = [append(partition, count) for count in (MANY, 1, MANY, 2)]
     assert all(isinstance(it, asyncio.Task) for it in batches)
     assert partition.log.log_end_offset == 0
@@ -98,7 +96,7 @@ async def test_batches_are_written_in_the_order_in_which_they_came(
     assert isinstance(append(partition, 1), AppendResult)  # nothing is waited for any longer
 
 
-async def test_sequence_numbers_are_checked_in_the_order_in_which_batches_came(
+async def test_sequence_numbers_are_checked_in_order_of_arrival(
     partition: Partition, gate: Gate
 ) -> None:
     first = append(partition, MANY, producer_id=7, base_sequence=0)
@@ -109,7 +107,7 @@ async def test_sequence_numbers_are_checked_in_the_order_in_which_batches_came(
     assert [it.first_offset for it in found if isinstance(it, AppendResult)] == [0, MANY, 0]
 
 
-async def test_a_batch_that_is_refused_keeps_nobody_waiting(
+async def test_a_refused_batch_does_not_block_later_batches(
     partition: Partition, gate: Gate
 ) -> None:
     keyless = append(partition, MANY, key=None)
@@ -123,7 +121,7 @@ async def test_a_batch_that_is_refused_keeps_nobody_waiting(
     assert accepted.first_offset == 0
 
 
-async def test_a_batch_whose_inspection_ends_with_a_bug_keeps_nobody_waiting(
+async def test_an_inspection_that_raises_does_not_block_later_batches(
     partition: Partition, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pykbroker.partitions.leader.inspect", None)
@@ -134,7 +132,7 @@ async def test_a_batch_whose_inspection_ends_with_a_bug_keeps_nobody_waiting(
     assert isinstance((await written(good))[0], AppendResult)
 
 
-async def test_a_topic_that_is_deleted_meanwhile_is_unknown(
+async def test_a_batch_for_a_topic_deleted_during_inspection_gets_unknown_topic(
     partition: Partition, gate: Gate
 ) -> None:
     appending = append(partition, MANY)
@@ -143,7 +141,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_unknown(
     assert await written(appending) == [Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
-async def test_records_are_written_even_if_nobody_waits_for_it_any_longer(
+async def test_records_are_appended_after_their_request_is_cancelled(
     partition: Partition, gate: Gate
 ) -> None:
     append(partition, MANY)
@@ -155,7 +153,7 @@ async def test_records_are_written_even_if_nobody_waits_for_it_any_longer(
     assert partition.log.log_end_offset == MANY
 
 
-async def test_work_that_waits_ends_with_the_broker(partition: Partition, gate: Gate) -> None:
+async def test_pending_inspections_end_with_the_broker(partition: Partition, gate: Gate) -> None:
     batches = [append(partition, MANY), append(partition, 1)]
     await asyncio.sleep(0)
     await gate.close()
@@ -164,9 +162,9 @@ async def test_work_that_waits_ends_with_the_broker(partition: Partition, gate: 
 
 @pytest.mark.parametrize("compression", list(Compression))
 async def test_an_inspected_batch_gets_the_codec_of_its_topic(
-    board: Board, gate: Gate, compression: Compression
+    local: LocalPartitions, gate: Gate, compression: Compression
 ) -> None:
-    partition = board.add("packed", cleanup_policy="delete", compression_type="gzip")
+    partition = local.add("packed", cleanup_policy="delete", compression_type="gzip")
     partition.off_loop = gate
     appending = append(partition, 30_000, compression=compression)
     assert isinstance(appending, asyncio.Task) == (compression is not Compression.GZIP)

@@ -33,7 +33,7 @@ from pykbroker_protocol.messages.txn_offset_commit import (
 )
 from pykbroker_storage.log import AppendResult
 from tests.coordination.group_world import NO_PRODUCER, NO_TOPICS
-from tests.partitions.transacting import PRODUCER, end, open_partition
+from tests.partitions.transactions import PRODUCER, end, open_partition
 from tests.storage.batches import NOW
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
     from pykbroker.partitions.partition import Partition
 
-GROUP, TOPIC = "diary", "log"
+GROUP, TOPIC = "driver", "log"
 
 
 @dataclass
-class Diary:
+class GroupLogDriver:
     """One group, whose coordinator's partition lies in a folder."""
 
     partition: Partition
@@ -139,7 +139,9 @@ class Diary:
 
 
 @contextmanager
-def group_log(folder: Path, *, was_clean: bool = False, **overrides: str) -> Iterator[Diary]:
+def group_log(
+    folder: Path, *, was_clean: bool = False, **overrides: str
+) -> Iterator[GroupLogDriver]:
     settings: dict[str, Any] = {"segment_bytes": "1048576", **overrides}
     settings |= {"cleanup_policy": "compact", "was_clean": was_clean}
     with open_partition(folder, **settings) as partition:
@@ -147,14 +149,14 @@ def group_log(folder: Path, *, was_clean: bool = False, **overrides: str) -> Ite
         reasons: list[str] = []
         log = GroupLog(partition, state, GROUP_RECORDS, SystemClock(), observer=reasons.append)
         try:
-            yield Diary(partition, log, reasons)
+            yield GroupLogDriver(partition, log, reasons)
         finally:
             log.resign()
 
 
 @asynccontextmanager
-async def diary_in(folder: Path, **overrides: str) -> AsyncIterator[Diary]:
-    with group_log(folder, was_clean=False, **overrides) as diary:
-        await diary.log.load()
-        assert diary.log.status is Status.ACTIVE
-        yield diary
+async def loaded_group_log(folder: Path, **overrides: str) -> AsyncIterator[GroupLogDriver]:
+    with group_log(folder, was_clean=False, **overrides) as driver:
+        await driver.log.load()
+        assert driver.log.status is Status.ACTIVE
+        yield driver

@@ -7,19 +7,19 @@ import pytest
 from pykbroker.generation import Generation
 from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
 from pykbroker.partitions.partition_registry import Partitions
-from tests.partitions.boards import Board
+from tests.partitions.local_partitions import LocalPartitions
 
 HERE, TOPIC = 1, "trucks"
 
 
 @pytest.fixture
 def partitions(tmp_path: Path) -> Partitions:
-    board = Board(tmp_path)
+    local = LocalPartitions(tmp_path)
     return Partitions(
         node_id=HERE,
-        directory=board.directory,
-        settings=board.settings,
-        clock=board.clock,
+        directory=local.directory,
+        settings=local.settings,
+        clock=local.clock,
         generation=Generation(),
     )
 
@@ -42,7 +42,7 @@ def topic(topic_id: bytes) -> TopicImage:
     )
 
 
-def test_a_deleted_topic_is_known_neither_by_name_nor_by_id(partitions: Partitions) -> None:
+def test_a_deleted_topic_is_unknown_by_name_and_by_id(partitions: Partitions) -> None:
     image, first = ClusterImage(cluster_id="c", controller_id=HERE), topic(b"1" * 16)
     partitions.follow(image, [first])
     assert partitions.topic_name(first.id) == TOPIC
@@ -54,7 +54,9 @@ def test_a_deleted_topic_is_known_neither_by_name_nor_by_id(partitions: Partitio
     partitions.directory.abandon()
 
 
-def test_a_topic_made_anew_outlives_the_end_of_the_one_before(partitions: Partitions) -> None:
+def test_a_recreated_topic_survives_the_deletion_of_the_previous_one(
+    partitions: Partitions,
+) -> None:
     image = ClusterImage(cluster_id="c", controller_id=HERE)
     first, second = topic(b"1" * 16), topic(b"2" * 16)
     partitions.follow(image, [first])

@@ -7,7 +7,7 @@ import pytest
 from pykbroker.partitions.leadership import Leadership
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.log import AppendResult
-from tests.partitions.transacting import open_partition
+from tests.partitions.transactions import open_partition
 from tests.storage.batches import NOW, batch_bytes
 
 ALL, LEADER_ALONE, NOBODY = -1, 1, 0
@@ -44,7 +44,7 @@ def leadership(replicas: tuple[int, ...], in_sync: tuple[int, ...]) -> Leadershi
         "three of two",
     ],
 )
-def test_acks_all_is_refused_before_the_append_where_too_few_are_in_sync(
+def test_acks_all_is_refused_before_the_append_below_min_insync_replicas(
     tmp_path: Path,
     *,
     asked: int,

@@ -18,7 +18,7 @@ from pykbroker_protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from tests.coordination.consumer.world import Topics
-from tests.coordinators.diary import GROUP, diary_in
+from tests.coordinators.group_log_driver import GROUP, loaded_group_log
 from tests.storage.batches import batches_from
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.records.batch import RecordBatch
     from pykbroker_storage.log import AppendResult
-    from tests.coordinators.diary import Diary
+    from tests.coordinators.group_log_driver import GroupLogDriver
 
 PARTITIONS = 6
 
 
-def heartbeat(diary: Diary, member_id: str) -> asyncio.Future[Message]:
+def heartbeat(driver: GroupLogDriver, member_id: str) -> asyncio.Future[Message]:
     """A member joins, and waits."""
     request = ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
@@ -43,8 +43,8 @@ def heartbeat(diary: Diary, member_id: str) -> asyncio.Future[Message]:
         subscribed_topic_names=["orders"],
         topic_partitions=[],
     )
-    answer = diary.log.decide(
-        lambda ticket: diary.log.state.consumer_group_heartbeat(
+    answer = driver.log.decide(
+        lambda ticket: driver.log.state.consumer_group_heartbeat(
             request,
             version=1,
             ticket=ticket,
@@ -73,12 +73,12 @@ async def told(answer: asyncio.Future[Message]) -> tuple[int, int]:
     return response.error_code, sum(len(it.partitions) for it in topics)
 
 
-def shares_orders(diary: Diary, partitions: int = PARTITIONS) -> None:
+def shares_orders(driver: GroupLogDriver, partitions: int = PARTITIONS) -> None:
     topics = Topics()
     topics.put("orders", partitions)
-    diary.log.state.topics = topics
+    driver.log.state.topics = topics
     at_each_join = ConsumerGroupSettings(assignment_interval_ms=0)
-    diary.log.state.configure(diary.log.state.settings, at_each_join)
+    driver.log.state.configure(driver.log.state.settings, at_each_join)
 
 
 @dataclass
@@ -102,106 +102,108 @@ class FullDisk:
         return getattr(self.partition, name)
 
 
-async def test_who_joins_together_is_answered_in_the_next_turn_of_the_loop(tmp_path: Path) -> None:
-    async with diary_in(tmp_path) as diary:
-        shares_orders(diary)
-        answers = [heartbeat(diary, f"member-{number}") for number in range(3)]
+async def test_members_that_join_together_get_their_responses_in_the_next_iteration_of_the_loop(
+    tmp_path: Path,
+) -> None:
+    async with loaded_group_log(tmp_path) as driver:
+        shares_orders(driver)
+        answers = [heartbeat(driver, f"member-{number}") for number in range(3)]
         assert not any(answer.done() for answer in answers)
         assert [await told(it) for it in answers] == [(ErrorCode.NONE, PARTITIONS // 3)] * 3
 
 
 @pytest.mark.parametrize("room", range(4), ids=["no join", "a join", "both", "their target"])
-async def test_what_cannot_be_written_is_told_to_all_who_wait_for_it(
+async def test_a_failed_append_completes_all_requests_that_wait_for_it_with_an_error(
     tmp_path: Path, room: int
 ) -> None:
     """Two joins, a target and the steps of both are four batches."""
-    async with diary_in(tmp_path) as diary:
-        shares_orders(diary)
-        diary.log.partition = disk = FullDisk(diary.log.partition, room)  # type: ignore[assignment]
-        answers = [heartbeat(diary, name) for name in ("anna", "bob")]
+    async with loaded_group_log(tmp_path) as driver:
+        shares_orders(driver)
+        driver.log.partition = disk = FullDisk(driver.log.partition, room)  # type: ignore[assignment]
+        answers = [heartbeat(driver, name) for name in ("anna", "bob")]
         assert [(await told(it))[0] for it in answers] == [ErrorCode.NOT_COORDINATOR] * 2
-        consumers = diary.log.state.consumer
+        consumers = driver.log.state.consumer
         assert (consumers.unassigned, consumers.assigned) == ({}, {})
         disk.room = 100
-        again = [heartbeat(diary, name) for name in ("anna", "bob")]
+        again = [heartbeat(driver, name) for name in ("anna", "bob")]
         assert [await told(it) for it in again] == [(ErrorCode.NONE, PARTITIONS // 2)] * 2
 
 
-async def test_a_target_that_could_not_be_written_is_computed_again(tmp_path: Path) -> None:
-    async with diary_in(tmp_path) as diary:
-        shares_orders(diary)
-        diary.log.partition = disk = FullDisk(diary.log.partition, 1)  # type: ignore[assignment]
-        assert (await told(heartbeat(diary, "anna")))[0] == ErrorCode.NOT_COORDINATOR
+async def test_a_target_assignment_is_computed_again_after_a_failed_append(tmp_path: Path) -> None:
+    async with loaded_group_log(tmp_path) as driver:
+        shares_orders(driver)
+        driver.log.partition = disk = FullDisk(driver.log.partition, 1)  # type: ignore[assignment]
+        assert (await told(heartbeat(driver, "anna")))[0] == ErrorCode.NOT_COORDINATOR
         disk.room = 100
-        group = diary.log.state.consumer.find(GROUP)
+        group = driver.log.state.consumer.find(GROUP)
         assert group is not None
         async with asyncio.timeout(RETRY_MS / 1000 + 5):
             while group.state.epoch > group.state.assignment_epoch:  # noqa: ASYNC110  # no event
                 await asyncio.sleep(0.01)
 
 
-async def test_a_target_that_is_larger_than_a_batch_is_written_in_parts(tmp_path: Path) -> None:
+async def test_a_target_assignment_larger_than_a_batch_is_split(tmp_path: Path) -> None:
     members = 40
-    async with diary_in(tmp_path, max_message_bytes="1000") as diary:
-        shares_orders(diary, partitions=members)
-        answers = [heartbeat(diary, f"member-{number}") for number in range(members)]
+    async with loaded_group_log(tmp_path, max_message_bytes="1000") as driver:
+        shares_orders(driver, partitions=members)
+        answers = [heartbeat(driver, f"member-{number}") for number in range(members)]
         assert [await told(it) for it in answers] == [(ErrorCode.NONE, 1)] * members
-        sizes = [it.size_bytes for it in batches_from(diary.partition.log, 0)]
-        targets = diary.log.state.consumer.find(GROUP).state.targets  # type: ignore[union-attr]
+        sizes = [it.size_bytes for it in batches_from(driver.partition.log, 0)]
+        targets = driver.log.state.consumer.find(GROUP).state.targets  # type: ignore[union-attr]
     assert max(sizes) <= 1000
-    async with diary_in(tmp_path) as diary:
-        again = diary.log.state.consumer.find(GROUP)
+    async with loaded_group_log(tmp_path) as driver:
+        again = driver.log.state.consumer.find(GROUP)
         assert again is not None
         assert again.state.targets == targets
         assert again.state.epoch == again.state.assignment_epoch
 
 
-async def test_a_target_of_which_only_a_part_was_written_is_computed_again(tmp_path: Path) -> None:
+async def test_a_partly_appended_target_assignment_is_computed_again(tmp_path: Path) -> None:
     members = 40
-    async with diary_in(tmp_path, max_message_bytes="1000") as diary:
-        shares_orders(diary, partitions=members)
-        diary.log.partition = FullDisk(diary.log.partition, members + 2)  # type: ignore[assignment]
-        answers = [heartbeat(diary, f"member-{number}") for number in range(members)]
+    async with loaded_group_log(tmp_path, max_message_bytes="1000") as driver:
+        shares_orders(driver, partitions=members)
+        driver.log.partition = FullDisk(driver.log.partition, members + 2)  # type: ignore[assignment]
+        answers = [heartbeat(driver, f"member-{number}") for number in range(members)]
         codes = {(await told(it))[0] for it in answers}
         assert codes == {ErrorCode.NOT_COORDINATOR}
-    async with diary_in(tmp_path) as diary:
-        shares_orders(diary, partitions=members)
-        group = diary.log.state.consumer.find(GROUP)
+    async with loaded_group_log(tmp_path) as driver:
+        shares_orders(driver, partitions=members)
+        group = driver.log.state.consumer.find(GROUP)
         assert group is not None
         assert 0 < len(group.state.targets) < members
-        answers = [heartbeat(diary, f"member-{number}") for number in range(members)]
+        answers = [heartbeat(driver, f"member-{number}") for number in range(members)]
         assert [await told(it) for it in answers] == [(ErrorCode.NONE, 1)] * members
 
 
-async def test_an_append_that_fails_says_which_bound_is_too_small(
+async def test_a_failed_append_logs_the_exceeded_limit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with diary_in(tmp_path, max_message_bytes="100") as diary:
-        shares_orders(diary)
-        assert (await told(heartbeat(diary, "anna")))[0] == ErrorCode.UNKNOWN_SERVER_ERROR
+    async with loaded_group_log(tmp_path, max_message_bytes="100") as driver:
+        shares_orders(driver)
+        assert (await told(heartbeat(driver, "anna")))[0] == ErrorCode.UNKNOWN_SERVER_ERROR
         (line,) = [it for it in caplog.messages if "append failed" in it]
         assert "max.message.bytes of the topic is 100" in line
 
 
 @pytest.mark.parametrize("step", ["run_assignment_slice", "answer"])
-async def test_a_fault_of_ours_leaves_nobody_waiting(
+async def test_an_internal_error_completes_all_waiting_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    async with diary_in(tmp_path) as diary:
-        shares_orders(diary)
+    async with loaded_group_log(tmp_path) as driver:
+        shares_orders(driver)
         with monkeypatch.context() as faulty:
             faulty.setattr(ConsumerGroup, step, None)
-            answers = [heartbeat(diary, name) for name in ("anna", "bob")]
+            answers = [heartbeat(driver, name) for name in ("anna", "bob")]
             codes = [(await told(it))[0] for it in answers]
         assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
-        assert not diary.log.state._parked  # the requests that still wait
-        again = [heartbeat(diary, name) for name in ("anna", "bob")]
+        assert not driver.log.state._parked  # the requests that still wait
+        again = [heartbeat(driver, name) for name in ("anna", "bob")]
         assert [await told(it) for it in again] == [(ErrorCode.NONE, PARTITIONS // 2)] * 2
 
 
-async def test_a_coordinator_that_is_given_up_tells_those_who_wait(tmp_path: Path) -> None:
-    async with diary_in(tmp_path) as diary:
-        shares_orders(diary)
-        answer = heartbeat(diary, "anna")
-        diary.log.resign()
+async def test_a_resigned_coordinator_completes_waiting_requests(tmp_path: Path) -> None:
+    async with loaded_group_log(tmp_path) as driver:
+        shares_orders(driver)
+        answer = heartbeat(driver, "anna")
+        driver.log.resign()
         assert (await told(answer))[0] == ErrorCode.NOT_COORDINATOR

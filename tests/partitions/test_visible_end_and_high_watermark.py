@@ -17,7 +17,7 @@ from pykbroker.partitions.isolation import Isolation, Reader, last_stable_offset
         (Reader.FOLLOWER, Isolation.READ_COMMITTED, 30),
     ],
 )
-def test_each_reader_sees_as_far_as_it_may(reader: Reader, isolation: Isolation, end: int) -> None:
+def test_visible_end_of_each_reader(reader: Reader, isolation: Isolation, end: int) -> None:
     seen = readable_end(
         reader, isolation, last_stable_offset=10, high_watermark=20, log_end_offset=30
     )
@@ -28,7 +28,7 @@ def test_each_reader_sees_as_far_as_it_may(reader: Reader, isolation: Isolation,
     ("first_unstable_offset", "log_start_offset", "stable"),
     [(None, 0, 7), (3, 0, 3), (9, 0, 7), (3, 5, 5), (3, 7, 7)],
 )
-def test_what_no_open_transaction_has_written_to_is_stable(
+def test_last_stable_offset_is_the_first_offset_of_open_transactions(
     first_unstable_offset: int | None, log_start_offset: int, stable: int
 ) -> None:
     found = last_stable_offset(
@@ -48,7 +48,7 @@ def test_what_no_open_transaction_has_written_to_is_stable(
     ],
     ids=["alone", "slowest", "never back", "too few", "unknown follower"],
 )
-def test_a_record_is_committed_once_all_in_sync_replicas_have_it(
+def test_high_watermark_is_the_smallest_end_of_in_sync_replicas(
     current: int,
     in_sync: tuple[int, ...],
     ends: dict[int, int],
@@ -61,6 +61,6 @@ def test_a_record_is_committed_once_all_in_sync_replicas_have_it(
     assert advanced == expected
 
 
-def test_too_small_a_set_is_no_safety_for_acks_all() -> None:
+def test_acks_all_fails_below_min_insync_replicas() -> None:
     assert may_write_to_all((1, 2), 2)
     assert not may_write_to_all((1,), 2)

@@ -32,7 +32,7 @@ from pykbroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.apis.two_brokers import both_ways
+from tests.apis.two_brokers import two_brokers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pykbroker.coordinators.group_log import GroupLog
     from pykbroker_protocol.message import Message
-    from tests.apis.two_brokers import BothWays, Side
+    from tests.apis.two_brokers import Side, TwoBrokers
 
 AnyMessage = TypeVar("AnyMessage", bound="Message")
 
@@ -51,15 +51,15 @@ PRODUCER_ID = 7
 
 
 @asynccontextmanager
-async def groups_both_ways(directory: Path, **topic: Any) -> AsyncIterator[BothWays]:
-    async with both_ways(directory, **topic) as ways:
+async def groups_on_two_brokers(directory: Path, **topic: Any) -> AsyncIterator[TwoBrokers]:
+    async with two_brokers(directory, **topic) as brokers:
         offsets = NewTopic(
             name=CONSUMER_OFFSETS, partitions=1, configuration={"cleanup.policy": "compact"}
         )
-        await ways.each(lambda it: it.controller.create_topics([offsets]))
-        yield ways
-        assert told(ways.mindful) == told(ways.forgetful)
-        assert timers(ways.mindful) == pytest.approx(timers(ways.forgetful), abs=5)
+        await brokers.each(lambda it: it.controller.create_topics([offsets]))
+        yield brokers
+        assert told(brokers.fast) == told(brokers.general)
+        assert timers(brokers.fast) == pytest.approx(timers(brokers.general), abs=5)
 
 
 def log_of(side: Side) -> GroupLog:
@@ -111,11 +111,11 @@ def codes(answer: object, version: int) -> set[int]:
     return {it.error_code for topic in response.topics for it in topic.partitions}
 
 
-def topic_id_of(ways: BothWays) -> bytes:
-    return ways.mindful.broker.image.topics["trucks"].id
+def topic_id_of(brokers: TwoBrokers) -> bytes:
+    return brokers.fast.broker.image.topics["trucks"].id
 
 
-async def classic_member(ways: BothWays) -> tuple[str, int]:
+async def classic_member(brokers: TwoBrokers) -> tuple[str, int]:
     """A classic group with one member that has its assignment."""
     join = JoinGroupRequest(
         group_id=GROUP,
@@ -125,12 +125,12 @@ async def classic_member(ways: BothWays) -> tuple[str, int]:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    for side in (ways.forgetful, ways.mindful):
+    for side in (brokers.general, brokers.fast):
         side.broker.groups.configure(
             GroupSettings(initial_rebalance_delay_ms=0),
             side.broker.groups.consumer_settings,
         )
-    joined = ways.ask(b"".join(write_request(join, 3, 1, "fleet")))
+    joined = brokers.ask(b"".join(write_request(join, 3, 1, "fleet")))
     response = understood(joined, JoinGroupResponse, 3)
     sync = SyncGroupRequest(
         group_id=GROUP,
@@ -138,19 +138,19 @@ async def classic_member(ways: BothWays) -> tuple[str, int]:
         member_id=response.member_id,
         assignments=[SyncGroupRequestAssignment(member_id=response.member_id, assignment=b"all")],
     )
-    ways.ask(b"".join(write_request(sync, 3, 1, "fleet")))
+    brokers.ask(b"".join(write_request(sync, 3, 1, "fleet")))
     return response.member_id, response.generation_id
 
 
-async def consumer_member(ways: BothWays) -> None:
+async def consumer_member(brokers: TwoBrokers) -> None:
     """A consumer group with one member at epoch 2."""
-    anna_is_here(ways, 0)
+    anna_is_here(brokers, 0)
     for _ in range(3):
         await asyncio.sleep(0)  # the coordinator computes a target, then the member reaches it
 
 
-def anna_is_here(ways: BothWays, epoch: int) -> None:
-    for side in (ways.forgetful, ways.mindful):
+def anna_is_here(brokers: TwoBrokers, epoch: int) -> None:
+    for side in (brokers.general, brokers.fast):
         heartbeat = ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id="anna",
@@ -172,13 +172,13 @@ def anna_is_here(ways: BothWays, epoch: int) -> None:
         )
 
 
-def delete_group(ways: BothWays) -> None:
-    for side in (ways.forgetful, ways.mindful):
+def delete_group(brokers: TwoBrokers) -> None:
+    for side in (brokers.general, brokers.fast):
         log = log_of(side)
         log.carry_out(log.state.delete_groups([GROUP], ticket=0, now_ms=1))
 
 
-def commit_in_transaction(ways: BothWays, partition: int) -> None:
+def commit_in_transaction(brokers: TwoBrokers, partition: int) -> None:
     it = TxnOffsetCommitRequestPartition(
         partition_index=partition, committed_offset=17, committed_metadata=""
     )
@@ -189,11 +189,11 @@ def commit_in_transaction(ways: BothWays, partition: int) -> None:
         producer_epoch=0,
         topics=[TxnOffsetCommitRequestTopic(name="trucks", partitions=[it])],
     )
-    for side in (ways.forgetful, ways.mindful):
+    for side in (brokers.general, brokers.fast):
         log = log_of(side)
         log.carry_out(log.state.txn_offset_commit(request, version=3, ticket=0, now_ms=1))
 
 
-def end_transaction(ways: BothWays, *, committed: bool) -> None:
-    for side in (ways.forgetful, ways.mindful):
+def end_transaction(brokers: TwoBrokers, *, committed: bool) -> None:
+    for side in (brokers.general, brokers.fast):
         log_of(side).state.transaction_ended(PRODUCER_ID, committed=committed)

@@ -23,13 +23,13 @@ from pykbroker_protocol.messages.produce import (
 )
 from pykbroker_protocol.records.builder import BatchBuilder
 from pykbroker_protocol.varint import uvarint
-from tests.apis.two_brokers import NOW_MS, both_ways, damaged
+from tests.apis.two_brokers import NOW_MS, corrupted, two_brokers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pykbroker.partitions.partition import Partition
-    from tests.apis.two_brokers import BothWays
+    from tests.apis.two_brokers import TwoBrokers
 
 NEWEST = 13
 SIZES = (1, 10, 55, 56, 57, 58, 59, 60, 300, 16_000, 17_000)
@@ -60,8 +60,8 @@ def request(
     return b"".join(write_request(message, version, correlation_id, "fleet"))
 
 
-def id_of(ways: BothWays) -> bytes:
-    return ways.mindful.broker.image.topics["trucks"].id
+def id_of(brokers: TwoBrokers) -> bytes:
+    return brokers.fast.broker.image.topics["trucks"].id
 
 
 @pytest.mark.parametrize("version", range(3, NEWEST + 1))
@@ -69,25 +69,25 @@ def id_of(ways: BothWays) -> bytes:
 async def test_both_paths_answer_records_of_any_size_equally(
     tmp_path: Path, version: int, acks: int
 ) -> None:
-    async with both_ways(tmp_path) as ways:
+    async with two_brokers(tmp_path) as brokers:
         for number, size in enumerate(SIZES * 2):
-            ways.ask(
+            brokers.ask(
                 request(
                     batch(size),
                     version=version,
                     partition=number % 3,
                     acks=acks,
-                    topic_id=id_of(ways),
+                    topic_id=id_of(brokers),
                     correlation_id=number - 3,
                 )
             )
-        assert ways.shortened == (ways.asked - 3 if version >= 5 else 0)
+        assert brokers.fast_count == (brokers.asked - 3 if version >= 5 else 0)
 
 
 async def test_acks_0_has_no_response_on_both_paths(tmp_path: Path) -> None:
-    async with both_ways(tmp_path) as ways:
+    async with two_brokers(tmp_path) as brokers:
         for _ in range(3):
-            assert ways.ask(request(batch(), acks=0, topic_id=id_of(ways))) is None
+            assert brokers.ask(request(batch(), acks=0, topic_id=id_of(brokers))) is None
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ async def test_acks_0_has_no_response_on_both_paths(tmp_path: Path) -> None:
 async def test_both_paths_apply_the_topic_settings(
     tmp_path: Path, settings: dict[str, str]
 ) -> None:
-    async with both_ways(tmp_path, configuration=settings) as ways:
+    async with two_brokers(tmp_path, configuration=settings) as brokers:
         for acks in (1, 1, -1, -1):
             for size in SIZES:
                 if size < PACKED_AT_ONCE_BYTES_MAX:  # larger ones: in a thread
-                    ways.ask(request(batch(size), acks=acks, topic_id=id_of(ways)))
+                    brokers.ask(request(batch(size), acks=acks, topic_id=id_of(brokers)))
 
 
 ODD: dict[str, bytes | None] = {
@@ -133,57 +133,57 @@ ODD: dict[str, bytes | None] = {
 async def test_both_paths_answer_unusual_requests_equally(
     tmp_path: Path, version: int, records: bytes | None
 ) -> None:
-    async with both_ways(tmp_path) as ways:
+    async with two_brokers(tmp_path) as brokers:
         for it in (batch(), records, batch(), records, records):
-            ways.ask(request(it, version=version, topic_id=id_of(ways)))
-        assert ways.shortened
+            brokers.ask(request(it, version=version, topic_id=id_of(brokers)))
+        assert brokers.fast_count
 
 
 async def test_both_paths_check_sequence_numbers(tmp_path: Path) -> None:
-    async with both_ways(tmp_path) as ways:
+    async with two_brokers(tmp_path) as brokers:
         for sequence, epoch in ((0, 0), (1, 0), (1, 0), (0, 0), (5, 0), (2, 0), (0, 1), (3, 0)):
             of_producer = {"producer_id": 7, "producer_epoch": epoch, "base_sequence": sequence}
-            ways.ask(request(batch(**of_producer), topic_id=id_of(ways)))
-        assert ways.shortened == 7
+            brokers.ask(request(batch(**of_producer), topic_id=id_of(brokers)))
+        assert brokers.fast_count == 7
 
 
 @pytest.mark.parametrize("version", [12, NEWEST])
 async def test_a_recreated_topic_leaves_the_fast_path(tmp_path: Path, version: int) -> None:
-    async with both_ways(tmp_path) as ways:
-        before = id_of(ways)
+    async with two_brokers(tmp_path) as brokers:
+        before = id_of(brokers)
         first = request(batch(), version=version, topic_id=before)
-        ways.ask(first)
-        ways.ask(first)
-        await ways.each(lambda it: it.controller.delete_topics(["trucks"]))
-        ways.ask(first)
-        await ways.each(
+        brokers.ask(first)
+        brokers.ask(first)
+        await brokers.each(lambda it: it.controller.delete_topics(["trucks"]))
+        brokers.ask(first)
+        await brokers.each(
             lambda it: it.controller.create_topics([NewTopic(name="trucks", partitions=3)])
         )
-        assert id_of(ways) != before
-        ways.ask(first)
-        ways.ask(request(batch(), version=version, topic_id=id_of(ways)))
-        ways.ask(first)
+        assert id_of(brokers) != before
+        brokers.ask(first)
+        brokers.ask(request(batch(), version=version, topic_id=id_of(brokers)))
+        brokers.ask(first)
 
 
 async def test_a_partition_with_another_leader_rejects_appends(tmp_path: Path) -> None:
-    async with both_ways(tmp_path) as ways:
-        asked = request(batch(), topic_id=id_of(ways))
-        ways.ask(asked)
-        for side in (ways.forgetful, ways.mindful):
+    async with two_brokers(tmp_path) as brokers:
+        asked = request(batch(), topic_id=id_of(brokers))
+        brokers.ask(asked)
+        for side in (brokers.general, brokers.fast):
             partition = side.broker.partitions.get("trucks", 0)
             assert partition is not None
             partition.lead_or_follow(replace(partition.leadership, leader=2))
-        ways.ask(asked)
+        brokers.ask(asked)
 
 
 async def test_a_connection_without_repeats_remembers_a_bounded_number_of_requests(
     tmp_path: Path,
 ) -> None:
-    async with both_ways(tmp_path, partitions=REQUESTS_MAX + 10) as ways:
+    async with two_brokers(tmp_path, partitions=REQUESTS_MAX + 10) as brokers:
         for _ in range(2):
             for partition in range(REQUESTS_MAX + 10):
-                ways.ask(request(batch(), partition=partition, topic_id=id_of(ways)))
-        assert ways.shortened == REQUESTS_MAX
+                brokers.ask(request(batch(), partition=partition, topic_id=id_of(brokers)))
+        assert brokers.fast_count == REQUESTS_MAX
 
 
 @pytest.mark.parametrize("version", [8, NEWEST])
@@ -191,44 +191,44 @@ async def test_a_request_with_bytes_after_its_records_uses_the_general_path(
     tmp_path: Path, version: int
 ) -> None:
     """Kafka ignores unknown bytes; here they look like a length and records."""
-    async with both_ways(tmp_path) as ways:
+    async with two_brokers(tmp_path) as brokers:
         stamped = bytearray(batch())
         stamped[12:16] = bytes(4)  # leader epoch 0: both batches are equal
         for trailer in (bytes(stamped), batch(11)):
-            frame = request(bytes(stamped), version=version, topic_id=id_of(ways))
+            frame = request(bytes(stamped), version=version, topic_id=id_of(brokers))
             told = len(trailer).to_bytes(4, "big") if version < 9 else uvarint(len(trailer) + 1)
             if version < 9:
                 frame += told + trailer
             else:  # a tagged field of the partition
                 tag = b"\1\x63" + uvarint(len(told) + len(trailer) + 1) + told + trailer + b"\0"
                 frame = frame[:-3] + tag + b"\0\0"
-            ways.ask(frame)
-        assert not ways.shortened
+            brokers.ask(frame)
+        assert not brokers.fast_count
 
 
 async def test_a_request_with_many_bytes_before_its_records_is_not_remembered(
     tmp_path: Path,
 ) -> None:
-    async with both_ways(tmp_path) as ways:
-        frame = request(batch(), topic_id=id_of(ways))
+    async with two_brokers(tmp_path) as brokers:
+        frame = request(batch(), topic_id=id_of(brokers))
         head = len(b"\0\0\0\0\0\0\0\0\0\x05fleet")
         assert frame[head] == 0
         tags = b"\1\x63" + uvarint(KEY_BYTES_MAX) + bytes(KEY_BYTES_MAX)
         for _ in range(2):
-            ways.ask(frame[:head] + tags + frame[head + 1 :])
-        assert not ways.shortened
+            brokers.ask(frame[:head] + tags + frame[head + 1 :])
+        assert not brokers.fast_count
 
 
 async def test_both_paths_answer_corrupt_frames_equally(tmp_path: Path) -> None:
     dice = random.Random(20)
-    async with both_ways(tmp_path) as ways:
+    async with two_brokers(tmp_path) as brokers:
         for version in (7, 11, NEWEST):
-            frame = request(batch(70), version=version, topic_id=id_of(ways))
-            ways.ask(frame)
+            frame = request(batch(70), version=version, topic_id=id_of(brokers))
+            brokers.ask(frame)
             for _ in range(700):
-                ways.ask(damaged(frame, dice))
-                ways.ask(frame)
-        assert ways.shortened > 1500
+                brokers.ask(corrupted(frame, dice))
+                brokers.ask(frame)
+        assert brokers.fast_count > 1500
 
 
 ID, OTHER_ID = b"i" * 16, b"o" * 16
@@ -265,8 +265,8 @@ def test_the_fast_path_serves_only_requests_without_waits(
     assert is_plain(partition, case["topic_id"], case["acks"]) == plain
 
 
-def topic_partition(ways: BothWays, index: int = 0) -> Partition:
-    partition = ways.mindful.broker.partitions.get("trucks", index)
+def topic_partition(brokers: TwoBrokers, index: int = 0) -> Partition:
+    partition = brokers.fast.broker.partitions.get("trucks", index)
     assert partition is not None
     return partition
 
@@ -274,55 +274,55 @@ def topic_partition(ways: BothWays, index: int = 0) -> Partition:
 async def test_a_change_of_leadership_sends_the_next_request_through_the_general_path(
     tmp_path: Path,
 ) -> None:
-    async with both_ways(tmp_path) as ways:
-        frame = request(batch(), topic_id=id_of(ways))
+    async with two_brokers(tmp_path) as brokers:
+        frame = request(batch(), topic_id=id_of(brokers))
         for _ in range(3):
-            ways.ask(frame)
-        assert ways.shortened == 2
-        here = topic_partition(ways).leadership
-        for side in (ways.mindful, ways.forgetful):
+            brokers.ask(frame)
+        assert brokers.fast_count == 2
+        here = topic_partition(brokers).leadership
+        for side in (brokers.fast, brokers.general):
             partition = side.broker.partitions.get("trucks", 0)
             assert partition is not None
             partition.lead_or_follow(replace(here, leader=7))
-        ways.ask(frame)
-        for side in (ways.mindful, ways.forgetful):
+        brokers.ask(frame)
+        for side in (brokers.fast, brokers.general):
             partition = side.broker.partitions.get("trucks", 0)
             assert partition is not None
             partition.lead_or_follow(here)
-        ways.ask(frame)
-        assert ways.shortened == 2
-        ways.ask(frame)
-        assert ways.shortened == 3
+        brokers.ask(frame)
+        assert brokers.fast_count == 2
+        brokers.ask(frame)
+        assert brokers.fast_count == 3
 
 
 async def test_renewing_a_request_does_not_count_as_remembering_one(
     tmp_path: Path,
 ) -> None:
-    async with both_ways(tmp_path) as ways:
-        frame = request(batch(), topic_id=id_of(ways))
+    async with two_brokers(tmp_path) as brokers:
+        frame = request(batch(), topic_id=id_of(brokers))
         for _ in range(REQUESTS_MAX + 2):
-            ways.ask(frame)
-            ways.mindful.broker.generation.advance()
-        shortened = ways.shortened
-        ways.ask(frame)
-        ways.ask(frame)
-        assert ways.shortened == shortened + 1
+            brokers.ask(frame)
+            brokers.fast.broker.generation.advance()
+        fast_count = brokers.fast_count
+        brokers.ask(frame)
+        brokers.ask(frame)
+        assert brokers.fast_count == fast_count + 1
 
 
 async def test_a_request_that_waits_for_a_flush_leaves_the_fast_path(tmp_path: Path) -> None:
-    async with both_ways(tmp_path) as ways:
-        frame = request(batch(), topic_id=id_of(ways))
-        side = ways.mindful
+    async with two_brokers(tmp_path) as brokers:
+        frame = request(batch(), topic_id=id_of(brokers))
+        side = brokers.fast
         side.answer(frame)
         side.answer(frame)
         assert side.dispatcher.handled == 1
-        partition = topic_partition(ways)
+        partition = topic_partition(brokers)
         waiting = replace(partition.log.configuration, flush_messages=1)
         partition.configure(partition.settings, waiting)
         answer = side.dispatcher.serve(memoryview(bytearray(frame)), side.peer)
         if isinstance(answer, Waiting):  # the flush can be faster
             await answer.awaitable
         assert side.dispatcher.handled == 2
-        ways.forgetful.answer(frame)
-        ways.forgetful.answer(frame)
-        ways.forgetful.answer(frame)
+        brokers.general.answer(frame)
+        brokers.general.answer(frame)
+        brokers.general.answer(frame)

@@ -79,7 +79,7 @@ class Side:
         except ProtocolViolation as violation:
             return violation.reason
         if isinstance(answer, Waiting):
-            answer = come_to_its_end(answer.awaitable)
+            answer = run_to_end(answer.awaitable)
         return None if answer is None else b"".join(answer)
 
     def logs(self) -> dict[str, bytes]:
@@ -90,7 +90,7 @@ class Side:
         }
 
 
-def come_to_its_end(awaitable: Awaitable[Ready]) -> Ready:
+def run_to_end(awaitable: Awaitable[Ready]) -> Ready:
     """Runs a coroutine that does not wait."""
     waiting = awaitable.__await__()
     try:
@@ -100,50 +100,50 @@ def come_to_its_end(awaitable: Awaitable[Ready]) -> Ready:
     raise AssertionError("it waits")
 
 
-class BothWays:
+class TwoBrokers:
     """Two equal brokers; one of them does not use fast paths."""
 
-    def __init__(self, forgetful: Side, mindful: Side) -> None:
-        self.forgetful, self.mindful = forgetful, mindful
+    def __init__(self, general: Side, fast: Side) -> None:
+        self.general, self.fast = general, fast
         self.asked = 0
 
     def ask(self, frame: bytes) -> object:
         self.asked += 1
-        self.forgetful.peer.repeats = None
-        expected = self.forgetful.answer(frame)
-        assert self.mindful.answer(frame) == expected
+        self.general.peer.repeats = None
+        expected = self.general.answer(frame)
+        assert self.fast.answer(frame) == expected
         return expected
 
     @property
-    def shortened(self) -> int:
+    def fast_count(self) -> int:
         """The number of requests served by a fast path."""
-        return self.forgetful.dispatcher.handled - self.mindful.dispatcher.handled
+        return self.general.dispatcher.handled - self.fast.dispatcher.handled
 
     async def each(self, do: Callable[[Broker], Any]) -> None:
-        for side in (self.forgetful, self.mindful):
+        for side in (self.general, self.fast):
             await do(side.broker)
 
 
-def damaged(frame: bytes, dice: random.Random) -> bytes:
+def corrupted(frame: bytes, dice: random.Random) -> bytes:
     """Flips bits after API key and version, and can truncate the frame."""
-    spoiled = bytearray(frame)
+    data = bytearray(frame)
     for _ in range(dice.choice((1, 1, 2, 5))):
-        spoiled[dice.randrange(4, len(spoiled))] ^= 1 << dice.randrange(8)
+        data[dice.randrange(4, len(data))] ^= 1 << dice.randrange(8)
     if not dice.randrange(4):
-        del spoiled[dice.randrange(8, len(spoiled)) :]
-    return bytes(spoiled)
+        del data[dice.randrange(8, len(data)) :]
+    return bytes(data)
 
 
 @asynccontextmanager
-async def both_ways(directory: Path, **topic: Any) -> AsyncIterator[BothWays]:
+async def two_brokers(directory: Path, **topic: Any) -> AsyncIterator[TwoBrokers]:
     async with asyncio.timeout(60):
         sides: list[Side] = []
         try:
-            sides.append(await new_side(directory / "forgetful", topic))
-            sides.append(await new_side(directory / "mindful", topic))
-            ways = BothWays(*sides)
-            yield ways
-            assert ways.mindful.logs() == ways.forgetful.logs()
+            sides.append(await new_side(directory / "general", topic))
+            sides.append(await new_side(directory / "fast", topic))
+            brokers = TwoBrokers(*sides)
+            yield brokers
+            assert brokers.fast.logs() == brokers.general.logs()
         finally:
             for side in sides:
                 await side.broker.stop()

@@ -92,7 +92,7 @@ def all_properties_of_a_topic(broker: Interview) -> None:
 
 
 @conversation
-def resources_that_are_not_there(broker: Interview) -> None:
+def unknown_resources(broker: Interview) -> None:
     for kind, name in (
         (TOPIC, "no-such-topic"),
         (TOPIC, ""),
@@ -143,7 +143,7 @@ def properties_are_set_and_deleted(broker: Interview) -> None:
 
 
 @conversation
-def an_operation_that_nobody_knows(broker: Interview) -> None:
+def unknown_operations(broker: Interview) -> None:
     name = broker.topic().name
     with broker.known_difference("Unknown operation on a property"):
         broker.ask(altered(name, ("retention.ms", 9, "5")), 1)
@@ -151,7 +151,7 @@ def an_operation_that_nobody_knows(broker: Interview) -> None:
 
 
 @conversation
-def properties_are_replaced_as_a_whole(broker: Interview) -> None:
+def properties_are_replaced_together(broker: Interview) -> None:
     name = broker.topic(configs={"retention.ms": "1000"}).name
     cases: dict[str, dict[str, str | None]] = {
         "one": {"segment.bytes": "2000000"},
@@ -209,7 +209,7 @@ WITHOUT_EFFECT = (
 
 
 @conversation
-def properties_of_brokers_that_do_nothing_here_are_kept(broker: Interview) -> None:
+def broker_properties_without_effect_are_stored(broker: Interview) -> None:
     for name in ("1", ""):
         for key, value in WITHOUT_EFFECT:
             for given in (value, "nonsense"):
@@ -226,7 +226,7 @@ def properties_of_brokers_that_do_nothing_here_are_kept(broker: Interview) -> No
 
 
 @conversation
-def properties_of_brokers_that_are_refused_here(broker: Interview) -> None:
+def unsupported_broker_properties_are_rejected(broker: Interview) -> None:
     with broker.known_difference("Dynamic broker properties"):
         for key, value in (("nonsense", "1"), ("ssl.provider", "x"), ("sasl.jaas.config", "x")):
             broker.ask(altered("1", (key, SET, value), kind=BROKER), 1, note=key)
@@ -235,7 +235,7 @@ def properties_of_brokers_that_are_refused_here(broker: Interview) -> None:
 
 
 @conversation
-def a_topics_property_that_a_broker_sets(broker: Interview) -> None:
+def broker_defaults_of_topic_properties(broker: Interview) -> None:
     topic = broker.topic()
     broker.quietly(altered("", ("log.retention.ms", SET, "800000000"), kind=BROKER), 1)
     broker.settle()

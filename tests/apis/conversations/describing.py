@@ -61,7 +61,7 @@ def metadata_of_all_topics_or_none(broker: Interview) -> None:
 
 
 @conversation
-def metadata_of_what_is_not_there(broker: Interview) -> None:
+def metadata_of_unknown_topics(broker: Interview) -> None:
     for version in (4, 8, 9, 12, 13):
         broker.ask(about("no-such-topic"), version)
         for name in ("", ".", "a b", "x" * 250):
@@ -92,7 +92,7 @@ def metadata_with_operations(broker: Interview) -> None:
 
 
 @conversation
-def asking_for_a_topic_makes_it(broker: Interview) -> None:
+def metadata_requests_create_topics(broker: Interview) -> None:
     for version in (3, 4, 9, 13):
         name = f"{broker.prefix}-{version}"
         with broker.known_difference("Automatic topic creation completes before the response"):
@@ -104,7 +104,7 @@ def asking_for_a_topic_makes_it(broker: Interview) -> None:
 
 
 @conversation
-def partitions_are_told_in_pages(broker: Interview) -> None:
+def partitions_are_described_in_pages(broker: Interview) -> None:
     one = broker.topic("one", partitions=3)
     two = broker.topic("two", partitions=2)
     names = [TopicRequest(name=it) for it in (two.name, one.name)]
@@ -177,7 +177,7 @@ def coordinators_are_found(broker: Interview) -> None:
 
 
 @conversation
-def software_that_is_named_badly(broker: Interview) -> None:
+def invalid_client_software_names(broker: Interview) -> None:
     for version in (3, 4):
         for name, number in (("", "1"), ("a", ""), ("a b", "1"), ("-a", "1"), ("a", "1_0")):
             request = ApiVersionsRequest(client_software_name=name, client_software_version=number)
@@ -185,7 +185,7 @@ def software_that_is_named_badly(broker: Interview) -> None:
 
 
 @conversation
-def versions_of_api_versions_that_are_too_new(broker: Interview) -> None:
+def unsupported_versions_of_api_versions(broker: Interview) -> None:
     for version in (5, 6, 32767):
         frame = bytes([0, 18]) + version.to_bytes(2) + bytes([0, 0, 0, 1, 255, 255, 0])
         broker.ask_frame(frame, f"ApiVersions v{version}")
@@ -193,14 +193,14 @@ def versions_of_api_versions_that_are_too_new(broker: Interview) -> None:
 
 
 @conversation
-def keys_and_versions_that_nobody_knows(broker: Interview) -> None:
+def unknown_api_keys_and_versions(broker: Interview) -> None:
     for key, version in ((4, 0), (94, 0), (500, 0), (-1, 0), (3, 14), (3, -1), (1, 19), (52, 0)):
         frame = key.to_bytes(2, signed=True) + version.to_bytes(2, signed=True)
         broker.ask_frame(frame + bytes([0, 0, 0, 1, 255, 255, 0, 0, 0, 0]), f"key {key} v{version}")
 
 
 @conversation
-def frames_that_cannot_be_read(broker: Interview) -> None:
+def malformed_frames(broker: Interview) -> None:
     for note, frame in {
         "an empty frame": b"",
         "a cut header": bytes([0, 3, 0]),
@@ -214,7 +214,7 @@ def frames_that_cannot_be_read(broker: Interview) -> None:
 
 
 @conversation
-def what_both_offer_is_offered_in_the_same_versions(broker: Interview) -> None:
+def shared_apis_have_equal_versions(broker: Interview) -> None:
     ours = (*range(4), 10, *range(18, 24), *range(29, 36), *range(37, 42), *range(43, 47), 50, 55)
     ours += (60, 64, 74, 75)
     for version in range(5):

@@ -41,7 +41,7 @@ def forgotten(topic: Topic, *partitions: int) -> ForgottenTopic:
 
 
 @conversation
-def a_session_tells_only_what_is_new(broker: Interview) -> None:
+def a_session_response_contains_only_changes(broker: Interview) -> None:
     for version in (7, 11, 12, 13, 17):
         topic = filled(broker, f"v{version}", partitions=3, batches=1)
         session = Session(broker, all_of(topic, 3), version=version)
@@ -61,7 +61,7 @@ def a_session_tells_only_what_is_new(broker: Interview) -> None:
 
 
 @conversation
-def a_session_forgets_what_it_is_told_to(broker: Interview) -> None:
+def a_session_removes_partitions(broker: Interview) -> None:
     topic = filled(broker, partitions=3, batches=1)
     for version in (7, 13):
         session = Session(broker, all_of(topic, 3), version=version)
@@ -74,7 +74,7 @@ def a_session_forgets_what_it_is_told_to(broker: Interview) -> None:
 
 
 @conversation
-def sessions_that_are_not_there(broker: Interview) -> None:
+def unknown_sessions(broker: Interview) -> None:
     topic = filled(broker)
     for version in (7, 12, 13):
         asked = from_partition(topic=topic.name, topic_id=topic.id)
@@ -87,7 +87,7 @@ def sessions_that_are_not_there(broker: Interview) -> None:
 
 
 @conversation
-def epochs_that_do_not_follow(broker: Interview) -> None:
+def session_epochs_out_of_order(broker: Interview) -> None:
     topic = filled(broker)
     for version in (7, 12):
         session = Session(broker, all_of(topic, 1), version=version)
@@ -110,7 +110,7 @@ def a_session_is_closed(broker: Interview) -> None:
 
 
 @conversation
-def a_session_keeps_to_names_or_to_ids(broker: Interview) -> None:
+def a_session_does_not_mix_topic_names_and_ids(broker: Interview) -> None:
     topic = filled(broker)
     session = Session(broker, all_of(topic, 1), version=12)
     session.version = 13
@@ -121,7 +121,7 @@ def a_session_keeps_to_names_or_to_ids(broker: Interview) -> None:
 
 
 @conversation
-def errors_within_a_session_are_told_again_and_again(broker: Interview) -> None:
+def errors_within_a_session_are_repeated(broker: Interview) -> None:
     topic = filled(broker)
     for version in (7, 12):
         asked = from_partition(topic="no-such-topic"), from_partition(topic=topic.name)
@@ -135,7 +135,7 @@ def errors_within_a_session_are_told_again_and_again(broker: Interview) -> None:
 
 
 @conversation
-def a_log_start_that_moves_is_news(broker: Interview) -> None:
+def a_new_log_start_offset_is_a_change(broker: Interview) -> None:
     topic = filled(broker)
     session = Session(broker, from_partition(6, topic=topic.name))
     session.ask(note="nothing new")

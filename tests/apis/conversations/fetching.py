@@ -59,20 +59,20 @@ def all_of(topic: Topic, partitions: int, *, bytes_max: int = 1 << 20) -> FetchT
 
 
 @conversation
-def records_are_given_in_every_version(broker: Interview) -> None:
+def records_are_returned_in_each_version(broker: Interview) -> None:
     topic = filled(broker)
     for version in range(4, 19):
         broker.ask(fetched(from_partition(topic=topic.name, topic_id=topic.id)), version)
 
 
 @conversation
-def versions_of_fetch_that_are_gone(broker: Interview) -> None:
+def removed_versions_of_fetch(broker: Interview) -> None:
     for version in (0, 3):
         broker.ask_frame(bytes([0, 1, 0, version, 0, 0, 0, 1, 255, 255]) + bytes(30), f"v{version}")
 
 
 @conversation
-def offsets_before_within_at_and_behind(broker: Interview) -> None:
+def offsets_before_within_at_and_after_the_log(broker: Interview) -> None:
     topic = filled(broker)
     for offset in (0, 1, 2, 3, 5, 6, 7, 1000, -1, -2, 2**62):
         for version in (4, 11, 17):
@@ -94,7 +94,7 @@ def an_empty_partition(broker: Interview) -> None:
 
 
 @conversation
-def places_that_are_not_there(broker: Interview) -> None:
+def unknown_partitions_of_fetch(broker: Interview) -> None:
     topic = filled(broker)
     for version in (4, 7, 11, 12):
         broker.ask(fetched(from_partition(topic="no-such-topic")), version)
@@ -112,7 +112,7 @@ def places_that_are_not_there(broker: Interview) -> None:
 
 
 @conversation
-def an_id_of_a_topic_that_was_made_anew(broker: Interview) -> None:
+def the_old_id_of_a_recreated_topic(broker: Interview) -> None:
     from pykbroker_protocol.messages.delete_topics import DeleteTopicsRequest
 
     former = filled(broker)
@@ -150,7 +150,7 @@ def the_first_batch_is_that_of_the_first_partition_with_records(broker: Intervie
 
 
 @conversation
-def waiting_for_records_that_do_not_come(broker: Interview) -> None:
+def fetch_waits_until_max_wait(broker: Interview) -> None:
     topic = filled(broker)
     for least in (0, 1, 1 << 20):
         asked = from_partition(6, topic=topic.name)
@@ -192,7 +192,7 @@ def epochs_of_the_last_record_fetched(broker: Interview) -> None:
 
 
 @conversation
-def a_rack_changes_nothing_here(broker: Interview) -> None:
+def rack_ids_have_no_effect(broker: Interview) -> None:
     topic = filled(broker)
     broker.ask(fetched(from_partition(topic=topic.name), rack_id="r1"), 11)
     broker.ask(fetched(from_partition(topic=topic.name), rack_id="r1", cluster_id="other"), 12)

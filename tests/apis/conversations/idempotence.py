@@ -56,7 +56,7 @@ class Producer:
 
 
 @conversation
-def producer_ids_are_given(broker: Interview) -> None:
+def producer_ids_are_allocated(broker: Interview) -> None:
     assert broker.producer_id() >= 0
     for version in range(6):
         broker.ask(new_producer_id(), version)
@@ -71,7 +71,7 @@ def producer_ids_are_given(broker: Interview) -> None:
 
 
 @conversation
-def batches_sent_again_are_answered_with_their_first_place(broker: Interview) -> None:
+def duplicate_batches_return_the_first_offset(broker: Interview) -> None:
     producer = Producer(broker, broker.topic())
     for sequence in range(0, 24, 3):
         producer.send(sequence, 3)
@@ -87,7 +87,7 @@ def batches_sent_again_are_answered_with_their_first_place(broker: Interview) ->
 
 
 @conversation
-def a_batch_sent_again_to_a_topic_of_the_brokers_time(broker: Interview) -> None:
+def duplicate_batches_with_log_append_time(broker: Interview) -> None:
     topic = broker.topic(configs={"message.timestamp.type": "LogAppendTime"})
     producer = Producer(broker, topic)
     for sequence in (0, 1, 0, 1):
@@ -95,7 +95,7 @@ def a_batch_sent_again_to_a_topic_of_the_brokers_time(broker: Interview) -> None
 
 
 @conversation
-def sequences_with_a_gap(broker: Interview) -> None:
+def sequence_numbers_with_a_gap(broker: Interview) -> None:
     producer = Producer(broker, broker.topic())
     producer.send(0, 3)
     for sequence in (4, 100, 2, 1):
@@ -105,7 +105,7 @@ def sequences_with_a_gap(broker: Interview) -> None:
 
 
 @conversation
-def first_sequences_of_an_id_that_is_not_known(broker: Interview) -> None:
+def first_sequence_numbers_of_unknown_producer_ids(broker: Interview) -> None:
     for number, (sequence, epoch) in enumerate(((0, 0), (5, 0), (0, 3), (7, 3))):
         producer = Producer(broker, broker.topic(f"t{number}"), SOME_ID)
         producer.send(sequence, 2, epoch=epoch)
@@ -130,7 +130,7 @@ def epochs_older_and_newer(broker: Interview) -> None:
 
 
 @conversation
-def ids_epochs_and_sequences_that_do_not_go_together(broker: Interview) -> None:
+def inconsistent_ids_epochs_and_sequence_numbers(broker: Interview) -> None:
     producer = Producer(broker, broker.topic(), SOME_ID)
     producer.send(-1)
     producer.send(-2)
@@ -144,7 +144,7 @@ def ids_epochs_and_sequences_that_do_not_go_together(broker: Interview) -> None:
 
 
 @conversation
-def sequences_begin_again_after_the_greatest(broker: Interview) -> None:
+def sequence_numbers_wrap(broker: Interview) -> None:
     producer = Producer(broker, broker.topic())
     producer.send(SEQUENCE_MAX - 4, 3)
     producer.send(SEQUENCE_MAX - 1, 4)
@@ -159,7 +159,7 @@ def sequences_begin_again_after_the_greatest(broker: Interview) -> None:
 
 
 @conversation
-def each_partition_counts_for_itself(broker: Interview) -> None:
+def sequence_numbers_are_per_partition(broker: Interview) -> None:
     topic = broker.topic(partitions=2)
     producer = Producer(broker, topic)
     records = batch(
@@ -175,7 +175,7 @@ def each_partition_counts_for_itself(broker: Interview) -> None:
 
 
 @conversation
-def acks_do_not_matter_to_sequences(broker: Interview) -> None:
+def sequence_numbers_are_independent_of_acks(broker: Interview) -> None:
     topic = broker.topic()
     producer = Producer(broker, topic)
     for acks in (1, -1, 1):

@@ -54,7 +54,7 @@ def loggers_are_described(broker: Interview) -> None:
 
 
 @conversation
-def loggers_get_other_levels(broker: Interview) -> None:
+def levels_of_loggers_are_changed(broker: Interview) -> None:
     for version in (0, 1):
         for note, operations in OPERATIONS.items():
             broker.ask(altered(HERE, *operations, kind=LOGGER), version, note=note)

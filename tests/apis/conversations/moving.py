@@ -157,7 +157,7 @@ def placed(*wanted: tuple[str, str, Sequence[int]]) -> AlterReplicaLogDirsReques
 
 
 @conversation
-def replicas_change_their_directory(broker: Interview) -> None:
+def replicas_are_moved_between_directories(broker: Interview) -> None:
     topic = broker.topic(partitions=2)
     (here,) = broker.quietly(DescribeLogDirsRequest(topics=None), 4).results
     for version in (1, 2):

@@ -31,7 +31,7 @@ LEAST = -(2**31)
 
 
 @conversation
-def a_session_begins_with_what_it_forgets(broker: Interview) -> None:
+def a_new_session_with_removed_partitions(broker: Interview) -> None:
     topic = broker.topic()
     gone = ForgottenTopic(topic=topic.name, topic_id=topic.id, partitions=[0])
     asked = from_partition(topic=topic.name, topic_id=topic.id)
@@ -49,7 +49,7 @@ def epochs_of_an_empty_log(broker: Interview) -> None:
 
 
 @conversation
-def leader_epochs_below_none(broker: Interview) -> None:
+def leader_epochs_below_minus_1(broker: Interview) -> None:
     for topic in (filled(broker), broker.topic("empty")):
         for epoch in (-2, LEAST):
             asked = from_partition(topic=topic.name, topic_id=topic.id, current_leader_epoch=epoch)
@@ -66,13 +66,13 @@ def leader_epochs_below_none(broker: Interview) -> None:
 
 
 @conversation
-def a_coordinator_of_a_share_group_that_is_none(broker: Interview) -> None:
+def the_coordinator_of_an_invalid_share_key(broker: Interview) -> None:
     for key in ("group", "group:id:0", ""):
         broker.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6, note=key)
 
 
 @conversation
-def a_topic_named_and_identified_by_what_does_not_belong_together(broker: Interview) -> None:
+def a_topic_name_with_the_id_of_another_topic(broker: Interview) -> None:
     topic, other = broker.topic(), broker.topic("other")
     for version in (12, 13):
         for topic_id in (bytes(range(16)), other.id):
@@ -81,7 +81,7 @@ def a_topic_named_and_identified_by_what_does_not_belong_together(broker: Interv
 
 
 @conversation
-def more_partitions_than_anybody_could_place(broker: Interview) -> None:
+def too_many_partitions(broker: Interview) -> None:
     """Assigns only some partitions: Apache Kafka's controller fails to assign all of them."""
     topic = broker.topic()
     here = CreatePartitionsAssignment(broker_ids=[1])
@@ -92,7 +92,7 @@ def more_partitions_than_anybody_could_place(broker: Interview) -> None:
 
 
 @conversation
-def a_token_in_the_name_of_another(broker: Interview) -> None:
+def a_token_for_another_owner(broker: Interview) -> None:
     owners = (("User", "driver"), ("", "driver"), ("User", ""), ("User", None), (None, None))
     for kind, name in owners:
         request = CreateDelegationTokenRequest(
@@ -105,7 +105,7 @@ def a_token_in_the_name_of_another(broker: Interview) -> None:
 
 
 @conversation
-def a_name_too_long_for_a_directory_of_a_move(broker: Interview) -> None:
+def a_topic_name_too_long_for_a_future_directory(broker: Interview) -> None:
     for length in (200, 212, 213, 214, 249, 300):
         topic = AlterReplicaLogDirTopic(name="x" * length, partitions=[0])
         move = AlterReplicaLogDir(path="/no/such/directory", topics=[topic])

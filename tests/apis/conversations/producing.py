@@ -49,7 +49,7 @@ def changed(records: bytes, position: int, value: bytes, *, crc: bool = True) ->
 
 
 @conversation
-def records_are_taken_in_every_version(broker: Interview) -> None:
+def records_are_appended_in_each_version(broker: Interview) -> None:
     topic = broker.topic()
     for version in range(3, 14):
         send(broker, topic, batch(b"a", b"b", now_ms=broker.now_ms), version)
@@ -58,13 +58,13 @@ def records_are_taken_in_every_version(broker: Interview) -> None:
 
 
 @conversation
-def versions_before_3_are_advertised_and_not_served(broker: Interview) -> None:
+def produce_below_version_3_is_advertised_and_rejected(broker: Interview) -> None:
     for version in (0, 1, 2):
         broker.ask_frame(struct.pack(">hhih", 0, version, 1, -1) + bytes(20), f"Produce {version}")
 
 
 @conversation
-def an_unknown_place_to_produce_to(broker: Interview) -> None:
+def unknown_partitions_of_produce(broker: Interview) -> None:
     topic = broker.topic()
     records = batch(now_ms=broker.now_ms)
     for version in (3, 5, 8, 9, 12):
@@ -79,7 +79,7 @@ def an_unknown_place_to_produce_to(broker: Interview) -> None:
 
 
 @conversation
-def acks_that_nobody_knows(broker: Interview) -> None:
+def invalid_acks(broker: Interview) -> None:
     topic = broker.topic()
     for acks in (2, -2, 100):
         for version in (3, 9, 13):
@@ -88,7 +88,7 @@ def acks_that_nobody_knows(broker: Interview) -> None:
 
 
 @conversation
-def too_few_replicas_for_all(broker: Interview) -> None:
+def too_few_replicas_for_acks_all(broker: Interview) -> None:
     topic = broker.topic(configs={"min.insync.replicas": "2"})
     for version in (3, 9, 13):
         send(broker, topic, batch(now_ms=broker.now_ms), version, "acks=1", acks=1)
@@ -100,7 +100,7 @@ def too_few_replicas_for_all(broker: Interview) -> None:
 
 
 @conversation
-def no_answer_to_acks_0_and_the_next_request_is_answered(broker: Interview) -> None:
+def acks_0_has_no_response(broker: Interview) -> None:
     topic = broker.topic()
     for records in (batch(now_ms=broker.now_ms), b"rubbish", batch(b"x", now_ms=broker.now_ms)):
         data = to_partition(records, topic=topic.name, topic_id=topic.id)
@@ -113,7 +113,7 @@ def no_answer_to_acks_0_and_the_next_request_is_answered(broker: Interview) -> N
 
 
 @conversation
-def nothing_to_produce(broker: Interview) -> None:
+def empty_produce_requests(broker: Interview) -> None:
     topic = broker.topic()
     for version in (3, 7, 9, 13):
         send(broker, topic, b"", version, "empty records")
@@ -123,7 +123,7 @@ def nothing_to_produce(broker: Interview) -> None:
 
 
 @conversation
-def batches_cut_or_of_another_age(broker: Interview) -> None:
+def truncated_batches_and_other_magics(broker: Interview) -> None:
     topic = broker.topic()
     sound = batch(b"a" * 50, now_ms=broker.now_ms)
     for count in (1, 8, 12, 16, 17, 18, 40, 61, len(sound) - 1):
@@ -150,7 +150,7 @@ def two_batches_for_one_partition(broker: Interview) -> None:
 
 
 @conversation
-def a_partition_named_twice(broker: Interview) -> None:
+def a_repeated_partition(broker: Interview) -> None:
     topic = broker.topic(partitions=2)
     records = batch(now_ms=broker.now_ms)
     data = to_partition(records, topic=topic.name, topic_id=topic.id)
@@ -164,7 +164,7 @@ def a_partition_named_twice(broker: Interview) -> None:
 
 
 @conversation
-def headers_that_lie(broker: Interview) -> None:
+def inconsistent_batch_headers(broker: Interview) -> None:
     topic = broker.topic()
     sound = batch(b"a", b"b", now_ms=broker.now_ms)
     for note, lie in {
@@ -196,7 +196,7 @@ def headers_that_lie(broker: Interview) -> None:
 
 
 @conversation
-def a_greatest_timestamp_that_is_not_the_greatest(broker: Interview) -> None:
+def a_wrong_max_timestamp(broker: Interview) -> None:
     topic = broker.topic()
     sound = batch(b"a", b"b", now_ms=broker.now_ms)
     for greatest_ms in (broker.now_ms + 1000, broker.now_ms - 1000, -1):
@@ -209,7 +209,7 @@ def a_greatest_timestamp_that_is_not_the_greatest(broker: Interview) -> None:
 
 
 @conversation
-def a_compressed_batch_that_lies_about_its_number_of_records(broker: Interview) -> None:
+def a_compressed_batch_with_a_wrong_record_count(broker: Interview) -> None:
     topic = broker.topic()
     for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
         sound = batch(b"a", b"b", now_ms=broker.now_ms, codec=codec)
@@ -274,7 +274,7 @@ def timestamps_out_of_bounds(broker: Interview) -> None:
 
 
 @conversation
-def the_brokers_time_goes_before_the_producers(broker: Interview) -> None:
+def log_append_time_replaces_the_timestamps_of_producers(broker: Interview) -> None:
     topic = broker.topic(configs={"message.timestamp.type": "LogAppendTime"})
     for version in (3, 9, 13):
         send(broker, topic, batch(b"a", b"b", now_ms=broker.now_ms), version)
@@ -286,7 +286,7 @@ def the_brokers_time_goes_before_the_producers(broker: Interview) -> None:
 
 
 @conversation
-def every_codec_is_kept_as_sent(broker: Interview) -> None:
+def each_compression_type_is_kept(broker: Interview) -> None:
     topic = broker.topic()
     for codec in Compression:
         for version in (3, 6, 7, 9):
@@ -297,7 +297,7 @@ def every_codec_is_kept_as_sent(broker: Interview) -> None:
 
 
 @conversation
-def a_topics_codec_replaces_the_producers(broker: Interview) -> None:
+def the_compression_type_of_a_topic_is_applied(broker: Interview) -> None:
     for wanted in ("gzip", "snappy", "lz4", "zstd", "uncompressed", "producer"):
         topic = broker.topic(wanted, configs={"compression.type": wanted})
         for codec in (Compression.NONE, Compression.GZIP, Compression.ZSTD):
@@ -307,7 +307,7 @@ def a_topics_codec_replaces_the_producers(broker: Interview) -> None:
 
 
 @conversation
-def compressed_rubbish(broker: Interview) -> None:
+def corrupt_compressed_records(broker: Interview) -> None:
     for wanted in ("producer", "gzip"):
         topic = broker.topic(wanted, configs={"compression.type": wanted})
         for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
@@ -322,7 +322,7 @@ def compressed_rubbish(broker: Interview) -> None:
 
 
 @conversation
-def a_compacted_topic_wants_keys(broker: Interview) -> None:
+def a_compacted_topic_requires_keys(broker: Interview) -> None:
     topic = broker.topic(configs={"cleanup.policy": "compact"})
     both = broker.topic("both", configs={"cleanup.policy": "compact,delete"})
     for version in (3, 8, 9):
@@ -336,7 +336,7 @@ def a_compacted_topic_wants_keys(broker: Interview) -> None:
 
 
 @conversation
-def a_transaction_nobody_began(broker: Interview) -> None:
+def records_without_a_begun_transaction(broker: Interview) -> None:
     topic = broker.topic()
     producer_id = broker.producer_id()
     records = batch(
@@ -355,7 +355,7 @@ def a_transaction_nobody_began(broker: Interview) -> None:
 
 
 @conversation
-def refusals_of_some_partitions_leave_the_others_alone(broker: Interview) -> None:
+def errors_of_partitions_do_not_affect_others(broker: Interview) -> None:
     topic = broker.topic(partitions=3)
     sound = batch(now_ms=broker.now_ms)
     rows = [(0, sound), (1, sound[:40]), (2, sound), (3, sound)]

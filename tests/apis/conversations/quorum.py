@@ -65,13 +65,13 @@ def without_places(broker: Interview, answer: Plain) -> Plain:
 
 
 @conversation
-def brokers_that_the_cluster_should_forget(broker: Interview) -> None:
+def brokers_are_unregistered(broker: Interview) -> None:
     for broker_id in (99, -1, 0):
         broker.ask(UnregisterBrokerRequest(broker_id=broker_id), 0, note=str(broker_id))
 
 
 @conversation
-def what_has_configuration_is_listed(broker: Interview) -> None:
+def config_resources_are_listed(broker: Interview) -> None:
     broker.quietly(
         altered(broker.prefix, ("consumer.session.timeout.ms", SET, "50000"), kind=32), 1
     )

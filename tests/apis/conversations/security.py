@@ -49,7 +49,7 @@ RULE = AclCreation(
 
 
 @conversation
-def access_rules_are_refused(broker: Interview) -> None:
+def acls_are_rejected(broker: Interview) -> None:
     listed = DescribeAclsRequest(
         resource_type_filter=ANY,
         resource_name_filter=None,
@@ -72,7 +72,7 @@ def access_rules_are_refused(broker: Interview) -> None:
 
 
 @conversation
-def delegation_tokens_are_refused(broker: Interview) -> None:
+def delegation_tokens_are_rejected(broker: Interview) -> None:
     renewer = CreatableRenewers(principal_type="User", principal_name="driver")
     owner = DescribeDelegationTokenOwner(principal_type="User", principal_name="driver")
     for version in (1, 2, 3):
@@ -91,7 +91,7 @@ def delegation_tokens_are_refused(broker: Interview) -> None:
 
 
 @conversation
-def nobody_has_credentials(broker: Interview) -> None:
+def no_user_has_credentials(broker: Interview) -> None:
     broker.ask(DescribeUserScramCredentialsRequest(users=None), 0, note="all")
     for names in ((), ("driver",), ("clerk", "driver"), ("driver", "driver"), ("",)):
         asked = DescribeUserScramCredentialsRequest(users=[UserName(name=it) for it in names])

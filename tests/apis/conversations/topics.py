@@ -35,7 +35,7 @@ def create(broker: Interview, topic: CreatableTopic, version: int = 7, note: str
 
 
 @conversation
-def topics_are_created_in_every_version(broker: Interview) -> None:
+def topics_are_created_in_each_version(broker: Interview) -> None:
     for version in range(2, 8):
         name = f"{broker.prefix}-v{version}"
         create(broker, new_topic(name, 3), version)
@@ -50,7 +50,7 @@ def topics_are_created_in_every_version(broker: Interview) -> None:
 
 
 @conversation
-def names_that_no_topic_may_have(broker: Interview) -> None:
+def invalid_topic_names(broker: Interview) -> None:
     for name in BAD_NAMES:
         create(broker, new_topic(name), 7)
     create(broker, new_topic("x" * 250), 4)
@@ -59,7 +59,7 @@ def names_that_no_topic_may_have(broker: Interview) -> None:
 
 
 @conversation
-def names_that_differ_by_a_dot(broker: Interview) -> None:
+def colliding_topic_names(broker: Interview) -> None:
     create(broker, new_topic(f"{broker.prefix}-a.b"))
     create(broker, new_topic(f"{broker.prefix}-a_b"))
     both = created(new_topic(f"{broker.prefix}-c.d"), new_topic(f"{broker.prefix}-c_d"))
@@ -67,7 +67,7 @@ def names_that_differ_by_a_dot(broker: Interview) -> None:
 
 
 @conversation
-def counts_that_cannot_be(broker: Interview) -> None:
+def invalid_partition_and_replica_counts(broker: Interview) -> None:
     name = f"{broker.prefix}-t"
     for partitions, replicas in (
         (0, 1),
@@ -85,7 +85,7 @@ def counts_that_cannot_be(broker: Interview) -> None:
 
 
 @conversation
-def assignments_by_hand(broker: Interview) -> None:
+def manual_replica_assignments(broker: Interview) -> None:
     cases: dict[str, tuple[int, int, Sequence[tuple[int, Sequence[int]]]]] = {
         "good": (-1, -1, [(0, [1]), (1, [1])]),
         "any order": (-1, -1, [(1, [1]), (0, [1])]),
@@ -154,7 +154,7 @@ def configurations_of_new_topics(broker: Interview) -> None:
 
 
 @conversation
-def several_topics_at_once(broker: Interview) -> None:
+def several_topics_per_request(broker: Interview) -> None:
     one, other = f"{broker.prefix}-one", f"{broker.prefix}-other"
     for version in (2, 4):
         broker.ask(created(new_topic(one), new_topic(one)), version, note="the same twice")
@@ -175,7 +175,7 @@ def deleted_by(*topics: DeleteTopicState) -> DeleteTopicsRequest:
 
 
 @conversation
-def topics_are_deleted_in_every_version(broker: Interview) -> None:
+def topics_are_deleted_in_each_version(broker: Interview) -> None:
     for version in range(1, 6):
         topic = broker.topic(f"v{version}")
         broker.ask(deleted(topic.name), version)
@@ -190,7 +190,7 @@ def topics_are_deleted_in_every_version(broker: Interview) -> None:
 
 
 @conversation
-def deletions_that_name_nothing_or_too_much(broker: Interview) -> None:
+def invalid_topic_deletions(broker: Interview) -> None:
     topic = broker.topic()
     for version in (1, 4, 5):
         broker.ask(deleted("no-such-topic"), version)
@@ -235,7 +235,7 @@ def grown(
 
 
 @conversation
-def topics_get_more_partitions(broker: Interview) -> None:
+def partitions_are_added(broker: Interview) -> None:
     topic = broker.topic()
     for version in range(4):
         count = version + 2

@@ -112,7 +112,7 @@ def groups_are_deleted(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_deleted_group_begins_anew(broker: GroupInterview) -> None:
+def a_deleted_group_starts_at_generation_1(broker: GroupInterview) -> None:
     group = broker.group()
     (member,) = group.members("member")
     member.leave()

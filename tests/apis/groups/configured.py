@@ -83,7 +83,7 @@ def intervals_of_one_group_are_changed(broker: GroupInterview) -> None:
 
 
 @conversation
-def intervals_that_no_group_may_have(broker: GroupInterview) -> None:
+def invalid_intervals_of_groups(broker: GroupInterview) -> None:
     group = broker.group()
     for operation in BAD:
         broker.ask(altered(group.id, operation, kind=GROUP), 1, note=f"{operation}")

@@ -14,7 +14,7 @@ SHORT_MS = 300
 
 
 @conversation
-def who_does_not_join_again_in_time_is_out(broker: GroupInterview) -> None:
+def members_that_do_not_rejoin_in_time_are_removed(broker: GroupInterview) -> None:
     group = broker.group()
     leader, second, third = (group.member(name) for name in ("leader", "second", "third"))
     gather([leader, second, third], rebalance_timeout_ms=SHORT_MS)
@@ -26,7 +26,7 @@ def who_does_not_join_again_in_time_is_out(broker: GroupInterview) -> None:
 
 
 @conversation
-def who_does_not_sync_in_time_is_out(broker: GroupInterview) -> None:
+def members_that_do_not_sync_in_time_are_removed(broker: GroupInterview) -> None:
     group = broker.group()
     leader, second = group.member("leader"), group.member("second")
     leader.enter(rebalance_timeout_ms=SHORT_MS)
@@ -44,7 +44,7 @@ def who_does_not_sync_in_time_is_out(broker: GroupInterview) -> None:
 
 
 @conversation
-def static_members_keep_their_place_in_a_rebalance(broker: GroupInterview) -> None:
+def static_members_stay_in_a_rebalance(broker: GroupInterview) -> None:
     group = broker.group()
     leader, second = group.member("one", instance="one"), group.member("two", instance="two")
     gather([leader, second], rebalance_timeout_ms=SHORT_MS)

@@ -14,7 +14,7 @@ ROUND = ("roundrobin", "range")
 
 
 @conversation
-def one_member_joins_in_every_version(broker: GroupInterview) -> None:
+def one_member_joins_in_each_version(broker: GroupInterview) -> None:
     for version in range(10):
         group = broker.group(f"v{version}")
         member = group.member("one")
@@ -65,7 +65,7 @@ def the_leader_leaves(broker: GroupInterview) -> None:
 
 
 @conversation
-def shares_that_were_not_handed_out(broker: GroupInterview) -> None:
+def members_without_an_assignment(broker: GroupInterview) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     leader.begin_join(note="again")
@@ -78,7 +78,7 @@ def shares_that_were_not_handed_out(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_member_that_says_the_same_again_is_told_the_same(broker: GroupInterview) -> None:
+def a_repeated_join_has_the_same_response(broker: GroupInterview) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     more, most = {"range": subscription("more")}, {"range": subscription("most")}
@@ -100,7 +100,7 @@ def a_member_that_says_the_same_again_is_told_the_same(broker: GroupInterview) -
 
 
 @conversation
-def a_leader_that_joins_again_asks_for_a_rebalance(broker: GroupInterview) -> None:
+def a_rejoining_leader_starts_a_rebalance(broker: GroupInterview) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     leader.begin_join(note="unchanged")
@@ -138,7 +138,7 @@ def the_protocol_is_chosen_by_vote(broker: GroupInterview) -> None:
 
 
 @conversation
-def protocols_that_do_not_go_together(broker: GroupInterview) -> None:
+def inconsistent_protocols(broker: GroupInterview) -> None:
     group = broker.group()
     (leader,) = group.members("leader")
     stranger = group.member("stranger")
@@ -183,7 +183,7 @@ def a_group_of_connect_workers(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_group_is_left_by_many_at_once(broker: GroupInterview) -> None:
+def several_members_leave_in_one_request(broker: GroupInterview) -> None:
     for version in (3, 4, 5):
         group = broker.group(f"v{version}")
         leader, second, third = group.members("leader", "second", "third")
@@ -202,7 +202,7 @@ def a_group_is_left_by_many_at_once(broker: GroupInterview) -> None:
 
 
 @conversation
-def newcomers_with_an_id_are_waited_for(broker: GroupInterview) -> None:
+def a_rebalance_waits_for_members_with_a_pending_id(broker: GroupInterview) -> None:
     group = broker.group()
     (leader,) = group.members("leader")
     first, second = group.member("first"), group.member("second")
@@ -224,7 +224,7 @@ def newcomers_with_an_id_are_waited_for(broker: GroupInterview) -> None:
 
 
 @conversation
-def generations_go_on_after_all_have_left(broker: GroupInterview) -> None:
+def generations_continue_in_an_empty_group(broker: GroupInterview) -> None:
     group = broker.group()
     for name in ("first", "second", "third"):
         (member,) = group.members(name)
@@ -233,7 +233,7 @@ def generations_go_on_after_all_have_left(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_newcomer_leaves_while_it_waits(broker: GroupInterview) -> None:
+def a_joining_member_leaves(broker: GroupInterview) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     third = group.member("third")
@@ -248,7 +248,7 @@ def a_newcomer_leaves_while_it_waits(broker: GroupInterview) -> None:
 
 
 @conversation
-def shares_wait_for_the_leader(broker: GroupInterview) -> None:
+def sync_waits_for_the_leader(broker: GroupInterview) -> None:
     group = broker.group()
     leader, second = group.member("leader"), group.member("second")
     leader.enter()

@@ -99,7 +99,7 @@ def an_empty_group_takes_any_protocol(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_consumer_stays_out_of_groups_of_workers(broker: GroupInterview) -> None:
+def a_consumer_cannot_join_a_group_of_connect_workers(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=2)
     workers = broker.group("workers")
     gather([workers.member("worker")], protocol_type="connect")

@@ -57,7 +57,7 @@ def a_consumer_joins_stays_and_leaves(broker: GroupInterview) -> None:
 
 
 @conversation
-def heartbeats_that_make_no_sense(broker: GroupInterview) -> None:
+def invalid_heartbeats(broker: GroupInterview) -> None:
     topic = broker.topic()
     group = broker.group()
     stranger = Consumer(group, "stranger", topic)
@@ -94,7 +94,7 @@ def heartbeats_that_make_no_sense(broker: GroupInterview) -> None:
 
 
 @conversation
-def expressions_that_cannot_be_read(broker: GroupInterview) -> None:
+def invalid_regular_expressions(broker: GroupInterview) -> None:
     group = broker.group()
     for number, regex in enumerate(("[", "(", "a{2,1}", "*")):
         stranger = Consumer(group, f"stranger-{number}")
@@ -102,7 +102,7 @@ def expressions_that_cannot_be_read(broker: GroupInterview) -> None:
 
 
 @conversation
-def expressions_match_internal_topics(broker: GroupInterview) -> None:
+def regular_expressions_and_internal_topics(broker: GroupInterview) -> None:
     """Omits epochs, because Apache Kafka resolves regular expressions after the join."""
     topic = broker.topic(partitions=2)
     group = broker.group()  # the coordinator is found: __consumer_offsets exists
@@ -118,7 +118,7 @@ def expressions_match_internal_topics(broker: GroupInterview) -> None:
 
 
 @conversation
-def epochs_that_are_not_the_members(broker: GroupInterview) -> None:
+def wrong_member_epochs(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     first, second = Consumer(group, "first", topic), Consumer(group, "second", topic)
@@ -145,7 +145,7 @@ def epochs_that_are_not_the_members(broker: GroupInterview) -> None:
 
 
 @conversation
-def partitions_wait_for_those_who_have_them(broker: GroupInterview) -> None:
+def partitions_are_assigned_after_their_revocation(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=4)
     group = broker.group()
     first, second = Consumer(group, "first", topic), Consumer(group, "second", topic)
@@ -194,7 +194,7 @@ def subscriptions_change(broker: GroupInterview) -> None:
 
 
 @conversation
-def static_consumers_come_and_go(broker: GroupInterview) -> None:
+def static_consumers_leave_and_return(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     first = Consumer(group, "first", topic, instance="one")

@@ -134,7 +134,7 @@ class Unknown:
 
 
 @conversation
-def simple_consumers_commit_in_every_version(broker: GroupInterview) -> None:
+def consumers_without_a_group_commit_in_each_version(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=3)
     for version in COMMIT_VERSIONS:
         group = broker.group(f"v{version}")
@@ -147,7 +147,7 @@ def simple_consumers_commit_in_every_version(broker: GroupInterview) -> None:
 
 
 @conversation
-def members_commit_in_every_version(broker: GroupInterview) -> None:
+def members_commit_in_each_version(broker: GroupInterview) -> None:
     topic = broker.topic()
     for version in COMMIT_VERSIONS:
         group = broker.group(f"v{version}")
@@ -183,7 +183,7 @@ def commits_while_the_group_rebalances(broker: GroupInterview) -> None:
 
 
 @conversation
-def commits_to_groups_that_are_empty_or_unknown(broker: GroupInterview) -> None:
+def commits_to_empty_and_unknown_groups(broker: GroupInterview) -> None:
     topic = broker.topic()
     group = broker.group()
     (member,) = group.members("member")
@@ -218,7 +218,7 @@ def static_members_commit(broker: GroupInterview) -> None:
 
 
 @conversation
-def commits_with_a_group_name_that_is_empty(broker: GroupInterview) -> None:
+def commits_with_an_empty_group_id(broker: GroupInterview) -> None:
     topic = broker.topic()
     for version in COMMIT_VERSIONS:
         group = broker.group("")
@@ -231,7 +231,7 @@ def commits_with_a_group_name_that_is_empty(broker: GroupInterview) -> None:
 
 
 @conversation
-def offsets_of_places_that_are_not_there(broker: GroupInterview) -> None:
+def commits_to_unknown_partitions(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=2)
     unknown: Any = Unknown()
     unnamed: Any = Unknown("")
@@ -250,7 +250,7 @@ def offsets_of_places_that_are_not_there(broker: GroupInterview) -> None:
 
 
 @conversation
-def offsets_and_words_of_any_kind(broker: GroupInterview) -> None:
+def commits_with_extreme_offsets_and_metadata(broker: GroupInterview) -> None:
     topic = broker.topic()
     group = broker.group()
     for offset in (0, -1, -2, 2**63 - 1):
@@ -267,7 +267,7 @@ def offsets_and_words_of_any_kind(broker: GroupInterview) -> None:
 
 
 @conversation
-def one_of_two_partitions_has_too_many_words(broker: GroupInterview) -> None:
+def one_of_two_partitions_has_too_long_metadata(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     good, bad = of(topic, {0: 1}), of(topic, {1: 1}, committed_metadata="x" * 5000)
@@ -278,7 +278,7 @@ def one_of_two_partitions_has_too_many_words(broker: GroupInterview) -> None:
 
 
 @conversation
-def many_groups_are_asked_for_at_once(broker: GroupInterview) -> None:
+def offsets_of_several_groups_are_fetched(broker: GroupInterview) -> None:
     topic, other = broker.topic("one", partitions=2), broker.topic("two")
     first, second, nobody = (broker.group(it) for it in ("first", "second", "nobody"))
     commit(first, of(topic, {0: 1, 1: 2}), of(other, {0: 3}))
@@ -328,7 +328,7 @@ def offsets_are_deleted(broker: GroupInterview) -> None:
 
 
 @conversation
-def offsets_of_members_that_are_not_consumers_are_kept(broker: GroupInterview) -> None:
+def offsets_of_subscribed_topics_are_not_deleted(broker: GroupInterview) -> None:
     topic = broker.topic()
     group = broker.group()
     worker = group.member("worker")
@@ -340,7 +340,7 @@ def offsets_of_members_that_are_not_consumers_are_kept(broker: GroupInterview) -
 
 
 @conversation
-def a_topic_takes_its_offsets_along(broker: GroupInterview) -> None:
+def deleting_a_topic_deletes_its_offsets(broker: GroupInterview) -> None:
     kept, gone = broker.topic("kept"), broker.topic("gone")
     group = broker.group()
     commit(group, of(kept, {0: 1}), of(gone, {0: 2}))

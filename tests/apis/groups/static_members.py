@@ -35,7 +35,7 @@ def a_static_member_needs_no_id_to_join(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_follower_comes_back_without_a_rebalance(broker: GroupInterview) -> None:
+def a_static_follower_returns_without_a_rebalance(broker: GroupInterview) -> None:
     for version in (5, 8, 9):
         group, leader, second = static_group(broker, f"v{version}")
         back = successor(second)
@@ -51,7 +51,7 @@ def a_follower_comes_back_without_a_rebalance(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_leader_comes_back(broker: GroupInterview) -> None:
+def a_static_leader_returns(broker: GroupInterview) -> None:
     for version in (5, 8, 9):
         group, leader, second = static_group(broker, f"v{version}")
         back = successor(leader)
@@ -63,7 +63,7 @@ def a_leader_comes_back(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_member_that_comes_back_with_other_wishes(broker: GroupInterview) -> None:
+def a_static_member_returns_with_another_subscription(broker: GroupInterview) -> None:
     group, leader, second = static_group(broker)
     back = successor(second)
     back.begin_join(protocols={"range": subscription("other")}, note="other data, same protocol")
@@ -79,7 +79,7 @@ def a_member_that_comes_back_with_other_wishes(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_member_comes_back_during_a_rebalance(broker: GroupInterview) -> None:
+def a_static_member_returns_during_a_rebalance(broker: GroupInterview) -> None:
     group, leader, second = static_group(broker)
     third = group.member("three", instance="three")
     third.begin_join()
@@ -101,7 +101,7 @@ def a_member_comes_back_during_a_rebalance(broker: GroupInterview) -> None:
 
 
 @conversation
-def instances_and_ids_that_do_not_go_together(broker: GroupInterview) -> None:
+def inconsistent_instance_and_member_ids(broker: GroupInterview) -> None:
     group, leader, second = static_group(broker)
     for instance in ("two", "nobody", None, ""):
         second.instance = instance
@@ -116,7 +116,7 @@ def instances_and_ids_that_do_not_go_together(broker: GroupInterview) -> None:
 
 
 @conversation
-def static_members_are_removed_by_name(broker: GroupInterview) -> None:
+def static_members_are_removed_by_instance_id(broker: GroupInterview) -> None:
     for version in (3, 5):
         group, leader, second = static_group(broker, f"v{version}")
         for instance, member_id in (

@@ -13,7 +13,7 @@ VERSIONS = {"join": (0, 4, 5, 9), "sync": (0, 3, 5), "heartbeat": (0, 3, 4), "le
 
 
 @conversation
-def nobody_knows_the_member(broker: GroupInterview) -> None:
+def unknown_members(broker: GroupInterview) -> None:
     group = broker.group()
     group.members("leader")
     stranger = group.member("stranger")
@@ -31,7 +31,7 @@ def nobody_knows_the_member(broker: GroupInterview) -> None:
 
 
 @conversation
-def nobody_knows_the_group(broker: GroupInterview) -> None:
+def unknown_groups(broker: GroupInterview) -> None:
     for name in ("", "nobody"):
         stranger = broker.group(f"no-such-{name}").member("stranger")
         stranger.id = name
@@ -49,7 +49,7 @@ def nobody_knows_the_group(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_group_without_a_name(broker: GroupInterview) -> None:
+def an_empty_group_id(broker: GroupInterview) -> None:
     group = broker.group()
     (member,) = group.members("member")
     group.id = ""
@@ -67,7 +67,7 @@ def a_group_without_a_name(broker: GroupInterview) -> None:
 
 
 @conversation
-def generations_that_are_over_or_to_come(broker: GroupInterview) -> None:
+def old_and_future_generations(broker: GroupInterview) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     for generation in (-1, 0, leader.generation - 1, leader.generation + 1, 2**31 - 1):

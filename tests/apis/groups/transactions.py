@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @conversation
-def offsets_count_once_their_transaction_commits(broker: GroupInterview) -> None:
+def offsets_are_visible_after_the_transaction_commits(broker: GroupInterview) -> None:
     topic = broker.topic(partitions=2)
     for version in VERSIONS:
         group, producer = broker.group(f"v{version}"), Producer(broker, f"v{version}")
@@ -130,7 +130,7 @@ def transactions_while_the_group_rebalances(broker: GroupInterview) -> None:
 
 
 @conversation
-def transactions_of_groups_that_are_empty_or_unknown(broker: GroupInterview) -> None:
+def transactions_of_empty_and_unknown_groups(broker: GroupInterview) -> None:
     topic, group, producer = broker.topic(), broker.group(), Producer(broker)
     (member,) = group.members("member")
     member.leave()
@@ -153,7 +153,7 @@ def transactions_of_groups_that_are_empty_or_unknown(broker: GroupInterview) -> 
 
 
 @conversation
-def transactions_with_names_that_are_empty_or_wrong(broker: GroupInterview) -> None:
+def transactions_with_empty_and_wrong_ids(broker: GroupInterview) -> None:
     topic, producer = broker.topic(), Producer(broker)
     nameless = broker.group("")
     nameless.id = ""
@@ -177,7 +177,7 @@ def transactions_with_names_that_are_empty_or_wrong(broker: GroupInterview) -> N
 
 
 @conversation
-def transactions_of_places_that_are_not_there(broker: GroupInterview) -> None:
+def transactions_with_unknown_partitions(broker: GroupInterview) -> None:
     topic, producer = broker.topic(partitions=2), Producer(broker)
     unknown: Any = Unknown()
     for version in VERSIONS:
@@ -193,7 +193,7 @@ def transactions_of_places_that_are_not_there(broker: GroupInterview) -> None:
 
 
 @conversation
-def words_of_any_length_within_a_transaction(broker: GroupInterview) -> None:
+def metadata_of_any_length_within_a_transaction(broker: GroupInterview) -> None:
     topic, group, producer = broker.topic(partitions=2), broker.group(), Producer(broker)
     producer.add(group)
     for words in (None, "", "x" * 4096, "x" * 4097):
@@ -208,7 +208,7 @@ def words_of_any_length_within_a_transaction(broker: GroupInterview) -> None:
 
 
 @conversation
-def zombies_commit_no_offsets(broker: GroupInterview) -> None:
+def fenced_producers_commit_no_offsets(broker: GroupInterview) -> None:
     topic = broker.topic()
     for version in VERSIONS:
         group = broker.group(f"v{version}")
@@ -227,7 +227,7 @@ def zombies_commit_no_offsets(broker: GroupInterview) -> None:
 
 
 @conversation
-def the_later_of_two_commits_counts(broker: GroupInterview) -> None:
+def the_later_of_two_commits_takes_effect(broker: GroupInterview) -> None:
     topic, group = broker.topic(partitions=3), broker.group()
     first, second = Producer(broker, "first"), Producer(broker, "second")
     for producer in (first, second):
@@ -298,7 +298,7 @@ def transactions_of_version_2_add_the_group_themselves(broker: GroupInterview) -
 
 
 @conversation
-def a_deleted_topic_takes_pending_offsets_along(broker: GroupInterview) -> None:
+def deleting_a_topic_deletes_pending_offsets(broker: GroupInterview) -> None:
     gone, kept = broker.topic("gone"), broker.topic("kept")
     group, producer = broker.group(), Producer(broker)
     producer.add(group)

@@ -74,13 +74,13 @@ def list_ours(broker: TransactionInterview, version: int, **filters: Any) -> Non
 
 
 @conversation
-def nobody_has_a_coordinator_of_no_kind(broker: TransactionInterview) -> None:
+def coordinators_of_unknown_key_types(broker: TransactionInterview) -> None:
     asked = FindCoordinatorRequest(coordinator_keys=(), key_type=OF_TRANSACTIONS)
     broker.ask(asked, 4, note="no name")
 
 
 @conversation
-def transactions_are_offered(broker: TransactionInterview) -> None:
+def transaction_apis_are_advertised(broker: TransactionInterview) -> None:
     for version in range(5):
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
         answer = broker.plain(broker.quietly(request, version))

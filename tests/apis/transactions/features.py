@@ -46,7 +46,7 @@ def level_in(answer: object) -> int:
 
 
 @conversation
-def levels_that_are_not_taken(broker: TransactionInterview) -> None:
+def rejected_feature_levels(broker: TransactionInterview) -> None:
     for version in (1, 2):
         for levels in (
             [(FEATURE, 3, UPGRADE)],
@@ -69,7 +69,7 @@ def levels_that_are_not_taken(broker: TransactionInterview) -> None:
 
 
 @conversation
-def levels_that_are_taken(broker: TransactionInterview) -> None:
+def accepted_feature_levels(broker: TransactionInterview) -> None:
     for version in (0, 1, 2):
         broker.ask(updated((FEATURE, 2, UPGRADE)), version, note="as it is")
         broker.ask(updated((FEATURE, 2, SAFE_DOWNGRADE)), version or 1, note="as it is, down")
@@ -83,7 +83,7 @@ def levels_that_are_taken(broker: TransactionInterview) -> None:
 
 
 @conversation
-def a_cluster_of_lower_level_goes_on(broker: TransactionInterview) -> None:
+def transactions_with_a_lower_feature_level(broker: TransactionInterview) -> None:
     """Uses transaction version 1; clients use version 2 if the feature level is 2."""
     topic = broker.topic()
     try:

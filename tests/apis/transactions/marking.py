@@ -54,7 +54,7 @@ def markers_are_written(broker: TransactionInterview) -> None:
 
 
 @conversation
-def markers_of_nobody(broker: TransactionInterview) -> None:
+def markers_of_unknown_producers(broker: TransactionInterview) -> None:
     topic = broker.topic()
     producer = broker.producer("id")
     with broker.known_difference("Marker without a producer"):
@@ -64,7 +64,7 @@ def markers_of_nobody(broker: TransactionInterview) -> None:
 
 
 @conversation
-def markers_that_come_too_late(broker: TransactionInterview) -> None:
+def late_markers(broker: TransactionInterview) -> None:
     topic = broker.topic()
     for version, strictness in ((1, 0), (2, 0), (2, 1), (2, 2)):
         producer = broker.producer(f"id{version}{strictness}")

@@ -86,7 +86,7 @@ def look_up(
 
 
 @conversation
-def batches_of_version_1_come_in_where_their_partition_was_added(
+def batches_of_version_1_require_an_added_partition(
     broker: TransactionInterview,
 ) -> None:
     topic = broker.topic(partitions=2)
@@ -108,7 +108,7 @@ def batches_of_version_1_come_in_where_their_partition_was_added(
 
 
 @conversation
-def batches_of_version_2_bring_their_partition_along(broker: TransactionInterview) -> None:
+def batches_of_version_2_add_their_partition(broker: TransactionInterview) -> None:
     topic = broker.topic(partitions=2)
     for version in (12, 13):
         producer = broker.producer(f"id{version}", version=5)
@@ -125,7 +125,7 @@ def batches_of_version_2_bring_their_partition_along(broker: TransactionIntervie
 
 
 @conversation
-def strangers_send_batches(broker: TransactionInterview) -> None:
+def other_producers_send_batches(broker: TransactionInterview) -> None:
     topic = broker.topic()
     producer = broker.producer(version=5)
     producer.take_over(version=5)
@@ -168,7 +168,7 @@ def batches_of_two_producers_in_one_request(broker: TransactionInterview) -> Non
 
 
 @conversation
-def some_partitions_of_a_request_have_joined(broker: TransactionInterview) -> None:
+def requests_with_some_added_partitions(broker: TransactionInterview) -> None:
     topic = broker.topic(partitions=3)
     for version in (9, 10, 11, 12):
         producer = broker.producer(f"id{version}", version=5)
@@ -190,7 +190,7 @@ def some_partitions_of_a_request_have_joined(broker: TransactionInterview) -> No
 
 
 @conversation
-def a_batch_that_is_refused_does_not_begin_a_transaction_in_the_log(
+def a_rejected_batch_does_not_begin_a_transaction(
     broker: TransactionInterview,
 ) -> None:
     topic = broker.topic(configs={"max.message.bytes": "200"})
@@ -208,7 +208,7 @@ def a_batch_that_is_refused_does_not_begin_a_transaction_in_the_log(
 
 
 @conversation
-def sequences_where_the_partition_knows_nothing(broker: TransactionInterview) -> None:
+def sequence_numbers_without_producer_state(broker: TransactionInterview) -> None:
     for version in (VERSION_1, VERSION_2):
         topic = broker.topic(f"t{version}")
         producer = broker.producer(f"id{version}", version=5)
@@ -222,7 +222,7 @@ def sequences_where_the_partition_knows_nothing(broker: TransactionInterview) ->
 
 
 @conversation
-def a_batch_in_order_after_one_that_was_refused(broker: TransactionInterview) -> None:
+def a_batch_in_order_after_a_rejected_one(broker: TransactionInterview) -> None:
     topic = broker.topic()
     producer = broker.producer()
     producer.add(topic)
@@ -238,7 +238,7 @@ def a_batch_in_order_after_one_that_was_refused(broker: TransactionInterview) ->
 
 
 @conversation
-def records_outside_while_a_transaction_is_open(broker: TransactionInterview) -> None:
+def other_records_during_an_open_transaction(broker: TransactionInterview) -> None:
     topic = broker.topic()
     producer = broker.producer()
     producer.add(topic)
@@ -266,7 +266,7 @@ def acks_of_transactional_batches(broker: TransactionInterview) -> None:
 
 
 @conversation
-def readers_of_committed_records_wait_for_the_end(broker: TransactionInterview) -> None:
+def read_committed_waits_for_the_end_of_the_transaction(broker: TransactionInterview) -> None:
     topic = broker.topic()
     one, other = broker.producer("one"), broker.producer("other")
     for producer in (one, other):
@@ -284,7 +284,7 @@ def readers_of_committed_records_wait_for_the_end(broker: TransactionInterview) 
 
 
 @conversation
-def readers_are_told_of_the_aborted_transactions_of_what_they_get(
+def responses_list_aborted_transactions(
     broker: TransactionInterview,
 ) -> None:
     topic = broker.topic(configs={"index.interval.bytes": "1"})
@@ -323,7 +323,7 @@ def records_deleted_under_an_open_transaction(broker: TransactionInterview) -> N
 
 
 @conversation
-def markers_in_a_topic_of_the_brokers_time(broker: TransactionInterview) -> None:
+def markers_with_log_append_time(broker: TransactionInterview) -> None:
     topic = broker.topic(configs={"message.timestamp.type": "LogAppendTime"})
     producer = broker.producer()
     producer.add(topic)

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from compat.probe.allowed import read_allowed
-from compat.probe.comparison import compare, told_lines
+from compat.probe.comparison import compare, difference_lines
+from compat.sabotage.detection import FaultTrials
 from compat.sabotage.faults import FAULTS
-from compat.sabotage.judging import Sabotaged
-from compat.suite import junit, markdown, page, terminal
+from compat.suite import html_report, junit_report, markdown_report, terminal
 from compat.suite.brokers import (
     addresses_in,
     apache_kafka,
@@ -28,14 +28,14 @@ from compat.suite.brokers import (
     must_speak_kafka,
     pykbroker,
 )
-from compat.suite.kept import PAGE, keep, read_kept, todays_matrix
-from compat.suite.kept import page as kept_page
 from compat.suite.manifest import stock_clients
-from compat.suite.pool import Pool
+from compat.suite.process_pool import ProcessPool
 from compat.suite.relay import Relays
 from compat.suite.results import Results
 from compat.suite.runner import Runner
 from compat.suite.scenario import all_scenarios
+from compat.suite.stored_results import PAGE, current_matrix, keep, read_stored
+from compat.suite.stored_results import page as compatibility_page
 from compat.wire import Closed
 from pykbroker import __version__
 
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     if options.report is not None:
         write_reports(results, options.report)
     if options.keep:
-        keep(results, todays_matrix())
+        keep(results, current_matrix())
         write_page(options)
     if options.disbelieve:
         return _disbelieved(results)
@@ -112,11 +112,11 @@ def _results(
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="compat-")))
         brokers = _brokers(options, stack, directory)
         runner = Runner(
-            pool=stack.enter_context(Pool(directory / "programs")),
+            pool=stack.enter_context(ProcessPool(directory / "programs")),
             relays=stack.enter_context(Relays()),
             at_once=options.at_once,
-            told=_tell,
-            disbelieving=options.disbelieve,
+            report=_print_cell,
+            tests_not_true=options.disbelieve,
         )
         cells = runner.run(scenarios, clients, brokers)
     return Results(
@@ -154,15 +154,15 @@ def _reached(bootstrap: str) -> list[Address]:
     return addresses
 
 
-def _tell(cell: Cell) -> None:
+def _print_cell(cell: Cell) -> None:
     print(terminal.progress(cell), flush=True)
 
 
 def write_reports(results: Results, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    directory.joinpath("report.md").write_text(markdown.report(results))
-    directory.joinpath("junit.xml").write_text(junit.report(results))
-    directory.joinpath("report.html").write_text(page.report(results))
+    directory.joinpath("report.md").write_text(markdown_report.report(results))
+    directory.joinpath("junit.xml").write_text(junit_report.report(results))
+    directory.joinpath("report.html").write_text(html_report.report(results))
     results.write(directory / "results.json")
     print(f"\nreports are in {directory}")
 
@@ -172,18 +172,18 @@ def sabotage(options: argparse.Namespace) -> int:
     clients, faults = _chosen_clients(options.clients), _chosen_faults(options.faults)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="compat-")))
-        sabotaged = Sabotaged(
+        sabotaged = FaultTrials(
             broker=stack.enter_context(pykbroker(directory)),
             clients=clients,
-            pool=stack.enter_context(Pool(directory / "programs")),
+            pool=stack.enter_context(ProcessPool(directory / "programs")),
             relays=stack.enter_context(Relays()),
         )
-        doubtful = sabotaged.false_without(faults)
+        doubtful = sabotaged.failures_without(faults)
         for cell in doubtful:
             print(f"false without any fault: {cell.scenario} with {cell.client}: {cell.reason}")
         missed = 0
         with ThreadPoolExecutor(options.at_once) as threads:  # most faults are found by waiting
-            for verdict in threads.map(sabotaged.verdict_on, () if doubtful else faults):
+            for verdict in threads.map(sabotaged.trial_of, () if doubtful else faults):
                 missed += not verdict.is_found
                 print("\n".join(verdict.lines()), flush=True)
     if doubtful:
@@ -193,7 +193,7 @@ def sabotage(options: argparse.Namespace) -> int:
 
 
 def write_page(_: argparse.Namespace) -> int:
-    PAGE.write_text(kept_page(read_kept(), all_scenarios(), stock_clients()))
+    PAGE.write_text(compatibility_page(read_stored(), all_scenarios(), stock_clients()))
     return ALL_TRUE
 
 
@@ -205,8 +205,8 @@ def diff(options: argparse.Namespace) -> int:
         compared = compare(left, right, apis=apis, thorough=options.thorough, told=_to_stderr)
     except Closed as error:
         raise UsageError(f"a broker is gone, or too old to be asked: {error}") from error
-    found = compared.unlike if options.all else compared.surprising(read_allowed())
-    for line in told_lines(found):
+    found = compared.differences_found if options.all else compared.unexpected(read_allowed())
+    for line in difference_lines(found):
         print(line)
     print(f"\n{compared.questions} questions to each, {len(found)} differences")
     for side, names in (("left", compared.only_left), ("right", compared.only_right)):

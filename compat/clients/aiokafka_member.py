@@ -9,7 +9,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError
 
-from compat.clients.telling import (
+from compat.clients.member_program import (
     POLL_SECONDS,
     Options,
     offsets_of,

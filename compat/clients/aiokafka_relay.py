@@ -17,8 +17,8 @@ from aiokafka import (
 )
 from aiokafka.errors import KafkaError
 
-from compat.clients import relaying
-from compat.clients.relaying import (
+from compat.clients import relay_program
+from compat.clients.relay_program import (
     POLL_SECONDS,
     RECORDS_PER_POLL_MAX,
     Guarantee,
@@ -166,4 +166,4 @@ def result_of(found: Any) -> int | Exception:
 
 
 if __name__ == "__main__":
-    relaying.main(AiokafkaLibrary)
+    relay_program.main(AiokafkaLibrary)

@@ -2,7 +2,7 @@
 
 from confluent_kafka import Consumer, KafkaException, Message
 
-from compat.clients.telling import (
+from compat.clients.member_program import (
     POLL_SECONDS,
     Offsets,
     Options,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from compat.clients import relaying
-from compat.clients.relaying import (
+from compat.clients import relay_program
+from compat.clients.relay_program import (
     POLL_SECONDS,
     RECORDS_PER_POLL_MAX,
     TIMEOUT_SECONDS,
@@ -156,4 +156,4 @@ def record_of(found: Any) -> Record:
 
 
 if __name__ == "__main__":
-    relaying.main(ConfluentLibrary)
+    relay_program.main(ConfluentLibrary)

@@ -10,7 +10,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaConnectionError, KafkaError
 
-from compat.clients.telling import (
+from compat.clients.member_program import (
     Options,
     commit_and_tell,
     offsets_of,

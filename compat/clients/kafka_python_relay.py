@@ -9,9 +9,9 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from compat.clients import relaying
+from compat.clients import relay_program
 from compat.clients.kafka_python_member import POLL_MS
-from compat.clients.relaying import (
+from compat.clients.relay_program import (
     RECORDS_PER_POLL_MAX,
     TIMEOUT_SECONDS,
     Guarantee,
@@ -180,4 +180,4 @@ def result_of(under_way: Any) -> int | Exception:
 
 
 if __name__ == "__main__":
-    relaying.main(KafkaPythonLibrary)
+    relay_program.main(KafkaPythonLibrary)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from compat.probe.plain import Plain
+    from compat.probe.normalized import Normalized
 
 ALLOWED = Path(__file__).with_name("allowed.toml")
-TOLD_IN = Path(__file__).parents[1] / "known_differences.md"
+KNOWN_DIFFERENCES = Path(__file__).parents[1] / "known_differences.md"
 ALL_OF_IT = "(all)"
 
 
@@ -24,8 +24,8 @@ class Difference(NamedTuple):
     api: str
     note: str
     path: str
-    left: Plain
-    right: Plain
+    left: Normalized
+    right: Normalized
 
     @property
     def place(self) -> str:
@@ -53,7 +53,7 @@ def read_allowed(file: Path = ALLOWED) -> list[Allowed]:
     return [Allowed(**{**it, "places": tuple(it["places"])}) for it in rows]
 
 
-def excusing_nothing(allowed: Iterable[Allowed], found: Iterable[Difference]) -> Iterator[str]:
+def unused_places(allowed: Iterable[Allowed], found: Iterable[Difference]) -> Iterator[str]:
     """The places of which no difference was found, those apart that only many questions show."""
     found = list(found)
     for rule in (it for it in allowed if not it.thorough):

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compat.probe.allowed import Difference
-from compat.probe.plain import Plain, differences
-from compat.probe.questions import SKIPPED, questions
-from compat.probe.side import Side
+from compat.probe.normalized import Normalized, differences
+from compat.probe.probe_requests import SKIPPED, probe_requests
+from compat.probe.probed_broker import ProbedBroker
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.catalog import request_of
 
@@ -19,29 +19,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from compat.probe.allowed import Allowed
-    from compat.probe.side import Address, Later
+    from compat.probe.probed_broker import Address, PendingResponse
     from pykbroker_protocol.message import Message
 
-CUTS = (1, 5, 12)
-BEYOND = "a version that is not served"
-RANGE = "versions served"
+CUT_BYTES = (1, 5, 12)
+UNSERVED_VERSION = "a version that is not served"
+VERSION_RANGE = "versions served"
 VALUE_TEXT_MAX = 160
 
 
 @dataclass(slots=True)
-class Compared:
+class Comparison:
     """What came of a comparison."""
 
     questions: int = 0
     only_left: list[str] = field(default_factory=list)
     only_right: list[str] = field(default_factory=list)
-    unlike: dict[Difference, list[int]] = field(default_factory=lambda: defaultdict(list))
+    differences_found: dict[Difference, list[int]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     """Every difference with the versions in which it shows."""
 
-    def surprising(self, allowed: Sequence[Allowed]) -> dict[Difference, list[int]]:
+    def unexpected(self, allowed: Sequence[Allowed]) -> dict[Difference, list[int]]:
         return {
             it: versions
-            for it, versions in self.unlike.items()
+            for it, versions in self.differences_found.items()
             if not any(one.covers(it) for one in allowed)
         }
 
@@ -53,118 +55,131 @@ def compare(
     apis: Sequence[str] = (),
     thorough: bool = False,
     told: Callable[[str], None] = lambda _: None,
-) -> Compared:
+) -> Comparison:
     """Over every API and version that both serve; boundary values in the newest unless thorough."""
-    compared = Compared()
+    compared = Comparison()
     word = secrets.token_hex(3)
-    with Side(left, word) as one, Side(right, word) as other:
+    with ProbedBroker(left, word) as one, ProbedBroker(right, word) as other:
         for name, side in (("left", one), ("right", other)):
             if count := side.topic_count():
                 told(f"the {name} one holds {count} topics already, which will differ")
         compared.only_left = sorted(ApiKey(it).name for it in one.served.keys() - other.served)
         compared.only_right = sorted(ApiKey(it).name for it in other.served.keys() - one.served)
-        answered: list[_Answered] = []
+        answered: list[_ResponsePair] = []
         for key in sorted(one.served.keys() & other.served.keys()):
             name = ApiKey(key).name
-            if apis and not _named(name, apis):
+            if apis and not _is_selected(name, apis):
                 continue
             _compare_ranges(compared, name, one.served[key], other.served[key])
             request = request_of(key)
             if request is not None and name not in SKIPPED:
-                answered += _ask_of(one, other, request, thorough=thorough)
+                answered += _compare_api(one, other, request, thorough=thorough)
                 told(f"{name}: {len(answered)} questions so far")
         compared.questions = len(answered)
         for it in answered:
-            both = one.come_by_now(it.left), other.come_by_now(it.right)
+            both = one.resolved(it.left), other.resolved(it.right)
             for path, ours, theirs in differences("", *both):
                 place = Difference(it.api, it.note, path, _frozen(ours), _frozen(theirs))
-                compared.unlike[place].append(it.version)
+                compared.differences_found[place].append(it.version)
     return compared
 
 
 def _compare_ranges(
-    compared: Compared, name: str, left: tuple[int, int], right: tuple[int, int]
+    compared: Comparison, name: str, left: tuple[int, int], right: tuple[int, int]
 ) -> None:
     if left != right:
         told = ("-".join(map(str, it)) for it in (left, right))
-        compared.unlike[Difference(name, "", RANGE, *told)] += [max(left[1], right[1])]
+        compared.differences_found[Difference(name, "", VERSION_RANGE, *told)] += [
+            max(left[1], right[1])
+        ]
 
 
-class _Answered(NamedTuple):
-    """A question that both were asked, and what each said to it."""
+class _ResponsePair(NamedTuple):
+    """A probe that both were asked, and what each said to it."""
 
     api: str
     version: int
     note: str
-    left: Plain | Later
-    right: Plain | Later
+    left: Normalized | PendingResponse
+    right: Normalized | PendingResponse
 
 
-def _ask_of(
-    one: Side, other: Side, request: type[Message], *, thorough: bool
-) -> Iterator[_Answered]:
+def _compare_api(
+    one: ProbedBroker, other: ProbedBroker, request: type[Message], *, thorough: bool
+) -> Iterator[_ResponsePair]:
     left, right = one.served[request.api], other.served[request.api]
     shared = range(max(left[0], right[0]), min(left[1], right[1]) + 1)
     known = [it for it in shared if it in request.versions]
     for side in (one, other):
-        side.make_worlds(_world(request, version) for version in known)
+        side.create_targets(_target_name(request, version) for version in known)
     for version in known:
         with_boundaries = thorough or version == known[-1]
-        yield from _ask_in(one, other, request, version, with_boundaries=with_boundaries)
+        yield from _compare_version(one, other, request, version, with_boundaries=with_boundaries)
     if left == right and known:
         beyond = {shared[0] - 1, *shared, shared[-1] + 1} - {*known, -1}
-        yield from _ask_beyond(one, other, request, _world(request, known[-1]), sorted(beyond))
+        yield from _compare_unserved_versions(
+            one, other, request, _target_name(request, known[-1]), sorted(beyond)
+        )
 
 
-def _world(request: type[Message], version: int) -> str:
+def _target_name(request: type[Message], version: int) -> str:
     return f"{request.api}-{version}"
 
 
-def _ask_in(
-    one: Side, other: Side, request: type[Message], version: int, *, with_boundaries: bool
-) -> Iterator[_Answered]:
+def _compare_version(
+    one: ProbedBroker,
+    other: ProbedBroker,
+    request: type[Message],
+    version: int,
+    *,
+    with_boundaries: bool,
+) -> Iterator[_ResponsePair]:
     """Each side has a topic and a group of its own for these questions."""
     api = ApiKey(request.api).name
-    name = _world(request, version)
+    name = _target_name(request, version)
     pairs = zip(
-        questions(request, version, one.worlds[name]),
-        questions(request, version, other.worlds[name]),
+        probe_requests(request, version, one.targets[name]),
+        probe_requests(request, version, other.targets[name]),
         strict=True,
     )
     for ours, theirs in pairs:
-        yield _Answered(api, version, ours.note, one.answer(ours), other.answer(theirs))
+        yield _ResponsePair(api, version, ours.note, one.answer(ours), other.answer(theirs))
         if not with_boundaries:
             return
-    for cut in CUTS:
-        parts = (it.answer_to_part(name, cut, request, version) for it in (one, other))
-        yield _Answered(api, version, f"{cut} bytes cut off", *parts)
+    for cut in CUT_BYTES:
+        parts = (it.answer_to_truncated(name, cut, request, version) for it in (one, other))
+        yield _ResponsePair(api, version, f"{cut} bytes cut off", *parts)
 
 
-def _ask_beyond(
-    one: Side, other: Side, request: type[Message], world: str, versions: Iterable[int]
-) -> Iterator[_Answered]:
+def _compare_unserved_versions(
+    one: ProbedBroker,
+    other: ProbedBroker,
+    request: type[Message],
+    targets: str,
+    versions: Iterable[int],
+) -> Iterator[_ResponsePair]:
     """Below the lowest, above the highest, and what is advertised for appearance's sake alone."""
     for version in versions:
-        answers = (it.answer_beyond(world, request, version) for it in (one, other))
-        yield _Answered(ApiKey(request.api).name, version, BEYOND, *answers)
+        answers = (it.answer_to_unserved(targets, request, version) for it in (one, other))
+        yield _ResponsePair(ApiKey(request.api).name, version, UNSERVED_VERSION, *answers)
 
 
-def _named(name: str, apis: Sequence[str]) -> bool:
+def _is_selected(name: str, apis: Sequence[str]) -> bool:
     return any(fnmatchcase(name.replace("_", "").lower(), it.lower()) for it in apis)
 
 
-def _frozen(value: Plain) -> Any:
+def _frozen(value: Normalized) -> Any:
     return value if isinstance(value, (str, int, float, type(None))) else repr(value)
 
 
-def told_lines(found: dict[Difference, list[int]]) -> Iterator[str]:
+def difference_lines(found: dict[Difference, list[int]]) -> Iterator[str]:
     """One line for each difference, its versions together."""
     for it, versions in sorted(found.items(), key=lambda pair: tuple(map(str, pair[0]))):
         spoken = ",".join(map(str, sorted(set(versions))))
-        yield f"{it.place}, v{spoken}: {_shown(it.left)} | {_shown(it.right)}"
+        yield f"{it.place}, v{spoken}: {_shortened(it.left)} | {_shortened(it.right)}"
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = repr(value)
     if len(text) <= VALUE_TEXT_MAX:
         return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from compat.sabotage.tampering import Tampering
+from compat.sabotage.frame_change import FrameChange
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
 from pykbroker_protocol.records.builder import BatchBuilder
@@ -24,22 +24,22 @@ Rows = list[tuple[int, bytes | None, bytes | None, list[Any]]]
 class Fault:
     name: str
     sentence: str
-    tamperings: tuple[Tampering, ...]
+    frame_changes: tuple[FrameChange, ...]
     caught_by: tuple[str, ...]
     """Each of these scenarios has to be false under the fault."""
 
 
-def fault(name: str, sentence: str, caught_by: str, *tamperings: Tampering) -> Fault:
+def fault(name: str, sentence: str, caught_by: str, *frame_changes: FrameChange) -> Fault:
     scenarios = tuple(caught_by.split(","))
-    return Fault(name=name, sentence=sentence, tamperings=tamperings, caught_by=scenarios)
+    return Fault(name=name, sentence=sentence, frame_changes=frame_changes, caught_by=scenarios)
 
 
-def answers(api_key: ApiKey, **fields: Callable[[Any], Any]) -> Tampering:
-    return Tampering(api_key=api_key, fields=fields)
+def answers(api_key: ApiKey, **fields: Callable[[Any], Any]) -> FrameChange:
+    return FrameChange(api_key=api_key, fields=fields)
 
 
-def requests(api_key: ApiKey, **fields: Callable[[Any], Any]) -> Tampering:
-    return Tampering(api_key=api_key, of_requests=True, fields=fields)
+def requests(api_key: ApiKey, **fields: Callable[[Any], Any]) -> FrameChange:
+    return FrameChange(api_key=api_key, of_requests=True, fields=fields)
 
 
 # --- changes

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from compat.scenarios.consuming import topic_with
 from compat.scenarios.groups import fill, member
+from compat.suite.assertions import must, must_equal
 from compat.suite.groups import Members
-from compat.suite.judging import must, must_equal
 from compat.suite.scenario import scenario
 
 if TYPE_CHECKING:
     from compat.suite.actor import Actor
-    from compat.suite.stage import Stage
+    from compat.suite.scenario_context import ScenarioContext
 
 
 def commit(
@@ -28,40 +28,40 @@ def committed(actor: Actor, topic: str, *partitions: int) -> list[int | None]:
 
 
 @scenario("commit-and-resume", "The next member starts after the committed offset.", core=True)
-def commit_and_resume(stage: Stage) -> None:
-    topic = stage.topic(partitions=2)
-    group = stage.name("group")
-    fill(stage, topic, 2, 5)
-    first = Members([member(stage, group, [topic])])
+def commit_and_resume(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=2)
+    group = context.name("group")
+    fill(context, topic, 2, 5)
+    first = Members([member(context, group, [topic])])
     first.until_read(10)
     first.actors[0].do("commit", "c", offsets=None)
     first.actors[0].close("c")
-    fill(stage, topic, 2, 3)
-    second = Members([member(stage, group, [topic])])
+    fill(context, topic, 2, 3)
+    second = Members([member(context, group, [topic])])
     second.until_read(6)
     found = sorted((it.partition, it.offset) for it in second.read)
     must_equal(found, [(p, o) for p in (0, 1) for o in (5, 6, 7)], "what the second one read")
 
 
 @scenario("commit-of-an-offset", "A member resumes at an explicitly committed offset.")
-def commit_of_an_offset(stage: Stage) -> None:
-    topic = topic_with(stage, 20)
-    group = stage.name("group")
-    first = Members([member(stage, group, [topic])])
+def commit_of_an_offset(context: ScenarioContext) -> None:
+    topic = topic_with(context, 20)
+    group = context.name("group")
+    first = Members([member(context, group, [topic])])
     first.until_read(20)
     commit(first.actors[0], topic, 13)
     first.actors[0].close("c")
-    second = Members([member(stage, group, [topic])])
+    second = Members([member(context, group, [topic])])
     second.until_read(7)
     must_equal([it.offset for it in second.read], [*range(13, 20)], "the offsets read")
 
 
 @scenario("committed-offsets", "Committed offsets are returned, or none.")
-def committed_offsets(stage: Stage) -> None:
-    topic = stage.topic(partitions=2)
-    group = stage.name("group")
-    fill(stage, topic, 2, 5)
-    members = Members([member(stage, group, [topic])])
+def committed_offsets(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=2)
+    group = context.name("group")
+    fill(context, topic, 2, 5)
+    members = Members([member(context, group, [topic])])
     members.until_read(10)
     (actor,) = members.actors
     must_equal(committed(actor, topic, 0, 1), [None, None], "committed at first")
@@ -72,14 +72,14 @@ def committed_offsets(stage: Stage) -> None:
 
 
 @scenario("commit-metadata", "Metadata of a committed offset is returned.")
-def commit_metadata(stage: Stage) -> None:
-    topic = topic_with(stage, 5)
-    group = stage.name("group")
-    members = Members([member(stage, group, [topic])])
+def commit_metadata(context: ScenarioContext) -> None:
+    topic = topic_with(context, 5)
+    group = context.name("group")
+    members = Members([member(context, group, [topic])])
     members.until_read(5)
     (actor,) = members.actors
     commit(actor, topic, 4, metadata="größe: 4")
-    offset, kept = stage.witness.committed(group, topic)
+    offset, kept = context.reference.committed(group, topic)
     kept = (kept or "").rstrip("\0")  # confluent-kafka sends the end of the C string with it
     must_equal((offset, kept), (4, "größe: 4"), "what the broker keeps")
     (found,) = actor.do("committed", "c", partitions=[[topic, 0]])["offsets"]
@@ -88,10 +88,10 @@ def commit_metadata(stage: Stage) -> None:
 
 
 @scenario("commit-without-members", "A consumer with manual assignment commits for a group.")
-def commit_without_members(stage: Stage) -> None:
-    topic = topic_with(stage, 10)
-    group = stage.name("group")
-    client = stage.client()
+def commit_without_members(context: ScenarioContext) -> None:
+    topic = topic_with(context, 10)
+    group = context.name("group")
+    client = context.client()
     client.open_consumer(group=group)
     client.read_from([(topic, 0, "beginning")])
     client.read(10)
@@ -103,9 +103,9 @@ def commit_without_members(stage: Stage) -> None:
 
 
 @scenario("commit-seek-back", "A member that seeks back reads committed records again.")
-def commit_seek_back(stage: Stage) -> None:
-    topic = topic_with(stage, 10)
-    members = Members([member(stage, stage.name("group"), [topic])])
+def commit_seek_back(context: ScenarioContext) -> None:
+    topic = topic_with(context, 10)
+    members = Members([member(context, context.name("group"), [topic])])
     members.until_read(10)
     (actor,) = members.actors
     actor.do("commit", "c", offsets=None)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from urllib.error import URLError
 
 from compat.suite.actor import until
-from compat.suite.judging import must_equal
+from compat.suite.assertions import must_equal
 from compat.suite.scenario import scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from compat.suite.actor import Actor
-    from compat.suite.stage import Stage
+    from compat.suite.scenario_context import ScenarioContext
 
 SECONDS = 300.0
 CARRIED_SECONDS = 100.0
@@ -30,11 +30,11 @@ STRINGS = "org.apache.kafka.connect.storage.StringConverter"
 class Carrying:
     """Two files, the topic between them, and the workers that carry."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.topic = stage.topic()
-        self.actor: Actor = stage.client()
-        self.here: Path = stage.scratch()
+    def __init__(self, context: ScenarioContext) -> None:
+        self.context = context
+        self.topic = context.topic()
+        self.actor: Actor = context.client()
+        self.here: Path = context.scratch()
         self.input, self.output = self.here / "in.txt", self.here / "out.txt"
         self.lines: list[str] = []
 
@@ -47,7 +47,7 @@ class Carrying:
         """Every line is in the topic and in the other file, once and in order."""
         until(lambda: len(self._arrived()) >= len(self.lines), "all lines", seconds=CARRIED_SECONDS)
         must_equal(self._arrived(), self.lines, "the lines that arrived")
-        found = self.stage.witness.committed_records(self.topic)
+        found = self.context.reference.committed_records(self.topic)
         must_equal([(it.value or b"").decode() for it in found], self.lines, "the values")
 
     def _arrived(self) -> list[str]:
@@ -55,7 +55,7 @@ class Carrying:
 
     def source(self) -> dict[str, str]:
         return {
-            "name": self.stage.name("source"),
+            "name": self.context.name("source"),
             "connector.class": "FileStreamSource",
             "tasks.max": "1",
             "file": str(self.input),
@@ -64,7 +64,7 @@ class Carrying:
 
     def sink(self) -> dict[str, str]:
         return {
-            "name": self.stage.name("sink"),
+            "name": self.context.name("sink"),
             "connector.class": "FileStreamSink",
             "tasks.max": "1",
             "file": str(self.output),
@@ -93,8 +93,8 @@ class Carrying:
     timeout_seconds=SECONDS,
     core=True,
 )
-def standalone(stage: Stage) -> None:
-    carrying = Carrying(stage)
+def standalone(context: ScenarioContext) -> None:
+    carrying = Carrying(context)
     port = free_port()
     worker = carrying.worker(
         offset_storage_file_filename=str(carrying.here / "offsets"),
@@ -117,8 +117,8 @@ def standalone(stage: Stage) -> None:
     "A worker stores its state in topics, and another one continues.",
     timeout_seconds=SECONDS,
 )
-def distributed(stage: Stage) -> None:
-    play_distributed(stage, exactly_once=False)
+def distributed(context: ScenarioContext) -> None:
+    play_distributed(context, exactly_once=False)
 
 
 @scenario(
@@ -126,12 +126,12 @@ def distributed(stage: Stage) -> None:
     "A source commits its records and its offset in one transaction.",
     timeout_seconds=SECONDS,
 )
-def exactly_once(stage: Stage) -> None:
-    play_distributed(stage, exactly_once=True)
+def exactly_once(context: ScenarioContext) -> None:
+    play_distributed(context, exactly_once=True)
 
 
-def play_distributed(stage: Stage, *, exactly_once: bool) -> None:
-    carrying = Carrying(stage)
+def play_distributed(context: ScenarioContext, *, exactly_once: bool) -> None:
+    carrying = Carrying(context)
     carrying.write(FIRST)
     address = start_distributed(carrying, "first", exactly_once=exactly_once)
     for connector in (carrying.source(), carrying.sink() | COMMITTED_ALONE):
@@ -146,7 +146,7 @@ def play_distributed(stage: Stage, *, exactly_once: bool) -> None:
 
 def start_distributed(carrying: Carrying, name: str, *, exactly_once: bool) -> str:
     """Start a worker; return where its connectors are."""
-    word = carrying.stage.name
+    word = carrying.context.name
     port = free_port()
     worker = carrying.worker(
         group_id=word("workers"),

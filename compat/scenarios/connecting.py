@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from compat.scenarios.consuming import numbered, numbers, topic_with, values
 from compat.scenarios.groups import fill, member, places
+from compat.suite.assertions import must, must_equal
 from compat.suite.groups import Members
-from compat.suite.judging import must, must_equal
 from compat.suite.line_process import ClientError
-from compat.suite.patience import patient
 from compat.suite.records import record
 from compat.suite.relay import Which
 from compat.suite.scenario import Need, scenario
+from compat.suite.timeout_factor import scaled
 from pykbroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from compat.suite.actor import Actor
     from compat.suite.records import Read
-    from compat.suite.stage import Stage
+    from compat.suite.scenario_context import ScenarioContext
 
 RESTART = frozenset({Need.RESTART})
 RESTART_SECONDS = 200.0
@@ -30,38 +30,38 @@ RESTART_SECONDS = 200.0
 
 
 @scenario("reconnect-producer", "A producer reconnects and continues.", core=True)
-def reconnect_producer(stage: Stage) -> None:
-    topic = stage.topic()
-    client = stage.client()
+def reconnect_producer(context: ScenarioContext) -> None:
+    topic = context.topic()
+    client = context.client()
     client.open_producer(idempotent=True)
     for number in range(4):
         client.produce([record(topic, b"%d" % number)])
-        stage.relay.cut_all()
-    found = [it.value for it in stage.witness.records(topic)]
+        context.relay.cut_all()
+    found = [it.value for it in context.reference.records(topic)]
     must_equal(found, numbers(0, 4), "the values in the log")
 
 
 @scenario("reconnect-consumer", "A consumer reconnects and continues at its position.")
-def reconnect_consumer(stage: Stage) -> None:
-    topic = topic_with(stage, 10)
-    client = stage.client()
+def reconnect_consumer(context: ScenarioContext) -> None:
+    topic = topic_with(context, 10)
+    client = context.client()
     client.open_consumer()
     client.read_from([(topic, 0, "beginning")])
     found = client.read(10)
-    stage.relay.cut_all()
-    stage.witness.write(topic, numbered(topic, 5, 10))
+    context.relay.cut_all()
+    context.reference.write(topic, numbered(topic, 5, 10))
     found += read_on(client, 5)
     must_equal(values(found), numbers(0, 15), "the values read")
 
 
 @scenario("reconnect-group", "A member reconnects and stays in its group.", timeout_seconds=90)
-def reconnect_group(stage: Stage) -> None:
-    topic = stage.topic(partitions=2)
-    group = stage.name("group")
-    members = Members([member(stage, group, [topic])])
+def reconnect_group(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=2)
+    group = context.name("group")
+    members = Members([member(context, group, [topic])])
     members.until_shared(places(topic, 2))
-    stage.relay.cut_all()
-    fill(stage, topic, 2, 5)
+    context.relay.cut_all()
+    fill(context, topic, 2, 5)
     found = read_on(members.actors[0], 10)
     must_equal(len(found), 10, "records read")
     members.actors[0].do("commit", "c", offsets=None)
@@ -70,7 +70,7 @@ def reconnect_group(stage: Stage) -> None:
 def read_on(client: Actor, count: int, *, seconds: float = 30.0) -> list[Read]:
     """Poll on, past errors that say that the connection was lost."""
     found: list[Read] = []
-    deadline = time.monotonic() + patient(seconds)
+    deadline = time.monotonic() + scaled(seconds)
     while len(found) < count:
         must(time.monotonic() < deadline, f"{len(found)} of {count} records came")
         try:
@@ -90,16 +90,16 @@ def is_of_the_network(error: ClientError) -> bool:
 # --- connections that are cut in the middle of a frame
 
 
-def cut_produce(stage: Stage, *, which: Which, after_bytes: int) -> None:
-    topic = stage.topic()
-    client = stage.client()
+def cut_produce(context: ScenarioContext, *, which: Which, after_bytes: int) -> None:
+    topic = context.topic()
+    client = context.client()
     client.open_producer(idempotent=True)
     client.produce([record(topic, b"0")])
-    stage.relay.cut(ApiKey.PRODUCE, which, after_bytes=after_bytes)
+    context.relay.cut(ApiKey.PRODUCE, which, after_bytes=after_bytes)
     client.produce([record(topic, b"1")])
     client.produce([record(topic, b"2")])
-    must_equal(stage.relay.cuts_done, 1, "connections cut")
-    found = [it.value for it in stage.witness.records(topic)]
+    must_equal(context.relay.cuts_done, 1, "connections cut")
+    found = [it.value for it in context.reference.records(topic)]
     must_equal(found, numbers(0, 3), "the values in the log")
 
 
@@ -118,35 +118,35 @@ for its_name, its_which, its_bytes in (
 @scenario(
     "cut-fetch-response", "The connection closes during a Fetch; no record is lost or duplicated."
 )
-def cut_fetch_response(stage: Stage) -> None:
-    topic = stage.topic()
+def cut_fetch_response(context: ScenarioContext) -> None:
+    topic = context.topic()
     for start in range(0, 100, 10):
-        stage.witness.write(topic, numbered(topic, 10, start))
-    client = stage.client()
+        context.reference.write(topic, numbered(topic, 10, start))
+    client = context.client()
     client.open_consumer()
-    stage.relay.cut(ApiKey.FETCH, Which.RESPONSE, after_bytes=150)
+    context.relay.cut(ApiKey.FETCH, Which.RESPONSE, after_bytes=150)
     client.read_from([(topic, 0, "beginning")])
     found = read_on(client, 100)
-    must_equal(stage.relay.cuts_done, 1, "connections cut")
+    must_equal(context.relay.cuts_done, 1, "connections cut")
     must_equal(values(found), numbers(0, 100), "the values read")
 
 
 @scenario(
     "cut-commit-response", "The connection closes during an OffsetCommit; the offset is committed."
 )
-def cut_commit_response(stage: Stage) -> None:
-    topic = topic_with(stage, 10)
-    group = stage.name("group")
-    members = Members([member(stage, group, [topic])])
+def cut_commit_response(context: ScenarioContext) -> None:
+    topic = topic_with(context, 10)
+    group = context.name("group")
+    members = Members([member(context, group, [topic])])
     members.until_read(10)
     (actor,) = members.actors
-    stage.relay.cut(ApiKey.OFFSET_COMMIT, Which.RESPONSE, after_bytes=6)
+    context.relay.cut(ApiKey.OFFSET_COMMIT, Which.RESPONSE, after_bytes=6)
     place = {"topic": topic, "partition": 0, "offset": 7, "metadata": ""}
     try:
         actor.do("commit", "c", offsets=[place])
     except ClientError as error:
         must(is_of_the_network(error), f"the commit ended so: {error}")
-    must_equal(stage.relay.cuts_done, 1, "connections cut")
+    must_equal(context.relay.cuts_done, 1, "connections cut")
     answer = actor.do("committed", "c", partitions=[[topic, 0]])
     must_equal([it["offset"] for it in answer["offsets"]], [7], "the offset committed")
 
@@ -159,14 +159,14 @@ def cut_commit_response(stage: Stage) -> None:
     "A producer continues after a restart; acknowledged records are stored.",
     needs=RESTART,
 )
-def restart_producer(stage: Stage) -> None:
-    topic = stage.topic(partitions=2)
-    client = stage.client()
+def restart_producer(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=2)
+    client = context.client()
     client.open_producer(idempotent=True, delivery_timeout_ms=30_000)
     client.produce([record(topic, b"%d" % number, partition=0) for number in range(10)])
-    stage.restart(topic, partitions=2)
+    context.restart(topic, partitions=2)
     client.produce([record(topic, b"%d" % number, partition=0) for number in range(10, 20)])
-    found = [it.value for it in stage.witness.records(topic)]
+    found = [it.value for it in context.reference.records(topic)]
     must_equal(found, numbers(0, 20), "the values in the log")
 
 
@@ -176,14 +176,14 @@ def restart_producer(stage: Stage) -> None:
     needs=RESTART,
     timeout_seconds=RESTART_SECONDS,
 )
-def restart_consumer(stage: Stage) -> None:
-    topic = topic_with(stage, 10)
-    client = stage.client()
+def restart_consumer(context: ScenarioContext) -> None:
+    topic = topic_with(context, 10)
+    client = context.client()
     client.open_consumer()
     client.read_from([(topic, 0, "beginning")])
     found = client.read(10)
-    stage.restart(topic)
-    stage.witness.write(topic, numbered(topic, 5, 10))
+    context.restart(topic)
+    context.reference.write(topic, numbered(topic, 5, 10))
     found += read_on(client, 5)
     must_equal(values(found), numbers(0, 15), "the values read")
 
@@ -194,16 +194,16 @@ def restart_consumer(stage: Stage) -> None:
     needs=RESTART,
     timeout_seconds=RESTART_SECONDS,
 )
-def restart_group(stage: Stage) -> None:
-    topic = stage.topic(partitions=2)
-    fill(stage, topic, 2, 5)
-    group = stage.name("group")
-    members = Members([member(stage, group, [topic])])
+def restart_group(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=2)
+    fill(context, topic, 2, 5)
+    group = context.name("group")
+    members = Members([member(context, group, [topic])])
     members.until_read(10)
     (actor,) = members.actors
     actor.do("commit", "c", offsets=None)
-    stage.restart(topic, partitions=2)
-    fill(stage, topic, 2, 5)
+    context.restart(topic, partitions=2)
+    fill(context, topic, 2, 5)
     found = read_on(actor, 10, seconds=60)
     must_equal(sorted({it.offset for it in found}), [*range(5, 10)], "the offsets read afterwards")
 
@@ -214,13 +214,13 @@ def restart_group(stage: Stage) -> None:
     needs=RESTART,
     timeout_seconds=RESTART_SECONDS,
 )
-def restart_transaction(stage: Stage) -> None:
-    topic = stage.topic()
-    client = stage.client()
-    client.open_producer(transactional_id=stage.name("transaction"), idempotent=True)
+def restart_transaction(context: ScenarioContext) -> None:
+    topic = context.topic()
+    client = context.client()
+    client.open_producer(transactional_id=context.name("transaction"), idempotent=True)
     client.do("begin", "p")
     client.produce([record(topic, value, partition=0) for value in numbers(0, 3)])
-    stage.restart(topic)
+    context.restart(topic)
     client.produce([record(topic, value, partition=0) for value in numbers(3, 6)])
     client.do("commit_transaction", "p")
     client.open_consumer(isolation="read_committed")

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from compat.scenarios.consuming import numbered
+from compat.suite.assertions import must, must_equal
 from compat.suite.groups import Members
-from compat.suite.judging import must, must_equal
 from compat.suite.line_process import ClientError
 from compat.suite.scenario import scenario
 
 if TYPE_CHECKING:
-    from compat.suite.actor import Actor, Place
-    from compat.suite.stage import Stage
+    from compat.suite.actor import Actor, PartitionKey
+    from compat.suite.scenario_context import ScenarioContext
 
 CLASSIC_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 CONSUMER_ASSIGNORS = ("uniform", "range")
@@ -27,21 +27,21 @@ FENCED = {
 }
 
 
-def member(stage: Stage, group: str, topics: list[str], **options: Any) -> Actor:
-    actor = stage.client()
+def member(context: ScenarioContext, group: str, topics: list[str], **options: Any) -> Actor:
+    actor = context.client()
     actor.open_consumer(group=group, **options)
     actor.do("subscribe", "c", topics=topics)
     return actor
 
 
-def places(topic: str, count: int) -> list[Place]:
+def places(topic: str, count: int) -> list[PartitionKey]:
     return [(topic, partition) for partition in range(count)]
 
 
-def fill(stage: Stage, topic: str, partitions: int, count: int) -> None:
+def fill(context: ScenarioContext, topic: str, partitions: int, count: int) -> None:
     """So many records in each partition."""
     for partition in range(partitions):
-        stage.witness.write(topic, numbered(topic, count), partition=partition)
+        context.reference.write(topic, numbered(topic, count), partition=partition)
 
 
 def each_once(members: Members, count: int) -> None:
@@ -51,22 +51,22 @@ def each_once(members: Members, count: int) -> None:
 
 
 @scenario("group-of-one", "The only member of a group reads every partition.", core=True)
-def group_of_one(stage: Stage) -> None:
-    topic = stage.topic(partitions=3)
-    fill(stage, topic, 3, 4)
-    members = Members([member(stage, stage.name("group"), [topic])])
+def group_of_one(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=3)
+    fill(context, topic, 3, 4)
+    members = Members([member(context, context.name("group"), [topic])])
     members.until_read(12)
     each_once(members, 12)
     must_equal(members.owned[0], frozenset(places(topic, 3)), "what the member owns")
 
 
-def group_shares(stage: Stage, *, protocol: str, assignor: str) -> None:
-    topic = stage.topic(partitions=4)
-    group = stage.name("group")
+def group_shares(context: ScenarioContext, *, protocol: str, assignor: str) -> None:
+    topic = context.topic(partitions=4)
+    group = context.name("group")
     options = {"protocol": protocol, "assignor": assignor}
-    members = Members([member(stage, group, [topic], **options) for _ in range(2)])
+    members = Members([member(context, group, [topic], **options) for _ in range(2)])
     members.until_shared(places(topic, 4))
-    fill(stage, topic, 4, 5)
+    fill(context, topic, 4, 5)
     members.until_read(20)
     each_once(members, 20)
 
@@ -87,11 +87,11 @@ for its_assignor in CONSUMER_ASSIGNORS:
 
 
 @scenario("group-of-two-topics", "A group with two topics reads both.")
-def group_of_two_topics(stage: Stage) -> None:
-    topics = [stage.topic("one", partitions=2), stage.topic("two", partitions=2)]
+def group_of_two_topics(context: ScenarioContext) -> None:
+    topics = [context.topic("one", partitions=2), context.topic("two", partitions=2)]
     for topic in topics:
-        fill(stage, topic, 2, 3)
-    members = Members([member(stage, stage.name("group"), topics)])
+        fill(context, topic, 2, 3)
+    members = Members([member(context, context.name("group"), topics)])
     members.until_read(12)
     each_once(members, 12)
 
@@ -101,10 +101,10 @@ def group_of_two_topics(stage: Stage) -> None:
     "A third member of two partitions takes over when one leaves.",
     timeout_seconds=120,
 )
-def group_more_members_than_partitions(stage: Stage) -> None:
-    topic = stage.topic(partitions=2)
-    group = stage.name("group")
-    members = Members([member(stage, group, [topic]) for _ in range(3)])
+def group_more_members_than_partitions(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=2)
+    group = context.name("group")
+    members = Members([member(context, group, [topic]) for _ in range(3)])
     members.until_shared(places(topic, 2))
     must_equal(sorted(map(len, members.owned)), [0, 1, 1], "partitions of each member")
     owners = [it for it, owned in zip(members.actors, members.owned, strict=True) if owned]
@@ -118,14 +118,14 @@ def group_more_members_than_partitions(stage: Stage) -> None:
     "The partitions of a dead member are assigned to the other one.",
     timeout_seconds=90,
 )
-def group_member_dies(stage: Stage) -> None:
-    topic = stage.topic(partitions=2)
-    group = stage.name("group")
-    members = Members([member(stage, group, [topic]) for _ in range(2)])
+def group_member_dies(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=2)
+    group = context.name("group")
+    members = Members([member(context, group, [topic]) for _ in range(2)])
     members.until_shared(places(topic, 2))
-    stage.kill(members.actors.pop())
+    context.kill(members.actors.pop())
     members.until_shared(places(topic, 2))
-    fill(stage, topic, 2, 3)
+    fill(context, topic, 2, 3)
     members.until_read(6)
     each_once(members, 6)
 
@@ -135,14 +135,14 @@ def group_member_dies(stage: Stage) -> None:
     "A later member gets partitions of an earlier one.",
     timeout_seconds=90,
 )
-def group_member_joins_later(stage: Stage) -> None:
-    topic = stage.topic(partitions=4)
-    group = stage.name("group")
-    members = Members([member(stage, group, [topic])])
+def group_member_joins_later(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=4)
+    group = context.name("group")
+    members = Members([member(context, group, [topic])])
     members.until_shared(places(topic, 4))
-    members.actors.append(member(stage, group, [topic]))
+    members.actors.append(member(context, group, [topic]))
     members.until_shared(places(topic, 4))
-    fill(stage, topic, 4, 2)
+    fill(context, topic, 4, 2)
     members.until_read(8)
     each_once(members, 8)
 
@@ -152,17 +152,17 @@ def group_member_joins_later(stage: Stage) -> None:
     "A restarted static member keeps its partitions, and so do others.",
     timeout_seconds=90,
 )
-def group_static_member_returns(stage: Stage) -> None:
-    topic = stage.topic(partitions=4)
-    group = stage.name("group")
+def group_static_member_returns(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=4)
+    group = context.name("group")
     long_session = {"session_timeout_ms": 20_000}
     members = Members(
-        [member(stage, group, [topic], instance_id=it, **long_session) for it in ("one", "two")]
+        [member(context, group, [topic], instance_id=it, **long_session) for it in ("one", "two")]
     )
     members.until_shared(places(topic, 4))
     before = list(members.owned)
-    stage.kill(members.actors.pop())
-    members.actors.append(member(stage, group, [topic], instance_id="two", **long_session))
+    context.kill(members.actors.pop())
+    members.actors.append(member(context, group, [topic], instance_id="two", **long_session))
     members.until_shared(places(topic, 4))
     must_equal(members.owned, before, "what each owns")
 
@@ -172,13 +172,13 @@ def group_static_member_returns(stage: Stage) -> None:
     "Of two static members with the same instance id, the older one is fenced.",
     timeout_seconds=90,
 )
-def group_static_member_fenced(stage: Stage) -> None:
-    topic = stage.topic(partitions=2)
-    group = stage.name("group")
-    first = member(stage, group, [topic], instance_id="same")
-    fill(stage, topic, 2, 3)
+def group_static_member_fenced(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=2)
+    group = context.name("group")
+    first = member(context, group, [topic], instance_id="same")
+    fill(context, topic, 2, 3)
     Members([first]).until_read(6)
-    second = Members([member(stage, group, [topic], instance_id="same")])
+    second = Members([member(context, group, [topic], instance_id="same")])
     second.until_shared(places(topic, 2))
     code = fencing_told(first)
     must(code in FENCED, f"the error was {code}")
@@ -196,10 +196,10 @@ def fencing_told(actor: Actor) -> str:
 
 
 @scenario("two-groups", "Two groups read all records independently.", core=True)
-def two_groups(stage: Stage) -> None:
-    topic = stage.topic(partitions=2)
-    fill(stage, topic, 2, 5)
-    one, two = (Members([member(stage, stage.name(it), [topic])]) for it in ("one", "two"))
+def two_groups(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=2)
+    fill(context, topic, 2, 5)
+    one, two = (Members([member(context, context.name(it), [topic])]) for it in ("one", "two"))
     one.until_read(10)
     one.actors[0].do("commit", "c", offsets=None)
     two.until_read(10)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from compat.apache import ApacheKafka
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.suite.actor import until
-from compat.suite.judging import must_equal
+from compat.suite.assertions import must_equal
+from compat.suite.reference_client import ReferenceClient
 from compat.suite.scenario import scenario
-from compat.suite.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compat.suite.actor import Actor
-    from compat.suite.stage import Stage
-    from compat.suite.witness import Lying
+    from compat.suite.reference_client import StoredRecord
+    from compat.suite.scenario_context import ScenarioContext
 
 SECONDS = 360.0
 MIRRORED_SECONDS = 120.0
@@ -34,15 +34,15 @@ ROWS = [
 
 
 @contextmanager
-def apache_beside(stage: Stage) -> Iterator[tuple[ApacheKafka, Witness]]:
+def apache_beside(context: ScenarioContext) -> Iterator[tuple[ApacheKafka, ReferenceClient]]:
     """Another cluster, whose topics are mirrored or which mirrors ours."""
-    data = stage.scratch() / "there"
+    data = context.scratch() / "there"
     with ApacheKafka(data, settings=SINGLE_NODE, heap=HEAP) as node:
-        witness = Witness("127.0.0.1", node.port)
+        reference = ReferenceClient("127.0.0.1", node.port)
         try:
-            yield node, witness
+            yield node, reference
         finally:
-            witness.close()
+            reference.close()
 
 
 @scenario(
@@ -50,26 +50,26 @@ def apache_beside(stage: Stage) -> Iterator[tuple[ApacheKafka, Witness]]:
     "Records are mirrored from Apache Kafka and to Apache Kafka.",
     timeout_seconds=SECONDS,
 )
-def there_and_back(stage: Stage) -> None:
-    with apache_beside(stage) as (node, there):
-        theirs, ours = stage.name("theirs"), stage.name("ours")
+def there_and_back(context: ScenarioContext) -> None:
+    with apache_beside(context) as (node, there):
+        theirs, ours = context.name("theirs"), context.name("ours")
         there.create_topic(theirs, 2, {"retention.ms": "-1"})
-        stage.witness.create_topic(ours, 2, {"retention.ms": "-1"})
+        context.reference.create_topic(ours, 2, {"retention.ms": "-1"})
         there.write(theirs, ROWS[:6], partition=1)
-        stage.witness.write(ours, ROWS[:6], partition=1)
-        actor = start(stage, node, {theirs: "there->here", ours: "here->there"})
-        until_mirrored(there, theirs, stage.witness, f"there.{theirs}")
-        until_mirrored(stage.witness, ours, there, f"here.{ours}")
+        context.reference.write(ours, ROWS[:6], partition=1)
+        actor = start(context, node, {theirs: "there->here", ours: "here->there"})
+        until_mirrored(there, theirs, context.reference, f"there.{theirs}")
+        until_mirrored(context.reference, ours, there, f"here.{ours}")
         there.write(theirs, ROWS[6:], partition=1)
-        stage.witness.write(ours, ROWS[6:], partition=1)
-        until_mirrored(there, theirs, stage.witness, f"there.{theirs}")
-        until_mirrored(stage.witness, ours, there, f"here.{ours}")
-        must_equal(stage.witness.partition_count(f"there.{theirs}"), 2, "partitions here")
+        context.reference.write(ours, ROWS[6:], partition=1)
+        until_mirrored(there, theirs, context.reference, f"there.{theirs}")
+        until_mirrored(context.reference, ours, there, f"here.{ours}")
+        must_equal(context.reference.partition_count(f"there.{theirs}"), 2, "partitions here")
         actor.close("mirror")
 
 
-def start(stage: Stage, node: ApacheKafka, flows: dict[str, str]) -> Actor:
-    actor = stage.client()
+def start(context: ScenarioContext, node: ApacheKafka, flows: dict[str, str]) -> Actor:
+    actor = context.client()
     lines = [
         "clusters = here, there",
         f"here.bootstrap.servers = {actor.bootstrap}",
@@ -80,7 +80,7 @@ def start(stage: Stage, node: ApacheKafka, flows: dict[str, str]) -> Actor:
         "refresh.topics.interval.seconds = 1",
         "offset.flush.interval.ms = 500",
     ]
-    file = stage.scratch() / "mirror.properties"
+    file = context.scratch() / "mirror.properties"
     file.write_text("\n".join(lines) + "\n")
     actor.do("start_tool", "mirror", tool="mirror-maker", arguments=[str(file)])
     return actor
@@ -96,7 +96,7 @@ INTERNAL = (
 )
 
 
-def until_mirrored(origin: Witness, topic: str, mirror: Witness, name: str) -> None:
+def until_mirrored(origin: ReferenceClient, topic: str, mirror: ReferenceClient, name: str) -> None:
     """Every record is there once, in its partition, with key, value, headers and time."""
     wanted = [what(it) for it in origin.records(topic, 1)]
 
@@ -108,5 +108,5 @@ def until_mirrored(origin: Witness, topic: str, mirror: Witness, name: str) -> N
     must_equal(mirror.records(name, 0), [], f"the records of the other partition of {name}")
 
 
-def what(record: Lying) -> tuple[object, ...]:
+def what(record: StoredRecord) -> tuple[object, ...]:
     return record.timestamp_ms, record.key, record.value, record.headers

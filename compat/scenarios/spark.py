@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compat.suite.judging import must_equal
+from compat.suite.assertions import must_equal
 from compat.suite.records import from_line, record, to_line
 from compat.suite.scenario import scenario
 
 if TYPE_CHECKING:
     from compat.suite.actor import Actor
     from compat.suite.records import Read
-    from compat.suite.stage import Stage
+    from compat.suite.scenario_context import ScenarioContext
 
 SECONDS = 300.0
 FIRST_MS = 1_700_000_000_000
@@ -33,19 +33,19 @@ def rows(topic: str, first: int, behind: int) -> list[dict[str, object]]:
     ]
 
 
-def fill(stage: Stage, topic: str, first: int, behind: int) -> None:
+def fill(context: ScenarioContext, topic: str, first: int, behind: int) -> None:
     for row in rows(topic, first, behind):
         partition = row["partition"]
         assert isinstance(partition, int)
-        stage.witness.write(topic, [row], partition=partition)
+        context.reference.write(topic, [row], partition=partition)
 
 
-def content(stage: Stage, topic: str) -> set[tuple[bytes | None, bytes | None, int]]:
+def content(context: ScenarioContext, topic: str) -> set[tuple[bytes | None, bytes | None, int]]:
     """Key, value and number of headers of each record, in whatever partition."""
     return {
         (it.key, it.value, len(it.headers))
         for partition in range(PARTITIONS)
-        for it in stage.witness.records(topic, partition)
+        for it in context.reference.records(topic, partition)
     }
 
 
@@ -59,14 +59,14 @@ def batch(client: Actor, topic: str, **options: str) -> list[Read]:
     "A batch contains all records with key, headers, timestamp, partition and offset.",
     timeout_seconds=SECONDS,
 )
-def reads(stage: Stage) -> None:
-    topic = stage.topic(partitions=PARTITIONS)
-    fill(stage, topic, 0, 20)
-    found = batch(stage.client(), topic)
+def reads(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=PARTITIONS)
+    fill(context, topic, 0, 20)
+    found = batch(context.client(), topic)
     wanted = [
         (partition, it.offset, it.timestamp_ms, it.key, it.value, [*it.headers])
         for partition in range(PARTITIONS)
-        for it in stage.witness.records(topic, partition)
+        for it in context.reference.records(topic, partition)
     ]
     told = [
         (it.partition, it.offset, it.timestamp_ms, it.key, it.value, [*map(tuple, it.headers)])
@@ -80,10 +80,10 @@ def reads(stage: Stage) -> None:
     "A batch that starts at a timestamp contains all later records.",
     timeout_seconds=SECONDS,
 )
-def reads_from_a_time(stage: Stage) -> None:
-    topic = stage.topic(partitions=PARTITIONS)
-    fill(stage, topic, 0, 20)
-    found = batch(stage.client(), topic, startingTimestamp=str(FIRST_MS + 11))
+def reads_from_a_time(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=PARTITIONS)
+    fill(context, topic, 0, 20)
+    found = batch(context.client(), topic, startingTimestamp=str(FIRST_MS + 11))
     must_equal(min(it.timestamp_ms or 0 for it in found), FIRST_MS + 11, "the first time")
     must_equal(len(found), 9, "rows")
 
@@ -93,16 +93,16 @@ def reads_from_a_time(stage: Stage) -> None:
     "A batch is written with keys, headers and explicit partitions.",
     timeout_seconds=SECONDS,
 )
-def writes(stage: Stage) -> None:
-    topic = stage.topic(partitions=PARTITIONS)
-    client = stage.client()
+def writes(context: ScenarioContext) -> None:
+    topic = context.topic(partitions=PARTITIONS)
+    client = context.client()
     lines = [to_line(it) for it in rows(topic, 0, 20)]
     client.do("write_batch", bootstrap=client.bootstrap, records=lines)
     for partition in range(PARTITIONS):
-        found = {it.key for it in stage.witness.records(topic, partition)}
+        found = {it.key for it in context.reference.records(topic, partition)}
         wanted = {b"k%d" % number for number in range(partition, 20, PARTITIONS)}
         must_equal(found, wanted, f"the keys in partition {partition}")
-    must_equal({headers for _, _, headers in content(stage, topic)}, {2}, "headers of each")
+    must_equal({headers for _, _, headers in content(context, topic)}, {2}, "headers of each")
 
 
 @scenario(
@@ -110,20 +110,20 @@ def writes(stage: Stage) -> None:
     "A stream copies existing records, and later new ones.",
     timeout_seconds=SECONDS,
 )
-def streams(stage: Stage) -> None:
-    source = stage.topic("source", partitions=PARTITIONS)
-    sink = stage.topic("sink", partitions=PARTITIONS)
-    client = stage.client()
+def streams(context: ScenarioContext) -> None:
+    source = context.topic("source", partitions=PARTITIONS)
+    sink = context.topic("sink", partitions=PARTITIONS)
+    client = context.client()
     for first, behind in ((0, 10), (10, 25), (25, 25)):
-        fill(stage, source, first, behind)
+        fill(context, source, first, behind)
         client.do(
             "stream",
             bootstrap=client.bootstrap,
             source=source,
             sink=sink,
-            directory=str(stage.scratch() / "checkpoint"),
+            directory=str(context.scratch() / "checkpoint"),
             options={"startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"},
         )
-        must_equal(content(stage, sink), content(stage, source), "what is in the other topic")
-        counts = [len(stage.witness.records(sink, it)) for it in range(PARTITIONS)]
+        must_equal(content(context, sink), content(context, source), "what is in the other topic")
+        counts = [len(context.reference.records(sink, it)) for it in range(PARTITIONS)]
         must_equal(sum(counts), behind, "records in the other topic")

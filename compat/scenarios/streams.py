@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from compat.suite.actor import until
-from compat.suite.judging import must_equal
+from compat.suite.assertions import must_equal
 from compat.suite.scenario import Need, scenario
 
 if TYPE_CHECKING:
     from compat.suite.actor import Actor
-    from compat.suite.stage import Stage
+    from compat.suite.scenario_context import ScenarioContext
 
 SECONDS = 240.0
 COUNTED_SECONDS = 90.0
@@ -22,31 +22,33 @@ PARTITIONS = 2
 class Counting:
     """A topic of lines, a topic of counts, and the application between them."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.source = stage.topic("lines", partitions=PARTITIONS)
-        self.sink = stage.topic("counts")
+    def __init__(self, context: ScenarioContext) -> None:
+        self.context = context
+        self.source = context.topic("lines", partitions=PARTITIONS)
+        self.sink = context.topic("counts")
         self.written: Counter[str] = Counter()
 
     def write(self) -> None:
         """Some lines more, some for each partition."""
         for number, line in enumerate(LINES):
             partition = number % PARTITIONS
-            self.stage.witness.write(self.source, [{"value": line.encode()}], partition=partition)
+            self.context.reference.write(
+                self.source, [{"value": line.encode()}], partition=partition
+            )
             self.written.update(line.split())
 
     def start(self, name: str = "w") -> Actor:
         """One more process of the application, with a state of its own."""
-        actor = self.stage.client()
+        actor = self.context.client()
         actor.do(
             "open_word_count",
             name,
             bootstrap=actor.bootstrap,
             client_id=f"compat-{actor.name}",
-            application=self.stage.name("application"),
+            application=self.context.name("application"),
             source=self.source,
             sink=self.sink,
-            directory=str(self.stage.scratch() / actor.name),
+            directory=str(self.context.scratch() / actor.name),
         )
         return actor
 
@@ -62,7 +64,7 @@ class Counting:
 
     def _committed(self) -> list[tuple[str, int]]:
         """What readers of committed records see."""
-        reader = self.stage.witness.committed_records(self.sink)
+        reader = self.context.reference.committed_records(self.sink)
         return [((it.key or b"").decode(), int(it.value or b"0")) for it in reader]
 
 
@@ -72,8 +74,8 @@ class Counting:
     timeout_seconds=SECONDS,
     core=True,
 )
-def word_count(stage: Stage) -> None:
-    counting = Counting(stage)
+def word_count(context: ScenarioContext) -> None:
+    counting = Counting(context)
     counting.write()
     actor = counting.start()
     counting.until_counted()
@@ -88,8 +90,8 @@ def word_count(stage: Stage) -> None:
     "A closed application continues in another process.",
     timeout_seconds=SECONDS,
 )
-def resumes(stage: Stage) -> None:
-    counting = Counting(stage)
+def resumes(context: ScenarioContext) -> None:
+    counting = Counting(context)
     counting.write()
     first = counting.start()
     counting.until_counted()
@@ -104,14 +106,14 @@ def resumes(stage: Stage) -> None:
     "Of two processes one is killed; the other continues its counts exactly once.",
     timeout_seconds=SECONDS,
 )
-def takes_over(stage: Stage) -> None:
-    counting = Counting(stage)
+def takes_over(context: ScenarioContext) -> None:
+    counting = Counting(context)
     counting.write()
     first = counting.start("first")
     counting.start("second")
     counting.until_counted()
     counting.write()
-    stage.kill(first)
+    context.kill(first)
     counting.write()
     counting.until_counted()
 
@@ -122,11 +124,11 @@ def takes_over(stage: Stage) -> None:
     needs=frozenset({Need.RESTART}),
     timeout_seconds=SECONDS,
 )
-def outlives_a_restart(stage: Stage) -> None:
-    counting = Counting(stage)
+def outlives_a_restart(context: ScenarioContext) -> None:
+    counting = Counting(context)
     counting.write()
     counting.start()
     counting.until_counted()
-    stage.restart(counting.source, partitions=PARTITIONS)
+    context.restart(counting.source, partitions=PARTITIONS)
     counting.write()
     counting.until_counted()

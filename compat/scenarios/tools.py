@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from compat.suite.actor import until
-from compat.suite.desk import RECORDS, Desk, Line
-from compat.suite.judging import must_equal
+from compat.suite.assertions import must_equal
 from compat.suite.scenario import Need, scenario
+from compat.suite.tool_fixture import RECORDS, Line, ToolFixture
 from pykbroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from compat.suite.stage import Stage
+    from compat.suite.scenario_context import ScenarioContext
 
 TOOL_SECONDS = 180.0
 SOON_SECONDS = 20.0
@@ -337,12 +337,14 @@ SHARE_LINES: dict[str, tuple[str, ApiKey, tuple[Line, ...]]] = {
 """What is asked of tools for groups of the newer kinds, and the API that these need."""
 
 
-def play(tool: str, lines: tuple[Line, ...], stage: Stage, *, api: ApiKey | None = None) -> None:
+def play(
+    tool: str, lines: tuple[Line, ...], context: ScenarioContext, *, api: ApiKey | None = None
+) -> None:
     if api is not None:
-        stage.must_serve(api)
-    desk = Desk(stage)
+        context.must_serve(api)
+    fixture = ToolFixture(context)
     for line in lines:
-        desk.types(tool, line)
+        fixture.types(tool, line)
 
 
 for _tool, (_sentence, _lines) in LINES.items():
@@ -356,23 +358,25 @@ for _tool, (_sentence, _lines) in LINES.items():
     "Replicas are compared repeatedly.",
     timeout_seconds=TOOL_SECONDS,
 )
-def replica_verification(stage: Stage) -> None:
+def replica_verification(context: ScenarioContext) -> None:
     """The tool goes on for ever; one report is enough."""
-    desk = Desk(stage)
+    fixture = ToolFixture(context)
     command = (
         "--broker-list {bootstrap} --topics-include {topic} --time -2 --report-interval-ms 200"
     )
-    arguments = desk.arguments("replica-verification", command)
-    desk.actor.do("start_tool", "worker", tool="replica-verification", arguments=arguments)
+    arguments = fixture.arguments("replica-verification", command)
+    fixture.actor.do("start_tool", "worker", tool="replica-verification", arguments=arguments)
 
     def has_reported() -> bool:
-        said = desk.actor.do("heard", "worker")
+        said = fixture.actor.do("heard", "worker")
         must_equal(said["exit_code"], None, f"the exit code: {said['output'][-800:]}")
-        return f"max lag is 0 for partition {desk.names['topic']}-" in said["output"]
+        return f"max lag is 0 for partition {fixture.names['topic']}-" in said["output"]
 
     until(has_reported, "a report of the tool", seconds=60)
-    desk.actor.close("worker")
-    must_equal(len(stage.witness.records(desk.names["topic"], 0)), RECORDS // 2, "records left")
+    fixture.actor.close("worker")
+    must_equal(
+        len(context.reference.records(fixture.names["topic"], 0)), RECORDS // 2, "records left"
+    )
 
 
 for _tool, (_sentence, _lines) in FILE_LINES.items():

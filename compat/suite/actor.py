@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from compat.suite.commands import asked_for, complete
-from compat.suite.judging import NotTrueError, must
+from compat.suite.assertions import ScenarioFailedError, must
+from compat.suite.commands import complete, required_features
 from compat.suite.line_process import ClientError, client_error
-from compat.suite.patience import patient
 from compat.suite.records import Read, Written, from_line, to_line
+from compat.suite.timeout_factor import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 500
 _SHOWN_MAX = 300
 
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 
 class CannotError(Exception):
@@ -36,7 +36,7 @@ class CannotError(Exception):
 
 class Polled(NamedTuple):
     records: list[Read]
-    assignment: frozenset[Place]
+    assignment: frozenset[PartitionKey]
 
 
 class Step(NamedTuple):
@@ -70,7 +70,7 @@ class Actor:
     def begin_to(self, command: str, on: str | None = None, **options: Any) -> None:
         """Give a command whose answer `finish` waits for."""
         given = complete(command, options)
-        reason = self.process.client.reason_against(asked_for(command, given))
+        reason = self.process.client.missing_feature(required_features(command, given))
         if reason is not None:
             raise CannotError(reason)
         place = {} if on is None else {"on": on}
@@ -80,7 +80,7 @@ class Actor:
 
     def finish(self) -> Any:
         longest = SLOW_COMMANDS.get(self._command, COMMAND_TIMEOUT_SECONDS)
-        left = max(1.0, min(patient(longest), self.deadline - time.monotonic()))
+        left = max(1.0, min(scaled(longest), self.deadline - time.monotonic()))
         try:
             answer = self.process.answer(left)
         except Exception as error:
@@ -95,7 +95,7 @@ class Actor:
             answer = self.do(command, on, **options)
         except ClientError as error:
             return error
-        raise NotTrueError(f"{command} was not refused; the answer was {_shown(answer)}")
+        raise ScenarioFailedError(f"{command} was not refused; the answer was {_shown(answer)}")
 
     # --- the usual ones
 
@@ -150,10 +150,12 @@ class Actor:
     ) -> list[Read]:
         """Poll until so many records have come; more than that is told as well."""
         found: list[Read] = []
-        deadline = min(time.monotonic() + patient(seconds), self.deadline)
+        deadline = min(time.monotonic() + scaled(seconds), self.deadline)
         while len(found) < count:
             if time.monotonic() > deadline:
-                raise NotTrueError(f"{len(found)} of {count} records came in {seconds:.0f} s")
+                raise ScenarioFailedError(
+                    f"{len(found)} of {count} records came in {seconds:.0f} s"
+                )
             found += self.poll(on=on, timeout_ms=idle_ms).records
         return found
 
@@ -179,7 +181,7 @@ def polled(answer: dict[str, Any]) -> Polled:
 
 def until(is_so: Callable[[], bool], what: str, *, seconds: float = 20.0) -> None:
     """Look again and again until something is so."""
-    deadline = time.monotonic() + patient(seconds)
+    deadline = time.monotonic() + scaled(seconds)
     while not is_so():
         must(time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}")
         time.sleep(0.05)

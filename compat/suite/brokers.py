@@ -10,8 +10,8 @@ from compat.apache import ApacheKafka
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.apache.installation import KAFKA_VERSION
 from compat.broker_process import BrokerProcess
-from compat.suite.patience import patient
-from compat.suite.witness import Witness
+from compat.suite.reference_client import ReferenceClient
+from compat.suite.timeout_factor import scaled
 from compat.wire import Closed, Wire
 from pykbroker import __version__
 from pykbroker_protocol.compiler import MalformedMessage
@@ -81,15 +81,15 @@ def broker_names() -> tuple[str, str]:
 
 def until_coordinating(bootstrap: str) -> None:
     """What the first client of a new cluster would meet is no part of a scenario."""
-    witness = Witness(*addresses_in(bootstrap)[0])
-    witness.until_coordinating()
-    witness.close()
+    reference = ReferenceClient(*addresses_in(bootstrap)[0])
+    reference.until_coordinating()
+    reference.close()
 
 
 def must_speak_kafka(host: str, port: int) -> None:
     """A cell would wait long for what never answers, or answers in another protocol."""
     try:
-        with Wire(port, host=host, patience_seconds=patient(GREETING_SECONDS_MAX)) as wire:
+        with Wire(port, host=host, patience_seconds=scaled(GREETING_SECONDS_MAX)) as wire:
             wire.ask(ApiVersionsRequest(), 0)
     except (TimeoutError, MalformedMessage, AssertionError) as error:
         raise Closed(f"what listens there does not answer as a Kafka broker: {error}") from error

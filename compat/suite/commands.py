@@ -100,7 +100,7 @@ def complete(command: str, given: Options) -> Options:
     return {option: given.get(option) for option in COMMANDS[command]}
 
 
-def asked_for(command: str, options: Options) -> set[str]:
+def required_features(command: str, options: Options) -> set[str]:
     """What a client would have to be able to do, in the words of a manifest's `cannot`."""
     wanted = {command}
     for option, value in _said(options):

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from compat.suite.actor import Polled, polled
-from compat.suite.judging import must
-from compat.suite.patience import patient
+from compat.suite.assertions import must
+from compat.suite.timeout_factor import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from compat.suite.actor import Actor, Place
+    from compat.suite.actor import Actor, PartitionKey
     from compat.suite.records import Read
 
 ROUND_MS = 1_000
@@ -33,7 +33,7 @@ class Members:
 
     actors: list[Actor]
     read: list[Read] = field(default_factory=list)
-    owned: list[frozenset[Place]] = field(default_factory=list)
+    owned: list[frozenset[PartitionKey]] = field(default_factory=list)
 
     def poll(self) -> None:
         told = round_of_polls(self.actors)
@@ -41,22 +41,22 @@ class Members:
         for it in told:
             self.read += it.records
 
-    def until_shared(self, places: Iterable[Place]) -> None:
+    def until_shared(self, places: Iterable[PartitionKey]) -> None:
         """Every partition has one owner, and nobody more than a fair share."""
         wanted = frozenset(places)
-        deadline = time.monotonic() + patient(SHARE_SECONDS_MAX)
+        deadline = time.monotonic() + scaled(SHARE_SECONDS_MAX)
         while not self._is_shared(wanted):
             shares = [sorted(it) for it in self.owned]
             must(time.monotonic() < deadline, f"{sorted(wanted)} not shared out: {shares}")
             self.poll()
 
     def until_read(self, count: int, *, seconds: float = 30.0) -> None:
-        deadline = time.monotonic() + patient(seconds)
+        deadline = time.monotonic() + scaled(seconds)
         while len(self.read) < count:
             must(time.monotonic() < deadline, f"{len(self.read)} of {count} records were read")
             self.poll()
 
-    def _is_shared(self, wanted: frozenset[Place]) -> bool:
+    def _is_shared(self, wanted: frozenset[PartitionKey]) -> bool:
         if len(self.owned) != len(self.actors):
             return False
         fair = -(-len(wanted) // len(self.actors))

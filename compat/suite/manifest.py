@@ -66,7 +66,7 @@ class StockClient:
         """The tool that fetches the client from the registry: the last of those it needs."""
         return self.needs[-1] if self.needs else "pip"
 
-    def reason_against(self, wanted: Iterable[str]) -> str | None:
+    def missing_feature(self, wanted: Iterable[str]) -> str | None:
         """Why the library cannot do what is wanted, if it cannot."""
         return next((self.cannot[it] for it in sorted(wanted) if it in self.cannot), None)
 

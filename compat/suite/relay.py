@@ -16,7 +16,7 @@ from pykbroker.testing.recording.relay import Relay as PlainRelay
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from compat.sabotage.tampering import Tampering
+    from compat.sabotage.frame_change import FrameChange
     from pykbroker_protocol.api_keys import ApiKey
 
 Address = tuple[str, int]
@@ -41,9 +41,9 @@ class Relays:
         self._thread.join()
         self._loop.close()
 
-    def open(self, bootstrap: list[Address], tamperings: tuple[Tampering, ...] = ()) -> Relay:
+    def open(self, bootstrap: list[Address], frame_changes: tuple[FrameChange, ...] = ()) -> Relay:
         """A relay for one cell, before these brokers and all that they tell of."""
-        opened = Opened(tamperings)
+        opened = Opened(frame_changes)
         for address in bootstrap:
             self.run(opened.listen_for(address))
         return Relay(self, opened)
@@ -109,9 +109,9 @@ class Relay:
 class Opened(PlainRelay):
     """The same in the relays' own loop."""
 
-    def __init__(self, tamperings: tuple[Tampering, ...]) -> None:
+    def __init__(self, frame_changes: tuple[FrameChange, ...]) -> None:
         super().__init__()
-        self.tamperings = tamperings
+        self.frame_changes = frame_changes
         """What is changed on the way, to see whether the suite finds it."""
         self.recording = Recording()
         self.cuts: list[Cut] = []
@@ -119,8 +119,8 @@ class Opened(PlainRelay):
 
     def change(self, passing: Passing) -> bytes:
         frame = passing.frame
-        for tampering in self.tamperings:
-            frame = tampering.changed(passing.header, frame, is_request=passing.is_request)
+        for frame_change in self.frame_changes:
+            frame = frame_change.changed(passing.header, frame, is_request=passing.is_request)
         return frame
 
     def see(self, passing: Passing) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Outcome(StrEnum):
     """How one cell of the matrix came out."""
 
-    TRUE = "true"
-    FALSE = "false"
+    PASSED = "true"
+    FAILED = "false"
     CANNOT = "cannot"
     """The library has no way to do it, or fails it on any broker; the manifest says why."""
     NOT_SERVED = "not served"
@@ -30,17 +30,17 @@ class Outcome(StrEnum):
 
 
 SIGNS = {
-    Outcome.TRUE: "✓",
-    Outcome.FALSE: "✗",
+    Outcome.PASSED: "✓",
+    Outcome.FAILED: "✗",
     Outcome.CANNOT: "-",
     Outcome.NOT_SERVED: "○",
     Outcome.NOT_TRIED: "?",
 }
-PASSED_OVER = frozenset({Outcome.CANNOT, Outcome.NOT_SERVED, Outcome.NOT_TRIED})
+NOT_RUN = frozenset({Outcome.CANNOT, Outcome.NOT_SERVED, Outcome.NOT_TRIED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ShownFrame:
     """A frame as it is shown: its headline, and its fields one a line."""
 
     headline: str
@@ -57,7 +57,7 @@ class Cell:
     reason: str = ""
     """Of whatever is not true: why."""
     steps: tuple[tuple[str, str, str], ...] = ()
-    frames: tuple[Told, ...] = ()
+    frames: tuple[ShownFrame, ...] = ()
     errors: str = ""
     """The last that the client's program wrote to its standard error."""
 
@@ -84,18 +84,18 @@ class Results:
         return sum(it.outcome == outcome and broker in (None, it.broker) for it in self.cells)
 
     def was_tried(self) -> bool:
-        played = (Outcome.TRUE, Outcome.FALSE, Outcome.NOT_SERVED)
+        played = (Outcome.PASSED, Outcome.FAILED, Outcome.NOT_SERVED)
         return any(it.outcome in played for it in self.cells)
 
     def failures(self) -> list[Cell]:
-        return [it for it in self.cells if it.outcome == Outcome.FALSE]
+        return [it for it in self.cells if it.outcome == Outcome.FAILED]
 
     def true_everywhere(self) -> list[tuple[str, str]]:
         """The scenarios and clients of which that is so on every broker."""
         found: dict[tuple[str, str], set[Outcome]] = {}
         for it in self.cells:
             found.setdefault((it.scenario, it.client), set()).add(it.outcome)
-        return [place for place, outcomes in found.items() if outcomes == {Outcome.TRUE}]
+        return [place for place, outcomes in found.items() if outcomes == {Outcome.PASSED}]
 
     def subjects(self) -> dict[str, list[tuple[str, str]]]:
         """Name and sentence of the scenarios of each subject."""
@@ -136,5 +136,5 @@ def _cell(told: dict[str, Any]) -> Cell:
     return Cell(**(told | changed))
 
 
-def _told_frames(frames: Iterable[dict[str, Any]]) -> Iterable[Told]:
-    return (Told(headline=it["headline"], lines=tuple(it["lines"])) for it in frames)
+def _told_frames(frames: Iterable[dict[str, Any]]) -> Iterable[ShownFrame]:
+    return (ShownFrame(headline=it["headline"], lines=tuple(it["lines"])) for it in frames)

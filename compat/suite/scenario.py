@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from compat.suite.stage import Stage
+    from compat.suite.scenario_context import ScenarioContext
 
-    Play = Callable[[Stage], None]
+    Play = Callable[[ScenarioContext], None]
 
 TIMEOUT_SECONDS = 60.0
 LIBRARY_SUBJECTS = (

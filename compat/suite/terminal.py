@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from compat.suite.results import Cell, Results
 
 _COLOURS = {
-    Outcome.TRUE: "\x1b[32m",
-    Outcome.FALSE: "\x1b[31m",
+    Outcome.PASSED: "\x1b[32m",
+    Outcome.FAILED: "\x1b[31m",
     Outcome.CANNOT: "\x1b[2m",
     Outcome.NOT_SERVED: "\x1b[33m",
     Outcome.NOT_TRIED: "\x1b[33m",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from compat.probe.questions import SKIPPED, Asked, World
+from compat.probe.probe_requests import SKIPPED, RequestBuilder, RequestTargets
 from pykbroker.apis import APIS
 from pykbroker.apis.answers import Waiting
 from pykbroker.apis.dispatch import Dispatcher
@@ -71,8 +71,8 @@ async def test_requests_with_extreme_numbers_get_a_response(
     waiting: list[asyncio.Future[Any]] = []
     with caplog.at_level(logging.ERROR):
         for version in api.served:
-            world = World(topic="asked", topic_id=topic.id, group="asked", new_name="new")
-            asked = Asked(version, world, creates=name == "CREATE_TOPICS")
+            world = RequestTargets(topic="asked", topic_id=topic.id, group="asked", new_name="new")
+            asked = RequestBuilder(version, world, creates=name == "CREATE_TOPICS")
             for path, value in numbers(asked, api.request_type):
                 message = asked.message(api.request_type, path, value)
                 frame = memoryview(bytearray(b"".join(write_request(message, version, 1, "test"))))
@@ -83,7 +83,7 @@ async def test_requests_with_extreme_numbers_get_a_response(
     assert caplog.messages == []
 
 
-def numbers(asked: Asked, message: type[Message]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def numbers(asked: RequestBuilder, message: type[Message]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yields a valid request, then requests with each numeric field at its bounds."""
     yield (), None
     for path in dict.fromkeys(path for path, _, _ in asked.variations(message)):
@@ -145,8 +145,8 @@ async def asked_with(
     broker: Broker, name: str, version: int, path: tuple[str, ...], value: Any
 ) -> Any:
     api, topic = APIS[ApiKey[name]], broker.image.topics["asked"]
-    world = World(topic="asked", topic_id=topic.id, group="asked", new_name="new")
-    message = Asked(version, world, creates=False).message(api.request_type, path, value)
+    world = RequestTargets(topic="asked", topic_id=topic.id, group="asked", new_name="new")
+    message = RequestBuilder(version, world, creates=False).message(api.request_type, path, value)
     frame = memoryview(bytearray(b"".join(write_request(message, version, 1, "test"))))
     peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
     answer = Dispatcher(broker.node).serve(frame, peer)

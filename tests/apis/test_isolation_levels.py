@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from compat.probe.questions import Asked, World
+from compat.probe.probe_requests import RequestBuilder, RequestTargets
 from pykbroker.apis import APIS
 from pykbroker.apis.node import Call
 from pykbroker.apis.peer import Peer
@@ -99,8 +99,8 @@ async def test_list_offsets(
 def question(broker: Broker, name: str, version: int) -> Any:
     """Returns a valid request; ListOffsets requests the latest offset."""
     topic = broker.image.topics["asked"]
-    world = World(topic="asked", topic_id=topic.id, group="", new_name="")
-    return Asked(version, world, creates=False).message(APIS[ApiKey[name]].request_type)
+    world = RequestTargets(topic="asked", topic_id=topic.id, group="", new_name="")
+    return RequestBuilder(version, world, creates=False).message(APIS[ApiKey[name]].request_type)
 
 
 async def answer(broker: Broker, name: str, version: int, request: Any) -> Any:

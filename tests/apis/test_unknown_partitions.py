@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from compat.probe.questions import Asked, World
+from compat.probe.probe_requests import RequestBuilder, RequestTargets
 from pykbroker.apis import APIS
 from pykbroker.apis.node import Call
 from pykbroker.apis.peer import Peer
@@ -52,9 +52,9 @@ async def test_offsets_of_unknown_partitions_are_rejected(
 
 async def asked(broker: Broker, name: str, version: int, index: int) -> ErrorCode:
     api, topic = APIS[ApiKey[name]], broker.image.topics["asked"]
-    world = World(topic="asked", topic_id=topic.id, group="group", new_name="")
+    world = RequestTargets(topic="asked", topic_id=topic.id, group="group", new_name="")
     path = ("topics", "partitions", "partition_index")
-    request = Asked(version, world, creates=False).message(api.request_type, path, index)
+    request = RequestBuilder(version, world, creates=False).message(api.request_type, path, index)
     peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
     handler: Any = import_module(f"pykbroker.apis.{api.name}")
     answer = handler.handle(request, Call(broker.node, version, "test", peer))

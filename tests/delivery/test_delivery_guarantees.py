@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import KafkaException
 
-from compat.clients.relay_crew import RelayCrew
-from compat.clients.relaying import SESSION_TIMEOUT_MS, Guarantee, origin_of
+from compat.clients.relay_processes import RelayProcesses
+from compat.clients.relay_program import SESSION_TIMEOUT_MS, Guarantee, origin_of
 from pykbroker.testing.history import Anomaly, Deliveries, History, count_deliveries, expect_sound
 from tests.delivery.ends import (
     PATIENCE_SECONDS,
@@ -62,27 +62,27 @@ class Scene:
     def play(self, show_on_failure: Callable[[str, Callable[[], str]], None]) -> Deliveries:
         for topic in (SOURCE, SINK):
             create_topic(self.node.bootstrap, topic, PARTITIONS)
-        with self.crew() as crew:
-            show_on_failure("relays", crew.story)
+        with self.relays() as relays:
+            show_on_failure("relays", relays.story)
             with self.writer():
-                self.until(crew, lambda: crew.count("committed") > 0, "the first is relayed")
+                self.until(relays, lambda: relays.count("committed") > 0, "the first is relayed")
                 for kind in itertools.islice(self.kinds(), CRASHES):
-                    self.crash(crew, kind)
+                    self.crash(relays, kind)
             self.end_transactions([WRITER_ID])
             ends = self.read_all("source", SOURCE)
-            self.until(crew, lambda: self.have_come_to(ends, crew), "all is relayed")
-            crew.stop()
-            print(f"{crew.count('committed')} committed, {crew.count('aborted')} aborted")
-        self.end_transactions(crew.transactional_ids)
+            self.until(relays, lambda: self.have_come_to(ends, relays), "all is relayed")
+            relays.stop()
+            print(f"{relays.count('committed')} committed, {relays.count('aborted')} aborted")
+        self.end_transactions(relays.transactional_ids)
         self.read_all("sink", SINK)
-        history = History.load(*crew.histories)
+        history = History.load(*relays.histories)
         history.events += self.history.events
         history.save(self.directory / "history.jsonl")
         expect_sound(history, allowed=ALLOWED[self.guarantee])
         return count_deliveries(history, source=SOURCE, sink=SINK, origin=origin_of)
 
-    def crew(self) -> RelayCrew:
-        return RelayCrew(
+    def relays(self) -> RelayProcesses:
+        return RelayProcesses(
             self.node.bootstrap,
             self.directory / "relays",
             library=self.library,
@@ -111,42 +111,42 @@ class Scene:
         while True:
             yield from self.chance.sample(KINDS, len(KINDS))
 
-    def crash(self, crew: RelayCrew, kind: str) -> None:
+    def crash(self, relays: RelayProcesses, kind: str) -> None:
         """Something bad, at some moment of some transaction."""
-        self.until(crew, crew.is_ready, "all relays have started")
-        before = crew.count("committed")
-        self.until(crew, lambda: crew.count("committed") > before, "relays go on")
-        crew.bury()
+        self.until(relays, relays.is_ready, "all relays have started")
+        before = relays.count("committed")
+        self.until(relays, lambda: relays.count("committed") > before, "relays go on")
+        relays.kill_zombies()
         time.sleep(self.chance.uniform(0, 0.3))
         match kind:
             case "broker":
                 self.kill_the_broker()
             case "relay":
-                crew.kill(self.chance.randrange(RELAYS))
+                relays.kill(self.chance.randrange(RELAYS))
             case "zombie":
-                crew.freeze(self.chance.randrange(RELAYS))
-                self.until(crew, crew.is_ready, "all relays have started")
-                crew.thaw()
+                relays.replace_frozen(self.chance.randrange(RELAYS))
+                self.until(relays, relays.is_ready, "all relays have started")
+                relays.resume()
             case "sleeper":
-                self.put_to_sleep(crew, self.chance.randrange(RELAYS))
+                self.put_to_sleep(relays, self.chance.randrange(RELAYS))
             case "both":
-                crew.kill(self.chance.randrange(RELAYS))
+                relays.kill(self.chance.randrange(RELAYS))
                 self.kill_the_broker()
 
-    def put_to_sleep(self, crew: RelayCrew, slot: int) -> None:
+    def put_to_sleep(self, relays: RelayProcesses, slot: int) -> None:
         """Its group goes on without it; when it wakes up, only its generation tells that."""
-        crew.stop_the_clock_of(slot)
+        relays.suspend(slot)
         time.sleep(SLEEP_SECONDS)
-        crew.thaw()
-        crew.zombies.clear()
+        relays.resume()
+        relays.zombies.clear()
 
     def kill_the_broker(self) -> None:
         self.node.kill()
         self.node.start()
 
-    def have_come_to(self, ends: Ends, crew: RelayCrew) -> bool:
+    def have_come_to(self, ends: Ends, relays: RelayProcesses) -> bool:
         try:
-            found = committed(self.node.bootstrap, crew.group, SOURCE, PARTITIONS)
+            found = committed(self.node.bootstrap, relays.group, SOURCE, PARTITIONS)
         except KafkaException:
             return False
         return all(found[partition] >= end for partition, end in ends.items())
@@ -159,11 +159,11 @@ class Scene:
         client = self.history.client(f"reader of the {name}")
         return read_all(self.node.bootstrap, client, topic, PARTITIONS)
 
-    def until(self, crew: RelayCrew, condition: Callable[[], bool], what: str) -> None:
+    def until(self, relays: RelayProcesses, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
-            crew.tend()
-            assert time.monotonic() < deadline, f"not in time: {what}\n{crew.story()}"
+            relays.restart_ended()
+            assert time.monotonic() < deadline, f"not in time: {what}\n{relays.story()}"
             time.sleep(0.05)
 
 

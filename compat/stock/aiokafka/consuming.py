@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
-from line_program import Options, Place, Positions, record
+from line_program import Options, PartitionKey, Positions, record
 
 try:
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -131,10 +131,10 @@ class Consuming:
         found = self.wait(self.open[on].consumer.position(TopicPartition(topic, partition)))
         return {"offset": found}
 
-    def pause(self, on: str, partitions: list[Place]) -> None:
+    def pause(self, on: str, partitions: list[PartitionKey]) -> None:
         self.wait(self.open[on].call("pause", *(TopicPartition(*it) for it in partitions)))
 
-    def resume(self, on: str, partitions: list[Place]) -> None:
+    def resume(self, on: str, partitions: list[PartitionKey]) -> None:
         self.wait(self.open[on].call("resume", *(TopicPartition(*it) for it in partitions)))
 
     def commit(self, on: str, offsets: list[Options] | None) -> None:
@@ -145,7 +145,7 @@ class Consuming:
         }
         self.wait(opened.consumer.commit(wanted))
 
-    def committed(self, on: str, partitions: list[Place]) -> Options:
+    def committed(self, on: str, partitions: list[PartitionKey]) -> Options:
         consumer = self.open[on].consumer
         found = [
             {
@@ -158,7 +158,7 @@ class Consuming:
         ]
         return {"offsets": found}
 
-    def offsets_at(self, on: str, partitions: list[Place], at: int | str) -> Options:
+    def offsets_at(self, on: str, partitions: list[PartitionKey], at: int | str) -> Options:
         places = [TopicPartition(*it) for it in partitions]
         found = self.wait(self.open[on].offsets_at(places, at))
         return {

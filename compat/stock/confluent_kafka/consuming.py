@@ -15,7 +15,7 @@ from confluent_kafka import (
 from confluent_kafka import (
     Consumer as Library,
 )
-from line_program import Options, Place, Positions, record
+from line_program import Options, PartitionKey, Positions, record
 
 CALL_SECONDS = 15.0
 RECORDS_PER_POLL = 500
@@ -101,10 +101,10 @@ class Consuming:
         (found,) = self.open[on].consumer.position([TopicPartition(topic, partition)])
         return {"offset": found.offset}
 
-    def pause(self, on: str, partitions: list[Place]) -> None:
+    def pause(self, on: str, partitions: list[PartitionKey]) -> None:
         self.open[on].consumer.pause([TopicPartition(*it) for it in partitions])
 
-    def resume(self, on: str, partitions: list[Place]) -> None:
+    def resume(self, on: str, partitions: list[PartitionKey]) -> None:
         self.open[on].consumer.resume([TopicPartition(*it) for it in partitions])
 
     def commit(self, on: str, offsets: list[Options] | None) -> None:
@@ -117,12 +117,12 @@ class Consuming:
             if it.error is not None:
                 raise KafkaException(it.error)
 
-    def committed(self, on: str, partitions: list[Place]) -> Options:
+    def committed(self, on: str, partitions: list[PartitionKey]) -> Options:
         places = [TopicPartition(*it) for it in partitions]
         found = self.open[on].consumer.committed(places, CALL_SECONDS)
         return {"offsets": list(map(committed_told, found))}
 
-    def offsets_at(self, on: str, partitions: list[Place], at: int | str) -> Options:
+    def offsets_at(self, on: str, partitions: list[PartitionKey], at: int | str) -> Options:
         consumer = self.open[on].consumer
         places = [TopicPartition(*it) for it in partitions]
         if isinstance(at, int):

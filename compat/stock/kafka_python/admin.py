@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from admin_of_all import KINDS, AdministeringAlike, offset_told, refuse
+from admin_shared import KINDS, AdminCommands, offset_entry, refuse
 from kafka import errors
 from kafka.admin import ConfigResource
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from line_program import Options, Place, Refused
+from line_program import Options, PartitionKey, Refused
 
 EVERYTHING = "all"
 CALLED = {
@@ -22,7 +22,7 @@ CALLED = {
 }
 
 
-class Administering(AdministeringAlike):
+class Administering(AdminCommands):
     """Commands to admin clients."""
 
     called: ClassVar = CALLED
@@ -100,11 +100,11 @@ class Administering(AdministeringAlike):
     def describe_group(self, on: str, group: str) -> Options:
         found = self.open[on].describe_groups([group])[group]
         refuse_text(found["error"])
-        return {"state": found["group_state"], "members": list(map(member_told, found["members"]))}
+        return {"state": found["group_state"], "members": list(map(member_entry, found["members"]))}
 
     def group_offsets(self, on: str, group: str) -> Options:
         found = self.open[on].list_group_offsets({group: None})[group]
-        return {"offsets": [offset_told(place, it) for place, it in found.items()]}
+        return {"offsets": [offset_entry(place, it) for place, it in found.items()]}
 
     def alter_group_offsets(self, on: str, group: str, offsets: list[Options]) -> None:
         changes = {
@@ -116,7 +116,7 @@ class Administering(AdministeringAlike):
         for error in self.open[on].alter_group_offsets(group, changes).values():
             refuse(error.errno)
 
-    def delete_group_offsets(self, on: str, group: str, partitions: list[Place]) -> None:
+    def delete_group_offsets(self, on: str, group: str, partitions: list[PartitionKey]) -> None:
         places = [TopicPartition(*it) for it in partitions]
         for error in self.open[on].delete_group_offsets(group, places).values():
             refuse(error.errno)
@@ -152,7 +152,7 @@ def refuse_text(told: str | None) -> None:
     raise Refused(int(number[1]) if number else "CLIENT", told)
 
 
-def member_told(found: Options) -> Options:
+def member_entry(found: Options) -> Options:
     assigned = found["member_assignment"] or {}
     return {
         "client_id": found["client_id"],

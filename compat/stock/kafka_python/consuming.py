@@ -8,7 +8,7 @@ import kafka
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from line_program import Options, Place, Positions, record
+from line_program import Options, PartitionKey, Positions, record
 
 
 class Consumer:
@@ -114,10 +114,10 @@ class Consuming:
     def position(self, on: str, topic: str, partition: int) -> Options:
         return {"offset": self.open[on].consumer.position(TopicPartition(topic, partition))}
 
-    def pause(self, on: str, partitions: list[Place]) -> None:
+    def pause(self, on: str, partitions: list[PartitionKey]) -> None:
         self.open[on].consumer.pause(*(TopicPartition(*it) for it in partitions))
 
-    def resume(self, on: str, partitions: list[Place]) -> None:
+    def resume(self, on: str, partitions: list[PartitionKey]) -> None:
         self.open[on].consumer.resume(*(TopicPartition(*it) for it in partitions))
 
     def commit(self, on: str, offsets: list[Options] | None) -> None:
@@ -129,14 +129,14 @@ class Consuming:
             }
         )
 
-    def committed(self, on: str, partitions: list[Place]) -> Options:
+    def committed(self, on: str, partitions: list[PartitionKey]) -> Options:
         found = (
             (it, self.open[on].consumer.committed(TopicPartition(*it), metadata=True))
             for it in partitions
         )
         return {"offsets": [committed_told(place, it) for place, it in found]}
 
-    def offsets_at(self, on: str, partitions: list[Place], at: int | str) -> Options:
+    def offsets_at(self, on: str, partitions: list[PartitionKey], at: int | str) -> Options:
         consumer = self.open[on].consumer
         places = [TopicPartition(*it) for it in partitions]
         if at == "beginning":
@@ -163,7 +163,7 @@ def offset_and_metadata(offset: int, metadata: str) -> OffsetAndMetadata:
     return OffsetAndMetadata(*(offset, metadata, -1)[: len(OffsetAndMetadata._fields)])
 
 
-def committed_told(place: Place, found: Any) -> Options:
+def committed_told(place: PartitionKey, found: Any) -> Options:
     told: Options = {"topic": place[0], "partition": place[1], "offset": None, "metadata": None}
     if found is not None:
         told |= {"offset": found.offset, "metadata": found.metadata}

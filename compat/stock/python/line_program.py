@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Options = dict[str, Any]
 LOG = logging.getLogger("program")
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 
 class Refused(Exception):
@@ -118,7 +118,7 @@ def headers(row: Options) -> list[tuple[str, bytes | None]]:
 
 
 def record(  # noqa: PLR0917 (the fields of a record, in their order)
-    place: Place,
+    place: PartitionKey,
     offset: int,
     timestamp_ms: int | None,
     key: bytes | None,
@@ -154,13 +154,13 @@ class Positions:
     """Behind the last record that polls have handed out, for each partition."""
 
     def __init__(self) -> None:
-        self.offsets: dict[Place, int] = {}
+        self.offsets: dict[PartitionKey, int] = {}
 
     def pass_by(self, records: Iterable[Options]) -> None:
         for it in records:
             self.offsets[it["topic"], it["partition"]] = it["offset"] + 1
 
-    def to_commit(self, given: Sequence[Options] | None) -> list[tuple[Place, int, str]]:
+    def to_commit(self, given: Sequence[Options] | None) -> list[tuple[PartitionKey, int, str]]:
         """What a commit is about: partition, offset and metadata of each."""
         if given is None:
             return [(place, offset, "") for place, offset in self.offsets.items()]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from compat.clients.crew import Crew
+from compat.clients.member_processes import MemberProcesses
 from tests.end_to_end.groups.test_textbook import HAVE_THE_NEXT_PROTOCOL, SETTINGS
 from tests.end_to_end.groups.writing import Writer, create_topic
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compat.broker_process import BrokerProcess
-    from compat.clients.crew import Member
+    from compat.clients.member_processes import Member
     from tests.end_to_end.conftest import StartBroker
 
 ROUNDS = int(os.environ.get("PYKBROKER_KILL_ROUNDS", "6"))
@@ -51,40 +51,40 @@ def test_committed_offsets_never_go_back_and_members_come_back_by_themselves(
     chance = random.Random(SEED)
     broker = start_broker(settings=SETTINGS)
     partitions = create_topic(broker.bootstrap, TOPIC, PARTITIONS)
-    crew = Crew(
+    members = MemberProcesses(
         broker.bootstrap, tmp_path / "members", group="fleet", topic=TOPIC, assignor=assignor
     )
-    show_on_failure("members", crew.story)
-    with crew, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
-        crew.start(*LIBRARIES[assignor])
-        crew.until_shared(partitions)
+    show_on_failure("members", members.story)
+    with members, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
+        members.start(*LIBRARIES[assignor])
+        members.until_shared(partitions)
         before = committed(broker)
         for _ in range(ROUNDS):
-            replaced = chance.choice(crew.present)
-            stir(crew, replaced, chance)
+            replaced = chance.choice(members.present)
+            stir(members, replaced, chance)
             time.sleep(chance.uniform(0, MOMENT_SECONDS_MAX))
             broker.kill()
-            acknowledged = told_to_be_committed(crew)
+            acknowledged = told_to_be_committed(members)
             broker.start()
             after = committed(broker)
             assert at_least(after, before), "what was seen committed has gone back"
             assert at_least(after, acknowledged), "what a member was told is committed is not"
             before = after
-        crew.until_shared(partitions)
+        members.until_shared(partitions)
         writer.stop()
-        crew.until(lambda: crew.read_offsets() == writer.written, "all records are processed")
-        crew.until(lambda: committed(broker) == ends(writer), "all is committed")
-    assert crew.two_owners() == []
+        members.until(lambda: members.read_offsets() == writer.written, "all records are processed")
+        members.until(lambda: committed(broker) == ends(writer), "all is committed")
+    assert members.two_owners() == []
 
 
-def stir(crew: Crew, replaced: Member, chance: random.Random) -> None:
+def stir(members: MemberProcesses, replaced: Member, chance: random.Random) -> None:
     """Begin a rebalance: somebody comes, goes, dies, or none of it, and only commits go on."""
     match chance.choice(["comes", "dies and comes", "nothing"]):
         case "comes":
-            crew.start(replaced.library)
+            members.start(replaced.library)
         case "dies and comes":
-            crew.kill(replaced)
-            crew.start(replaced.library)
+            members.kill(replaced)
+            members.start(replaced.library)
         case _:
             return
 
@@ -106,11 +106,11 @@ def committed(broker: BrokerProcess) -> Offsets:
         consumer.close()
 
 
-def told_to_be_committed(crew: Crew) -> Offsets:
+def told_to_be_committed(members: MemberProcesses) -> Offsets:
     """What members have read before a commit that succeeded."""
-    crew.look()
+    members.look()
     found: Offsets = {}
-    for member in crew.members:
+    for member in members.all:
         since: Offsets = {}
         for event in member.events:
             match event["event"]:

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 
-from compat.clients.crew import Crew
+from compat.clients.member_processes import MemberProcesses
 from tests.end_to_end.groups.test_textbook import SETTINGS
 from tests.end_to_end.groups.writing import create_topic
 
@@ -167,23 +167,23 @@ def test_a_static_member_restarts_and_nobody_else_notices(
     show_on_failure: Callable[[str, Callable[[], str]], None],
 ) -> None:
     everything = frozenset((TOPIC, number) for number in range(PARTITIONS))
-    crew = Crew(
+    members = MemberProcesses(
         broker.bootstrap,
         tmp_path / "members",
         group="fleet",
         topic=TOPIC,
         session_timeout_ms=45_000,
     )
-    show_on_failure("members", crew.story)
-    with crew:
-        crew.start(library, instance="0")
-        crew.until_shared(everything)
-        crew.start(library, instance="1")
-        crew.until_shared(everything)
-        gone, other = crew.members[restarting], crew.members[1 - restarting]
+    show_on_failure("members", members.story)
+    with members:
+        members.start(library, instance="0")
+        members.until_shared(everything)
+        members.start(library, instance="1")
+        members.until_shared(everything)
+        gone, other = members.all[restarting], members.all[1 - restarting]
         share, noticed = gone.owned, other.count("assigned") + other.count("revoked")
-        crew.kill(gone)
-        (back,) = crew.start(library, instance=str(restarting))
-        crew.until(lambda: back.owned == share, "the restarted member has its share again")
+        members.kill(gone)
+        (back,) = members.start(library, instance=str(restarting))
+        members.until(lambda: back.owned == share, "the restarted member has its share again")
         assert other.count("assigned") + other.count("revoked") == noticed
-    assert crew.two_owners() == []
+    assert members.two_owners() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compat.clients.crew import Crew
+from compat.clients.member_processes import MemberProcesses
 from tests.end_to_end.groups.test_textbook import SETTINGS
 from tests.end_to_end.groups.writing import create_topic
 
@@ -28,23 +28,25 @@ def test_a_group_goes_to_the_next_generation_and_back(
 ) -> None:
     broker = start_broker(settings=SETTINGS)
     create_topic(broker.bootstrap, TOPIC, PARTITION_COUNT)
-    with Crew(broker.bootstrap, tmp_path / "crew", group="movers", topic=TOPIC) as crew:
-        classic = crew.start("confluent", "confluent")
-        crew.until_shared(PARTITIONS)
+    with MemberProcesses(
+        broker.bootstrap, tmp_path / "members", group="movers", topic=TOPIC
+    ) as members:
+        classic = members.start("confluent", "confluent")
+        members.until_shared(PARTITIONS)
 
-        crew.options["assignor"] = "consumer"
-        newcomers = crew.start("confluent", "confluent")
-        crew.until_shared(PARTITIONS)
+        members.options["assignor"] = "consumer"
+        newcomers = members.start("confluent", "confluent")
+        members.until_shared(PARTITIONS)
         assert "upgraded with 2 classic members" in kinds(broker, "movers")
 
-        crew.stop(newcomers[0])
-        crew.until_shared(PARTITIONS)
-        crew.stop(newcomers[1])
-        crew.until_shared(PARTITIONS)
+        members.stop(newcomers[0])
+        members.until_shared(PARTITIONS)
+        members.stop(newcomers[1])
+        members.until_shared(PARTITIONS)
         assert "downgraded to a classic group" in kinds(broker, "movers")
 
-        crew.options["assignor"] = "consumer"
-        crew.start("confluent")
-        crew.stop(*classic)
-        crew.until_shared(PARTITIONS)
-        assert crew.two_owners() == []
+        members.options["assignor"] = "consumer"
+        members.start("confluent")
+        members.stop(*classic)
+        members.until_shared(PARTITIONS)
+        assert members.two_owners() == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compat.clients.crew import Crew
+from compat.clients.member_processes import MemberProcesses
 from pykbroker.apis import APIS
 from pykbroker_protocol.api_keys import ApiKey
 from tests.end_to_end.groups.writing import Writer, create_topic
@@ -61,27 +61,27 @@ def test_a_group_shares_partitions_while_members_come_go_and_die(
 ) -> None:
     broker = start_broker(settings=SETTINGS)
     partitions = create_topic(broker.bootstrap, TOPIC, PARTITIONS)
-    crew = Crew(
+    members = MemberProcesses(
         broker.bootstrap, tmp_path / "members", group="fleet", topic=TOPIC, assignor=assignor
     )
-    show_on_failure("members", crew.story)
+    show_on_failure("members", members.story)
     names = [libraries[number % len(libraries)] for number in range(MEMBERS)]
-    with crew, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
-        (mortal,) = crew.start(names[0], own_jvm=True)
-        crew.until_shared(partitions)
+    with members, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
+        (mortal,) = members.start(names[0], own_jvm=True)
+        members.until_shared(partitions)
         for count in (3, 10, 12):
-            crew.start(*names[len(crew.members) : count])
-            crew.until_shared(partitions)
-            assert len(crew.present) == count
-        idle = [it for it in crew.present if not it.owned]
+            members.start(*names[len(members.all) : count])
+            members.until_shared(partitions)
+            assert len(members.present) == count
+        idle = [it for it in members.present if not it.owned]
         assert len(idle) == MEMBERS - PARTITIONS, "who is too many waits for a place"
         assert mortal.owned, "its name sorts first"
-        crew.kill(mortal)
-        crew.until_shared(partitions)
+        members.kill(mortal)
+        members.until_shared(partitions)
         assert any(it.owned for it in idle), "a place has become free"
-        crew.stop(*crew.present[:2])
-        crew.until_shared(partitions)
+        members.stop(*members.present[:2])
+        members.until_shared(partitions)
         writer.stop()
-        crew.until(lambda: crew.read_offsets() == writer.written, "all records are processed")
-        crew.stop(*crew.present)
-    assert crew.two_owners() == []
+        members.until(lambda: members.read_offsets() == writer.written, "all records are processed")
+        members.stop(*members.present)
+    assert members.two_owners() == []

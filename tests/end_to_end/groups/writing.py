@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 if TYPE_CHECKING:
-    from compat.clients.crew import Partitions, Place
+    from compat.clients.member_processes import PartitionKey, Partitions
 
 PAUSE_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0
@@ -27,7 +27,7 @@ class Writer:
     """A thread that writes to all partitions of a topic in turn; a context manager."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self.written: dict[Place, set[int]] = {}
+        self.written: dict[PartitionKey, set[int]] = {}
         self._topic = topic
         self._partitions = partitions
         self._producer = Producer(

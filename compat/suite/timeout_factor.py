@@ -5,6 +5,6 @@ import os
 VARIABLE = "PYKBROKER_COMPAT_PATIENCE"
 
 
-def patient(seconds: float) -> float:
+def scaled(seconds: float) -> float:
     """A time to wait, multiplied by what the environment says."""
     return seconds * float(os.environ.get(VARIABLE, "1"))

@@ -1,4 +1,4 @@
-"""One of the two clusters that are asked, and the worlds that have been made in it."""
+"""One of the two clusters that are asked, and the targets that have been made in it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from compat.probe.plain import Plain, plain
-from compat.probe.questions import World, questions
+from compat.probe.normalized import Normalized, normalized
+from compat.probe.probe_requests import RequestTargets, probe_requests
 from compat.suite.actor import until
-from compat.suite.witness import Witness
+from compat.suite.reference_client import ReferenceClient
 from compat.wire import Closed, Wire
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.compiler import MalformedMessage
@@ -24,7 +24,7 @@ from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataReques
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from compat.probe.questions import Question
+    from compat.probe.probe_requests import ProbeRequest
     from pykbroker_protocol.message import Message
 
 Address = tuple[str, int]
@@ -34,19 +34,19 @@ ANSWER_SECONDS_MAX = 2.0
 LATE_SECONDS_MAX = 4.0
 """So long an answer may take; usually it is looked for again much later, at the end."""
 LOOK_SECONDS_MAX = 0.1
-FIRST_ASKED: tuple[tuple[Message, int], ...] = (
+COORDINATOR_REQUESTS: tuple[tuple[Message, int], ...] = (
     (FindCoordinatorRequest(key="compat", key_type=0), 2),
     (FindCoordinatorRequest(key="compat", key_type=1), 2),
     (InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1), 1),
 )
-WITH_TOPIC_IDS = 10
+TOPIC_ID_VERSION_MIN = 10
 """From this version on Metadata tells the ids of topics."""
 METADATA_VERSION_MAX = 12
 CLOSED = "the connection is closed"
 SILENT = "no answer in time"
 
 
-class Later(NamedTuple):
+class PendingResponse(NamedTuple):
     """An answer that has not come yet."""
 
     wire: Wire
@@ -56,15 +56,15 @@ class Later(NamedTuple):
     """By then, on the monotonic clock, it had to come."""
 
 
-class Side:
+class ProbedBroker:
     """Asks one cluster, and makes the topics and groups of which the questions speak."""
 
     def __init__(self, address: Address, word: str) -> None:
         self.host, self.port = address
         self.word = word
-        self.witness = Witness(*address)
+        self.reference = ReferenceClient(*address)
         self.wire = self._connect()
-        self.worlds: dict[str, World] = {}
+        self.targets: dict[str, RequestTargets] = {}
         self.ids: dict[bytes, str] = {}
         self.served = self._served()
         self._wait_for_coordinators()
@@ -74,52 +74,54 @@ class Side:
 
     def __exit__(self, *_: object) -> None:
         self.wire.close()
-        self.witness.close()
+        self.reference.close()
 
     def topic_count(self) -> int:
         """How many topics there are, Kafka's own not counted."""
         answer = self.wire.ask(MetadataRequest(topics=None), 1)
         return sum(not it.is_internal for it in answer.topics)
 
-    def make_worlds(self, names: Iterable[str]) -> None:
+    def create_targets(self, names: Iterable[str]) -> None:
         """All at once, which is quicker."""
         topics = {name: f"compat-{self.word}-{name}" for name in names}
-        self.witness.create_many_topics(tuple(topics.values()), {"retention.ms": "-1"})
+        self.reference.create_many_topics(tuple(topics.values()), {"retention.ms": "-1"})
         for name, topic in topics.items():
             topic_id = self._topic_id(topic)
             self.ids[topic_id] = f"id of {topic}"
-            self.worlds[name] = World(
+            self.targets[name] = RequestTargets(
                 topic=topic, topic_id=topic_id, group=f"{topic}-group", new_name=f"{topic}-new"
             )
 
-    def answer(self, question: Question) -> Plain | Later:
+    def answer(self, probe: ProbeRequest) -> Normalized | PendingResponse:
         """An answer in plain words, or how there was none."""
         return self._outcome(
-            lambda: self.wire.send(question.request, question.version),
-            type(question.request),
-            question.version,
+            lambda: self.wire.send(probe.request, probe.version),
+            type(probe.request),
+            probe.version,
         )
 
-    def answer_to_part(
+    def answer_to_truncated(
         self, name: str, cut: int, request: type[Message], version: int
-    ) -> Plain | Later:
+    ) -> Normalized | PendingResponse:
         """What comes when the last bytes of a sensible request are missing."""
-        frame = self._sensible_frame(name, request, version)
+        frame = self._typical_frame(name, request, version)
         if len(frame) <= cut + 10:
             return None
         return self._outcome(lambda: self.wire.send_frame(frame[:-cut]), request, version)
 
-    def answer_beyond(self, name: str, request: type[Message], version: int) -> Plain | Later:
+    def answer_to_unserved(
+        self, name: str, request: type[Message], version: int
+    ) -> Normalized | PendingResponse:
         """What comes when a version is asked that is not served, in the words of the nearest."""
         nearest = min(max(version, request.versions.first), request.versions.last)
-        frame = bytearray(self._sensible_frame(name, request, nearest))
+        frame = bytearray(self._typical_frame(name, request, nearest))
         frame[2:4] = struct.pack(">h", version)
         answered = 0 if request.api == ApiKey.API_VERSIONS else nearest  # by KIP-511
         return self._outcome(lambda: self.wire.send_frame(bytes(frame)), request, answered)
 
-    def come_by_now(self, answer: Plain | Later) -> Plain:
+    def resolved(self, answer: Normalized | PendingResponse) -> Normalized:
         """What has become of an answer that was late."""
-        if not isinstance(answer, Later):
+        if not isinstance(answer, PendingResponse):
             return answer
         left = answer.until - time.monotonic()
         answer.wire.socket.settimeout(max(left, LOOK_SECONDS_MAX))
@@ -132,33 +134,33 @@ class Side:
         finally:
             answer.wire.close()
 
-    def _sensible_frame(self, name: str, request: type[Message], version: int) -> bytes:
-        asked = next(iter(questions(request, version, self.worlds[name])))
+    def _typical_frame(self, name: str, request: type[Message], version: int) -> bytes:
+        asked = next(iter(probe_requests(request, version, self.targets[name])))
         return b"".join(write_request(asked.request, version, 7, "test"))
 
     def _outcome(
         self, send: Callable[[], None], request: type[Message], version: int
-    ) -> Plain | Later:
+    ) -> Normalized | PendingResponse:
         try:
             send()
             return self._received(self.wire, request, version)
         except TimeoutError:
             late, self.wire = self.wire, self._connect()
             until_then = time.monotonic() + LATE_SECONDS_MAX - ANSWER_SECONDS_MAX
-            return Later(late, request, version, until_then)
+            return PendingResponse(late, request, version, until_then)
         except Closed:
-            self._connect_anew()
+            self._reconnect()
             return CLOSED
 
-    def _received(self, wire: Wire, request: type[Message], version: int) -> Plain:
+    def _received(self, wire: Wire, request: type[Message], version: int) -> Normalized:
         try:
-            return plain(wire.receive(request, version), self.ids)
+            return normalized(wire.receive(request, version), self.ids)
         except (MalformedMessage, AssertionError) as error:
             if wire is self.wire:
-                self._connect_anew()
+                self._reconnect()
             return f"an answer that cannot be read: {type(error).__name__}"
 
-    def _connect_anew(self) -> None:
+    def _reconnect(self) -> None:
         self.wire.close()
         self.wire = self._connect()
 
@@ -174,7 +176,7 @@ class Side:
     def _topic_id(self, topic: str) -> bytes:
         """Zero where the cluster gives topics no ids, or tells none."""
         version = min(self.served[ApiKey.METADATA][1], METADATA_VERSION_MAX)
-        if version < WITH_TOPIC_IDS:
+        if version < TOPIC_ID_VERSION_MIN:
             return bytes(16)
         asked = MetadataRequest(
             topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
@@ -183,7 +185,7 @@ class Side:
 
     def _wait_for_coordinators(self) -> None:
         """A new cluster makes its internal topics when somebody first asks for them."""
-        for asked, version in FIRST_ASKED:
+        for asked, version in COORDINATOR_REQUESTS:
             until(
                 partial(self._has_an_answer, asked, version), f"{type(asked).__name__} is answered"
             )

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from compat.clients.telling import run_program, stopping, tell
+from compat.clients.member_program import run_program, stopping, tell
 from pykbroker.testing.history import Client, History, Record
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def main(library: Callable[[RelayOptions], Library]) -> None:
     run_program(run)  # type: ignore[arg-type] # a mapping is a dict here
 
 
-class StoppedError(Exception):
+class RelayStoppedError(Exception):
     """Nobody knows how to go on from here."""
 
 
@@ -153,7 +153,7 @@ class Relay:
                     with end_if_this_hangs():
                         relay(found)
             self.library.close()
-        except (self.library.error, StoppedError) as error:
+        except (self.library.error, RelayStoppedError) as error:
             tell("stopped", reason=repr(error))
             sys.exit(1)
 
@@ -167,7 +167,7 @@ class Relay:
         results = self.send(found)
         for result in results:
             if isinstance(result, Exception):
-                raise StoppedError(result)
+                raise RelayStoppedError(result)
         self.commit_offsets(found)
 
     def exactly_once(self, found: list[Record]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from admin_of_all import KINDS, AdministeringAlike, offset_told, refuse
+from admin_shared import KINDS, AdminCommands, offset_entry, refuse
 from kafka.admin import ConfigResource, NewPartitions, NewTopic
 from kafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
@@ -21,7 +21,7 @@ CALLED = {
 }
 
 
-class Administering(AdministeringAlike):
+class Administering(AdminCommands):
     """Commands to admin clients."""
 
     called: ClassVar = CALLED
@@ -64,18 +64,18 @@ class Administering(AdministeringAlike):
     def describe_group(self, on: str, group: str) -> Options:
         (found,) = self.open[on].describe_consumer_groups([group])
         refuse(found.error_code)
-        return {"state": found.state, "members": list(map(member_told, found.members))}
+        return {"state": found.state, "members": list(map(member_entry, found.members))}
 
     def group_offsets(self, on: str, group: str) -> Options:
         found = self.open[on].list_consumer_group_offsets(group)
-        return {"offsets": [offset_told(place, it) for place, it in found.items()]}
+        return {"offsets": [offset_entry(place, it) for place, it in found.items()]}
 
     def delete_group(self, on: str, group: str) -> None:
         ((_, error),) = self.open[on].delete_consumer_groups([group])
         refuse(error.errno)
 
 
-def member_told(found: Any) -> Options:
+def member_entry(found: Any) -> Options:
     assigned = found.member_assignment
     is_known = isinstance(assigned, ConsumerProtocolMemberAssignment)
     return {

@@ -1,4 +1,4 @@
-"""An operator's desk: a topic, names and files, and tools that must say what is right."""
+"""An operator's fixture: a topic, names and files, and tools that must say what is right."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from compat.suite.judging import NotTrueError, must, must_equal
+from compat.suite.assertions import ScenarioFailedError, must, must_equal
 
 if TYPE_CHECKING:
     from compat.suite.actor import Actor
-    from compat.suite.stage import Stage
+    from compat.suite.scenario_context import ScenarioContext
 
 FIRST_MS: Final = 1_700_000_000_000
 RECORDS: Final = 6
@@ -49,31 +49,31 @@ class Line(NamedTuple):
 
 
 @dataclass(slots=True)
-class Desk:
+class ToolFixture:
     """A topic with six records in two partitions, each a millisecond after the other."""
 
-    stage: Stage
+    context: ScenarioContext
     actor: Actor = field(init=False)
     names: dict[str, str] = field(init=False)
     """What stands for `{topic}` and the others in commands, answers and files."""
 
     def __post_init__(self) -> None:
-        witness = self.stage.witness
-        topic = self.stage.topic(partitions=2)
+        reference = self.context.reference
+        topic = self.context.topic(partitions=2)
         for number in range(RECORDS):
             row = {"value": b"%d" % number, "timestamp_ms": FIRST_MS + number}
-            witness.write(topic, [row], partition=number % 2)
-        self.actor = self.stage.client()
+            reference.write(topic, [row], partition=number % 2)
+        self.actor = self.context.client()
         self.names = {
             "topic": topic,
-            "single": self.stage.topic("single"),
-            "new": self.stage.name("new"),
-            "group": self.stage.name("group"),
+            "single": self.context.topic("single"),
+            "new": self.context.name("new"),
+            "group": self.context.name("group"),
             "bootstrap": self.actor.bootstrap,
-            "node": str(witness.node_ids()[0]),
+            "node": str(reference.node_ids()[0]),
         }
-        if self.stage.broker.data_dir is not None:
-            self.names["data"] = str(self.stage.broker.data_dir.resolve())
+        if self.context.broker.data_dir is not None:
+            self.names["data"] = str(self.context.broker.data_dir.resolve())
 
     def types(self, tool: str, line: Line) -> str:
         """Run a tool, which must answer as the line says; return all that it said."""
@@ -81,7 +81,7 @@ class Desk:
         while True:
             try:
                 return self._types(line.tool or tool, line)
-            except NotTrueError:
+            except ScenarioFailedError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(PAUSE_SECONDS)
@@ -113,11 +113,11 @@ class Desk:
         """A file is written, or copied, and stands in the place of its word."""
         kind, _, named = word.partition(":")
         if kind == "file":
-            file = self.stage.scratch() / named
+            file = self.context.scratch() / named
             file.write_text(self.filled_in(FILES[named]))
             return str(file)
         if kind == "copy":
-            return str(shutil.copy(self.filled_in(named), self.stage.scratch()))
+            return str(shutil.copy(self.filled_in(named), self.context.scratch()))
         return self.filled_in(word)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KINDS = {"topic": ConfigResourceType.TOPIC, "broker": ConfigResourceType.BROKER}
 
 
-class AdministeringAlike:
+class AdminCommands:
     """Commands to admin clients; `called` is how the fields of answers are called."""
 
     open: dict[str, Any]
@@ -43,13 +43,13 @@ class AdministeringAlike:
             "topics": [
                 {
                     "name": it[self.called["name"]],
-                    "partitions": list(map(self.partition_told, it["partitions"])),
+                    "partitions": list(map(self.partition_entry, it["partitions"])),
                 }
                 for it in found
             ]
         }
 
-    def partition_told(self, found: Options) -> Options:
+    def partition_entry(self, found: Options) -> Options:
         return {
             "partition": found[self.called["partition"]],
             "leader": found[self.called["leader"]],
@@ -78,7 +78,7 @@ def refuse(code: int, message: str | None = None) -> None:
         raise Refused(code, message or errors.for_code(code).__name__)
 
 
-def offset_told(place: TopicPartition, found: OffsetAndMetadata) -> Options:
+def offset_entry(place: TopicPartition, found: OffsetAndMetadata) -> Options:
     return {
         "topic": place.topic,
         "partition": place.partition,

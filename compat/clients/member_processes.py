@@ -24,8 +24,8 @@ HEARTBEAT_INTERVAL_MS = 300
 _POLL_SECONDS = 0.02
 
 Event = dict[str, Any]
-Place = tuple[str, int]
-Partitions = frozenset[Place]
+PartitionKey = tuple[str, int]
+Partitions = frozenset[PartitionKey]
 
 _JAVA_ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
@@ -34,7 +34,7 @@ _JAVA_ASSIGNORS = {
 }
 
 
-class Owned(NamedTuple):
+class Ownership(NamedTuple):
     """A partition was somebody's from one moment to another."""
 
     start_ns: int
@@ -108,7 +108,7 @@ class Member:
         return sum(it["event"] == event for it in self.events)
 
 
-class Crew:
+class MemberProcesses:
     """Members of one group on one topic; a context manager that leaves no process behind."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Crew:
             "session_timeout_ms": session_timeout_ms,
             "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
         }
-        self.members: list[Member] = []
+        self.all: list[Member] = []
         self._directory = directory
         self._jvm: Process | None = None
         directory.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ class Crew:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for process in {it.process for it in self.members}:
+        for process in {it.process for it in self.all}:
             process.close()
 
     # --- members come and go
@@ -156,7 +156,7 @@ class Crew:
         return [self._start(it, instance, own_jvm=own_jvm) for it in libraries]
 
     def _start(self, library: str, instance: str | None, *, own_jvm: bool) -> Member:
-        name = f"{self.options['group']}-{len(self.members)}-{library}"
+        name = f"{self.options['group']}-{len(self.all)}-{library}"
         if library == JAVA:
             process = self._java_process(name, own_jvm=own_jvm)
             process.say(
@@ -168,7 +168,7 @@ class Crew:
             command = [sys.executable, "-m", program, json.dumps(options)]
             process = Process(command, self._directory / name)
         member = Member(name=name, library=library, process=process)
-        self.members.append(member)
+        self.all.append(member)
         return member
 
     def _java_process(self, name: str, *, own_jvm: bool) -> Process:
@@ -212,7 +212,7 @@ class Crew:
 
     def kill(self, member: Member) -> None:
         """End a member's process as a power cut would; nobody else may live in it."""
-        assert all(it is member or it.process is not member.process for it in self.members)
+        assert all(it is member or it.process is not member.process for it in self.all)
         member.process.close()
         self.look()
         member.killed_at_ns = time.monotonic_ns()
@@ -222,10 +222,10 @@ class Crew:
     # --- what is told
 
     def look(self) -> None:
-        by_name = {it.name: it for it in self.members}
-        for process in {it.process: None for it in self.members}:
+        by_name = {it.name: it for it in self.all}
+        for process in {it.process: None for it in self.all}:
             found = process.read()
-            alone = [it for it in self.members if it.process is process]
+            alone = [it for it in self.all if it.process is process]
             for event in found:
                 (by_name[event["member"]] if "member" in event else alone[0]).take_in(event)
 
@@ -257,17 +257,17 @@ class Crew:
 
     @property
     def present(self) -> list[Member]:
-        return [it for it in self.members if not it.is_over]
+        return [it for it in self.all if not it.is_over]
 
-    def owned(self) -> dict[Place, list[Owned]]:
+    def owned(self) -> dict[PartitionKey, list[Ownership]]:
         """For each partition, who had it and when."""
-        found: dict[Place, list[Owned]] = {}
-        for member in self.members:
+        found: dict[PartitionKey, list[Ownership]] = {}
+        for member in self.all:
             for place, owned in times_of(member):
                 found.setdefault(place, []).append(owned)
         return {place: sorted(it) for place, it in found.items()}
 
-    def two_owners(self) -> list[tuple[Place, Owned, Owned]]:
+    def two_owners(self) -> list[tuple[PartitionKey, Ownership, Ownership]]:
         """Wherever a partition came to somebody before another had let it go."""
         return [
             (place, earlier, later)
@@ -276,10 +276,10 @@ class Crew:
             if later.start_ns < earlier.end_ns
         ]
 
-    def read_offsets(self) -> dict[Place, set[int]]:
+    def read_offsets(self) -> dict[PartitionKey, set[int]]:
         """The offsets that the group has processed."""
-        found: dict[Place, set[int]] = {}
-        for member in self.members:
+        found: dict[PartitionKey, set[int]] = {}
+        for member in self.all:
             for event in member.events:
                 if event["event"] == "read":
                     offsets = found.setdefault((event["topic"], event["partition"]), set())
@@ -289,7 +289,7 @@ class Crew:
     def story(self) -> str:
         """The last events of each member, for a test that fails."""
         lines = []
-        for member in self.members:
+        for member in self.all:
             lines.append(f"{member.name} owns {sorted(member.owned)}")
             lines += [f"    {it}" for it in member.events[-6:]]
             lines += [f"    {line}" for line in member.process.errors().splitlines()[-5:]]
@@ -301,9 +301,9 @@ class Crew:
             assert code is None, f"{member.name} ended by itself ({code})\n{self.story()}"
 
 
-def times_of(member: Member) -> Iterator[tuple[Place, Owned]]:
+def times_of(member: Member) -> Iterator[tuple[PartitionKey, Ownership]]:
     """From each assignment of a partition to its end."""
-    since: dict[Place, int] = {}
+    since: dict[PartitionKey, int] = {}
     last_ns: int = 0
     for event in member.events:
         last_ns = int(event["at_ns"])
@@ -314,10 +314,12 @@ def times_of(member: Member) -> Iterator[tuple[Place, Owned]]:
             case "revoked" | "lost":
                 for place in places:
                     if place in since:
-                        yield place, Owned(since.pop(place), last_ns, member.name)
+                        yield place, Ownership(since.pop(place), last_ns, member.name)
             case "leaving":
-                yield from ((it, Owned(start, last_ns, member.name)) for it, start in since.items())
+                yield from (
+                    (it, Ownership(start, last_ns, member.name)) for it, start in since.items()
+                )
                 since.clear()
     end_ns = last_ns if member.killed_at_ns is None else member.killed_at_ns
     for place, start_ns in since.items():
-        yield place, Owned(start_ns, end_ns, member.name)
+        yield place, Ownership(start_ns, end_ns, member.name)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 from compat.apache.installation import install
 from compat.apache.tools import SHORT_LIVED_JVM, java_command
-from compat.clients.crew import JAVA, Event, Process
-from compat.clients.relaying import (
+from compat.clients.member_processes import JAVA, Event, Process
+from compat.clients.relay_program import (
     RECORDS_PER_POLL_MAX,
     SESSION_TIMEOUT_MS,
     Guarantee,
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 JAVA_PROGRAM = Path(__file__).with_name("Relay.java")
-SHARED_BY_HAND = {("aiokafka", Guarantee.EXACTLY_ONCE)}
+MANUAL_ASSIGNMENT = {("aiokafka", Guarantee.EXACTLY_ONCE)}
 """What cannot be had of a group that shares partitions out."""
-GETS_STUCK = {"kafka-python"}
+STALLING_LIBRARIES = {"kafka-python"}
 """Now and then its consumers poll and poll after a broker has come back, and are given nothing."""
 STUCK_SECONDS = 15.0
 STOP_TIMEOUT_SECONDS = 60.0
@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.05
 
 
 @dataclass(eq=False, slots=True)
-class Running:
+class RelayProcess:
     """A relay's process, and what it is called in its history."""
 
     name: str
@@ -47,7 +47,7 @@ class Running:
         self.process.process.send_signal(number)
 
 
-class RelayCrew:
+class RelayProcesses:
     """Some relays that are started again when they end; a context manager that leaves none.
 
     A frozen relay is replaced while it is frozen; thawed it is a zombie, for it still believes
@@ -84,10 +84,10 @@ class RelayCrew:
         }
         self._partitions = partitions
         self._started = 0
-        self.everybody: list[Running] = []
-        self.zombies: list[Running] = []
+        self.all: list[RelayProcess] = []
+        self.zombies: list[RelayProcess] = []
         directory.mkdir(parents=True, exist_ok=True)
-        self.slots: list[Running] = []
+        self.slots: list[RelayProcess] = []
         self._relays = relays
 
     def __enter__(self) -> Self:
@@ -100,14 +100,14 @@ class RelayCrew:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for relay in self.everybody:
+        for relay in self.all:
             relay.process.close()
 
     # --- what happens to relays
 
-    def tend(self) -> None:
+    def restart_ended(self) -> None:
         """Start those again that did not know how to go on, and all if nobody does anything."""
-        if self.library in GETS_STUCK and self._quiet_seconds() > STUCK_SECONDS:
+        if self.library in STALLING_LIBRARIES and self._quiet_seconds() > STUCK_SECONDS:
             for relay in self.slots:
                 relay.process.close()
         for slot, relay in enumerate(self.slots):
@@ -116,28 +116,28 @@ class RelayCrew:
 
     def _quiet_seconds(self) -> float:
         now_ns = time.monotonic_ns()
-        return (now_ns - max((it["at_ns"] for it in self.told()), default=now_ns)) / 1e9
+        return (now_ns - max((it["at_ns"] for it in self.events()), default=now_ns)) / 1e9
 
     def kill(self, slot: int) -> None:
         self.slots[slot].process.close()
         self.slots[slot] = self._start(slot)
 
-    def freeze(self, slot: int) -> None:
+    def replace_frozen(self, slot: int) -> None:
         """Its successor has the same transactional id, and fences it."""
-        self.stop_the_clock_of(slot)
+        self.suspend(slot)
         self.slots[slot] = self._start(slot)
 
-    def stop_the_clock_of(self, slot: int) -> None:
+    def suspend(self, slot: int) -> None:
         """It knows nothing of what happens from now on until it is thawed; nobody replaces it."""
         self.slots[slot].signal(signal.SIGSTOP)
         self.zombies.append(self.slots[slot])
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         """All frozen relays go on where they were."""
         for relay in self.zombies:
             relay.signal(signal.SIGCONT)
 
-    def bury(self) -> None:
+    def kill_zombies(self) -> None:
         """Zombies that nobody has fenced do not walk for ever."""
         for relay in self.zombies:
             relay.process.close()
@@ -150,16 +150,16 @@ class RelayCrew:
 
     def count(self, event: str) -> int:
         """How often any relay has told of this."""
-        return sum(it["event"] == event for it in self.told())
+        return sum(it["event"] == event for it in self.events())
 
-    def told(self) -> list[Event]:
-        for relay in self.everybody:
+    def events(self) -> list[Event]:
+        for relay in self.all:
             relay.process.read()
-        return [event for relay in self.everybody for event in relay.process.events]
+        return [event for relay in self.all for event in relay.process.events]
 
     def is_ready(self) -> bool:
         """All present relays have begun."""
-        self.told()
+        self.events()
         return all(
             any(event["event"] == "started" for event in relay.process.events)
             for relay in self.slots
@@ -167,24 +167,24 @@ class RelayCrew:
 
     def stop(self) -> None:
         """End all, in good order where they still know how to go on."""
-        self.thaw()
-        for relay in self.everybody:
+        self.resume()
+        for relay in self.all:
             if not relay.is_over:
                 self._ask_to_stop(relay)
         deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
-        while not all(it.is_over for it in self.everybody):
+        while not all(it.is_over for it in self.all):
             assert time.monotonic() < deadline, f"some relays do not end\n{self.story()}"
             time.sleep(_POLL_SECONDS)
 
     def story(self) -> str:
         """The last events of each relay, and where it is, for a test that fails."""
-        self.told()
+        self.events()
         if self.library != JAVA:
-            for relay in self.everybody:
+            for relay in self.all:
                 relay.signal(signal.SIGUSR1)
             time.sleep(_POLL_SECONDS)
         lines = []
-        for relay in self.everybody:
+        for relay in self.all:
             lines.append(relay.name + (" has ended" if relay.is_over else ""))
             lines += [f"    {it}" for it in relay.process.events[-4:]]
             lines += [f"    {line}" for line in relay.process.errors().splitlines()[-12:]]
@@ -192,7 +192,7 @@ class RelayCrew:
 
     # --- how they are started
 
-    def _start(self, slot: int) -> Running:
+    def _start(self, slot: int) -> RelayProcess:
         self._started += 1
         name = f"{self.library}-{slot}-{self._started}"
         history = self._directory / f"{name}.jsonl"
@@ -205,11 +205,11 @@ class RelayCrew:
             "transactional_id": self.transactional_ids[slot],
             "seed": self.chance.randrange(1 << 32),
         }
-        if (self.library, self.guarantee) in SHARED_BY_HAND:
+        if (self.library, self.guarantee) in MANUAL_ASSIGNMENT:
             options["partitions"] = list(range(slot, self._partitions, self._relays))
         process = Process(self._command(options), self._directory / name)
-        relay = Running(name, process)
-        self.everybody.append(relay)
+        relay = RelayProcess(name, process)
+        self.all.append(relay)
         return relay
 
     def _command(self, options: dict[str, object]) -> list[str]:
@@ -223,7 +223,7 @@ class RelayCrew:
         words = [f"{key}={value}" for key, value in {**options, **more}.items()]
         return java_command(install(), SHORT_LIVED_JVM, str(JAVA_PROGRAM), *words)
 
-    def _ask_to_stop(self, relay: Running) -> None:
+    def _ask_to_stop(self, relay: RelayProcess) -> None:
         if self.library == JAVA:
             stdin = relay.process.process.stdin
             assert stdin is not None

@@ -24,7 +24,7 @@ Change = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tampering:
+class FrameChange:
     """What is changed in the requests or the responses of one API: fields by name, at any depth."""
 
     api_key: ApiKey

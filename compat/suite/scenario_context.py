@@ -1,4 +1,4 @@
-"""What a scenario has to work with: the client under test, the broker, and a witness."""
+"""What a scenario has to work with: the client under test, the broker, and a reference."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self
 
 from compat.suite.actor import Actor, Step
-from compat.suite.patience import patient
-from compat.suite.witness import Witness
+from compat.suite.reference_client import ReferenceClient
+from compat.suite.timeout_factor import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from compat.sabotage.tampering import Tampering
+    from compat.sabotage.frame_change import FrameChange
     from compat.suite.brokers import Broker
     from compat.suite.manifest import StockClient
-    from compat.suite.pool import Pool
+    from compat.suite.process_pool import ProcessPool
     from compat.suite.relay import Relay, Relays
-    from compat.suite.restarting import SharedRestart
+    from compat.suite.shared_restart import SharedRestart
     from pykbroker_protocol.api_keys import ApiKey
 
 RESTART_SECONDS_MAX = 60.0
@@ -33,12 +33,12 @@ class NotServedError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Stage:
+class ScenarioContext:
     """A context manager that leaves no process busy and no connection open."""
 
     stock_client: StockClient
     broker: Broker
-    pool: Pool
+    pool: ProcessPool
     relay: Relay
     deadline: float
     """On the monotonic clock."""
@@ -47,11 +47,11 @@ class Stage:
     word: str = field(default_factory=lambda: secrets.token_hex(4))
     steps: list[Step] = field(default_factory=list)
     actors: list[Actor] = field(default_factory=list)
-    witness: Witness = field(init=False)
+    reference: ReferenceClient = field(init=False)
     _scratch: TemporaryDirectory[str] | None = None
 
     def __post_init__(self) -> None:
-        self.witness = Witness(*self.broker.addresses[0])
+        self.reference = ReferenceClient(*self.broker.addresses[0])
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +66,7 @@ class Stage:
             self.shared_restart.leave(has_come=self.has_restarted)
         for actor in self.actors:
             self.pool.give_back(actor.process)
-        self.witness.close()
+        self.reference.close()
         self.relay.close()
         if self._scratch is not None:
             self._scratch.cleanup()
@@ -88,7 +88,7 @@ class Stage:
         assert self.shared_restart is not None, "the scenario says that it needs a restart"
         self.has_restarted = True
         self.shared_restart()
-        self.witness.until_ready(topic, partitions, seconds=RESTART_SECONDS_MAX)
+        self.reference.until_ready(topic, partitions, seconds=RESTART_SECONDS_MAX)
 
     def kill(self, actor: Actor) -> None:
         """The actor's process ends without a word to the broker."""
@@ -96,7 +96,7 @@ class Stage:
 
     def must_serve(self, api: ApiKey) -> None:
         """End the scenario where the broker does not offer an API."""
-        if not self.witness.is_served(api):
+        if not self.reference.is_served(api):
             name = "".join(word.capitalize() for word in api.name.split("_"))
             raise NotServedError(f"the broker does not serve {name}")
 
@@ -123,32 +123,32 @@ class Stage:
         partitions: int = 1,
         configs: Mapping[str, str] | None = None,
     ) -> str:
-        """A new topic, made by the witness, ready to be used.
+        """A new topic, made by the reference, ready to be used.
 
         Nothing in it grows too old: scenarios write times of years ago.
         """
         name = self.name(what)
-        self.witness.create_topic(name, partitions, {"retention.ms": "-1", **(configs or {})})
+        self.reference.create_topic(name, partitions, {"retention.ms": "-1", **(configs or {})})
         return name
 
     def seconds_left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())
 
 
-def open_stage(  # noqa: PLR0917 (each is another thing)
+def open_context(  # noqa: PLR0917 (each is another thing)
     stock_client: StockClient,
     broker: Broker,
-    pool: Pool,
+    pool: ProcessPool,
     relays: Relays,
     timeout_seconds: float,
     shared_restart: SharedRestart | None = None,
-    tamperings: tuple[Tampering, ...] = (),
-) -> Stage:
-    return Stage(
+    frame_changes: tuple[FrameChange, ...] = (),
+) -> ScenarioContext:
+    return ScenarioContext(
         stock_client=stock_client,
         broker=broker,
         pool=pool,
-        relay=relays.open(broker.addresses, tamperings),
-        deadline=time.monotonic() + patient(timeout_seconds),
+        relay=relays.open(broker.addresses, frame_changes),
+        deadline=time.monotonic() + scaled(timeout_seconds),
         shared_restart=shared_restart,
     )

@@ -60,14 +60,14 @@ NUMBERS: dict[str, int] = {
 }
 """What a request says that its default does not."""
 
-OF_ONE_MESSAGE: dict[tuple[str, str], Any] = {
+MESSAGE_VALUES: dict[tuple[str, str], Any] = {
     ("WritableTxnMarker", "producer_id"): 1_000,
     ("WritableTxnMarker", "producer_epoch"): 0,
     ("MetadataRequestTopic", "topic_id"): bytes(16),
 }
 """Where a message means something else by the same word."""
 
-MAKING = {"CreateTopicsRequest"}
+CREATING = {"CreateTopicsRequest"}
 """Speak of topics that there are not."""
 JOINING = {"JoinGroupRequest", "ConsumerGroupHeartbeatRequest"}
 """Every one of these joins another group: who is in one already is waited for."""
@@ -84,7 +84,7 @@ FOREIGN_ID = bytes(range(16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class RequestTargets:
     """What sensible questions speak of; both clusters have it, under the same names."""
 
     topic: str
@@ -93,7 +93,7 @@ class World:
     new_name: str
 
 
-class Question(NamedTuple):
+class ProbeRequest(NamedTuple):
     """One request, and in what it is not the sensible one."""
 
     request: Message
@@ -101,23 +101,25 @@ class Question(NamedTuple):
     note: str
 
 
-def questions(request: type[Message], version: int, world: World) -> Iterator[Question]:
-    """The sensible question first; then those that differ from it in one field."""
-    asked = Asked(version, world, creates=request.__name__ in MAKING)
-    yield Question(asked.message(request), version, "")
+def probe_requests(
+    request: type[Message], version: int, targets: RequestTargets
+) -> Iterator[ProbeRequest]:
+    """The sensible probe first; then those that differ from it in one field."""
+    asked = RequestBuilder(version, targets, creates=request.__name__ in CREATING)
+    yield ProbeRequest(asked.message(request), version, "")
     for number, (path, value, note) in enumerate(asked.variations(request)):
         if request.__name__ in JOINING:
-            other = replace(world, group=f"{world.group}-{number}")
-            asked = Asked(version, other, creates=False)
-        yield Question(asked.message(request, path, value), version, note)
+            other = replace(targets, group=f"{targets.group}-{number}")
+            asked = RequestBuilder(version, other, creates=False)
+        yield ProbeRequest(asked.message(request, path, value), version, note)
 
 
-class Asked:
+class RequestBuilder:
     """Builds a request of one version, with at most one field that is not sensible."""
 
-    def __init__(self, version: int, world: World, *, creates: bool) -> None:
+    def __init__(self, version: int, targets: RequestTargets, *, creates: bool) -> None:
         self.version = version
-        self.world = world
+        self.targets = targets
         self.creates = creates
 
     def message(
@@ -139,17 +141,17 @@ class Asked:
         if field.struct is not None:
             one: Any = self.message(field.struct, below, value)
         else:
-            one = self._sensible(message, field)
+            one = self._typical(message, field)
         return [one] if field.is_array else one
 
-    def _sensible(self, message: type[Message], field: Field) -> Any:
+    def _typical(self, message: type[Message], field: Field) -> Any:
         kind, name = field.kind, field.name
-        if (message.__name__, name) in OF_ONE_MESSAGE:
-            return OF_ONE_MESSAGE[message.__name__, name]
+        if (message.__name__, name) in MESSAGE_VALUES:
+            return MESSAGE_VALUES[message.__name__, name]
         if kind is STRING:
             return self._text(message.__name__, name)
         if kind is UUID and "topic" in name:
-            return self.world.topic_id
+            return self.targets.topic_id
         if kind is RECORDS:
             return one_batch()
         return NUMBERS.get(name, 0 if field.is_array else field.default)
@@ -158,11 +160,11 @@ class Asked:
         if "config" in message.lower() and name in ("name", "configuration_keys"):
             return "retention.ms"
         if name in ("name", "topic", "topics", "topic_name", "topic_names", "resource_name"):
-            return self.world.new_name if self.creates else self.world.topic
+            return self.targets.new_name if self.creates else self.targets.topic
         if "group" in name or name in ("key", "coordinator_keys"):
-            return self.world.group
+            return self.targets.group
         if "transactional" in name:
-            return f"{self.world.group}-transaction"
+            return f"{self.targets.group}-transaction"
         return TEXTS.get(name, "")
 
     def variations(
@@ -186,7 +188,7 @@ class Asked:
                 for value in boundaries(field.kind, field.name):
                     shown = value if len(str(value)) < 40 else f"{len(value)} characters"
                     if value == MISSING:  # what nobody else has made in the meantime
-                        value = f"{self.world.topic}-missing"  # noqa: PLW2901 (said above)
+                        value = f"{self.targets.topic}-missing"  # noqa: PLW2901 (said above)
                     yield path, [value] if field.is_array else value, f"{name}={shown!r}"
 
 

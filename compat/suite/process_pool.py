@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from compat.suite.installation import installed
 from compat.suite.line_process import ClientError, LineProcess, ProgramFailedError
-from compat.suite.patience import patient
+from compat.suite.timeout_factor import scaled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ RESET_TIMEOUT_SECONDS = 10.0
 HELLO_TIMEOUT_SECONDS = 30.0
 
 
-class Pool:
+class ProcessPool:
     """Gives out processes that are clean; a context manager that leaves none behind."""
 
     def __init__(self, directory: Path) -> None:
@@ -68,7 +68,7 @@ class Pool:
         process = LineProcess(client, installed(client), errors)
         try:
             process.say("hello", {})
-            told = process.answer(patient(HELLO_TIMEOUT_SECONDS))
+            told = process.answer(scaled(HELLO_TIMEOUT_SECONDS))
         except ClientError as error:
             process.kill()
             raise ProgramFailedError(
@@ -94,7 +94,7 @@ class Pool:
     def _reset(process: LineProcess) -> bool:
         try:
             process.say("reset", {})
-            process.answer(patient(RESET_TIMEOUT_SECONDS))
+            process.answer(scaled(RESET_TIMEOUT_SECONDS))
         except (ProgramFailedError, ClientError):
             return False
         return True

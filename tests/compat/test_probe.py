@@ -10,10 +10,10 @@ import pytest
 from compat.apache.apache_kafka import free_port
 from compat.broker_process import BrokerProcess
 from compat.command_line import WRONG_USE, main
-from compat.probe.allowed import TOLD_IN, Allowed, Difference, excusing_nothing, read_allowed
-from compat.probe.comparison import RANGE, Compared, compare, told_lines
-from compat.probe.plain import differences, plain
-from compat.probe.questions import World, questions
+from compat.probe.allowed import KNOWN_DIFFERENCES, Allowed, Difference, read_allowed, unused_places
+from compat.probe.comparison import VERSION_RANGE, Comparison, compare, difference_lines
+from compat.probe.normalized import differences, normalized
+from compat.probe.probe_requests import RequestTargets, probe_requests
 from compat.suite.brokers import addresses_in
 from pykbroker import Broker
 from pykbroker_protocol.api_keys import ApiKey
@@ -28,7 +28,7 @@ from pykbroker_protocol.messages.metadata import MetadataResponse, MetadataRespo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WORLD = World(topic="t", topic_id=bytes(range(16)), group="g", new_name="n")
+TARGETS = RequestTargets(topic="t", topic_id=bytes(range(16)), group="g", new_name="n")
 
 
 def test_the_innermost_places_at_which_answers_part_are_told() -> None:
@@ -40,7 +40,7 @@ def test_the_innermost_places_at_which_answers_part_are_told() -> None:
 
 def test_ids_are_words_and_lists_have_an_order_in_plain_answers() -> None:
     topics = [MetadataResponseTopic(error_code=3, name=it, partitions=()) for it in ("b", "a")]
-    told = plain(MetadataResponse(brokers=(), topics=topics, cluster_id="its own"), {})
+    told = normalized(MetadataResponse(brokers=(), topics=topics, cluster_id="its own"), {})
     assert [it["name"] for it in told["topics"]] == ["a", "b"]
     assert told["topics"][0]["error_code"] == "UNKNOWN_TOPIC_OR_PARTITION"
     assert told["topics"][0]["topic_id"] == "no id"
@@ -52,8 +52,8 @@ def test_every_question_can_be_written_in_its_version(key: ApiKey) -> None:
     request = request_of(key)
     assert request is not None
     for version in range(request.versions.first, request.versions.last + 1):
-        for question in questions(request, version, WORLD):
-            assert encode(question.request, version) is not None, question.note
+        for probe in probe_requests(request, version, TARGETS):
+            assert encode(probe.request, version) is not None, probe.note
 
 
 def test_of_lists_that_are_not_alike_what_one_side_has_alone_is_told() -> None:
@@ -67,7 +67,7 @@ def test_properties_and_features_are_called_by_their_names() -> None:
 
 def test_resources_of_one_name_have_an_order_in_plain_answers() -> None:
     kinds = [ConfigResource(resource_name="1", resource_type=it) for it in (8, 4)]
-    told = plain(ListConfigResourcesResponse(error_code=0, config_resources=kinds), {})
+    told = normalized(ListConfigResourcesResponse(error_code=0, config_resources=kinds), {})
     assert [it["resource_type"] for it in told["config_resources"]] == [4, 8]
 
 
@@ -76,30 +76,30 @@ def test_what_is_allowed_covers_its_places_and_no_more() -> None:
     assert Allowed(("FETCH [topics=[]] responses[].*",)).covers(difference)
     assert not Allowed(("FETCH [topics=[]] responses[]",)).covers(difference)
     assert not Allowed(("FETCH [topics=.] responses[].*",)).covers(difference)
-    compared = Compared()
-    compared.unlike[difference].append(4)
-    assert not compared.surprising([Allowed(("FETCH *",))])
-    (line,) = told_lines(compared.surprising([]))
+    compared = Comparison()
+    compared.differences_found[difference].append(4)
+    assert not compared.unexpected([Allowed(("FETCH *",))])
+    (line,) = difference_lines(compared.unexpected([]))
     assert line == "FETCH [topics=[]] responses[].error_code, v4: 'NONE' | 'OTHER'"
 
 
 def test_a_place_that_excuses_nothing_is_told() -> None:
     difference = Difference("FETCH", "", "topics", 1, 2)
     rules = [Allowed(("FETCH topics", "FETCH responses"))]
-    assert list(excusing_nothing(rules, [difference])) == ["FETCH responses"]
-    assert not list(excusing_nothing([it._replace(thorough=True) for it in rules], [difference]))
+    assert list(unused_places(rules, [difference])) == ["FETCH responses"]
+    assert not list(unused_places([it._replace(thorough=True) for it in rules], [difference]))
 
 
 def test_a_line_is_no_longer_than_one_can_read() -> None:
-    compared = Compared()
-    compared.unlike[Difference("METADATA", "", "topics", "x" * 50_000, "")].append(1)
-    (line,) = told_lines(compared.unlike)
+    compared = Comparison()
+    compared.differences_found[Difference("METADATA", "", "topics", "x" * 50_000, "")].append(1)
+    (line,) = difference_lines(compared.differences_found)
     assert len(line) < 300
     assert "50002 characters" in line
 
 
 def test_every_difference_that_is_allowed_is_told_or_each_brokers_own() -> None:
-    sections = TOLD_IN.read_text().splitlines()
+    sections = KNOWN_DIFFERENCES.read_text().splitlines()
     for rule in read_allowed():
         assert bool(rule.section) != bool(rule.own), rule
         assert rule.own or f"## {rule.section}" in sections, rule
@@ -122,7 +122,9 @@ def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broke
 def test_ranges_that_differ_are_told_and_an_older_broker_is_asked_what_it_serves() -> None:
     with Broker() as left, Broker(as_version="2.7") as right:
         told = compare(_address(left), _address(right), apis=["metadata", "listoffsets"])
-    ranges = {it.api: (it.left, it.right) for it in told.unlike if it.path == RANGE}
+    ranges = {
+        it.api: (it.left, it.right) for it in told.differences_found if it.path == VERSION_RANGE
+    }
     assert ranges == {"METADATA": ("0-13", "0-9"), "LIST_OFFSETS": ("1-11", "1-5")}
     assert told.questions > 60
 
@@ -137,7 +139,7 @@ def test_two_brokers_of_one_kind_do_not_differ(two_brokers: list[BrokerProcess])
     left, right = (("127.0.0.1", it.port) for it in two_brokers)
     compared = compare(left, right, apis=["metadata", "fetch", "produce", "describe*"])
     assert compared.questions > 200
-    assert not list(told_lines(compared.unlike))
+    assert not list(difference_lines(compared.differences_found))
 
 
 def _address(broker: Broker) -> tuple[str, int]:

@@ -10,8 +10,8 @@ import pytest
 from compat.command_line import main
 from compat.suite.installation import installed
 from compat.suite.manifest import stock_clients
-from compat.suite.patience import VARIABLE
 from compat.suite.scenario import all_scenarios
+from compat.suite.timeout_factor import VARIABLE
 
 if TYPE_CHECKING:
     from pathlib import Path

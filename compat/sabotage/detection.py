@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from compat.sabotage.faults import Fault
-    from compat.sabotage.tampering import Tampering
+    from compat.sabotage.frame_change import FrameChange
     from compat.suite.brokers import Broker
     from compat.suite.manifest import StockClient
-    from compat.suite.pool import Pool
+    from compat.suite.process_pool import ProcessPool
     from compat.suite.relay import Relays
     from compat.suite.results import Cell
 
-_TRIED = (Outcome.TRUE, Outcome.FALSE)
+_TRIED = (Outcome.PASSED, Outcome.FAILED)
 _REASON_LENGTH_MAX = 160
 CELLS_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class FaultTrial:
     """What became of the cells that should be false under a fault."""
 
     fault: Fault
@@ -34,7 +34,7 @@ class Verdict:
 
     @property
     def found_by(self) -> list[Cell]:
-        return [it for it in self.tried if it.outcome == Outcome.FALSE]
+        return [it for it in self.tried if it.outcome == Outcome.FAILED]
 
     @property
     def is_found(self) -> bool:
@@ -48,30 +48,30 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sabotaged:
+class FaultTrials:
     """A broker whose frames can be changed on their way."""
 
     broker: Broker
     clients: Sequence[StockClient]
-    pool: Pool
+    pool: ProcessPool
     relays: Relays
 
-    def verdict_on(self, fault: Fault) -> Verdict:
-        cells = self._played(fault.caught_by, fault.tamperings)
-        return Verdict(fault=fault, tried=[it for it in cells if it.outcome in _TRIED])
+    def trial_of(self, fault: Fault) -> FaultTrial:
+        cells = self._played(fault.caught_by, fault.frame_changes)
+        return FaultTrial(fault=fault, tried=[it for it in cells if it.outcome in _TRIED])
 
-    def false_without(self, faults: Iterable[Fault]) -> list[Cell]:
+    def failures_without(self, faults: Iterable[Fault]) -> list[Cell]:
         """What fails by itself proves nothing about a fault."""
         names = dict.fromkeys(name for it in faults for name in it.caught_by)
-        return [it for it in self._played(names, ()) if it.outcome == Outcome.FALSE]
+        return [it for it in self._played(names, ()) if it.outcome == Outcome.FAILED]
 
-    def _played(self, names: Iterable[str], tamperings: tuple[Tampering, ...]) -> list[Cell]:
+    def _played(self, names: Iterable[str], frame_changes: tuple[FrameChange, ...]) -> list[Cell]:
         runner = Runner(
             pool=self.pool,
             relays=self.relays,
             at_once=CELLS_AT_ONCE,
-            told=lambda _: None,
-            tamperings=tamperings,
+            report=lambda _: None,
+            frame_changes=frame_changes,
         )
         scenarios = {it.name: it for it in all_scenarios()}
         return runner.run([scenarios[it] for it in names], self.clients, [self.broker])

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from compat.suite.results import PASSED_OVER, Outcome
+from compat.suite.results import NOT_RUN, Outcome
 
 if TYPE_CHECKING:
     from compat.suite.results import Cell, Results
@@ -30,10 +30,10 @@ def report(results: Results) -> str:
 
 
 def _counts(cells: list[Cell]) -> dict[str, str]:
-    skipped = sum(it.outcome in PASSED_OVER for it in cells)
+    skipped = sum(it.outcome in NOT_RUN for it in cells)
     return {
         "tests": str(len(cells)),
-        "failures": str(sum(it.outcome == Outcome.FALSE for it in cells)),
+        "failures": str(sum(it.outcome == Outcome.FAILED for it in cells)),
         "skipped": str(skipped),
         "time": f"{sum(it.seconds for it in cells):.3f}",
     }
@@ -46,11 +46,11 @@ def _case(cell: Cell) -> ET.Element:
         classname=f"{cell.client} · {cell.broker}",
         time=f"{cell.seconds:.3f}",
     )
-    if cell.outcome == Outcome.FALSE:
+    if cell.outcome == Outcome.FAILED:
         first = cell.reason.splitlines()[0] if cell.reason else ""
         failure = ET.SubElement(case, "failure", message=_clean(first))
         failure.text = _clean(_story(cell))
-    elif cell.outcome != Outcome.TRUE:
+    elif cell.outcome != Outcome.PASSED:
         ET.SubElement(case, "skipped", message=_clean(cell.reason))
     return case
 

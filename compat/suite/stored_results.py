@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from compat.suite.results import Results
     from compat.suite.scenario import Scenario
 
-KEPT = Path(__file__).parents[1] / "results.json"
+STORED_RESULTS = Path(__file__).parents[1] / "results.json"
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 
 
-class Place(NamedTuple):
+class CellKey(NamedTuple):
     """Coordinates of a cell in the matrix."""
 
     scenario: str
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     broker: str
 
 
-class Kept(NamedTuple):
+class StoredResult(NamedTuple):
     """A cell with the day of its last run."""
 
     scenario: str
@@ -43,16 +43,16 @@ class Kept(NamedTuple):
     reason: str
 
     @property
-    def place(self) -> Place:
-        return Place(self.scenario, self.client, self.broker)
+    def key(self) -> CellKey:
+        return CellKey(self.scenario, self.client, self.broker)
 
 
 def matrix(
     scenarios: Iterable[Scenario], clients: Sequence[StockClient], brokers: Sequence[str]
-) -> set[Place]:
+) -> set[CellKey]:
     """Returns all cells of the matrix."""
     return {
-        Place(scenario.name, str(client), broker)
+        CellKey(scenario.name, str(client), broker)
         for scenario in scenarios
         for client in clients
         if scenario.subject in client.plays
@@ -60,49 +60,49 @@ def matrix(
     }
 
 
-def todays_matrix() -> set[Place]:
+def current_matrix() -> set[CellKey]:
     """Returns the matrix of the current scenarios, manifests and brokers."""
     return matrix(all_scenarios(), stock_clients(), broker_names())
 
 
-def stale(cells: Iterable[Kept], wanted: set[Place]) -> Iterator[str]:
+def stale(cells: Iterable[StoredResult], wanted: set[CellKey]) -> Iterator[str]:
     """Yields the missing cells and those that are no longer in the matrix."""
-    found = {it.place for it in cells}
+    found = {it.key for it in cells}
     yield from _by_client("not tried yet", wanted - found)
     yield from _by_client("not in the suite any more", found - wanted)
 
 
-def _by_client(what: str, places: Iterable[Place]) -> Iterator[str]:
+def _by_client(what: str, keys: Iterable[CellKey]) -> Iterator[str]:
     names: dict[tuple[str, str], list[str]] = {}
-    for it in sorted(places):
+    for it in sorted(keys):
         names.setdefault((it.client, it.broker), []).append(it.scenario)
     for (client, broker), its in names.items():
         yield f"{client}, {broker}: {len(its)} {what}: {', '.join(its)}"
 
 
-def read_kept(file: Path = KEPT) -> list[Kept]:
+def read_stored(file: Path = STORED_RESULTS) -> list[StoredResult]:
     if not file.exists():
         return []
     return [
-        Kept(scenario, client, broker, Outcome(outcome), day, reason)
+        StoredResult(scenario, client, broker, Outcome(outcome), day, reason)
         for scenario, client, broker, outcome, day, reason in json.loads(file.read_text())
     ]
 
 
-def keep(results: Results, wanted: set[Place], file: Path = KEPT) -> None:
+def keep(results: Results, wanted: set[CellKey], file: Path = STORED_RESULTS) -> None:
     """Replaces the stored results of the cells of a run. Cells outside the matrix are dropped."""
-    cells = {it.place: it for it in read_kept(file) if it.place in wanted}
+    cells = {it.key: it for it in read_stored(file) if it.key in wanted}
     for it in results.cells:
-        place = Place(it.scenario, it.client, it.broker)
-        if it.outcome != Outcome.NOT_TRIED and place in wanted:
+        key = CellKey(it.scenario, it.client, it.broker)
+        if it.outcome != Outcome.NOT_TRIED and key in wanted:
             reason = it.reason.splitlines()[0] if it.reason else ""
-            cells[place] = Kept(*place, it.outcome, results.day, reason)
+            cells[key] = StoredResult(*key, it.outcome, results.day, reason)
     rows = [json.dumps(it, ensure_ascii=False) for it in sorted(cells.values())]
     file.write_text("[\n" + ",\n".join(rows) + "\n]\n")
 
 
 def page(
-    cells: Sequence[Kept], scenarios: Sequence[Scenario], clients: Sequence[StockClient]
+    cells: Sequence[StoredResult], scenarios: Sequence[Scenario], clients: Sequence[StockClient]
 ) -> str:
     """Returns the page, including cells that were not tried."""
     names = {it.name for it in scenarios}
@@ -123,14 +123,14 @@ def page(
         *_clients(known, clients, brokers),
         *_matrix(known, scenarios, clients, brokers),
         *_false(known),
-        *_passed_over(known, Outcome.CANNOT, "Not supported by clients"),
-        *_passed_over(known, Outcome.NOT_SERVED, "Not supported by brokers"),
+        *_not_run(known, Outcome.CANNOT, "Not supported by clients"),
+        *_not_run(known, Outcome.NOT_SERVED, "Not supported by brokers"),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _clients(
-    cells: Sequence[Kept], clients: Sequence[StockClient], brokers: Sequence[str]
+    cells: Sequence[StoredResult], clients: Sequence[StockClient], brokers: Sequence[str]
 ) -> Iterator[str]:
     yield "| | client | language | reason for this version | last run | passed cells |"
     yield "|---|---|---|---|---|---|"
@@ -142,25 +142,25 @@ def _clients(
     yield ""
 
 
-def _days(cells: Iterable[Kept]) -> str:
+def _days(cells: Iterable[StoredResult]) -> str:
     """Returns the days of the oldest and the newest run."""
     days = sorted({it.day for it in cells}) or ["never"]
     return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
 
-def _share(cells: Iterable[Kept], broker: str) -> str:
+def _share(cells: Iterable[StoredResult], broker: str) -> str:
     counts = Counter(it.outcome for it in cells if it.broker == broker)
-    tried = counts[Outcome.TRUE] + counts[Outcome.FALSE]
-    return f"{broker} {counts[Outcome.TRUE]}/{tried}"
+    tried = counts[Outcome.PASSED] + counts[Outcome.FAILED]
+    return f"{broker} {counts[Outcome.PASSED]}/{tried}"
 
 
 def _matrix(
-    cells: Sequence[Kept],
+    cells: Sequence[StoredResult],
     scenarios: Sequence[Scenario],
     clients: Sequence[StockClient],
     brokers: Sequence[str],
 ) -> Iterator[str]:
-    by_place = {it.place: it.outcome.sign for it in cells}
+    by_place = {it.key: it.outcome.sign for it in cells}
     for subject, its in groupby(scenarios, key=lambda it: it.subject):
         players = [(str(at), it) for at, it in enumerate(clients, 1) if subject in it.plays]
         yield from ("", f"## {subject.capitalize()}", "")
@@ -168,14 +168,16 @@ def _matrix(
         yield f"|---|{'---|' * len(players)}"
         for scenario in its:
             signs = [
-                " ".join(by_place.get(Place(scenario.name, str(client), it), "·") for it in brokers)
+                " ".join(
+                    by_place.get(CellKey(scenario.name, str(client), it), "·") for it in brokers
+                )
                 for _, client in players
             ]
             yield f"| **{scenario.name}** {scenario.sentence} | {' | '.join(signs)} |"
 
 
-def _false(cells: Sequence[Kept]) -> Iterator[str]:
-    found = [it for it in cells if it.outcome == Outcome.FALSE]
+def _false(cells: Sequence[StoredResult]) -> Iterator[str]:
+    found = [it for it in cells if it.outcome == Outcome.FAILED]
     yield from ("", "## Failed", "")
     for it in found:
         yield f"- **{it.scenario}** · {it.client} · {it.broker}: {it.reason}"
@@ -183,7 +185,7 @@ def _false(cells: Sequence[Kept]) -> Iterator[str]:
         yield "None."
 
 
-def _passed_over(cells: Sequence[Kept], outcome: Outcome, title: str) -> Iterator[str]:
+def _not_run(cells: Sequence[StoredResult], outcome: Outcome, title: str) -> Iterator[str]:
     """Yields each reason once, with its scenarios."""
     found: dict[tuple[str, str], set[str]] = {}
     for it in cells:

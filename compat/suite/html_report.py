@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compat.suite.results import PASSED_OVER, Outcome
+from compat.suite.results import NOT_RUN, Outcome
 from compat.suite.terminal import summary
 
 if TYPE_CHECKING:
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from compat.suite.results import Cell, Results
 
-STYLE = Path(__file__).with_name("page.css")
+STYLE = Path(__file__).with_name("html_report.css")
 _CLASSES = {
-    Outcome.TRUE: "true",
-    Outcome.FALSE: "false",
+    Outcome.PASSED: "true",
+    Outcome.FAILED: "false",
     Outcome.CANNOT: "cannot",
     Outcome.NOT_SERVED: "not-tried",
     Outcome.NOT_TRIED: "not-tried",
@@ -41,7 +41,7 @@ def report(results: Results) -> str:
         "</ul>",
         *_matrix(results),
         *_failures(results),
-        *_passed_over(results),
+        *_not_run(results),
         "</main></body></html>",
     ]
     return "\n".join(lines) + "\n"
@@ -78,7 +78,7 @@ def _box(cell: Cell | None) -> str:
         return "<td></td>"
     told = f"{cell.client} · {cell.broker}: {cell.outcome}, {cell.seconds:.1f} s. {cell.reason}"
     sign = cell.outcome.sign
-    if cell.outcome == Outcome.FALSE:
+    if cell.outcome == Outcome.FAILED:
         sign = f'<a href="#{_anchor(cell)}">{sign}</a>'
     return f'<td class="{_CLASSES[cell.outcome]}" title="{escape(told)}">{sign}</td>'
 
@@ -105,11 +105,11 @@ def _failures(results: Results) -> Iterator[str]:
         yield "</section>"
 
 
-def _passed_over(results: Results) -> Iterator[str]:
+def _not_run(results: Results) -> Iterator[str]:
     rows = {
         (cell.client, cell.reason): cell.outcome
         for cell in results.cells
-        if cell.outcome in PASSED_OVER
+        if cell.outcome in NOT_RUN
     }
     if not rows:
         return

@@ -16,16 +16,16 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from compat.broker_process import BrokerProcess
-from compat.suite import junit, markdown, page, terminal
+from compat.suite import html_report, junit_report, markdown_report, terminal
 from compat.suite.actor import Actor, CannotError
-from compat.suite.commands import COMMANDS, asked_for
+from compat.suite.commands import COMMANDS, required_features
 from compat.suite.line_process import ClientError, LineProcess, ProgramFailedError
 from compat.suite.manifest import BadManifestError, read_manifest, stock_clients
 from compat.suite.recording import FRAMES_MAX, Frame, Recording, malformed
+from compat.suite.reference_client import ReferenceClient
 from compat.suite.relay import Relays, Which
-from compat.suite.results import Cell, Outcome, Results, Told
+from compat.suite.results import Cell, Outcome, Results, ShownFrame
 from compat.suite.scenario import all_scenarios
-from compat.suite.witness import Witness
 from compat.wire import Closed, Wire
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.messages.metadata import MetadataRequest
@@ -97,11 +97,13 @@ def test_the_readme_tells_of_every_command_and_option() -> None:
 
 
 def test_what_is_asked_for_is_named_as_manifests_name_it() -> None:
-    wanted = asked_for("open_producer", {"acks": "0", "idempotent": False, "linger_ms": None})
+    wanted = required_features(
+        "open_producer", {"acks": "0", "idempotent": False, "linger_ms": None}
+    )
     assert wanted == {"open_producer", "open_producer.acks", "open_producer.acks=0"}
     record = {"topic": "t", "headers": [["h", None]], "key": None}
-    assert "produce.headers" in asked_for("produce", {"records": [record]})
-    assert "produce.key" not in asked_for("produce", {"records": [record]})
+    assert "produce.headers" in required_features("produce", {"records": [record]})
+    assert "produce.key" not in required_features("produce", {"records": [record]})
 
 
 # --- programs
@@ -211,13 +213,13 @@ def test_a_broker_that_is_not_there_is_not_there_through_the_relay_either() -> N
 
 
 def test_the_witness_reads_what_it_wrote(broker: BrokerProcess) -> None:
-    witness = Witness("127.0.0.1", broker.port)
-    witness.create_topic("seen", 2, {"retention.ms": "1000000"})
-    offset = witness.write("seen", [{"key": b"k", "value": None}, {"value": b"v"}], partition=1)
+    reference = ReferenceClient("127.0.0.1", broker.port)
+    reference.create_topic("seen", 2, {"retention.ms": "1000000"})
+    offset = reference.write("seen", [{"key": b"k", "value": None}, {"value": b"v"}], partition=1)
     assert offset == 0
-    found = witness.records("seen", 1)
+    found = reference.records("seen", 1)
     assert [(it.offset, it.key, it.value) for it in found] == [(0, b"k", None), (1, None, b"v")]
-    witness.close()
+    reference.close()
 
 
 # --- reports
@@ -228,7 +230,7 @@ def cell(client: str, outcome: Outcome, **more: Any) -> Cell:
 
 
 def results() -> Results:
-    frame = Told(headline="→ Produce v9", lines=("@0 <acks>: -1",))
+    frame = ShownFrame(headline="→ Produce v9", lines=("@0 <acks>: -1",))
     return Results(
         day="2026-01-01",
         seconds=1.5,
@@ -238,10 +240,10 @@ def results() -> Results:
         brokers=("PyKBroker 1",),
         scenarios=(("one", "subject", "One is one."),),
         cells=(
-            cell("fake 1", Outcome.TRUE),
+            cell("fake 1", Outcome.PASSED),
             cell(
                 "other 2",
-                Outcome.FALSE,
+                Outcome.FAILED,
                 reason="found <2> \x00\nwanted 1",
                 frames=(frame,),
                 steps=(("a", "produce", "{}"),),
@@ -257,7 +259,7 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_junit_counts_failures_and_holds_no_character_that_xml_forbids() -> None:
-    suites = ET.fromstring(junit.report(results()))
+    suites = ET.fromstring(junit_report.report(results()))
     assert [(it.get("tests"), it.get("failures")) for it in suites] == [("1", "0"), ("1", "1")]
     failure = suites.find(".//failure")
     assert failure is not None
@@ -265,7 +267,7 @@ def test_junit_counts_failures_and_holds_no_character_that_xml_forbids() -> None
 
 
 def test_the_page_shows_each_failure_with_its_frames_and_nothing_unescaped() -> None:
-    told = page.report(results())
+    told = html_report.report(results())
     assert "→ Produce v9" in told
     assert "@0 &lt;acks&gt;" in told
     assert "<2>" not in told
@@ -274,7 +276,7 @@ def test_the_page_shows_each_failure_with_its_frames_and_nothing_unescaped() -> 
 
 
 def test_the_markdown_has_a_row_for_each_scenario() -> None:
-    told = markdown.report(results())
+    told = markdown_report.report(results())
     assert "| **one**: One is one. | ✓ | ✗ |" in told
     assert "found <2>" in told
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compat.command_line import main
+from compat.suite.assertions import must
 from compat.suite.brokers import Broker
 from compat.suite.installation import CACHE_VARIABLE
-from compat.suite.judging import must
 from compat.suite.manifest import BadManifestError, read_manifest, stock_clients
-from compat.suite.pool import Pool
+from compat.suite.process_pool import ProcessPool
 from compat.suite.relay import Relays
 from compat.suite.results import Cell, Outcome, Results
 from compat.suite.runner import Runner
@@ -40,28 +40,28 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StockClient:
     return replace(some, folder=folder, also=(), needs=(), install=(), not_true=said)
 
 
-def outcomes(client: StockClient, tmp_path: Path, *, disbelieving: bool) -> dict[str, Outcome]:
-    with Pool(tmp_path) as pool, Relays() as relays:
+def outcomes(client: StockClient, tmp_path: Path, *, tests_not_true: bool) -> dict[str, Outcome]:
+    with ProcessPool(tmp_path) as pool, Relays() as relays:
         runner = Runner(
             pool=pool,
             relays=relays,
             at_once=1,
-            told=lambda _: None,
-            disbelieving=disbelieving,
+            report=lambda _: None,
+            tests_not_true=tests_not_true,
         )
         cells = runner.run([TRUE, FALSE, LIKEWISE_FALSE], [client], [BROKER])
     return {it.scenario: it.outcome for it in cells}
 
 
 def test_what_a_manifest_calls_not_true_is_not_played(client: StockClient, tmp_path: Path) -> None:
-    found = outcomes(client, tmp_path, disbelieving=False)
+    found = outcomes(client, tmp_path, tests_not_true=False)
     cannot = {"true": Outcome.CANNOT, "false": Outcome.CANNOT}
-    assert found == {**cannot, "likewise-false": Outcome.FALSE}
+    assert found == {**cannot, "likewise-false": Outcome.FAILED}
 
 
 def test_in_disbelief_it_is_played_and_nothing_else(client: StockClient, tmp_path: Path) -> None:
-    found = outcomes(client, tmp_path, disbelieving=True)
-    assert found == {"true": Outcome.TRUE, "false": Outcome.FALSE}
+    found = outcomes(client, tmp_path, tests_not_true=True)
+    assert found == {"true": Outcome.PASSED, "false": Outcome.FAILED}
 
 
 def test_a_manifest_is_wrong_where_no_broker_makes_a_scenario_fail() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 TEXT_MAX = 1_500
 
 
-class NotTrueError(AssertionError):
+class ScenarioFailedError(AssertionError):
     """What a scenario says is not so; the message says what was found."""
 
 
 def must(is_so: object, what: str) -> None:
     if not is_so:
-        raise NotTrueError(what)
+        raise ScenarioFailedError(what)
 
 
 def must_equal(found: Any, wanted: Any, what: str) -> None:
@@ -23,7 +23,7 @@ def must_equal(found: Any, wanted: Any, what: str) -> None:
     lines = [f"{what}:", f"    found  {_text(found)}", f"    wanted {_text(wanted)}"]
     if isinstance(found, list) and isinstance(wanted, list):
         lines.append(f"    {_first_difference(found, wanted)}")
-    raise NotTrueError("\n".join(lines))
+    raise ScenarioFailedError("\n".join(lines))
 
 
 def _first_difference(found: list[Any], wanted: list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""The suite's own client, which sets the stage for a scenario and looks at what came of it."""
+"""The suite's own client, which sets the context for a scenario and looks at what came of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from compat.suite.patience import patient
+from compat.suite.timeout_factor import scaled
 from compat.wire import Closed, Wire
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages import (
@@ -48,7 +48,7 @@ _FETCH_BYTES = 64 << 20
 NOTHING_SET: Mapping[str, str] = MappingProxyType({})
 
 
-class Lying(NamedTuple):
+class StoredRecord(NamedTuple):
     """A record as it lies in the log."""
 
     offset: int
@@ -59,7 +59,7 @@ class Lying(NamedTuple):
 
 
 @dataclass(slots=True)
-class Witness:
+class ReferenceClient:
     """Speaks to each node of the cluster in old and plain versions, without any relay."""
 
     host: str
@@ -94,7 +94,7 @@ class Witness:
     def until_ready(
         self, name: str, partitions: int, *, seconds: float = READY_SECONDS_MAX
     ) -> None:
-        deadline = time.monotonic() + patient(seconds)
+        deadline = time.monotonic() + scaled(seconds)
         while not self._is_ready(name, partitions):
             assert time.monotonic() < deadline, f"{name} is not ready"
             time.sleep(_PAUSE_SECONDS)
@@ -150,19 +150,19 @@ class Witness:
         assert found.error_code == ErrorCode.NONE, found
         return int(found.base_offset)
 
-    def records(self, topic: str, partition: int = 0) -> list[Lying]:
+    def records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
         """Every record of a partition, those of transactions that were aborted too."""
         return [
-            _lying(it)
+            _stored_record(it)
             for batch in self.batches(topic, partition)
             if not batch.is_control
             for it in batch.records()
         ]
 
-    def committed_records(self, topic: str, partition: int = 0) -> list[Lying]:
+    def committed_records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
         """Those of transactions that are committed by now, and those of none."""
-        found: list[Lying] = []
-        undecided: dict[int, list[Lying]] = defaultdict(list)
+        found: list[StoredRecord] = []
+        undecided: dict[int, list[StoredRecord]] = defaultdict(list)
         for batch in self.batches(topic, partition):
             if batch.is_control:
                 (marker,) = batch.records()
@@ -170,9 +170,9 @@ class Witness:
                 if control_record_type(marker.key) == ControlRecordType.COMMIT:
                     found += of_transaction
             elif batch.is_transactional:
-                undecided[batch.producer_id] += map(_lying, batch.records())
+                undecided[batch.producer_id] += map(_stored_record, batch.records())
             else:
-                found += map(_lying, batch.records())
+                found += map(_stored_record, batch.records())
         return sorted(found)
 
     def batches(self, topic: str, partition: int = 0) -> list[RecordBatch]:
@@ -215,9 +215,9 @@ class Witness:
 
         Each coordinator is asked, and each ends a transaction, so that no client meets the first.
         """
-        deadline = time.monotonic() + patient(READY_SECONDS_MAX)
+        deadline = time.monotonic() + scaled(READY_SECONDS_MAX)
         for number in range(GROUPS_TRIED):
-            name = f"compat-witness-{number}"
+            name = f"compat-reference-{number}"
             for is_done in (self._is_coordinated, self._has_aborted, self._has_a_producer):
                 while not is_done(name):
                     assert time.monotonic() < deadline, "nobody coordinates groups and transactions"
@@ -322,7 +322,7 @@ class Witness:
 
     def _wire(self, host: str, port: int) -> Wire:
         if (host, port) not in self._wires:
-            self._wires[host, port] = Wire(port, host=host, client_id="compat-witness")
+            self._wires[host, port] = Wire(port, host=host, client_id="compat-reference")
         return self._wires[host, port]
 
 
@@ -341,5 +341,7 @@ def new_topic(
     )
 
 
-def _lying(record: Record) -> Lying:
-    return Lying(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+def _stored_record(record: Record) -> StoredRecord:
+    return StoredRecord(
+        record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
+    )

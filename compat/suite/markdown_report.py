@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from compat.suite.results import PASSED_OVER
+from compat.suite.results import NOT_RUN
 from compat.suite.terminal import summary
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def reasons(results: Results) -> Iterator[str]:
     """Why cells were passed over, each reason once."""
     found: dict[tuple[str, str], list[str]] = {}
     for cell in results.cells:
-        if cell.outcome in PASSED_OVER:
+        if cell.outcome in NOT_RUN:
             scenarios = found.setdefault((cell.client, cell.reason), [])
             if cell.scenario not in scenarios:
                 scenarios.append(cell.scenario)

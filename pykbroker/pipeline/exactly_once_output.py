@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-ANSWER_TIMEOUT_S: Final = 60.0
+ANSWER_TIMEOUT_SECONDS: Final = 60.0
 RETRY_S: Final = 0.1
 RECORD_BYTES_MAX: Final = 1_000_000_000
 """As much as librdkafka allows; how large a record may be is for the broker to say."""
@@ -87,7 +87,7 @@ class TopicOutput:
                 "transaction.timeout.ms": timeout_ms,
             }
         )
-        retried(lambda: producer.init_transactions(ANSWER_TIMEOUT_S))
+        retried(lambda: producer.init_transactions(ANSWER_TIMEOUT_SECONDS))
         return producer
 
     @contextmanager
@@ -102,7 +102,7 @@ class TopicOutput:
     def partitions(self) -> int:
         """How many the topic has; asking makes it, where the broker makes topics by itself."""
         topic = self.target.topic
-        found = Producer(self.client).list_topics(topic, ANSWER_TIMEOUT_S).topics[topic]
+        found = Producer(self.client).list_topics(topic, ANSWER_TIMEOUT_SECONDS).topics[topic]
         if found.error is not None:
             raise CannotPublish(f"topic {topic}: {found.error.str()}")
         return len(found.partitions)
@@ -135,7 +135,7 @@ def read_marks(consumer: Consumer, topic: str, partitions: Iterable[int]) -> dic
 
 
 def committed(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
-    answers = consumer.committed(asked, ANSWER_TIMEOUT_S)
+    answers = consumer.committed(asked, ANSWER_TIMEOUT_SECONDS)
     for answer in answers:
         if answer.error is not None:
             raise KafkaException(answer.error)
@@ -148,7 +148,7 @@ def is_fatal(failure: Exception) -> bool:
 
 def retried(ask: Callable[[], Answer]) -> Answer:
     """Asked again while a broker cannot answer yet; only for what may be repeated."""
-    deadline = time.monotonic() + ANSWER_TIMEOUT_S
+    deadline = time.monotonic() + ANSWER_TIMEOUT_SECONDS
     while True:
         try:
             return ask()

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from pykbroker.pipeline.crash_points import CrashPoint, reached
 from pykbroker.pipeline.exactly_once_output import (
-    ANSWER_TIMEOUT_S,
+    ANSWER_TIMEOUT_SECONDS,
     is_fatal,
     read_marks,
     reject_old_batch,
@@ -58,8 +58,8 @@ def write(settler: Producer, sharing: Consumer, topic: str, batch_id: int, words
     group = sharing.consumer_group_metadata()
     try:
         settler.begin_transaction()
-        retried(lambda: settler.send_offsets_to_transaction([mark], group, ANSWER_TIMEOUT_S))
-        retried(lambda: settler.commit_transaction(ANSWER_TIMEOUT_S))
+        retried(lambda: settler.send_offsets_to_transaction([mark], group, ANSWER_TIMEOUT_SECONDS))
+        retried(lambda: settler.commit_transaction(ANSWER_TIMEOUT_SECONDS))
     except KafkaException as failure:
         if not is_fatal(failure):
             raise

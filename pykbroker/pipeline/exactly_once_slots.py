@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 
 from pykbroker.pipeline.crash_points import CrashPoint, reached
 from pykbroker.pipeline.exactly_once_output import (
-    ANSWER_TIMEOUT_S,
+    ANSWER_TIMEOUT_SECONDS,
     is_fatal,
     read_marks,
     reject_old_batch,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pykbroker.pipeline.exactly_once_output import TopicOutput
 
-SUCCESSOR_TIMEOUT_S: Final = 60.0
+SUCCESSOR_TIMEOUT_SECONDS: Final = 60.0
 """How long an attempt whose slot was taken waits to see the other one succeed."""
 SUCCESSOR_POLL_S: Final = 0.5
 FULL_QUEUE_POLL_S: Final = 0.1
@@ -66,7 +66,7 @@ def publish_slot(slot: SlotOfBatch, records: Iterable[Outgoing]) -> int:
             return publish(producer, marker, slot, records)
         except Exception as failure:
             if not is_fatal(failure):
-                producer.abort_transaction(ANSWER_TIMEOUT_S)
+                producer.abort_transaction(ANSWER_TIMEOUT_SECONDS)
                 raise
             # Another attempt has taken the slot: a speculative one, or a restarted query's.
             wait_for_successor(marker, slot, failure)
@@ -109,9 +109,9 @@ def produce(producer: Producer, topic: str, record: Outgoing) -> None:
 def commit(producer: Producer, marker: Consumer, marks: list[TopicPartition]) -> None:
     """Asked until it is known: a commit whose answer is late may be done already."""
     group = marker.consumer_group_metadata()
-    retried(lambda: producer.send_offsets_to_transaction(marks, group, ANSWER_TIMEOUT_S))
+    retried(lambda: producer.send_offsets_to_transaction(marks, group, ANSWER_TIMEOUT_SECONDS))
     reached(CrashPoint.MARKED)
-    retried(lambda: producer.commit_transaction(ANSWER_TIMEOUT_S))
+    retried(lambda: producer.commit_transaction(ANSWER_TIMEOUT_SECONDS))
     reached(CrashPoint.PUBLISHED)
 
 
@@ -125,7 +125,7 @@ def is_published(marker: Consumer, slot: SlotOfBatch) -> bool:
 
 def wait_for_successor(marker: Consumer, slot: SlotOfBatch, failure: Exception) -> None:
     """To fail at once would make Spark try again, and take the slot from who took ours."""
-    deadline = time.monotonic() + SUCCESSOR_TIMEOUT_S
+    deadline = time.monotonic() + SUCCESSOR_TIMEOUT_SECONDS
     while not is_published(marker, slot):
         reject_other_slot_count(slot)
         if time.monotonic() > deadline:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COPY_DEPENDENCIES: Final = (
     "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 )
-FETCH_TIMEOUT_S: Final = 900.0
+FETCH_TIMEOUT_SECONDS: Final = 900.0
 COMPLAINT_CHARACTERS_MAX: Final = 300
 # Maven names `group:artifact:type:version`, Ivy `group#artifact;version: not found`.
 MISSING: Final = (
@@ -85,10 +85,10 @@ def _ivy() -> str:
 def _run(command: Sequence[str]) -> None:
     try:
         result = subprocess.run(  # noqa: S603  # the words are ours, versions are Spark's
-            command, check=False, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S
+            command, check=False, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS
         )
     except subprocess.TimeoutExpired:
-        raise DownloadFailedError(f"it did not end within {FETCH_TIMEOUT_S:.0f} s") from None
+        raise DownloadFailedError(f"it did not end within {FETCH_TIMEOUT_SECONDS:.0f} s") from None
     if result.returncode != 0:
         raise DownloadFailedError(complaint(result.stdout + result.stderr))
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-ANSWER_TIMEOUT_S: Final = 60.0
+ANSWER_TIMEOUT_SECONDS: Final = 60.0
 VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 
@@ -40,7 +40,7 @@ def find_java() -> Java | None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=ANSWER_TIMEOUT_S,
+        timeout=ANSWER_TIMEOUT_SECONDS,
     )
     version = version_in(answer.stderr + answer.stdout)
     return Java(executable=Path(executable), version=version) if version else None

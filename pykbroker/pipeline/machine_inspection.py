@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pykbroker.pipeline.spark_jars import FoundJars
 
-ANSWER_TIMEOUT_S: Final = 60.0
+ANSWER_TIMEOUT_SECONDS: Final = 60.0
 PACKAGES: Final = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow"}
 PRINT_VERSION: Final = "import sys; print(*sys.version_info[:2])"
 CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
@@ -66,7 +66,7 @@ def python_version(python: str) -> tuple[int, int] | None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=ANSWER_TIMEOUT_S,
+        timeout=ANSWER_TIMEOUT_SECONDS,
     )
     numbers = answer.stdout.split()
     return (int(numbers[0]), int(numbers[1])) if answer.returncode == 0 else None

@@ -17,7 +17,7 @@ from pykbroker.pipeline.archive.archived_files import archived_files
 from pykbroker.pipeline.archive.archived_records import partitions_of, records_of
 from pykbroker.pipeline.crash_points import CrashPoint, reached
 from pykbroker.pipeline.exactly_once_output import (
-    ANSWER_TIMEOUT_S,
+    ANSWER_TIMEOUT_SECONDS,
     TopicOutput,
     is_fatal,
     read_marks,
@@ -154,7 +154,7 @@ def publish(
             raise CannotReplay(
                 f"another replay named {what.name} has begun and goes on in output of this one"
             ) from failure
-        producer.abort_transaction(ANSWER_TIMEOUT_S)
+        producer.abort_transaction(ANSWER_TIMEOUT_SECONDS)
         raise
 
 

@@ -13,7 +13,7 @@ from pykbroker.pipeline.archive.batch_record import OffsetRange
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ANSWER_TIMEOUT_S: Final = 30.0
+ANSWER_TIMEOUT_SECONDS: Final = 30.0
 SILENCE_MAX_S: Final = 60.0
 POLL_S: Final = 1.0
 NEAR_OFFSETS: Final = 5000
@@ -61,7 +61,7 @@ class Cluster:
 
     def partitions(self, topic: str) -> list[int]:
         try:
-            found = self._consumer.list_topics(topic, ANSWER_TIMEOUT_S).topics[topic]
+            found = self._consumer.list_topics(topic, ANSWER_TIMEOUT_SECONDS).topics[topic]
         except KafkaException as failure:
             raise BrokerUnavailable(failure.args[0].str()) from failure
         return sorted(found.partitions)
@@ -69,7 +69,9 @@ class Cluster:
     def bounds(self, topic: str, partition: int) -> OffsetRange:
         where = TopicPartition(topic, partition)
         try:
-            return OffsetRange(*self._uncommitted.get_watermark_offsets(where, ANSWER_TIMEOUT_S))
+            return OffsetRange(
+                *self._uncommitted.get_watermark_offsets(where, ANSWER_TIMEOUT_SECONDS)
+            )
         except KafkaException as failure:
             raise BrokerUnavailable(failure.args[0].str()) from failure
 

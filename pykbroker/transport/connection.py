@@ -143,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         return None if accepted is None else accepted.fileno()
 
     def is_idle(self, now_ms: float, idle_ms_max: int) -> bool:
-        """Returns True if no byte moved for `idle_ms_max`. Called periodically, not per request.
+        """Returns True after `idle_ms_max` without traffic; called periodically, not per request.
 
         As in Apache Kafka, a connection that waits for a response can be idle: `max_wait_ms` of a
         Fetch is unbounded, and a peer that has lost its network sends nothing.

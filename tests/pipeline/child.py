@@ -11,7 +11,7 @@ from pykbroker.pipeline.crash_points import HOOK_VARIABLE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-RUN_TIMEOUT_S = 240
+RUN_TIMEOUT_SECONDS = 240
 WAS_KILLED = -signal.SIGKILL
 
 
@@ -37,6 +37,6 @@ def start(
 def run(script: Path, *arguments: object, environment: Mapping[str, str] | None = None) -> int:
     """The exit code; any but success and a kill fails the test with the child's words."""
     with start(script, *arguments, environment=environment) as child:
-        words, _ = child.communicate(timeout=RUN_TIMEOUT_S)
+        words, _ = child.communicate(timeout=RUN_TIMEOUT_SECONDS)
     assert child.returncode in {0, WAS_KILLED}, words
     return child.returncode

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-LAST_EVENTS_TIMEOUT_S = 60.0
+LAST_EVENTS_TIMEOUT_SECONDS = 60.0
 
 
 class Listener(StreamingQueryListener):
@@ -35,7 +35,7 @@ class Listener(StreamingQueryListener):
     def wait_for_last_events(self, run_ids: set[str]) -> None:
         """Return when all has been told: the end of a query is told after all its batches."""
         with self._changed:
-            self._changed.wait_for(lambda: run_ids <= self._ended, LAST_EVENTS_TIMEOUT_S)
+            self._changed.wait_for(lambda: run_ids <= self._ended, LAST_EVENTS_TIMEOUT_SECONDS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
         pass

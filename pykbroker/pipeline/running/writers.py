@@ -40,7 +40,7 @@ Write: TypeAlias = "Callable[[DataFrame, int], None]"
 SHOWN_ROWS: Final = 20
 RECORD_BYTES_MAX_DEFAULT: Final = 1_048_588
 """Default of `max.message.bytes`."""
-CONFIG_TIMEOUT_S: Final = 10.0
+CONFIG_TIMEOUT_SECONDS: Final = 10.0
 REQUEST_BYTES_MAX: Final = 32 << 20
 """All that a producer of Java has room for; how large a record may be is for the broker to say."""
 SOURCE_PLACE: Final = {
@@ -166,7 +166,7 @@ def record_bytes_max(client: Mapping[str, str], topic: str) -> int:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient(dict(client))  # must outlive the future
     try:
-        responses = admin.describe_configs([resource], request_timeout=CONFIG_TIMEOUT_S)
+        responses = admin.describe_configs([resource], request_timeout=CONFIG_TIMEOUT_SECONDS)
         limit = responses[resource].result()["max.message.bytes"].value
         return int(limit or RECORD_BYTES_MAX_DEFAULT)
     except KafkaException:

@@ -107,7 +107,7 @@ def test_of_two_attempts_at_once_the_one_that_lost_its_slot_waits_and_succeeds(
 def test_an_attempt_whose_successor_never_succeeds_fails(
     kafka: Broker, output: TopicOutput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exactly_once_slots, "SUCCESSOR_TIMEOUT_S", 0)
+    monkeypatch.setattr(exactly_once_slots, "SUCCESSOR_TIMEOUT_SECONDS", 0)
 
     def losing() -> Iterator[Outgoing]:
         yield from records("a")

@@ -1,9 +1,9 @@
 """The composition root: the parts of a broker, and the order in which they start and stop.
 
-listeners ── transport ── apis ─┬─ partitions ── logs on disk
+listeners ── transport ── apis ─┬─ partitions, coordinators ── logs on disk
                                 └─ controller ── metadata log on disk
                                        │
-              what it decides ─────────┴──> partitions follow
+          committed deltas ────────────┴──> image of the broker ──> partitions, coordinators, …
 """
 
 from __future__ import annotations

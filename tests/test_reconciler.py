@@ -33,7 +33,7 @@ class SteppedClock(SystemClock):
 
 
 class Part:
-    """Fails as often as it is told in the constructor."""
+    """Fails `failures` times, then applies."""
 
     def __init__(self, failures: int) -> None:
         self.failures_left = failures

@@ -34,8 +34,8 @@ class StandingClock(SystemClock):
         return 0.0
 
 
-class Counting:
-    """Chance that gives 0 for any number and a new id each time."""
+class CountedRandomness:
+    """Random numbers that are always 0, and ids that count up."""
 
     def __init__(self) -> None:
         self.drawn = 0
@@ -50,11 +50,11 @@ class Counting:
 
 
 class Node:
-    """Starts controllers on one directory, ends them cleanly or as a crash would."""
+    """Starts controllers in one directory; stops them cleanly or like a crash."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.chance = Counting()
+        self.randomness = CountedRandomness()
         self.directory: LogDirectory | None = None
 
     @property
@@ -66,14 +66,14 @@ class Node:
             str(self.path),
             cluster_id=CLUSTER_ID,
             node_id=NODE_ID,
-            new_directory_id=self.chance.uuid_bytes(),
+            new_directory_id=self.randomness.uuid_bytes(),
             configuration=LogConfiguration(),
         )
         controller = await Controller.open(
             self.directory,
             settings=load_settings({"node.id": str(NODE_ID), "log.dirs": str(self.path)}),
             clock=StandingClock(),
-            chance=self.chance,
+            chance=self.randomness,
             **more,
         )
         if join:
@@ -100,7 +100,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 class Oracle:
-    """Asks Apache Kafka in the protocol's own words."""
+    """Sends requests to Apache Kafka."""
 
     def __init__(self, port: int) -> None:
         self._port = port

@@ -18,7 +18,7 @@ from pykbroker_protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from pykbroker_protocol.metadata.topics import ConfigRecord, TopicRecord
-from tests.controller.decided import alter_configurations, replace_configurations, replay
+from tests.controller.unsliced import alter_configurations, replace_configurations, replay
 from tests.metadata.replaying import apply
 
 TOPIC, BROKER = 2, 4

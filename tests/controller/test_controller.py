@@ -38,7 +38,7 @@ def contents(image: ClusterImage) -> dict[str, object]:
 
 
 def reloaded(controller: Controller) -> ClusterImage:
-    """The image that the log alone makes."""
+    """Returns the image that the log loads."""
     image = ClusterImage(
         cluster_id=controller.image.cluster_id, controller_id=controller.image.controller_id
     )
@@ -409,7 +409,7 @@ async def test_a_cancelled_command_is_committed_and_replayed(
     assert contents(reloaded(controller)) == contents(controller.image)
 
 
-async def is_told_of_the_disk(controller: Controller, topic: str) -> bool:
+async def is_refused_with_storage_error(controller: Controller, topic: str) -> bool:
     (outcome,) = await controller.create_topics([NewTopic(name=topic)])
     return isinstance(outcome, Refusal) and outcome.code is ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -424,10 +424,10 @@ async def test_records_of_a_failed_flush_can_be_in_the_log_after_a_crash(
 
     with monkeypatch.context() as broken:
         broken.setattr(type(controller.log), "commit", fail)
-        assert await is_told_of_the_disk(controller, "unanswered")
+        assert await is_refused_with_storage_error(controller, "unanswered")
     assert not controller.image.topics
     # The image may be behind the log from here on.
-    assert await is_told_of_the_disk(controller, "another")
+    assert await is_refused_with_storage_error(controller, "another")
     node.crash()
     assert list((await node.start()).image.topics) == ["unanswered"]
 
@@ -440,8 +440,8 @@ async def test_a_failed_append_has_no_effect(node: Any, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as full:
         full.setattr(type(controller.log), "append", fail)
-        assert await is_told_of_the_disk(controller, "no-room")
-        assert await is_told_of_the_disk(controller, "room")
+        assert await is_refused_with_storage_error(controller, "no-room")
+        assert await is_refused_with_storage_error(controller, "room")
         refusal = await controller.allocate_producer_ids()
         assert isinstance(refusal, Refusal)
         assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR

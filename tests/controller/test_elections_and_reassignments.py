@@ -18,11 +18,11 @@ from pykbroker.controller_access import (
 )
 from pykbroker.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from pykbroker_protocol.errors import ErrorCode
-from tests.controller.decided import replay
+from tests.controller.unsliced import replay
 
-HERE, GONE, STRANGER = 1, 2, 9
-NOBODY = -1
-PLACE = TopicPartition("trucks", 0)
+HERE, REMOVED, UNKNOWN = 1, 2, 9
+NO_BROKER = -1
+PARTITION = TopicPartition("trucks", 0)
 
 
 def directory_of(broker_id: int) -> bytes:
@@ -36,9 +36,9 @@ def cluster(
     in_sync: tuple[int, ...] = (HERE,),
     **more: Any,
 ) -> ClusterImage:
-    """This node and one that is gone, and a partition of theirs."""
+    """This node, a fenced broker, and a partition of both."""
     image = ClusterImage(cluster_id="c", controller_id=HERE)
-    for broker_id in (HERE, GONE):
+    for broker_id in (HERE, REMOVED):
         image.brokers[broker_id] = BrokerImage(
             id=broker_id,
             epoch=7,
@@ -46,7 +46,7 @@ def cluster(
             listeners={},
             security_protocols={},
             rack=None,
-            fenced=broker_id == GONE,
+            fenced=broker_id == REMOVED,
             directories=(directory_of(broker_id),),
             features={},
         )
@@ -66,7 +66,7 @@ def cluster(
 
 
 def after_election(image: ClusterImage, election: ElectionType) -> PartitionImage | ErrorCode:
-    decision = elect_leaders(image, [PLACE], election)
+    decision = elect_leaders(image, [PARTITION], election)
     (refusal,) = decision.outcome
     replay(image, decision.records)
     return refusal.code if refusal else image.topics["trucks"].partitions[0]
@@ -75,16 +75,20 @@ def after_election(image: ClusterImage, election: ElectionType) -> PartitionImag
 @pytest.mark.parametrize(
     ("image", "election", "answer"),
     [
-        (cluster((HERE, GONE)), ElectionType.PREFERRED, ErrorCode.ELECTION_NOT_NEEDED),
-        (cluster((GONE, HERE)), ElectionType.PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (cluster((HERE, REMOVED)), ElectionType.PREFERRED, ErrorCode.ELECTION_NOT_NEEDED),
         (
-            cluster((GONE, HERE), in_sync=(GONE, HERE)),
+            cluster((REMOVED, HERE)),
+            ElectionType.PREFERRED,
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ),
+        (
+            cluster((REMOVED, HERE), in_sync=(REMOVED, HERE)),
             ElectionType.PREFERRED,
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
         ),
         (cluster((HERE,)), ElectionType.UNCLEAN, ErrorCode.ELECTION_NOT_NEEDED),
         (
-            cluster((GONE,), leader=NOBODY, in_sync=(GONE,)),
+            cluster((REMOVED,), leader=NO_BROKER, in_sync=(REMOVED,)),
             ElectionType.UNCLEAN,
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
         ),
@@ -97,14 +101,14 @@ def test_no_leader_is_elected(
 
 
 def test_the_preferred_replica_is_elected() -> None:
-    image = cluster((HERE, GONE), leader=GONE, in_sync=(GONE, HERE))
+    image = cluster((HERE, REMOVED), leader=REMOVED, in_sync=(REMOVED, HERE))
     elected = after_election(image, ElectionType.PREFERRED)
     assert isinstance(elected, PartitionImage)
-    assert (elected.leader, elected.leader_epoch, elected.in_sync) == (HERE, 4, (GONE, HERE))
+    assert (elected.leader, elected.leader_epoch, elected.in_sync) == (HERE, 4, (REMOVED, HERE))
 
 
 def test_an_unclean_leader_is_the_only_one_in_sync() -> None:
-    image = cluster((GONE, HERE), leader=NOBODY, in_sync=(GONE,), last_known=(GONE,))
+    image = cluster((REMOVED, HERE), leader=NO_BROKER, in_sync=(REMOVED,), last_known=(REMOVED,))
     elected = after_election(image, ElectionType.UNCLEAN)
     assert isinstance(elected, PartitionImage)
     assert (elected.leader, elected.leader_epoch, elected.in_sync) == (HERE, 4, (HERE,))
@@ -112,31 +116,31 @@ def test_an_unclean_leader_is_the_only_one_in_sync() -> None:
 
 
 def test_a_partition_named_twice_is_elected_once() -> None:
-    image = cluster((HERE, GONE), leader=GONE, in_sync=(GONE, HERE))
-    decision = elect_leaders(image, [PLACE, PLACE], ElectionType.PREFERRED)
+    image = cluster((HERE, REMOVED), leader=REMOVED, in_sync=(REMOVED, HERE))
+    decision = elect_leaders(image, [PARTITION, PARTITION], ElectionType.PREFERRED)
     assert decision.outcome == [None, None]
     assert len(decision.records) == 1
 
 
-def after_move(
+def after_reassignment(
     image: ClusterImage, replicas: tuple[int, ...] | None, **more: Any
 ) -> PartitionImage | ErrorCode:
-    move = PartitionReassignment(topic="trucks", index=0, replicas=replicas, **more)
-    decision = reassign_partitions(image, [move])
+    reassignment = PartitionReassignment(topic="trucks", index=0, replicas=replicas, **more)
+    decision = reassign_partitions(image, [reassignment])
     (refusal,) = decision.outcome
     replay(image, decision.records)
     return refusal.code if refusal else image.topics["trucks"].partitions[0]
 
 
 @pytest.mark.parametrize(
-    ("image", "wanted", "answer"),
+    ("image", "target", "answer"),
     [
         (cluster((HERE,)), (), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (cluster((HERE,)), (HERE, HERE), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (cluster((HERE,)), (STRANGER,), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (cluster((HERE,)), (HERE, GONE), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (cluster((HERE,)), (UNKNOWN,), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (cluster((HERE,)), (HERE, REMOVED), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (
-            cluster((GONE,), leader=NOBODY, in_sync=(GONE,)),
+            cluster((REMOVED,), leader=NO_BROKER, in_sync=(REMOVED,)),
             (HERE,),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         ),
@@ -144,49 +148,49 @@ def after_move(
     ],
 )
 def test_a_reassignment_is_refused(
-    image: ClusterImage, wanted: tuple[int, ...] | None, answer: ErrorCode
+    image: ClusterImage, target: tuple[int, ...] | None, answer: ErrorCode
 ) -> None:
-    assert after_move(image, wanted) == answer
+    assert after_reassignment(image, target) == answer
 
 
 def test_a_reassignment_to_the_same_replicas_changes_nothing() -> None:
     image = cluster((HERE,))
     (before,) = image.topics["trucks"].partitions
-    assert after_move(image, (HERE,)) is before
+    assert after_reassignment(image, (HERE,)) is before
 
 
 def test_a_replica_on_a_removed_broker_can_be_removed() -> None:
-    moved = after_move(cluster((GONE, HERE)), (HERE,))
-    assert isinstance(moved, PartitionImage)
-    assert (moved.replicas, moved.in_sync, moved.leader) == ((HERE,), (HERE,), HERE)
-    assert moved.directories == (directory_of(HERE),)
-    assert moved.leader_epoch == 3, "the leader is the same"
+    changed = after_reassignment(cluster((REMOVED, HERE)), (HERE,))
+    assert isinstance(changed, PartitionImage)
+    assert (changed.replicas, changed.in_sync, changed.leader) == ((HERE,), (HERE,), HERE)
+    assert changed.directories == (directory_of(HERE),)
+    assert changed.leader_epoch == 3, "the leader is the same"
 
 
 def test_a_reassignment_can_forbid_a_new_replication_factor() -> None:
-    image = cluster((HERE, GONE))
-    refused = after_move(image, (HERE,), may_change_replication_factor=False)
+    image = cluster((HERE, REMOVED))
+    refused = after_reassignment(image, (HERE,), may_change_replication_factor=False)
     assert refused == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_a_reassignment_is_cancelled() -> None:
-    image = cluster((HERE, GONE), adding=(GONE,))
-    moved = after_move(image, None)
-    assert isinstance(moved, PartitionImage)
-    assert (moved.replicas, moved.adding, moved.removing) == ((HERE,), (), ())
+    image = cluster((HERE, REMOVED), adding=(REMOVED,))
+    changed = after_reassignment(image, None)
+    assert isinstance(changed, PartitionImage)
+    assert (changed.replicas, changed.adding, changed.removing) == ((HERE,), (), ())
 
 
 def test_a_reassignment_is_not_cancelled_if_only_the_new_replica_is_in_sync() -> None:
-    image = cluster((GONE, HERE), adding=(HERE,), removing=(GONE,))
-    assert after_move(image, None) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    image = cluster((REMOVED, HERE), adding=(HERE,), removing=(REMOVED,))
+    assert after_reassignment(image, None) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 @pytest.mark.parametrize(
     ("broker_id", "answer"),
     [
-        (STRANGER, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (UNKNOWN, ErrorCode.BROKER_ID_NOT_REGISTERED),
         (HERE, ErrorCode.INVALID_REQUEST),
-        (GONE, None),
+        (REMOVED, None),
     ],
 )
 def test_only_a_fenced_broker_is_unregistered(broker_id: int, answer: ErrorCode | None) -> None:
@@ -201,20 +205,20 @@ async def test_removed_replicas_and_brokers_stay_removed_after_a_restart(node: A
     controller = await node.start()
     await controller.register_broker(
         BrokerRegistration(
-            broker_id=GONE,
+            broker_id=REMOVED,
             incarnation_id=bytes(16),
             listeners={},
             rack=None,
-            directories=(directory_of(GONE),),
+            directories=(directory_of(REMOVED),),
         )
     )
-    await controller.create_topics([NewTopic(name="trucks", assignments={0: (HERE, GONE)})])
+    await controller.create_topics([NewTopic(name="trucks", assignments={0: (HERE, REMOVED)})])
     (partition,) = controller.image.topics["trucks"].partitions
-    assert partition.replicas == (HERE, GONE)
+    assert partition.replicas == (HERE, REMOVED)
     assert await controller.reassign_partitions(
         [PartitionReassignment(topic="trucks", index=0, replicas=(HERE,))]
     ) == [None]
-    assert await controller.unregister_broker(GONE) is None
+    assert await controller.unregister_broker(REMOVED) is None
     await node.stop(controller)
     again = await node.start()
     (partition,) = again.image.topics["trucks"].partitions

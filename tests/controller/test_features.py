@@ -46,8 +46,8 @@ def test_a_level_changes_only_in_the_requested_direction(
 
 @pytest.mark.parametrize("name", ["no.such.feature", "", "metadata.version"])
 def test_one_refused_update_refuses_all(name: str) -> None:
-    wanted = [update(1, DOWN), update(1, DOWN, name)]
-    records, refusal = update_features(FEATURES_OF_A_NEW_CLUSTER, wanted)
+    requested = [update(1, DOWN), update(1, DOWN, name)]
+    records, refusal = update_features(FEATURES_OF_A_NEW_CLUSTER, requested)
     assert not records
     assert refusal is not None
     assert refusal.code is ErrorCode.INVALID_UPDATE_VERSION

@@ -31,7 +31,7 @@ from pykbroker_protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from pykbroker_protocol.metadata.topics import PartitionRecord, TopicRecord
-from tests.controller.decided import create_partitions, create_topics, delete_topics, replay
+from tests.controller.unsliced import create_partitions, create_topics, delete_topics, replay
 from tests.metadata.replaying import apply
 
 SEED = "refusals_seed.x"
@@ -290,14 +290,14 @@ def cluster(brokers: int = 1) -> ClusterImage:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"), [it[1:] for it in CREATED], ids=[it[0] for it in CREATED]
+    ("requested", "expected"), [it[1:] for it in CREATED], ids=[it[0] for it in CREATED]
 )
-def test_a_topic_is_created_or_refused(wanted: NewTopic, expected: Refusal | None) -> None:
-    decision = create_topics(cluster(), [wanted], rules())
+def test_a_topic_is_created_or_refused(requested: NewTopic, expected: Refusal | None) -> None:
+    decision = create_topics(cluster(), [requested], rules())
     (outcome,) = decision.outcome
     if expected is None:
         assert isinstance(outcome, TopicImage)
-        assert outcome.name == wanted.name
+        assert outcome.name == requested.name
         assert decision.records
     else:
         assert outcome == expected
@@ -305,10 +305,10 @@ def test_a_topic_is_created_or_refused(wanted: NewTopic, expected: Refusal | Non
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"), [it[1:] for it in GROWN], ids=[it[0] for it in GROWN]
+    ("requested", "expected"), [it[1:] for it in GROWN], ids=[it[0] for it in GROWN]
 )
-def test_a_topic_grows_or_is_refused(wanted: NewPartitions, expected: Refusal | None) -> None:
-    decision = create_partitions(cluster(), [wanted], lambda _: 0)
+def test_a_topic_grows_or_is_refused(requested: NewPartitions, expected: Refusal | None) -> None:
+    decision = create_partitions(cluster(), [requested], lambda _: 0)
     assert decision.outcome == [expected]
     assert bool(decision.records) == (expected is None)
 
@@ -410,18 +410,18 @@ def refusal_of(code: int, message: str | None) -> Refusal | None:
     return Refusal(CODES[code], message) if code else None
 
 
-def creatable(wanted: NewTopic) -> CreatableTopic:
+def creatable(requested: NewTopic) -> CreatableTopic:
     return CreatableTopic(
-        name=wanted.name,
-        num_partitions=wanted.partitions,
-        replication_factor=wanted.replication_factor,
+        name=requested.name,
+        num_partitions=requested.partitions,
+        replication_factor=requested.replication_factor,
         assignments=[
             CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
-            for index, brokers in wanted.assigned()
+            for index, brokers in requested.assigned()
         ],
         configs=[
             CreatableTopicConfig(name=name, value=value)
-            for name, value in wanted.configuration.items()
+            for name, value in requested.configuration.items()
         ],
     )
 
@@ -434,18 +434,18 @@ def ask_seeded(ask_apache: Any) -> Any:
 
 
 def test_apache_kafka_refuses_new_topics_with_the_same_messages(ask_seeded: Any) -> None:
-    for case, wanted, expected in CREATED:
-        request = CreateTopicsRequest(topics=[creatable(wanted)], validate_only=True)
+    for case, requested, expected in CREATED:
+        request = CreateTopicsRequest(topics=[creatable(requested)], validate_only=True)
         (row,) = ask_seeded(request, 7, CreateTopicsResponse).topics
         assert refusal_of(row.error_code, row.error_message) == expected, case
 
 
 def test_apache_kafka_refuses_new_partitions_with_the_same_messages(ask_seeded: Any) -> None:
-    for case, wanted, expected in GROWN:
-        assignments = wanted.assignments
+    for case, requested, expected in GROWN:
+        assignments = requested.assignments
         row = CreatePartitionsTopic(
-            name=wanted.name,
-            count=wanted.count,
+            name=requested.name,
+            count=requested.count,
             assignments=None
             if assignments is None
             else [CreatePartitionsAssignment(broker_ids=it) for it in assignments],

@@ -37,8 +37,8 @@ async def do_a_bit_of_everything(controller: Controller) -> list[TopicImage]:
     return [topic for topic in made if isinstance(topic, TopicImage)][:2]
 
 
-def asked_until(ask: Callable[[], Shown], is_whole: Callable[[Shown], bool]) -> Shown:
-    """Apache's shell, on a busy machine, answers before it has published all that it read."""
+def polled_until(ask: Callable[[], Shown], is_whole: Callable[[Shown], bool]) -> Shown:
+    """On a busy machine the metadata shell answers before it has published all records."""
     for _ in range(ATTEMPTS_MAX - 1):
         if is_whole(shown := ask()):
             return shown
@@ -91,11 +91,11 @@ async def test_the_metadata_shell_loads(node: Any, apache_tools: ApacheTools, ki
         for topic in topics
         for partition in topic.partitions
     }
-    assert expected <= asked_until(
+    assert expected <= polled_until(
         lambda: set(shell.metadata_shell(file, "find", "/image/topics").split()),
         expected.issubset,
     )
-    policy = asked_until(
+    policy = polled_until(
         lambda: shell.metadata_shell(
             file, "cat", "/image/configs/TOPIC:payments/cleanup.policy"
         ).strip(),

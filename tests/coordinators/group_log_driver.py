@@ -1,4 +1,4 @@
-"""A group whose coordinator's partition lies in a folder, and who commits offsets to it."""
+"""One group, and the partition of its coordinator in a folder."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ GROUP, TOPIC = "driver", "log"
 
 @dataclass
 class GroupLogDriver:
-    """One group, whose coordinator's partition lies in a folder."""
+    """Commits, deletes and reads offsets of one group."""
 
     partition: Partition
     log: GroupLog
     reasons: list[str]
 
     def commit(self, *offsets: int) -> list[int]:
-        """An offset for each partition from the first on, outside of any transaction."""
+        """Commits an offset for each partition from the first on, without a transaction."""
         return self.commit_at(dict(enumerate(offsets)))
 
     def commit_at(self, offsets: Mapping[int, int], producer_id: int = NO_PRODUCER) -> list[int]:
@@ -114,7 +114,7 @@ class GroupLogDriver:
         assert isinstance(written, AppendResult)
         self.log.state.transaction_ended(producer_id, committed=committed)
 
-    def forget(self, partition: int) -> None:
+    def delete_offset(self, partition: int) -> None:
         request = OffsetDeleteRequest(
             group_id=GROUP,
             topics=[

@@ -1,4 +1,4 @@
-"""Heartbeats that wait for a new target, on a log that may refuse to take what they say."""
+"""Heartbeats that wait for a target assignment, on a log whose appends can fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTITIONS = 6
 
 
 def heartbeat(driver: GroupLogDriver, member_id: str) -> asyncio.Future[Message]:
-    """A member joins, and waits."""
+    """A member joins and waits for its assignment."""
     request = ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
         member_id=member_id,
@@ -64,8 +64,8 @@ def heartbeat(driver: GroupLogDriver, member_id: str) -> asyncio.Future[Message]
     return at_hand
 
 
-async def told(answer: asyncio.Future[Message]) -> tuple[int, int]:
-    """The error code, and how many partitions."""
+async def outcome_of(answer: asyncio.Future[Message]) -> tuple[int, int]:
+    """The error code and the number of assigned partitions."""
     async with asyncio.timeout(5):
         response = await answer
     assert isinstance(response, ConsumerGroupHeartbeatResponse)
@@ -83,7 +83,7 @@ def shares_orders(driver: GroupLogDriver, partitions: int = PARTITIONS) -> None:
 
 @dataclass
 class FullDisk:
-    """A partition whose leader side appends so many batches more, until there is room again."""
+    """A partition whose leader side appends `room` more batches, then fails."""
 
     partition: Partition
     room: int
@@ -109,31 +109,31 @@ async def test_members_that_join_together_get_their_responses_in_the_next_iterat
         shares_orders(driver)
         answers = [heartbeat(driver, f"member-{number}") for number in range(3)]
         assert not any(answer.done() for answer in answers)
-        assert [await told(it) for it in answers] == [(ErrorCode.NONE, PARTITIONS // 3)] * 3
+        assert [await outcome_of(it) for it in answers] == [(ErrorCode.NONE, PARTITIONS // 3)] * 3
 
 
 @pytest.mark.parametrize("room", range(4), ids=["no join", "a join", "both", "their target"])
 async def test_a_failed_append_completes_all_requests_that_wait_for_it_with_an_error(
     tmp_path: Path, room: int
 ) -> None:
-    """Two joins, a target and the steps of both are four batches."""
+    """Two joins, a target and two reconciliations are four batches."""
     async with loaded_group_log(tmp_path) as driver:
         shares_orders(driver)
         driver.log.partition = disk = FullDisk(driver.log.partition, room)  # type: ignore[assignment]
         answers = [heartbeat(driver, name) for name in ("anna", "bob")]
-        assert [(await told(it))[0] for it in answers] == [ErrorCode.NOT_COORDINATOR] * 2
+        assert [(await outcome_of(it))[0] for it in answers] == [ErrorCode.NOT_COORDINATOR] * 2
         consumers = driver.log.state.consumer
         assert (consumers.unassigned, consumers.assigned) == ({}, {})
         disk.room = 100
         again = [heartbeat(driver, name) for name in ("anna", "bob")]
-        assert [await told(it) for it in again] == [(ErrorCode.NONE, PARTITIONS // 2)] * 2
+        assert [await outcome_of(it) for it in again] == [(ErrorCode.NONE, PARTITIONS // 2)] * 2
 
 
 async def test_a_target_assignment_is_computed_again_after_a_failed_append(tmp_path: Path) -> None:
     async with loaded_group_log(tmp_path) as driver:
         shares_orders(driver)
         driver.log.partition = disk = FullDisk(driver.log.partition, 1)  # type: ignore[assignment]
-        assert (await told(heartbeat(driver, "anna")))[0] == ErrorCode.NOT_COORDINATOR
+        assert (await outcome_of(heartbeat(driver, "anna")))[0] == ErrorCode.NOT_COORDINATOR
         disk.room = 100
         group = driver.log.state.consumer.find(GROUP)
         assert group is not None
@@ -147,7 +147,7 @@ async def test_a_target_assignment_larger_than_a_batch_is_split(tmp_path: Path) 
     async with loaded_group_log(tmp_path, max_message_bytes="1000") as driver:
         shares_orders(driver, partitions=members)
         answers = [heartbeat(driver, f"member-{number}") for number in range(members)]
-        assert [await told(it) for it in answers] == [(ErrorCode.NONE, 1)] * members
+        assert [await outcome_of(it) for it in answers] == [(ErrorCode.NONE, 1)] * members
         sizes = [it.size_bytes for it in batches_from(driver.partition.log, 0)]
         targets = driver.log.state.consumer.find(GROUP).state.targets  # type: ignore[union-attr]
     assert max(sizes) <= 1000
@@ -164,7 +164,7 @@ async def test_a_partly_appended_target_assignment_is_computed_again(tmp_path: P
         shares_orders(driver, partitions=members)
         driver.log.partition = FullDisk(driver.log.partition, members + 2)  # type: ignore[assignment]
         answers = [heartbeat(driver, f"member-{number}") for number in range(members)]
-        codes = {(await told(it))[0] for it in answers}
+        codes = {(await outcome_of(it))[0] for it in answers}
         assert codes == {ErrorCode.NOT_COORDINATOR}
     async with loaded_group_log(tmp_path) as driver:
         shares_orders(driver, partitions=members)
@@ -172,7 +172,7 @@ async def test_a_partly_appended_target_assignment_is_computed_again(tmp_path: P
         assert group is not None
         assert 0 < len(group.state.targets) < members
         answers = [heartbeat(driver, f"member-{number}") for number in range(members)]
-        assert [await told(it) for it in answers] == [(ErrorCode.NONE, 1)] * members
+        assert [await outcome_of(it) for it in answers] == [(ErrorCode.NONE, 1)] * members
 
 
 async def test_a_failed_append_logs_the_exceeded_limit(
@@ -180,7 +180,7 @@ async def test_a_failed_append_logs_the_exceeded_limit(
 ) -> None:
     async with loaded_group_log(tmp_path, max_message_bytes="100") as driver:
         shares_orders(driver)
-        assert (await told(heartbeat(driver, "anna")))[0] == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (await outcome_of(heartbeat(driver, "anna")))[0] == ErrorCode.UNKNOWN_SERVER_ERROR
         (line,) = [it for it in caplog.messages if "append failed" in it]
         assert "max.message.bytes of the topic is 100" in line
 
@@ -194,11 +194,11 @@ async def test_an_internal_error_completes_all_waiting_requests(
         with monkeypatch.context() as faulty:
             faulty.setattr(ConsumerGroup, step, None)
             answers = [heartbeat(driver, name) for name in ("anna", "bob")]
-            codes = [(await told(it))[0] for it in answers]
+            codes = [(await outcome_of(it))[0] for it in answers]
         assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
         assert not driver.log.state._parked  # the requests that still wait
         again = [heartbeat(driver, name) for name in ("anna", "bob")]
-        assert [await told(it) for it in again] == [(ErrorCode.NONE, PARTITIONS // 2)] * 2
+        assert [await outcome_of(it) for it in again] == [(ErrorCode.NONE, PARTITIONS // 2)] * 2
 
 
 async def test_a_resigned_coordinator_completes_waiting_requests(tmp_path: Path) -> None:
@@ -206,4 +206,4 @@ async def test_a_resigned_coordinator_completes_waiting_requests(tmp_path: Path)
         shares_orders(driver)
         answer = heartbeat(driver, "anna")
         driver.log.resign()
-        assert (await told(answer))[0] == ErrorCode.NOT_COORDINATOR
+        assert (await outcome_of(answer))[0] == ErrorCode.NOT_COORDINATOR

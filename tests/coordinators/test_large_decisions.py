@@ -1,4 +1,4 @@
-"""Decisions that are larger than a batch may be: what can be written in parts, and what cannot."""
+"""Decisions larger than max.message.bytes: some are split, others are refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LATER_MS = NOW + 30 * 24 * 60 * 60_000
 
 
 def fill(driver: GroupLogDriver) -> None:
-    """Tombstones of these take several batches."""
+    """Commits offsets whose tombstones need several batches."""
     for first in range(0, 60, 5):
         codes = driver.commit_at({first + it: 1 for it in range(5)})
         assert codes == [ErrorCode.NONE] * 5
@@ -111,7 +111,7 @@ async def test_a_resigned_partition_releases_the_memory_of_its_members(tmp_path:
 
 
 def join(driver: GroupLogDriver) -> tuple[str, int]:
-    """The first member of a group, which begins at once."""
+    """The first member of a group without rebalance delay."""
     driver.log.state.settings = GroupSettings(initial_rebalance_delay_ms=0)
     request = JoinGroupRequest(
         group_id=GROUP,

@@ -1,4 +1,4 @@
-"""A coordinator's partition that cannot be loaded, or need not be any longer."""
+"""Loading of a coordinator's partition: failure, resignation, slices."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ async def test_groups_in_a_corrupt_partition_have_no_coordinator(
         await driver.log.load()
         assert driver.log.status is Status.FAILED
         assert driver.commit(6) == [ErrorCode.NOT_COORDINATOR]
-    (told,) = caplog.messages
-    assert told.startswith("t-0: coordinator cannot be loaded (")
-    assert "the batch at position 0 is corrupt); clients get NOT_COORDINATOR;" in told
+    (lines,) = caplog.messages
+    assert lines.startswith("t-0: coordinator cannot be loaded (")
+    assert "the batch at position 0 is corrupt); clients get NOT_COORDINATOR;" in lines
 
 
 def flip_last_byte(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Transactions of one node after a loss: what is compared, and when, and what is left alone."""
+"""Repair of transactions after a power cut lost the end of a log."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write(
     *,
     is_transactional: bool = True,
 ) -> None:
-    """Straight into the log, as if the coordinator had lost what went before."""
+    """Appends directly to the log, as if the coordinator had lost its records."""
     data = batch(
         b"v",
         now_ms=node.now_ms,
@@ -83,7 +83,7 @@ async def test_a_transactional_id_gets_an_epoch_above_those_in_partitions(
     await start_after_loss(node)
     await node.enter()
     assert (node.producer_id, node.producer_epoch) == (7, 22)
-    await node.crash()  # without a comparison: the epoch is in the log
+    await node.crash()  # without a repair: the epoch is in the log
     await node.enter()
     assert (node.producer_id, node.producer_epoch) == (7, 23)
 
@@ -102,7 +102,7 @@ async def test_open_transactions_of_unknown_producers_abort(
         await node.until(lambda: all(is_stable(node, it) for it in places))
         await node.until(lambda: "7 more" in caplog.text)
     assert caplog.text.count("no transactional id has this producer id") == 3
-    assert node.groups.told == [(0, UNKNOWN_ID, False)]
+    assert node.groups.results == [(0, UNKNOWN_ID, False)]
     producer = partition_of(node, ONE).log.producers.get(UNKNOWN_ID)
     assert producer is not None
     assert producer.epoch == 6  # its old instance is fenced
@@ -159,7 +159,7 @@ async def test_nothing_aborts_while_a_coordinator_cannot_be_loaded(
         await node.until(lambda: "not all partitions of __transaction_state" in caplog.text)
     assert not is_stable(node, ONE)
     node.lead(TRANSACTION_STATE, 0, leader=1, leader_epoch=1)
-    node.coordinator.repair_losses()  # as when a log can be opened after all
+    node.coordinator.repair_losses()  # as when a missing log opens
     await node.until(lambda: is_stable(node, ONE))
 
 

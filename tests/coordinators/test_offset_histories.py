@@ -1,4 +1,4 @@
-"""Random commits, transactions, deletions, crashes and compactions: what counts is always known."""
+"""Random commits, transactions, deletions, crashes and compactions, compared with a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Commit(NamedTuple):
     producer_id: int = OUTSIDE
 
 
-class Forget(NamedTuple):
+class DeleteOffset(NamedTuple):
     partition: int
 
 
@@ -36,15 +36,15 @@ class End(NamedTuple):
 
 class Crash(NamedTuple):
     compacted: bool
-    """Before the crash what may be compacted was."""
+    """Compacts before the crash."""
 
 
-Step = Commit | Forget | End | Crash
+Step = Commit | DeleteOffset | End | Crash
 STEPS = st.one_of(
     st.builds(Commit, PARTITIONS, st.just(OUTSIDE)),
     st.builds(Commit, PARTITIONS, PRODUCERS),
     st.builds(Commit, PARTITIONS, PRODUCERS),
-    st.builds(Forget, PARTITIONS),
+    st.builds(DeleteOffset, PARTITIONS),
     st.builds(End, PRODUCERS, st.booleans()),
     st.builds(End, PRODUCERS, st.booleans()),
     st.builds(Crash, st.booleans()),
@@ -53,7 +53,7 @@ STEPS = st.one_of(
 
 @dataclass
 class Written:
-    """One commit of a history, told apart by its offset, which grows."""
+    """One commit of a history, identified by its increasing offset."""
 
     offset: int
     commit: Commit
@@ -62,7 +62,7 @@ class Written:
 
 @dataclass
 class Model:
-    """The rule in its plainest words: of what counts, the last that was written."""
+    """The model: the last committed value counts."""
 
     written: list[Written] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ class Model:
         self.written.append(Written(offset, commit, counts=is_outside))
         return offset
 
-    def forget(self, partition: int) -> None:
+    def delete_offset(self, partition: int) -> None:
         for it in self.written:
             if it.commit.partition == partition:
                 it.commit = Commit(-1)
@@ -97,7 +97,7 @@ class Model:
 
 
 async def live(folder: Path, model: Model, steps: list[Step]) -> None:
-    """Until the next crash; the steps that are taken are taken off the list."""
+    """Runs steps until the next crash and removes them from the list."""
     async with loaded_group_log(folder) as driver:
         assert_alike(driver, model)
         while steps:
@@ -116,9 +116,9 @@ def take(step: Step, driver: GroupLogDriver, model: Model) -> None:
     match step:
         case Commit(partition, producer_id):
             driver.commit_at({partition: model.commit(step)}, producer_id)
-        case Forget(partition):
-            driver.forget(partition)
-            model.forget(partition)
+        case DeleteOffset(partition):
+            driver.delete_offset(partition)
+            model.delete_offset(partition)
         case End(producer_id, committed):
             driver.end(committed=committed, producer_id=producer_id)
             model.end(step)

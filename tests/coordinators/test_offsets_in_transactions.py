@@ -1,4 +1,4 @@
-"""Offsets of a transaction in the log of their group: how they lie there, what outlives a crash.
+"""Transactional offsets in the log of their group: batch format, and state after a crash.
 
 Each test opens the same directory again, with nothing but its files, as after a crash.
 """
@@ -79,7 +79,7 @@ async def test_a_fenced_producer_commits_no_offsets(tmp_path: Path) -> None:
         driver.commit_in_transaction(7, producer_epoch=2)
         refused = driver.commit_in_transaction(6, producer_epoch=1)
         assert refused == [ErrorCode.INVALID_PRODUCER_EPOCH]
-        driver.end(committed=True, epoch=3)  # as of version 2
+        driver.end(committed=True, epoch=3)  # like transaction version 2
         assert driver.commit_in_transaction(6, producer_epoch=2) == refused
         assert (driver.offsets, driver.pending) == ({0: 7}, [])
 

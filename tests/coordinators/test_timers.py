@@ -1,4 +1,4 @@
-"""A timer waits as long as was said, whatever becomes of the wall clock meanwhile."""
+"""Timers use the monotonic clock; jumps of the wall clock do not change them."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ class Alarm:
 
 
 class WrongClock:
-    """Time passes by `pass_by`; the wall clock is `wrong_ms` beside it."""
+    """`pass_by` advances the time; the wall clock is off by `wrong_ms`."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0

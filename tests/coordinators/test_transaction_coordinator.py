@@ -1,4 +1,4 @@
-"""Markers of decided transactions: written until all are, and by nobody who has given up."""
+"""Markers of decided transactions: retries, and resignation of the coordinator."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_a_decided_transaction_completes_after_a_crash(node: TransactionNo
     node.lead(TOPIC, 0, leader=HERE)
     await node.crash()
     await node.until(lambda: node.state == "CompleteCommit")
-    assert node.markers_in([ONE, OTHER]) == [1, 2]  # twice does no harm
+    assert node.markers_in([ONE, OTHER]) == [1, 2]  # a repeated marker is harmless
 
 
 async def test_an_undecided_transaction_stays_open_after_a_crash(node: TransactionNode) -> None:
@@ -216,7 +216,7 @@ async def test_the_group_coordinator_gets_the_result_of_a_transaction(
     node.topic(CONSUMER_OFFSETS, 2)
     await node.join(ONE, TopicPartition(CONSUMER_OFFSETS, 1))
     await node.end(committed=False)
-    assert node.groups.told == [(1, node.producer_id, False)]
+    assert node.groups.results == [(1, node.producer_id, False)]
 
 
 async def test_leaders_get_the_result_of_a_verification(node: TransactionNode) -> None:

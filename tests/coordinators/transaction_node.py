@@ -1,4 +1,4 @@
-"""A node's partitions with real files, and the coordinator of the transactions that touch them."""
+"""The partitions of a node with real files, and a transaction coordinator."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ PATIENCE_SECONDS = 5.0
 
 
 class Groups:
-    """Who keeps offsets, and writes down what it is told of transactions."""
+    """A group coordinator that records the results of transactions."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, int, bool]] = []
+        self.results: list[tuple[int, int, bool]] = []
 
     def transaction_ended(self, partition_index: int, producer_id: int, *, committed: bool) -> None:
-        self.told.append((partition_index, producer_id, committed))
+        self.results.append((partition_index, producer_id, committed))
 
 
 class TransactionNode:
-    """One node, and what a producer asks of the coordinator on it."""
+    """One node, and the requests of a producer to its coordinator."""
 
     def __init__(self, directory: LogDirectory, settings: TransactionSettings) -> None:
         self.settings = settings
@@ -112,7 +112,7 @@ class TransactionNode:
         self.coordinator.follow(count, transaction_version=2)
 
     async def crash(self) -> None:
-        """What is not in the logs is forgotten; a coordinator begins anew from them."""
+        """Discards the state; a new coordinator loads it from the logs."""
         await self.coordinator.close()
         self.coordinator = self.new_coordinator()
         self.follow()
@@ -120,7 +120,7 @@ class TransactionNode:
 
     async def until(self, is_so: Any) -> None:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not is_so():  # noqa: ASYNC110  # nothing else tells of it
+            while not is_so():  # noqa: ASYNC110  # no event reports it
                 await asyncio.sleep(0.001)
 
     # --- the producer
@@ -139,10 +139,10 @@ class TransactionNode:
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
 
     async def join(self, *places: TopicPartition, verify_only: bool = False) -> set[ErrorCode]:
-        told = self.coordinator.join(
+        outcome = self.coordinator.join(
             NAME, self.producer_id, self.producer_epoch, places, verify_only=verify_only
         )
-        return set((await told if isinstance(told, asyncio.Future) else told).values())
+        return set((await outcome if isinstance(outcome, asyncio.Future) else outcome).values())
 
     async def end(self, *, committed: bool = True, version: int = 4) -> Any:
         return await self.answer(self.ending(committed=committed, version=version))
@@ -163,10 +163,10 @@ class TransactionNode:
         )
 
     @staticmethod
-    async def answer(told: Message | asyncio.Future[Any]) -> Any:
-        return await told if isinstance(told, asyncio.Future) else told
+    async def answer(outcome: Message | asyncio.Future[Any]) -> Any:
+        return await outcome if isinstance(outcome, asyncio.Future) else outcome
 
-    # --- what has become of it
+    # --- state
 
     @property
     def now_ms(self) -> int:
@@ -180,7 +180,7 @@ class TransactionNode:
         return described.transaction_state
 
     def markers_in(self, places: Iterable[TopicPartition]) -> list[int]:
-        """How many records of any kind are in each; these tests write none but markers."""
+        """The number of records in each partition; these tests append only markers."""
         found = [self.partitions.get(*place) for place in places]
         return [-1 if it is None else it.log.log_end_offset for it in found]
 

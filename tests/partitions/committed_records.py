@@ -1,4 +1,4 @@
-"""A partition read as by clients that want committed records: fetch after fetch, none aborted."""
+"""Reads a partition like a read_committed consumer, fetch after fetch, without aborted records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def committed_records(partition: Partition, offset: int, chance: Random) -> Iter
 
 
 def without_aborted(found: Fetched) -> Iterator[Record]:
-    """Each fetch tells what was aborted in it; nothing is remembered from the one before."""
+    """Applies the aborted transactions of one fetch; each fetch reports its own."""
     coming = deque(sorted(found.aborted or (), key=lambda it: it.first_offset))
     aborted: set[int] = set()
     for batch in iterate_batches(found.records):

@@ -1,4 +1,4 @@
-"""What the tests of this room share."""
+"""Fixtures of the tests of partitions."""
 
 from collections.abc import Iterator
 from pathlib import Path

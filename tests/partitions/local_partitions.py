@@ -1,4 +1,4 @@
-"""A node's partitions for tests of what is done to all of them."""
+"""The partitions of a node, for tests of periodic work."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Clock(SystemClock):
 
 @dataclass
 class LocalPartitions:
-    """A node's partitions, without a controller to say which there are."""
+    """The partitions of a node, without a controller."""
 
     path: Path
     settings: Settings = field(default_factory=load_settings)
@@ -79,7 +79,7 @@ class LocalPartitions:
 
 
 def damage(partition: Partition) -> None:
-    """The index of times is gone, and the log that would tell them is no sequence of batches."""
+    """Deletes the time index and corrupts the batch from which it would be rebuilt."""
     segment = partition.log.segments()[0]
     segment.drop_indexes()
     segment.max_timestamp_ms = -1

@@ -1,4 +1,4 @@
-"""Reads a partition as a fetch does: from memory if that is enough, else from the disk."""
+"""Reads a partition like a fetch: from memory if possible, else from the disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class AtOnce(OffLoop):
-    """Does the work of its threads here and now."""
+    """Runs the work of its threads at once."""
 
     def __init__(self) -> None:
         super().__init__(disk_threads_max=1, bytes_held_max=1 << 20)

@@ -1,4 +1,4 @@
-"""Which produced batches are admitted to a log, as a table of batches and verdicts."""
+"""Admission of produced batches, as a table of batches and results."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_record_with_a_future_timestamp_is_refused() -> None:
 
 
 def with_header(records: bytearray, layout: str, position: int, value: int) -> bytearray:
-    """One number in the header of a batch changed, and the checksum made to fit."""
+    """Changes one number in the header of a batch and updates the checksum."""
     pack_into(layout, records, position, value)
     pack_into(">I", records, CRC_AT, checksum(memoryview(records)[CHECKED_FROM:]))
     return records
@@ -285,7 +285,7 @@ def test_a_large_batch_is_recompressed_in_a_thread() -> None:
 
 
 def test_a_record_count_beyond_the_unpacked_limit_is_refused() -> None:
-    """Fourteen million records fit into 100 MiB, fifteen do not; the codec would allow both."""
+    """14 million records fit into 100 MiB, 15 million do not; the codec allows both."""
     for count, code in ((14_000_000, ErrorCode.NONE), (15_000_000, ErrorCode.INVALID_RECORD)):
         batch = batch_of(b"x" * 100_000, compression=Compression.ZSTD)
         batch += bytes(10_000)

@@ -1,4 +1,4 @@
-"""Batches whose records are inspected in a thread keep their place among the others."""
+"""Batches that are inspected in a thread keep their order among other batches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANY = OPENED_AT_ONCE_MAX + 1
 
 
 class Gate(OffLoop):
-    """Work in threads is done when the gate opens, the last that came first."""
+    """Runs the work of threads when the gate opens, in reverse order."""
 
     def __init__(self) -> None:
         super().__init__(disk_threads_max=1, bytes_held_max=1)
@@ -40,7 +40,7 @@ class Gate(OffLoop):
         return work(lambda: None)
 
     async def open(self) -> None:
-        await asyncio.sleep(0)  # what was begun comes to the gate
+        await asyncio.sleep(0)  # started work reaches the gate
         for done in reversed(self.waiting):
             done.set()
             await asyncio.sleep(0)
@@ -93,7 +93,7 @@ async def test_batches_are_appended_in_order_of_arrival(partition: Partition, ga
     assert [it.first_offset for it in found if isinstance(it, AppendResult)] == [
         0, MANY, MANY + 1, 2 * MANY + 1,
     ]  # fmt: skip
-    assert isinstance(append(partition, 1), AppendResult)  # nothing is waited for any longer
+    assert isinstance(append(partition, 1), AppendResult)  # no batch is pending
 
 
 async def test_sequence_numbers_are_checked_in_order_of_arrival(

@@ -1,4 +1,4 @@
-"""Which log is compacted next, and that nobody who works with it meanwhile is disturbed."""
+"""The order in which logs are compacted, and readers and writers during compaction."""
 
 import asyncio
 import errno
@@ -38,7 +38,7 @@ def process() -> Iterator[CompactionProcess]:
 
 
 def fill(partition: Partition, records: int, keys: int = 5) -> None:
-    """Writes as much, and seals it."""
+    """Appends so many records and seals the segment."""
     for number in range(records):
         append_keyed(partition.log, [(b"k%d" % (number % keys), b"%d" % number)])
     partition.log.roll(NOW)
@@ -102,7 +102,7 @@ async def test_a_log_is_flushed_up_to_the_compacted_offset(
     assert partition.log.recovery_point >= dirty_from(local, "flushed") == 100
 
 
-@pytest.mark.parametrize("byte", [3, 20, 70])  # of its offset, its checksum, its records
+@pytest.mark.parametrize("byte", [3, 20, 70])  # in the offset, the checksum, the records
 async def test_a_corrupt_log_is_logged_once_and_not_compacted_again(
     local: LocalPartitions, process: CompactionProcess, caplog: pytest.LogCaptureFixture, byte: int
 ) -> None:
@@ -134,16 +134,16 @@ async def test_an_unreadable_log_does_not_block_compaction_of_others(
     assert await cleaner.clean_dirtiest(process)
     assert not await cleaner.clean_dirtiest(process)
     assert dirty_from(local, "sound") == 100
-    (told,) = [it for it in caplog.messages if "not compacted until the next start" in it]
-    assert told.startswith("unreadable-0")
+    (line,) = [it for it in caplog.messages if "not compacted until the next start" in it]
+    assert line.startswith("unreadable-0")
 
 
 class Stumbling(CompactionProcess):
-    """Cannot cope with the log `odd-0`, for a reason that nobody has thought of."""
+    """Raises an unexpected error for the log `odd-0`."""
 
     def begin(self, job: Job) -> OffsetMapBuilt:
         if job.directory.endswith("odd-0"):
-            raise ZeroDivisionError("nobody expected this")
+            raise ZeroDivisionError("unexpected")
         return super().begin(job)
 
 
@@ -161,7 +161,7 @@ async def test_an_internal_error_in_one_log_does_not_block_compaction_of_others(
     process.end()
     assert dirty_from(local, "plain") == 100
     assert [it.split(":")[0] for it in caplog.messages] == ["ahead-0", "odd-0"]
-    assert "(ZeroDivisionError('nobody expected this'))" in caplog.messages[1]
+    assert "(ZeroDivisionError('unexpected'))" in caplog.messages[1]
 
 
 async def test_the_cleaner_checkpoint_survives_a_restart(
@@ -228,7 +228,7 @@ async def test_a_cancelled_compaction_ends_soon_and_changes_nothing(
 
 
 class Busy(CompactionProcess):
-    """Works until it may end."""
+    """Works until the test ends it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,7 +266,7 @@ async def test_a_dead_compaction_process_is_logged_and_the_log_is_retried(
     before = keyed_records(partition.log)
     cleaner = Cleaner(local)
     cleaning = asyncio.create_task(cleaner.clean_dirtiest(process))
-    while process.pid is None:  # noqa: ASYNC110 (there is nothing to be told by)
+    while process.pid is None:  # noqa: ASYNC110 (no event reports it)
         await asyncio.sleep(0)
     os.kill(process.pid, signal.SIGKILL)
     with caplog.at_level(logging.WARNING):
@@ -281,7 +281,7 @@ async def test_a_dead_compaction_process_is_logged_and_the_log_is_retried(
 
 
 class Lacking(CompactionProcess):
-    """Fails once with an error of the system."""
+    """Fails once with an error of the operating system."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -338,12 +338,12 @@ async def test_the_result_of_a_compaction_is_logged(
     local: LocalPartitions, process: CompactionProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     local.settings = load_settings({"log.cleaner.dedupe.buffer.size": "2400"})
-    fill(local.add("told"), 400, keys=200)
+    fill(local.add("reported"), 400, keys=200)
     with caplog.at_level(logging.INFO):
         await Cleaner(local).clean_dirtiest(process)
     done, again = caplog.messages
     assert re.fullmatch(
-        r"told-0: compacted offsets 0 to 7\d in \d\.\d s: "
+        r"reported-0: compacted offsets 0 to 7\d in \d\.\d s: "
         r"kept 400 of 400 records, (\d+) of \1 bytes",
         done,
     )
@@ -368,7 +368,7 @@ async def test_a_consumer_during_compaction_sees_growing_offsets_and_the_last_va
 
 
 async def consumed(partition: Partition) -> dict[bytes | None, bytes | None]:
-    """The table that a consumer builds who reads from the beginning, a little at a time."""
+    """The table that a consumer builds from the start of the log, in small fetches."""
     table: dict[bytes | None, bytes | None] = {}
     offset = 0
     while offset < partition.high_watermark:

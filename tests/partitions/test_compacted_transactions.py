@@ -1,4 +1,4 @@
-"""Random histories of transactions in a partition that is compacted now and then.
+"""Random histories of transactions in a partition with compactions in between.
 
 Readers of committed records get each key's last committed value, and nothing that was aborted.
 """
@@ -32,7 +32,7 @@ Row = tuple[int, bytes, bytes]
 
 
 class History:
-    """One partition, and a plain list of what was committed in it."""
+    """One partition, and a list of its committed records."""
 
     def __init__(self, folder: Path, chance: Random) -> None:
         self.folder = folder
@@ -100,7 +100,7 @@ class History:
             self.committed += rows
 
     def compact(self) -> None:
-        """Far in the future, so that no marker is kept for those who might just be reading."""
+        """Compacts far in the future, so that no marker is retained for concurrent readers."""
         self.rounds += 1
         log = self.partition.log
         log.roll(NOW)

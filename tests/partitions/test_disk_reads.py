@@ -1,4 +1,4 @@
-"""A partition that waits for the disk: others are served, and errors are its own."""
+"""Reads from disk: other partitions are served meanwhile, errors concern one partition."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ async def test_bytes_from_disk_are_counted_until_the_last_view_is_released(
     second = await from_disk(partition)
     assert isinstance(second, Fetched)
     assert second.records == first.records
-    assert off_loop.bytes_held == size  # the second is a view of what is in memory by now
+    assert off_loop.bytes_held == size  # the second is a view of cached bytes
     piece = first.records[:1]
     del first
     assert off_loop.bytes_held == size

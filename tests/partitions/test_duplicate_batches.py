@@ -1,4 +1,4 @@
-"""A batch that an idempotent producer sends again keeps the place that it has."""
+"""A batch that an idempotent producer resends keeps its offset."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where leader epochs ended, as a reader asks before it trusts its position."""
+"""End offsets of leader epochs (OffsetForLeaderEpoch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits for the flushes of one partition, while its producers write on."""
+"""Waits for the flushes of a partition while producers append."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator hears of a disk that is full: when it begins and when it is over."""
+"""Log lines of a full disk: the first failure and the first success."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The end of a transaction, as it comes to a partition: who may write it, and what it moves."""
+"""Transaction markers in a partition: admission, and the last stable offset."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whether a producer that wants its records on several replicas gets them there, or is refused."""
+"""Appends with acks=all and fewer in-sync replicas than `min.insync.replicas`."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from pykbroker_storage.log import AppendResult
 from tests.partitions.transactions import open_partition
 from tests.storage.batches import NOW, batch_bytes
 
-ALL, LEADER_ALONE, NOBODY = -1, 1, 0
+ALL, LEADER_ALONE, NO_ACKS = -1, 1, 0
 WRITTEN = AppendResult(0, 0, -1, 0)
 NOT_ENOUGH = Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -27,7 +27,7 @@ def leadership(replicas: tuple[int, ...], in_sync: tuple[int, ...]) -> Leadershi
         (1, (1,), (1,), ALL, WRITTEN, 1),
         (2, (1,), (1,), ALL, NOT_ENOUGH, 0),
         (2, (1,), (1,), LEADER_ALONE, WRITTEN, 1),
-        (2, (1,), (1,), NOBODY, WRITTEN, 1),
+        (2, (1,), (1,), NO_ACKS, WRITTEN, 1),
         (3, (1,), (1,), LEADER_ALONE, WRITTEN, 1),
         (2, (1, 2), (1,), ALL, NOT_ENOUGH, 0),
         (2, (1, 2), (1,), LEADER_ALONE, WRITTEN, 0),
@@ -36,11 +36,11 @@ def leadership(replicas: tuple[int, ...], in_sync: tuple[int, ...]) -> Leadershi
     ids=[
         "one of one",
         "two of one",
-        "two of one, the leader is enough",
-        "two of one, nobody is asked",
-        "three of one, the leader is enough",
-        "one of two has fallen behind",
-        "one of two has fallen behind, the leader is enough",
+        "two of one, acks=1",
+        "two of one, acks=0",
+        "three of one, acks=1",
+        "one of two is out of sync",
+        "one of two is out of sync, acks=1",
         "three of two",
     ],
 )

@@ -1,4 +1,4 @@
-"""What a reader of committed records gets of a partition, and when it is woken."""
+"""Reads with isolation level read_committed, and completion of waiting fetches."""
 
 import asyncio
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def aborted(found: Fetched) -> list[tuple[int, int]]:
     return [(it.producer_id, it.first_offset) for it in found.aborted]
 
 
-# --- what it gets
+# --- results
 
 
 def test_read_committed_ends_before_an_open_transaction(
@@ -100,7 +100,7 @@ def test_an_open_transaction_with_deleted_records_bounds_reads_at_the_log_start(
     assert offsets(read(partition, 2)) == []
 
 
-# --- when it is woken
+# --- waiting fetches
 
 
 def awaited(partition: Partition, isolation: Isolation, bytes_missing: int = 1) -> FetchWait:

@@ -1,4 +1,4 @@
-"""What a node knows of a topic's partitions comes and goes with the topic."""
+"""Partitions of a node when topics are created and deleted."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_a_recreated_topic_survives_the_deletion_of_the_previous_one(
     partitions.follow(image, [first])
     partitions.drop(first)
     partitions.follow(image, [second])
-    partitions.drop(first)  # which is told again
+    partitions.drop(first)  # repeated
     assert partitions.topic_name(second.id) == TOPIC
     assert partitions.topic_name(first.id) is None
     found = partitions.get(TOPIC, 0)

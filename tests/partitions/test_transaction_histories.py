@@ -1,4 +1,4 @@
-"""Random histories of transactions in one partition: readers get what was committed, in order.
+"""Random histories of transactions in one partition: readers get the committed records in order.
 
 A plain model beside the partition knows each record and how its transaction ended.
 """
@@ -53,7 +53,7 @@ class History:
         )[0]
         what()
 
-    # --- what happens
+    # --- steps
 
     def write(self) -> None:
         producer_id = self.chance.choice(PRODUCERS)
@@ -101,7 +101,7 @@ class History:
         self.partition.log.roll(NOW)
 
     def restart(self) -> None:
-        """After a clean end or a kill; a kill may cost what was beside the log."""
+        """Restarts after a clean stop or a kill; a kill can lose the files beside the log."""
         log = self.partition.log
         start_offset, was_clean = log.log_start_offset, self.chance.random() < 0.5
         if was_clean:
@@ -109,7 +109,7 @@ class History:
         self.opened.close()
         if not was_clean and self.chance.random() < 0.5:
             self.lose(".txnindex")
-            if (self.folder / f"{0:020d}.log").exists():  # deleted sequences are nowhere else
+            if (self.folder / f"{0:020d}.log").exists():  # the only source of deleted sequences
                 self.lose(".snapshot")
         self.partition = self.opened.enter_context(
             open_partition(self.folder, was_clean=was_clean, log_start_offset=start_offset)
@@ -130,11 +130,11 @@ class History:
             (first_offset + number, value, transaction) for number, value in enumerate(values)
         ]
 
-    # --- what is to be seen
+    # --- expectations
 
     @property
     def stable_between(self) -> tuple[int, int]:
-        """Where the oldest transaction began; where what is left of it begins.
+        """The first offset of the oldest open transaction, and that of its remaining records.
 
         Of a transaction whose first records were deleted, a restart may find only the others.
         """

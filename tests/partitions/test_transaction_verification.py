@@ -1,4 +1,4 @@
-"""Whether a batch may be the first of a transaction in its partition."""
+"""Verification of the first batch of a transaction in a partition."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ def first_batch(partition: Partition, base_sequence: int = 0, epoch: int = 0) ->
     return code(outcome)
 
 
-# --- who may begin
+# --- admission
 
 
 def test_an_unverified_transaction_does_not_begin(
@@ -114,7 +114,7 @@ def test_a_batch_outside_of_transactions_needs_no_verification(partition: Partit
         pytest.param(6, 1, [7], id="version 1, aborted in another epoch since its time was up"),
         pytest.param(6, 2, [6, 7], id="version 2, whose next transaction has the marker's epoch"),
         pytest.param(7, 2, [7], id="version 2, one later"),
-        pytest.param(5, 2, [5, 6, 7], id="version 2, come again long after"),
+        pytest.param(5, 2, [5, 6, 7], id="version 2, resent much later"),
         pytest.param(2**15 - 1, 2, [], id="version 2, the last epoch there is"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_late_first_batch_keeps_the_verification_of_the_next_epoch(
     assert first_batch(partition, epoch=1) is ErrorCode.NONE
 
 
-# --- in which order
+# --- order
 
 
 @pytest.mark.parametrize("begins_at_zero", [False, True])
@@ -200,7 +200,7 @@ def test_a_known_producer_continues_its_sequence(partition: Partition) -> None:
     assert first_batch(partition, 1) is ErrorCode.NONE
 
 
-# --- and then
+# --- expiry
 
 
 def test_a_refused_verification_is_discarded() -> None:

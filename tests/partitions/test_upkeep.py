@@ -1,4 +1,4 @@
-"""What a node does from time to time goes on, whatever is wrong with one of its partitions."""
+"""Periodic work continues although one partition fails."""
 
 import asyncio
 import errno
@@ -48,9 +48,9 @@ async def test_a_corrupt_partition_does_not_block_retention_of_others(
     local.clock.now += 1
     await upkeep_of(local).enforce_retention()
     assert (damaged.log.segment_count, sound.log.segment_count) == (4, 1)
-    (told,) = [it for it in caplog.records if it.name.endswith("recurring_errors")]
-    assert told.getMessage().startswith("damaged-0: retention failed")
-    assert told.exc_info is None
+    (record,) = [it for it in caplog.records if it.name.endswith("recurring_errors")]
+    assert record.getMessage().startswith("damaged-0: retention failed")
+    assert record.exc_info is None
 
 
 async def test_a_failed_flush_does_not_block_flushes_of_others(local: LocalPartitions) -> None:
@@ -127,7 +127,7 @@ async def test_periodic_work_is_repeated_and_coroutines_are_awaited(
 
 
 class WatchedDisk(FileSystem):
-    """Knows which threads have waited for it."""
+    """Records the threads that wait for it."""
 
     def __init__(self) -> None:
         self.waited: set[int] = set()
@@ -176,8 +176,8 @@ async def test_a_failed_round_is_followed_by_the_next(
         await third.wait()
     repeating.cancel()
     await asyncio.gather(repeating, return_exceptions=True)
-    (told,) = caplog.records
-    assert told.exc_info, "a bug shows its trace"
+    (record,) = caplog.records
+    assert record.exc_info, "a bug shows its trace"
 
 
 def run_rounds(caught: RecurringErrors, *errors: Exception | None) -> None:
@@ -188,7 +188,7 @@ def run_rounds(caught: RecurringErrors, *errors: Exception | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "told"),
+    ("rounds", "logged"),
     [
         ([FULL] * 5, ["failed"]),
         ([None, None], []),
@@ -199,12 +199,12 @@ def run_rounds(caught: RecurringErrors, *errors: Exception | None) -> None:
     ids=["lasting", "none", "over", "again", "another"],
 )
 def test_a_recurring_error_is_logged_when_it_begins_changes_and_ends(
-    rounds: list[Exception | None], told: list[str], caplog: pytest.LogCaptureFixture
+    rounds: list[Exception | None], logged: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         run_rounds(RecurringErrors(), *rounds)
-    assert len(caplog.messages) == len(told)
-    for message, words in zip(caplog.messages, told, strict=True):
+    assert len(caplog.messages) == len(logged)
+    for message, words in zip(caplog.messages, logged, strict=True):
         assert message.startswith(f"a-0: retention {words}")
 
 

@@ -1,4 +1,4 @@
-"""The pure rules of a partition: what may be read, what is committed."""
+"""Visible end and high watermark of a partition as pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A partition with real files, and producers whose batches belong to transactions."""
+"""A partition with real files, and batches of transactional producers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ def open_partition(
     in_sync: tuple[int, ...] = (1,),
     **overrides: str,
 ) -> Iterator[Partition]:
-    """The partition whose log lies in the folder; abandoned at the end, as by a crash."""
+    """Opens the partition in a folder; abandons it at the end like a crash."""
     texts = {name.replace("_", "."): value for name, value in overrides.items()}
     settings = resolve_topic(load_settings(), texts)
     log = open_log(
@@ -94,7 +94,7 @@ def write(
     base_sequence: int = 0,
     joins: bool = True,
 ) -> AppendResult | Refusal:
-    """One batch of a transaction that, unless it is open here, the coordinator knows of."""
+    """Appends one batch of a transaction that is open or verified."""
     batch = transactional_batch(
         *values,
         producer_id=producer_id,

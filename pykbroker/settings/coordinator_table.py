@@ -1,4 +1,4 @@
-"""Broker properties of groups, committed offsets, transactions and quotas."""
+"""Properties of groups, committed offsets, transactions and quotas."""
 
 from pykbroker.settings.broker_table import FOREVER, UNLIMITED
 from pykbroker.settings.checks import at_least, each_one_of, one_of_any_case
@@ -130,3 +130,27 @@ QUOTAS = (
         CLUSTER_WIDE, "Maximum bytes per second of throttled followers.", (), internal=True),
 )
 # fmt: on
+
+
+def _override(name: str, default: int, low: int, documentation: str) -> Property:
+    """Returns a group property whose default is the broker property `group.<name>`."""
+    return Property(
+        name=name,
+        type=INT,
+        default=default,
+        check=at_least(low),
+        importance=MEDIUM,
+        update_mode=CLUSTER_WIDE,
+        documentation=documentation,
+        fallbacks=((f"group.{name}", 1),),
+    )
+
+
+GROUP_OVERRIDES = (
+    _override("consumer.assignment.interval.ms", 1000, 0,
+        "Minimum time between two computations of the group assignment."),
+    _override("consumer.heartbeat.interval.ms", 5000, 1,
+        "Heartbeat interval that the coordinator sends to members."),
+    _override("consumer.session.timeout.ms", 45_000, 1,
+        "Time without a heartbeat after which a member is removed from the group."),
+)  # fmt: skip

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from pykbroker.settings import broker_table, coordinator_table
-from pykbroker.settings.group_table import GROUP_PROPERTIES
 from pykbroker.settings.property import Property
 from pykbroker.settings.topic_table import TOPIC_PROPERTIES
 
@@ -14,7 +13,7 @@ def _by_name(*tables: Iterable[Property]) -> dict[str, Property]:
 
 TOPIC = _by_name(TOPIC_PROPERTIES)
 
-GROUP = _by_name(GROUP_PROPERTIES)
+GROUP = _by_name(coordinator_table.GROUP_OVERRIDES)
 
 BROKER = _by_name(
     broker_table.IDENTITY,

@@ -104,7 +104,7 @@ READING = (
 LOG = (
     # log.retention.* and log.roll.*: the property with the smallest unit takes precedence.
     Property("log.retention.ms", LONG, None, unlimited_or_positive, HIGH, CLUSTER_WIDE,
-        "Default of retention.ms; -1 disables retention by time.",
+        "Default of the topic property retention.ms; -1 disables retention by time.",
         (("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS))),
     Property("log.retention.minutes", INT, None, unlimited_or_positive, HIGH, READ_ONLY,
         "log.retention.ms in minutes, used if that is not set.",
@@ -112,20 +112,20 @@ LOG = (
     Property("log.retention.hours", INT, 168, unlimited_or_positive, HIGH, READ_ONLY,
         "log.retention.ms in hours, used if neither milliseconds nor minutes are set."),
     Property("log.roll.ms", LONG, None, required_at_least(1), HIGH, CLUSTER_WIDE,
-        "Default of segment.ms.", (("log.roll.hours", HOUR_MS),)),
+        "Default of the topic property segment.ms.", (("log.roll.hours", HOUR_MS),)),
     Property("log.roll.hours", INT, 168, at_least(1), HIGH, READ_ONLY,
         "log.roll.ms in hours, used if that is not set."),
     Property("log.roll.jitter.ms", LONG, None, required_at_least(0), HIGH, CLUSTER_WIDE,
-        "Default of segment.jitter.ms.",
+        "Default of the topic property segment.jitter.ms.",
         (("log.roll.jitter.hours", HOUR_MS),)),
     Property("log.roll.jitter.hours", INT, 0, at_least(0), HIGH, READ_ONLY,
         "log.roll.jitter.ms in hours, used if that is not set."),
     Property("log.flush.interval.ms", LONG, None, None, HIGH, CLUSTER_WIDE,
-        "Default of flush.ms.", (("log.flush.scheduler.interval.ms", 1),)),
+        "Default of the topic property flush.ms.", (("log.flush.scheduler.interval.ms", 1),)),
     Property("num.io.threads", INT, 8, at_least(1), HIGH, CLUSTER_WIDE,
         "Threads that flush logs, and threads that read records from disk: this many of each."),
     Property("log.flush.scheduler.interval.ms", LONG, FOREVER, None, HIGH, READ_ONLY,
-        "Interval in which the broker checks for logs to flush."),
+        "log.flush.interval.ms, used if that is not set."),
     Property("log.flush.offset.checkpoint.interval.ms", INT, 60_000, at_least(0), HIGH, READ_ONLY,
         "Interval in which recovery points are written to the checkpoint file."),
     Property("log.flush.start.offset.checkpoint.interval.ms", INT, 60_000, at_least(0), HIGH,
@@ -216,7 +216,7 @@ _BY_TOPIC_NAME = {row.name: row for row in TOPIC_PROPERTIES}
 def _default_of_topics(name: str, topic_name: str, importance: Importance) -> Property:
     """Returns the broker property that is the default of a topic property."""
     topic = _BY_TOPIC_NAME[topic_name]
-    documentation = f"Default of {topic_name}. {topic.documentation}"
+    documentation = f"Default of the topic property {topic_name}. {topic.documentation}"
     return Property(
         name, topic.type, topic.default, topic.check, importance, CLUSTER_WIDE, documentation
     )

@@ -1,4 +1,4 @@
-"""What tests with stock clients need of their surroundings."""
+"""Fixtures for tests with stock clients."""
 
 import gc
 import warnings
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def sockets_left_open() -> Iterator[None]:
-    """Some clients leave a socket to the garbage collector: it finds it here, not in other tests.
+    """Collects sockets that clients did not close before the next test runs.
 
     The test itself ignores `ResourceWarning`, for the collector may come earlier.
     """

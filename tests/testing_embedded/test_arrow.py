@@ -1,4 +1,4 @@
-"""A topic as an Arrow table holds what its records hold, and shares their bytes."""
+"""Arrow tables of topics equal their records and share the bytes of the log."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ ROWS = [
 
 
 def same_as_records(kafka: Broker, topic: str) -> Any:
-    """The table, once it was seen to say what the records say."""
+    """The table of a topic, compared with its records."""
     table = kafka.arrow(topic)
     table.validate(full=True)
     assert table.to_pylist() == [
@@ -35,7 +35,7 @@ def same_as_records(kafka: Broker, topic: str) -> Any:
     return table
 
 
-def test_a_table_says_what_the_records_say() -> None:
+def test_a_table_equals_the_records() -> None:
     with Broker(topics={"trucks": 3, "empty": 2}) as kafka:
         kafka.produce("trucks", ROWS * 5)
         table = same_as_records(kafka, "trucks")
@@ -47,19 +47,19 @@ def test_a_table_says_what_the_records_say() -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_batches_are_read_too(compression: str) -> None:
+def test_compressed_batches_are_read(compression: str) -> None:
     with Broker(topics={"t": Topic(config={"compression.type": compression})}) as kafka:
         kafka.produce("t", ROWS * 100)
         same_as_records(kafka, "t")
 
 
-def test_the_time_of_the_broker_holds_where_the_topic_says_so() -> None:
+def test_log_append_time_is_used_if_the_topic_has_it() -> None:
     with Broker(topics={"t": Topic(config={"message.timestamp.type": "LogAppendTime"})}) as kafka:
         kafka.produce("t", [Row("v", timestamp_ms=5)])
         same_as_records(kafka, "t")
 
 
-def test_a_log_that_begins_within_a_batch_is_read_from_there() -> None:
+def test_a_log_start_offset_inside_a_batch_is_respected() -> None:
     from kafka import KafkaAdminClient, TopicPartition
 
     with Broker(topics=["t"]) as kafka:
@@ -70,7 +70,7 @@ def test_a_log_that_begins_within_a_batch_is_read_from_there() -> None:
         assert same_as_records(kafka, "t").column("value").to_pylist() == [b"c"]
 
 
-def test_values_lie_in_the_maps_of_the_segment_files() -> None:
+def test_values_are_views_of_the_mapped_segment_files() -> None:
     with Broker(topics=["t"]) as kafka:
         kafka.produce("t", [b"x" * 10_000] * 1_000)
         (values,) = kafka.arrow("t").column("value").chunks
@@ -83,13 +83,13 @@ def test_values_lie_in_the_maps_of_the_segment_files() -> None:
             assert any(start <= buffer.address < end for start, end in bounds)
 
 
-async def test_an_asynchronous_broker_gives_tables_too() -> None:
+async def test_an_async_broker_returns_tables() -> None:
     async with AsyncBroker(["t"]) as kafka:
         kafka.produce("t", ["a"])
         assert kafka.arrow("t").column("value").to_pylist() == [b"a"]
 
 
-def test_nobody_else_imports_it() -> None:
+def test_pyarrow_is_imported_only_on_use() -> None:
     program = (
         "import sys; from pykbroker import Broker, AsyncBroker\n"
         "with Broker(['t']) as kafka: kafka.produce('t', ['a']); kafka.records('t')\n"

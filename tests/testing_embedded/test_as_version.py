@@ -147,7 +147,7 @@ def test_the_newest_release_advertises_everything() -> None:
         ),
     ],
 )
-def test_features_are_those_of_that_release(
+def test_the_features_of_the_release_are_advertised(
     broker_as: Any, version: str, asked: int, features: dict[str, Any], finalized: dict[str, Any]
 ) -> None:
     with Wire(broker_as(version).port) as wire:
@@ -196,7 +196,7 @@ def test_redpanda_lists_all_versions_in_that_response(broker_as: Any) -> None:
 
 
 def asked_too_much(kafka: Broker) -> list[tuple[int, int, int]]:
-    """What is told to who asks for version 4 of ApiVersions where that is not known."""
+    """The response to ApiVersions version 4 of a release that does not know it."""
     with Wire(kafka.port) as wire:
         wire.send_frame(b"".join(write_request(ASKED, 4, 7, "test")))
         frame = wire.receive_frame()
@@ -292,7 +292,7 @@ def test_librdkafka_writes_in_a_transaction_and_reads_in_a_group(
 @with_clients
 @not_minding_sockets
 def test_a_client_that_needs_a_newer_api_reports_it(broker_as: Any) -> None:
-    """What one would want to know before a deployment."""
+    """A client that requires newer APIs fails with a clear error."""
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
 
@@ -326,7 +326,7 @@ consumer.close()
     [("0.11", "0 11 0"), ("1.1", "1 1 0"), ("2.4", "2 4 0"), ("2.8", "2 5 0")],
 )
 def test_an_old_client_recognizes_the_release(broker_as: Any, version: str, taken_for: str) -> None:
-    """kafka-python 2.0.2 guesses from what is offered; 2.5 is the newest release it knows."""
+    """kafka-python 2.0.2 infers the release from the APIs; 2.5 is the newest that it knows."""
     old = next(it for it in stock_clients() if (it.name, it.version) == ("kafka-python", "2.0.2"))
     python, *_ = installed(old)
     told_by_client = subprocess.run(

@@ -1,4 +1,4 @@
-"""A broker in the process of its test: it serves real clients, refuses clearly, leaves nothing."""
+"""Embedded brokers: clients, start, stop, errors and cleanup."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ def test_kafka_python_writes_and_reads(
         assert kafka.offsets("readers")["trucks", record.partition] == 1
 
 
-def test_librdkafka_finds_what_was_seeded() -> None:
+def test_librdkafka_reads_records_written_by_produce() -> None:
     from confluent_kafka import Consumer
 
     with Broker(topics=["trucks"]) as kafka:
@@ -66,7 +66,7 @@ def test_librdkafka_finds_what_was_seeded() -> None:
         assert [it.value() for it in found] == [b'{"speed":0}', b'{"speed":1}', b'{"speed":2}']
 
 
-async def test_aiokafka_shares_the_loop_with_its_broker() -> None:
+async def test_aiokafka_and_async_broker_share_an_event_loop() -> None:
     from aiokafka import AIOKafkaProducer
 
     async with AsyncBroker(topics={"trucks": 1}) as kafka:
@@ -77,7 +77,7 @@ async def test_aiokafka_shares_the_loop_with_its_broker() -> None:
         assert [it.text for it in await waiting] == ["a", "b"]
 
 
-def test_two_brokers_run_beside_each_other() -> None:
+def test_two_brokers_run_at_the_same_time() -> None:
     with Broker(topics=["t"]) as one, Broker(topics=["t"]) as other:
         assert one.bootstrap != other.bootstrap
         one.produce("t", ["only here"])
@@ -85,7 +85,7 @@ def test_two_brokers_run_beside_each_other() -> None:
 
 
 @pytest.mark.parametrize("loop_factory", LOOPS.values(), ids=LOOPS)
-def test_brokers_that_come_and_go_leave_nothing_behind(
+def test_stopped_brokers_leave_no_threads_files_or_maps(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     live_once(loop_factory)
@@ -104,7 +104,7 @@ def live_once(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
 
 
 def footprint() -> tuple[int, int, int]:
-    """Threads, open files, maps of segment files."""
+    """Threads, open files and maps of segment files of this process."""
     maps = Path("/proc/self/maps").read_text()
     return (
         threading.active_count(),
@@ -113,7 +113,7 @@ def footprint() -> tuple[int, int, int]:
     )
 
 
-def test_a_broker_that_is_never_stopped_does_not_keep_its_process(tmp_path: Path) -> None:
+def test_a_broker_that_is_not_stopped_does_not_keep_the_process_alive(tmp_path: Path) -> None:
     script = tmp_path / "forgetful.py"
     script.write_text(
         "import pykbroker\n"
@@ -154,14 +154,14 @@ with Broker(topics=["t"]) as kafka:
 """
 
 
-def test_a_copy_of_the_process_ends_and_takes_nothing_with_it() -> None:
+def test_a_forked_child_does_not_stop_the_broker_or_delete_its_data() -> None:
     command = [sys.executable, "-c", COPIED_PROCESS]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert ended.stderr == ""
     assert ended.stdout == ("the broker runs in the parent of this forked process\nserved on\n")
 
 
-def test_a_start_is_a_matter_of_milliseconds() -> None:
+def test_a_broker_starts_in_milliseconds() -> None:
     durations = []
     for _ in range(5):
         kafka = Broker(topics={"trucks": 10})
@@ -186,7 +186,9 @@ def test_a_start_is_a_matter_of_milliseconds() -> None:
         (lambda: Broker(config={"log.dir": "data"}), "use data=… for the directory"),
     ],
 )
-def test_what_cannot_start_says_why_in_one_line(kafka: Callable[[], Broker], reason: str) -> None:
+def test_a_failed_start_raises_cannot_start_with_one_line(
+    kafka: Callable[[], Broker], reason: str
+) -> None:
     before = threading.active_count()
     with pytest.raises(CannotStart) as refusal:
         kafka().start()
@@ -205,7 +207,7 @@ def test_what_cannot_start_says_why_in_one_line(kafka: Callable[[], Broker], rea
         ([("trucks", 3)], r"a topic name must be a str, not \('trucks', 3\)"),
     ],
 )
-def test_topics_of_another_shape_are_told_what_is_meant(topics: Any, reason: str) -> None:
+def test_invalid_topics_raise_type_error(topics: Any, reason: str) -> None:
     with pytest.raises(TypeError, match=reason):
         Broker(topics)
 
@@ -215,14 +217,14 @@ def test_a_directory_has_one_broker_at_a_time(tmp_path: Path) -> None:
         Broker(data=tmp_path).start()
 
 
-def test_data_in_a_directory_of_the_callers_is_there_again(tmp_path: Path) -> None:
+def test_data_in_a_given_directory_is_kept(tmp_path: Path) -> None:
     with Broker(topics=["t"], data=tmp_path) as kafka:
         kafka.produce("t", ["kept"])
     with Broker(topics=["t"], data=tmp_path) as kafka:
         assert [it.text for it in kafka.records("t")] == ["kept"]
 
 
-def test_a_broker_that_does_not_run_says_so() -> None:
+def test_methods_of_a_stopped_broker_raise_not_running() -> None:
     kafka = Broker(topics=["t"])
     with pytest.raises(NotRunning):
         _ = kafka.bootstrap
@@ -232,14 +234,14 @@ def test_a_broker_that_does_not_run_says_so() -> None:
         kafka.records("t")
 
 
-def test_a_stopped_broker_starts_anew_and_empty() -> None:
+def test_a_stopped_broker_starts_again_empty() -> None:
     kafka = Broker(topics=["t"])
     for _ in range(2):
         with kafka:
             assert kafka.produce("t", ["a"]) == len(kafka.records("t")) == 1
 
 
-def test_topics_are_made_with_their_properties_while_it_runs() -> None:
+def test_create_topics_creates_topics_with_config() -> None:
     with Broker() as kafka:
         kafka.create_topics({"t": Topic(3, config={"retention.ms": 1000})})
         kafka.produce("t", ["x"], partition=2)
@@ -248,7 +250,7 @@ def test_topics_are_made_with_their_properties_while_it_runs() -> None:
             kafka.create_topics(["t"])
 
 
-def test_the_package_alone_imports_no_broker() -> None:
+def test_importing_the_package_does_not_import_the_broker() -> None:
 
     program = "import pykbroker, sys; print(sorted(it for it in sys.modules if 'pykb' in it))"
     answer = subprocess.run(
@@ -260,14 +262,14 @@ def test_the_package_alone_imports_no_broker() -> None:
         _ = pykbroker.Brokre
 
 
-def test_a_broker_that_runs_is_not_started_again() -> None:
+def test_starting_a_running_broker_raises_cannot_start() -> None:
     with Broker("t") as kafka:
         with pytest.raises(CannotStart, match="is already running"):
             kafka.start()
         kafka.produce("t", ["still there"])
 
 
-def test_listeners_of_the_callers_keep_their_port_when_the_broker_restarts() -> None:
+def test_configured_listeners_keep_their_port_after_a_restart() -> None:
     listeners = "INSIDE://localhost:0,OUTSIDE://127.0.0.1:0"
     protocols = "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"
     config = {
@@ -282,7 +284,7 @@ def test_listeners_of_the_callers_keep_their_port_when_the_broker_restarts() -> 
         assert kafka.bootstrap == address
 
 
-def test_a_loop_that_cannot_be_made_is_told() -> None:
+def test_an_error_of_the_loop_factory_is_raised() -> None:
     def no_loop() -> asyncio.AbstractEventLoop:
         raise OSError("too many open files")
 
@@ -293,7 +295,7 @@ def test_a_loop_that_cannot_be_made_is_told() -> None:
 
 
 @pytest.mark.parametrize("life", ["restart", "crash"])
-def test_a_broker_that_could_not_start_again_starts_when_it_can(life: str) -> None:
+def test_a_broker_that_is_down_can_be_restarted(life: str) -> None:
     with Broker(["t"]) as kafka:
         kafka.produce("t", ["kept"])
         address = kafka.bootstrap
@@ -306,7 +308,7 @@ def test_a_broker_that_could_not_start_again_starts_when_it_can(life: str) -> No
         assert [it.text for it in kafka.records("t")] == ["kept"]
 
 
-def test_a_port_that_was_taken_in_an_outage_is_waited_for() -> None:
+def test_an_outage_that_ends_while_the_port_is_in_use_raises_cannot_start() -> None:
     with Broker(["t"]) as kafka:
         with pytest.raises(CannotStart, match="in use"):
             take_port_in_an_outage(kafka)
@@ -322,7 +324,7 @@ def take_port_in_an_outage(kafka: Broker) -> None:
         other.listen()
 
 
-def test_a_broker_that_starts_before_the_end_of_its_outage_goes_on() -> None:
+def test_a_broker_restarted_in_an_outage_continues_after_it() -> None:
     with Broker(["t"]) as kafka:
         with kafka.outage():
             kafka.restart()

@@ -1,4 +1,4 @@
-"""A reset broker is as clean as a new one, whatever was done to it, and is so at once."""
+"""After a reset, a broker has the state of a new one."""
 
 import time
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ def kafka() -> Iterator[Broker]:
         yield broker
 
 
-def test_the_metadata_holds_nothing_that_a_reset_does_not_know() -> None:
+def test_reset_covers_every_field_of_the_metadata_image() -> None:
     assert set(ClusterImage.__slots__) == RESTORED | LASTING.keys()
 
 
-def test_records_groups_and_offsets_are_gone(kafka: Broker) -> None:
+def test_reset_deletes_records_groups_and_offsets(kafka: Broker) -> None:
     from kafka import KafkaConsumer
 
     def read_all() -> int:
@@ -60,7 +60,7 @@ def test_records_groups_and_offsets_are_gone(kafka: Broker) -> None:
     assert read_all() == 1
 
 
-def test_topics_are_those_of_the_start(kafka: Broker) -> None:
+def test_reset_restores_the_topics_of_the_start(kafka: Broker) -> None:
     from kafka import KafkaAdminClient
 
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
@@ -75,7 +75,7 @@ def test_topics_are_those_of_the_start(kafka: Broker) -> None:
     admin.close()
 
 
-def test_properties_that_were_altered_are_as_before(kafka: Broker) -> None:
+def test_reset_removes_dynamic_configurations(kafka: Broker) -> None:
     administration: Any = import_module("confluent_kafka.admin")
 
     def alter(kind: str, name: str, property_name: str, value: str) -> None:
@@ -101,7 +101,7 @@ def test_properties_that_were_altered_are_as_before(kafka: Broker) -> None:
     assert described("broker", "1", "message.max.bytes") == "1048588"
 
 
-def test_a_producer_that_stays_connected_writes_to_the_new_topic(kafka: Broker) -> None:
+def test_a_connected_producer_writes_to_the_recreated_topic(kafka: Broker) -> None:
     from kafka import KafkaProducer
 
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
@@ -113,7 +113,7 @@ def test_a_producer_that_stays_connected_writes_to_the_new_topic(kafka: Broker) 
 
 
 @pytest.mark.parametrize("fault", ["disk_full", "disk_error"])
-def test_nothing_is_left_on_a_disk_that_fails(kafka: Broker, fault: str) -> None:
+def test_reset_works_during_a_disk_fault(kafka: Broker, fault: str) -> None:
     kafka.create_topics(["new"])
     kafka.produce("trucks", ["before"])
     getattr(kafka.faults, fault)()
@@ -125,14 +125,14 @@ def test_nothing_is_left_on_a_disk_that_fails(kafka: Broker, fault: str) -> None
         kafka.records("new")
 
 
-async def test_what_cannot_be_taken_away_is_told() -> None:
+async def test_a_rejected_deletion_raises_not_clean() -> None:
     async with AsyncBroker(topics=["trucks"]) as kafka:
         with kafka.faults.disk_full(), pytest.raises(NotClean, match="trucks cannot be reset: "):
             await broker_reset.clear(kafka._running, [])
         await broker_reset.clear(kafka._running, [])
 
 
-def test_the_timeline_begins_anew(kafka: Broker) -> None:
+def test_reset_clears_the_timeline(kafka: Broker) -> None:
     from kafka import KafkaAdminClient
 
     KafkaAdminClient(bootstrap_servers=kafka.bootstrap).close()
@@ -141,7 +141,7 @@ def test_the_timeline_begins_anew(kafka: Broker) -> None:
     assert str(kafka.timeline) == "(no events)"
 
 
-def test_a_reset_is_a_matter_of_milliseconds(kafka: Broker) -> None:
+def test_reset_takes_milliseconds(kafka: Broker) -> None:
     durations = []
     for _ in range(10):
         kafka.produce("trucks", ["a"] * 100)

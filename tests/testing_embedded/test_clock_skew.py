@@ -1,4 +1,4 @@
-"""A broker's wall clock is wrong or jumps: stamps and ages show it, waits and sessions do not."""
+"""A skewed wall clock changes timestamps and ages, but no timeouts and sessions."""
 
 import time
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def kafka() -> Iterator[Broker]:
 
 
 @pytest.mark.parametrize("hours", [-3, 5])
-def test_a_record_is_stamped_by_the_wrong_clock(kafka: Broker, hours: int) -> None:
+def test_produced_records_have_the_skewed_time(kafka: Broker, hours: int) -> None:
     from confluent_kafka import Producer
 
     kafka.clock.skew(hours=hours)
@@ -33,7 +33,7 @@ def test_a_record_is_stamped_by_the_wrong_clock(kafka: Broker, hours: int) -> No
     assert record.timestamp_ms == 7
 
 
-def test_log_append_times_run_back_with_the_clock(kafka: Broker) -> None:
+def test_log_append_times_decrease_with_the_clock(kafka: Broker) -> None:
     kafka.produce("stamped", ["a"])
     kafka.clock.skew(hours=-1)
     kafka.produce("stamped", ["b"])
@@ -41,14 +41,14 @@ def test_log_append_times_run_back_with_the_clock(kafka: Broker) -> None:
     assert second.timestamp_ms < first.timestamp_ms
 
 
-def test_a_clock_that_is_ahead_makes_records_old(kafka: Broker) -> None:
+def test_a_clock_skewed_forward_expires_records(kafka: Broker) -> None:
     kafka.produce("trucks", ["a"])
     kafka.clock.skew(days=8)
     kafka.clock.advance(minutes=6)  # retention is looked at every five minutes
     assert kafka.records("trucks") == []
 
 
-def test_a_clock_that_is_behind_keeps_old_records(kafka: Broker) -> None:
+def test_a_clock_skewed_back_keeps_old_records(kafka: Broker) -> None:
     kafka.produce("trucks", ["a"])
     kafka.clock.skew(days=-8)
     kafka.clock.advance(days=8)
@@ -58,7 +58,7 @@ def test_a_clock_that_is_behind_keeps_old_records(kafka: Broker) -> None:
     assert kafka.records("trucks") == []
 
 
-def test_a_producer_ahead_of_the_broker_is_refused_where_the_topic_says_so(kafka: Broker) -> None:
+def test_timestamp_after_max_rejects_a_producer_ahead_of_the_broker(kafka: Broker) -> None:
     from kafka import KafkaProducer
     from kafka.errors import InvalidTimestampError
 
@@ -72,7 +72,7 @@ def test_a_producer_ahead_of_the_broker_is_refused_where_the_topic_says_so(kafka
 
 
 @pytest.mark.parametrize("days", [-1, 1])
-def test_no_member_loses_its_session_by_a_jump(kafka: Broker, days: int) -> None:
+def test_a_clock_jump_does_not_end_sessions(kafka: Broker, days: int) -> None:
     from confluent_kafka import Consumer
 
     consumer = Consumer(
@@ -100,7 +100,7 @@ def test_no_member_loses_its_session_by_a_jump(kafka: Broker, days: int) -> None
         consumer.close()
 
 
-def test_a_transaction_ends_by_the_clock_on_the_wall(kafka: Broker) -> None:
+def test_transaction_timeouts_use_the_wall_clock(kafka: Broker) -> None:
     from confluent_kafka import Producer
 
     settings = {"bootstrap.servers": kafka.bootstrap, "transactional.id": "payments"}
@@ -120,7 +120,7 @@ def test_a_transaction_ends_by_the_clock_on_the_wall(kafka: Broker) -> None:
     ]
 
 
-def test_a_broker_comes_up_with_its_clock_wrong(kafka: Broker) -> None:
+def test_the_skew_survives_restart_and_crash(kafka: Broker) -> None:
     kafka.produce("trucks", [Row("a", timestamp_ms=kafka.clock.now_ms())])
     kafka.clock.skew(days=-400)
     for end in (Broker.restart, Broker.crash):
@@ -130,19 +130,19 @@ def test_a_broker_comes_up_with_its_clock_wrong(kafka: Broker) -> None:
     assert [it.text for it in kafka.records("trucks")] == ["a", "b", "b"]
 
 
-def test_a_reset_puts_the_clock_right(kafka: Broker) -> None:
+def test_reset_removes_the_skew(kafka: Broker) -> None:
     kafka.clock.skew(days=400)
     kafka.reset()
     assert kafka.clock.now_ms() == pytest.approx(time.time() * 1000, abs=60_000)
 
 
-def test_a_fork_is_as_wrong(kafka: Broker) -> None:
+def test_a_fork_has_the_same_skew(kafka: Broker) -> None:
     kafka.clock.skew(days=-400)
     with kafka.fork() as other:
         assert other.clock.now_ms() == pytest.approx(kafka.clock.now_ms(), abs=60_000)
 
 
-async def test_a_clock_is_wrong_from_the_start() -> None:
+async def test_a_clock_can_be_skewed_before_the_start() -> None:
     kafka = AsyncBroker({"stamped": Topic(config={"message.timestamp.type": "LogAppendTime"})})
     kafka.clock.skew(days=-400)
     async with kafka:

@@ -1,4 +1,4 @@
-"""A broker goes back to what it was, or goes on twice, and neither sees what the other does."""
+"""Snapshots, forks and saved copies of a broker's data."""
 
 import gc
 import socket
@@ -35,7 +35,7 @@ def left_of_copies(directory: Path) -> list[Path]:
     return [*beside, *directory.glob(f"*{ASIDE}")]
 
 
-def test_what_happens_in_a_snapshot_is_undone(kafka: Broker) -> None:
+def test_a_snapshot_undoes_changes(kafka: Broker) -> None:
     address = kafka.bootstrap
     with kafka.snapshot():
         kafka.produce("trucks", ["more"])
@@ -49,7 +49,7 @@ def test_what_happens_in_a_snapshot_is_undone(kafka: Broker) -> None:
     assert texts(kafka) == ["seed", "after"]
 
 
-def test_snapshots_may_lie_within_each_other(kafka: Broker) -> None:
+def test_snapshots_can_be_nested(kafka: Broker) -> None:
     with kafka.snapshot():
         kafka.produce("trucks", ["outer"], partition=0)
         with kafka.snapshot():
@@ -58,7 +58,7 @@ def test_snapshots_may_lie_within_each_other(kafka: Broker) -> None:
     assert texts(kafka) == ["seed"]
 
 
-def test_what_is_deleted_in_a_snapshot_comes_back(kafka: Broker) -> None:
+def test_a_snapshot_restores_deleted_topics(kafka: Broker) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
@@ -74,7 +74,7 @@ def test_what_is_deleted_in_a_snapshot_comes_back(kafka: Broker) -> None:
     assert texts(kafka) == ["seed"]
 
 
-def test_groups_go_back_to_what_they_had_read(kafka: Broker) -> None:
+def test_a_snapshot_restores_committed_offsets(kafka: Broker) -> None:
     from confluent_kafka import Consumer
 
     def read(count: int) -> None:
@@ -97,7 +97,7 @@ def test_groups_go_back_to_what_they_had_read(kafka: Broker) -> None:
     assert kafka.offsets("readers")["trucks", 0] == 1
 
 
-def test_clients_come_back_after_a_snapshot(kafka: Broker) -> None:
+def test_clients_reconnect_after_a_snapshot(kafka: Broker) -> None:
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
@@ -110,7 +110,7 @@ def test_clients_come_back_after_a_snapshot(kafka: Broker) -> None:
     assert texts(kafka) == ["seed", "outside"]
 
 
-def test_a_broker_that_is_stopped_in_a_snapshot_leaves_nothing() -> None:
+def test_stop_in_a_snapshot_deletes_the_copy() -> None:
     kafka = Broker(topics=["t"])
     kafka.start()
     directory = kafka.directory
@@ -119,7 +119,7 @@ def test_a_broker_that_is_stopped_in_a_snapshot_leaves_nothing() -> None:
     assert list(directory.parent.glob(f"{directory.name}*")) == []
 
 
-def test_what_was_before_a_snapshot_outlives_a_stop_in_it() -> None:
+def test_a_snapshot_restores_records_after_stop_and_start_in_it() -> None:
     with Broker(topics=["trucks"]) as kafka:
         kafka.produce("trucks", ["seed"])
         with kafka.snapshot():
@@ -129,7 +129,7 @@ def test_what_was_before_a_snapshot_outlives_a_stop_in_it() -> None:
         assert texts(kafka) == ["seed"]
 
 
-def test_a_broker_that_could_not_start_in_a_snapshot_goes_back(kafka: Broker) -> None:
+def test_a_snapshot_restores_a_broker_that_is_down(kafka: Broker) -> None:
     with kafka.snapshot():
         kafka.produce("trucks", ["inside"])
         with kafka.faults.disk_full(), pytest.raises(CannotStart):
@@ -137,7 +137,7 @@ def test_a_broker_that_could_not_start_in_a_snapshot_goes_back(kafka: Broker) ->
     assert texts(kafka) == ["seed"]
 
 
-def test_a_fork_and_its_origin_go_on_without_each_other(kafka: Broker) -> None:
+def test_a_fork_and_its_original_are_independent(kafka: Broker) -> None:
     with kafka.fork() as other:
         assert other.bootstrap != kafka.bootstrap
         other.produce("trucks", ["there"], partition=0)
@@ -151,7 +151,7 @@ def test_a_fork_and_its_origin_go_on_without_each_other(kafka: Broker) -> None:
             assert texts(third) == ["seed", "there"]
 
 
-def test_a_fork_that_never_starts_is_let_go_by_stopping_it(kafka: Broker) -> None:
+def test_stop_of_an_unstarted_fork_deletes_its_data(kafka: Broker) -> None:
     other = kafka.fork()
     with pytest.raises(NotRunning):
         _ = other.bootstrap
@@ -159,13 +159,13 @@ def test_a_fork_that_never_starts_is_let_go_by_stopping_it(kafka: Broker) -> Non
     other.stop()
 
 
-def test_a_fork_that_never_starts_is_let_go_by_forgetting_it(kafka: Broker) -> None:
+def test_garbage_collection_of_an_unstarted_fork_deletes_its_data(kafka: Broker) -> None:
     kafka.fork()
     gc.collect()
     assert left_of_copies(kafka.directory) == []
 
 
-def test_a_copy_that_fails_leaves_nothing(kafka: Broker) -> None:
+def test_a_failed_copy_leaves_no_files(kafka: Broker) -> None:
     with kafka.faults.disk_full():
         with pytest.raises(OSError, match="No space left"):
             kafka.fork()
@@ -175,7 +175,7 @@ def test_a_copy_that_fails_leaves_nothing(kafka: Broker) -> None:
     assert texts(kafka) == ["seed"]
 
 
-def test_a_fork_knows_what_producers_have_sent(kafka: Broker) -> None:
+def test_a_fork_detects_duplicates_of_producers(kafka: Broker) -> None:
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
@@ -188,7 +188,7 @@ def test_a_fork_knows_what_producers_have_sent(kafka: Broker) -> None:
         assert len(before) > 10
 
 
-async def test_an_asynchronous_broker_goes_both_ways() -> None:
+async def test_an_async_broker_supports_snapshot_and_fork() -> None:
     async with AsyncBroker(topics=["trucks"]) as kafka:
         kafka.produce("trucks", ["seed"])
         async with kafka.snapshot():
@@ -200,7 +200,7 @@ async def test_an_asynchronous_broker_goes_both_ways() -> None:
         assert texts(kafka) == ["seed"]
 
 
-def test_data_in_a_directory_of_the_callers_goes_back_too(tmp_path: Path) -> None:
+def test_a_snapshot_restores_a_given_directory(tmp_path: Path) -> None:
     with Broker(topics=["trucks"], data=tmp_path / "data") as kafka:
         with kafka.snapshot():
             kafka.produce("trucks", ["inside"])
@@ -211,7 +211,7 @@ def test_data_in_a_directory_of_the_callers_goes_back_too(tmp_path: Path) -> Non
     assert [it.name for it in tmp_path.iterdir()] == ["data"]
 
 
-def test_the_callers_own_files_beside_the_data_stay(
+def test_a_snapshot_keeps_other_files_in_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "chapter-1" / "figures").mkdir(parents=True)
@@ -228,7 +228,7 @@ def test_the_callers_own_files_beside_the_data_stay(
     assert left_of_copies(tmp_path) == []
 
 
-def test_a_directory_may_be_a_link_to_another_disk(tmp_path: Path) -> None:
+def test_the_directory_can_be_a_symbolic_link(tmp_path: Path) -> None:
     elsewhere = make_directory()  # in memory
     link = tmp_path / "link"
     link.symlink_to(elsewhere)
@@ -241,7 +241,7 @@ def test_a_directory_may_be_a_link_to_another_disk(tmp_path: Path) -> None:
     remove_directory(elsewhere)
 
 
-def test_a_directory_is_meant_as_seen_from_where_it_was_named(
+def test_a_relative_directory_is_resolved_at_construction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -253,7 +253,7 @@ def test_a_directory_is_meant_as_seen_from_where_it_was_named(
         assert texts(kafka) == ["kept"]
 
 
-def test_what_cannot_be_replaced_is_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_restore_leaves_the_data_unchanged(tmp_path: Path) -> None:
     its_own = "partition.metadata"
     copied = {f"copy/trucks-0/{its_own}", f"copy/ships-0/{its_own}", "copy/notes/copied"}
     held = {f"trucks-0/{its_own}", f"trucks-1/{its_own}", "notes/in the way"}
@@ -265,20 +265,20 @@ def test_what_cannot_be_replaced_is_as_it_was(tmp_path: Path) -> None:
     assert {str(it.relative_to(tmp_path)) for it in innermost} == held | copied
 
 
-def test_data_is_saved_for_any_broker_to_start_on(kafka: Broker, tmp_path: Path) -> None:
+def test_saved_data_can_be_given_to_a_broker(kafka: Broker, tmp_path: Path) -> None:
     kafka.save(tmp_path / "new" / "directory")
     with Broker(data=tmp_path / "new" / "directory") as other:
         assert texts(other) == ["seed"]
 
 
-def test_data_is_not_saved_among_what_lies_there(kafka: Broker, tmp_path: Path) -> None:
+def test_save_rejects_a_directory_with_files(kafka: Broker, tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
     with pytest.raises(FileExistsError, match="is not empty"):
         kafka.save(tmp_path)
     assert [it.name for it in tmp_path.iterdir()] == ["notes"]
 
 
-def test_a_fork_of_a_broker_with_a_port_of_its_choice_has_another() -> None:
+def test_a_fork_gets_its_own_port() -> None:
     from confluent_kafka.admin import AdminClient
 
     with socket.socket() as free:
@@ -295,7 +295,7 @@ def test_a_fork_of_a_broker_with_a_port_of_its_choice_has_another() -> None:
             assert [it.port for it in described.brokers.values()] == [other.port]
 
 
-def test_much_data_is_shared_and_not_copied() -> None:
+def test_a_fork_shares_sealed_segments() -> None:
     with Broker(topics={"trucks": 10}) as kafka:
         kafka.produce("trucks", [b"x" * 100] * MANY)
         began = time.process_time()

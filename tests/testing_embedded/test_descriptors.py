@@ -27,7 +27,7 @@ OPEN_FILES = Path("/proc/self/fd")
 
 
 def open_now() -> Counter[str]:
-    """What the descriptors of this process stand for."""
+    """The files of this process's open descriptors."""
     gc.collect()
     found: Counter[str] = Counter()
     for link in OPEN_FILES.iterdir():

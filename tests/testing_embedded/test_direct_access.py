@@ -1,4 +1,4 @@
-"""Rows go in and records come out without a client, as a client would have it."""
+"""Writing and reading records without a client."""
 
 import asyncio
 import threading
@@ -32,14 +32,12 @@ def kafka() -> Iterator[Broker]:
         (None, None),
     ],
 )
-def test_values_are_written_as_what_they_are(
-    kafka: Broker, value: Value, stored: bytes | None
-) -> None:
+def test_values_are_converted_to_bytes(kafka: Broker, value: Value, stored: bytes | None) -> None:
     kafka.produce("narrow", [value])
     assert kafka.records("narrow")[-1].value == stored
 
 
-def test_rows_without_a_key_go_round_the_partitions(kafka: Broker) -> None:
+def test_rows_without_a_key_are_distributed_round_robin(kafka: Broker) -> None:
     kafka.produce("wide", ["a", "b", "c", "d"])
     found = [(it.partition, it.offset, it.text) for it in kafka.records("wide")]
     assert found == [(0, 0, "a"), (0, 1, "d"), (1, 0, "b"), (2, 0, "c")]
@@ -47,7 +45,7 @@ def test_rows_without_a_key_go_round_the_partitions(kafka: Broker) -> None:
 
 
 @pytest.mark.parametrize("partition", [3, -1])
-def test_a_partition_that_is_not_there_is_not_an_empty_one(kafka: Broker, partition: int) -> None:
+def test_an_unknown_partition_raises_unknown_topic(kafka: Broker, partition: int) -> None:
     with pytest.raises(UnknownTopic, match=f"topic 'wide' has no partition {partition}"):
         kafka.records("wide", partition=partition)
     with pytest.raises(UnknownTopic, match=f"topic 'wide' has no partition {partition}"):
@@ -55,7 +53,7 @@ def test_a_partition_that_is_not_there_is_not_an_empty_one(kafka: Broker, partit
 
 
 @pytest.mark.parametrize("end", ["reset", "restart", "crash", "stop"])
-async def test_who_waits_is_told_that_the_records_are_taken_away(end: str) -> None:
+async def test_wait_for_raises_not_readable_when_the_topic_is_deleted(end: str) -> None:
     async with AsyncBroker(topics=["trucks"]) as kafka:
         kafka.produce("trucks", ["before"])
         waiting = asyncio.create_task(kafka.wait_for("trucks", count=2))
@@ -65,7 +63,7 @@ async def test_who_waits_is_told_that_the_records_are_taken_away(end: str) -> No
             await waiting
 
 
-def test_keys_go_where_a_producer_puts_them(kafka: Broker) -> None:
+def test_keys_are_partitioned_like_in_the_java_client(kafka: Broker) -> None:
     from kafka import KafkaProducer
 
     keys = [f"truck-{number}" for number in range(20)]
@@ -77,7 +75,7 @@ def test_keys_go_where_a_producer_puts_them(kafka: Broker) -> None:
     producer.close()
 
 
-def test_a_row_says_everything_a_record_has(kafka: Broker) -> None:
+def test_a_row_sets_all_fields_of_a_record(kafka: Broker) -> None:
     row = Row("v", key="k", partition=1, headers={"h": "x", "none": None}, timestamp_ms=12)
     kafka.produce("wide", [row])
     record = kafka.records("wide")[-1 - len(kafka.records("wide", partition=2))]
@@ -86,14 +84,14 @@ def test_a_row_says_everything_a_record_has(kafka: Broker) -> None:
     assert record.timestamp_ms == 12
 
 
-def test_a_key_may_be_computed(kafka: Broker) -> None:
+def test_a_key_can_be_a_field_or_a_function(kafka: Broker) -> None:
     kafka.produce("narrow", [{"a": 1}], key=lambda row: f"k{row['a']}")
     assert kafka.records("narrow")[-1].key == b"k1"
     with pytest.raises(TypeError, match="has no fields"):
         kafka.produce("narrow", ["text"], key="a")
 
 
-def test_a_hundred_thousand_rows_are_many_batches(kafka: Broker) -> None:
+def test_many_rows_are_written_in_several_batches(kafka: Broker) -> None:
     kafka.create_topics(["many"])
     count = kafka.produce("many", (str(number) for number in range(100_000)))
     found = kafka.records("many")
@@ -101,7 +99,7 @@ def test_a_hundred_thousand_rows_are_many_batches(kafka: Broker) -> None:
     assert [it.offset for it in found] == list(range(100_000))
 
 
-def test_what_the_broker_refuses_is_told(kafka: Broker) -> None:
+def test_rejected_rows_raise_not_written(kafka: Broker) -> None:
     with pytest.raises(NotWritten, match="narrow-0: MESSAGE_TOO_LARGE"):
         kafka.produce("narrow", [bytes(2_000_000)])
     with pytest.raises(NotWritten, match=r"topic .narrow. has no partition 1"):
@@ -110,7 +108,7 @@ def test_what_the_broker_refuses_is_told(kafka: Broker) -> None:
         kafka.records("tricks")
 
 
-def test_who_waits_is_woken_by_the_last_record(kafka: Broker) -> None:
+def test_wait_for_returns_with_the_last_record(kafka: Broker) -> None:
     def write_one_by_one() -> None:
         for number in range(4):
             kafka.produce("waited", [str(number)], partition=number % 2)
@@ -123,7 +121,7 @@ def test_who_waits_is_woken_by_the_last_record(kafka: Broker) -> None:
     assert [it.text for it in found] == ["0", "2", "1", "3"]
 
 
-def test_who_waits_in_vain_sees_what_came_instead(kafka: Broker) -> None:
+def test_wait_for_lists_existing_records_on_timeout(kafka: Broker) -> None:
     kafka.create_topics(["slow"])
     kafka.produce("slow", [Row("v", key="k")])
     with pytest.raises(TooFewRecords) as failure:
@@ -133,7 +131,7 @@ def test_who_waits_in_vain_sees_what_came_instead(kafka: Broker) -> None:
     )
 
 
-def test_records_that_were_deleted_are_not_seen(kafka: Broker) -> None:
+def test_deleted_records_are_not_returned(kafka: Broker) -> None:
     from kafka import KafkaAdminClient, TopicPartition
 
     kafka.create_topics(["cut"])
@@ -144,11 +142,11 @@ def test_records_that_were_deleted_are_not_seen(kafka: Broker) -> None:
     assert [it.text for it in kafka.records("cut")] == ["c"]
 
 
-def test_offsets_of_a_group_that_never_was_are_none(kafka: Broker) -> None:
+def test_an_unknown_group_has_no_offsets(kafka: Broker) -> None:
     assert kafka.offsets("nobody") == {}
 
 
 @pytest.mark.parametrize("mistaken", ["text", b"bytes", {"a": "field"}])
-def test_a_single_value_is_not_taken_for_many(kafka: Broker, mistaken: Any) -> None:
+def test_a_single_value_instead_of_a_list_raises_type_error(kafka: Broker, mistaken: Any) -> None:
     with pytest.raises(TypeError, match="rows must be a list of values; did you mean "):
         kafka.produce("narrow", mistaken)

@@ -1,4 +1,4 @@
-"""The disk under a broker damages, loses or withholds what it was given, and clients meet it."""
+"""Flipped bytes, read errors and lost unflushed records, seen by clients."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def texts(kafka: Broker, topic: str = "trucks") -> list[str]:
 
 
 def write(kafka: Broker, topic: str, *values: str) -> None:
-    """Each in a batch of its own."""
+    """Writes each value in its own batch."""
     for value in values:
         kafka.produce(topic, [value])
 
@@ -46,7 +46,7 @@ def librdkafka_reader(kafka: Broker, topic: str = "trucks", offset: int = 0) -> 
 
 
 def fetch_error(kafka: Broker, topic: str = "trucks", offset: int = 0) -> str | None:
-    """What the broker answers to a Fetch from there, told by its timeline."""
+    """The error of a Fetch from this offset, from the broker's timeline."""
     consumer = librdkafka_reader(kafka, topic, offset)
     try:
         for _ in range(600):
@@ -62,7 +62,7 @@ def fetch_error(kafka: Broker, topic: str = "trucks", offset: int = 0) -> str | 
 # --- a flipped byte
 
 
-def test_a_damaged_batch_is_refused_to_readers_and_what_is_before_it_is_served(
+def test_readers_get_corrupt_message_for_a_damaged_batch_and_earlier_records(
     kafka: Broker,
 ) -> None:
     write(kafka, "trucks", "a", "b", "c")
@@ -79,7 +79,7 @@ def test_a_damaged_batch_is_refused_to_readers_and_what_is_before_it_is_served(
     assert texts(kafka) == ["a", "b", "c"]
 
 
-def test_who_reads_on_behind_a_damaged_batch_gets_what_is_there(kafka: Broker) -> None:
+def test_records_after_a_damaged_batch_are_served(kafka: Broker) -> None:
     write(kafka, "trucks", "a", "b", "c")
     with kafka.faults.flip_byte("trucks", offset=1):
         consumer = librdkafka_reader(kafka, offset=2)
@@ -89,7 +89,7 @@ def test_who_reads_on_behind_a_damaged_batch_gets_what_is_there(kafka: Broker) -
             consumer.close()
 
 
-def test_a_producer_writes_on_behind_a_damaged_batch(kafka: Broker) -> None:
+def test_a_producer_appends_after_a_damaged_batch(kafka: Broker) -> None:
     from kafka import KafkaProducer
 
     write(kafka, "trucks", "a")
@@ -100,14 +100,14 @@ def test_a_producer_writes_on_behind_a_damaged_batch(kafka: Broker) -> None:
     assert texts(kafka) == ["a", "b"]
 
 
-def test_damage_is_found_after_a_clean_start_as_well(kafka: Broker) -> None:
+def test_damage_is_found_after_a_clean_restart(kafka: Broker) -> None:
     write(kafka, "trucks", "a", "b")
     kafka.faults.flip_byte("trucks", offset=1)
     kafka.restart()
     assert fetch_error(kafka, offset=1) == "CORRUPT_MESSAGE"
 
 
-def test_a_crash_cuts_the_log_at_damage_that_was_not_flushed(kafka: Broker) -> None:
+def test_recovery_truncates_the_log_at_unflushed_damage(kafka: Broker) -> None:
     write(kafka, "trucks", "a", "b", "c")
     with kafka.faults.flip_byte("trucks", offset=1):
         kafka.crash()
@@ -116,7 +116,7 @@ def test_a_crash_cuts_the_log_at_damage_that_was_not_flushed(kafka: Broker) -> N
     assert texts(kafka) == ["a", "another b"]
 
 
-def test_a_copy_is_not_damaged_with_its_original(kafka: Broker) -> None:
+def test_damage_does_not_affect_copies(kafka: Broker) -> None:
     write(kafka, "trucks", "a")
     with kafka.fork() as other, kafka.faults.flip_byte("trucks"):
         assert texts(other) == ["a"]
@@ -124,7 +124,7 @@ def test_a_copy_is_not_damaged_with_its_original(kafka: Broker) -> None:
             kafka.records("trucks")
 
 
-def test_a_reset_mends_what_is_damaged(kafka: Broker) -> None:
+def test_reset_removes_damage(kafka: Broker) -> None:
     write(kafka, "trucks", "a")
     kafka.faults.flip_byte("trucks")
     kafka.reset()
@@ -133,13 +133,13 @@ def test_a_reset_mends_what_is_damaged(kafka: Broker) -> None:
 
 
 @pytest.mark.parametrize(("topic", "offset"), [("trucks", 1), ("ships", 0), ("cars", 0)])
-def test_what_is_not_there_cannot_be_damaged(kafka: Broker, topic: str, offset: int) -> None:
+def test_flip_byte_without_a_record_raises(kafka: Broker, topic: str, offset: int) -> None:
     write(kafka, "trucks", "a")
     with pytest.raises(FaultMatchedNothing, match=f"flip_byte: .*{topic}-0"):
         kafka.faults.flip_byte(topic, offset=offset)
 
 
-async def test_a_byte_is_flipped_in_the_callers_loop_as_well() -> None:
+async def test_flip_byte_works_on_an_async_broker() -> None:
     async with AsyncBroker(["trucks"]) as kafka:
         kafka.produce("trucks", ["a"])
         with kafka.faults.flip_byte("trucks"), pytest.raises(NotReadable):
@@ -150,7 +150,7 @@ async def test_a_byte_is_flipped_in_the_callers_loop_as_well() -> None:
 # --- a disk that cannot be read
 
 
-def test_a_disk_that_cannot_be_read_is_told_to_readers_until_it_can(kafka: Broker) -> None:
+def test_readers_get_kafka_storage_error_until_the_read_error_ends(kafka: Broker) -> None:
     write(kafka, "trucks", "a")
     consumer = librdkafka_reader(kafka)
     with kafka.faults.disk_read_error(topic="trucks") as fault:
@@ -164,7 +164,7 @@ def test_a_disk_that_cannot_be_read_is_told_to_readers_until_it_can(kafka: Broke
     assert fault.hits > 0
 
 
-def test_a_log_that_cannot_be_read_at_a_start_comes_back_later(kafka: Broker) -> None:
+def test_a_log_that_is_unreadable_at_the_start_is_opened_later(kafka: Broker) -> None:
     write(kafka, "trucks", "a")
     with kafka.outage():
         fault = kafka.faults.disk_read_error(topic="trucks", times=1)
@@ -173,7 +173,7 @@ def test_a_log_that_cannot_be_read_at_a_start_comes_back_later(kafka: Broker) ->
     assert texts(kafka) == ["a"]
 
 
-def test_a_time_is_not_looked_up_on_a_disk_that_cannot_be_read(kafka: Broker) -> None:
+def test_list_offsets_by_timestamp_fails_during_a_read_error(kafka: Broker) -> None:
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
     write(kafka, "trucks", "a", "b")
@@ -193,7 +193,7 @@ def test_a_time_is_not_looked_up_on_a_disk_that_cannot_be_read(kafka: Broker) ->
         consumer.close()
 
 
-def test_a_reader_who_waits_does_not_fail_the_writer_on_a_disk_that_cannot_be_read(
+def test_a_waiting_fetch_does_not_fail_the_producer_during_a_read_error(
     kafka: Broker,
 ) -> None:
     from kafka import KafkaProducer
@@ -212,7 +212,7 @@ def test_a_reader_who_waits_does_not_fail_the_writer_on_a_disk_that_cannot_be_re
         consumer.close()
 
 
-def test_groups_come_back_when_the_disk_can_be_read_again(kafka: Broker) -> None:
+def test_groups_are_loaded_when_the_read_error_ends(kafka: Broker) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
     settings = {"bootstrap.servers": kafka.bootstrap, "group.id": "readers", "log_level": 0}
@@ -228,7 +228,7 @@ def test_groups_come_back_when_the_disk_can_be_read_again(kafka: Broker) -> None
 
 
 def committed(consumer: Any) -> Any:
-    """As soon as a coordinator tells it: one that is not there yet is no answer."""
+    """The committed offset, once the coordinator is loaded."""
     from confluent_kafka import KafkaException, TopicPartition
 
     deadline = time.monotonic() + 60
@@ -246,7 +246,7 @@ def committed(consumer: Any) -> Any:
 # --- a crash that takes what was not flushed
 
 
-def test_half_of_the_last_batch_is_cut_off(kafka: Broker) -> None:
+def test_torn_tail_truncates_the_last_batch(kafka: Broker) -> None:
     write(kafka, "trucks", "a", "b", "c")
     write(kafka, "ships", "a", "b")
     with kafka.faults.torn_tail(topic="trucks") as fault:
@@ -258,7 +258,7 @@ def test_half_of_the_last_batch_is_cut_off(kafka: Broker) -> None:
     assert texts(kafka) == ["a", "b", "d"]
 
 
-def test_all_that_was_not_flushed_is_lost_and_nothing_else(kafka: Broker) -> None:
+def test_lose_unflushed_loses_only_unflushed_records(kafka: Broker) -> None:
     write(kafka, "trucks", "a", "b")
     write(kafka, "flushed", "a", "b")
     with kafka.faults.lose_unflushed() as fault:
@@ -268,7 +268,7 @@ def test_all_that_was_not_flushed_is_lost_and_nothing_else(kafka: Broker) -> Non
     assert texts(kafka, "flushed") == ["a", "b"]
 
 
-def test_what_was_flushed_has_no_torn_tail(kafka: Broker) -> None:
+def test_torn_tail_does_not_apply_to_flushed_records(kafka: Broker) -> None:
     write(kafka, "flushed", "a", "b")
     with (
         pytest.raises(FaultMatchedNothing, match="torn log tail at a crash"),
@@ -278,7 +278,7 @@ def test_what_was_flushed_has_no_torn_tail(kafka: Broker) -> None:
     assert texts(kafka, "flushed") == ["a", "b"]
 
 
-def test_after_some_pages_are_lost_the_log_is_a_good_beginning_of_what_it_was(
+def test_a_log_with_lost_pages_recovers_to_a_prefix(
     kafka: Broker,
 ) -> None:
     for seed in range(8):
@@ -294,7 +294,7 @@ def test_after_some_pages_are_lost_the_log_is_a_good_beginning_of_what_it_was(
         assert texts(kafka) == [*left, "after"]
 
 
-def test_a_seed_loses_the_same_pages_again(kafka: Broker) -> None:
+def test_the_same_seed_loses_the_same_pages(kafka: Broker) -> None:
     found = []
     for _ in range(2):
         kafka.reset()
@@ -305,7 +305,7 @@ def test_a_seed_loses_the_same_pages_again(kafka: Broker) -> None:
     assert found[0] == found[1]
 
 
-def test_a_producer_goes_on_after_what_it_wrote_was_lost(kafka: Broker) -> None:
+def test_an_idempotent_producer_continues_after_records_were_lost(kafka: Broker) -> None:
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
@@ -318,7 +318,7 @@ def test_a_producer_goes_on_after_what_it_wrote_was_lost(kafka: Broker) -> None:
     assert texts(kafka) == ["kept"]
 
 
-def test_a_reader_is_told_that_its_place_is_gone(kafka: Broker) -> None:
+def test_a_consumer_beyond_the_log_end_gets_offset_out_of_range(kafka: Broker) -> None:
     from confluent_kafka import KafkaError
 
     write(kafka, "trucks", "a", "b")

@@ -1,4 +1,4 @@
-"""Every example of the documentation runs as it stands, and a strict type checker takes it."""
+"""The examples of docs/embedded.md and README.md run as written and pass a strict type checker."""
 
 import re
 import subprocess
@@ -20,13 +20,13 @@ PROGRAMS = [it for it in EXAMPLES if "def test_" not in it]
 TEST_MODULES = [it for it in EXAMPLES if "def test_" in it]
 
 
-def test_there_are_examples_of_both_kinds() -> None:
+def test_the_pages_have_programs_and_test_modules() -> None:
     assert len(PROGRAMS) >= 7
     assert len(TEST_MODULES) == 2
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
-def test_a_program_of_the_documentation_runs(program: str) -> None:
+def test_a_program_on_the_pages_runs(program: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", "-c", program],
         capture_output=True,
@@ -38,14 +38,14 @@ def test_a_program_of_the_documentation_runs(program: str) -> None:
 
 
 @pytest.mark.parametrize("module", TEST_MODULES)
-def test_the_tests_of_the_documentation_pass(module: str, pytester: pytest.Pytester) -> None:
+def test_the_tests_on_the_pages_pass(module: str, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(module)
     options = ("-p", "pykbroker.testing.plugin", "-p", "no:cacheprovider")
     result = pytester.runpytest_subprocess(*options)
     result.assert_outcomes(passed=module.count("def test_"))
 
 
-def test_the_public_surface_satisfies_a_strict_type_checker(tmp_path: Path) -> None:
+def test_the_examples_pass_a_strict_type_checker(tmp_path: Path) -> None:
     for number, example in enumerate(EXAMPLES):
         (tmp_path / f"example_{number}.py").write_text(example)
     settings = ["--strict", "--config-file", str(ROOT / "pyproject.toml")]

@@ -32,7 +32,7 @@ def test_error_about_a_missing_package_names_its_extra(
     assert ran.stderr.splitlines()[-1].endswith(f"is not installed: {how_to_install(extra)}")
 
 
-def test_the_tools_for_tests_load_nothing_heavy() -> None:
+def test_the_embedded_broker_imports_no_optional_package() -> None:
     program = (
         "import sys, pykbroker.testing, pykbroker.testing.embedded\n"
         "print([it for it in ('pyarrow', 'construct', 'pytest', 'testcontainers', 'numpy', "

@@ -1,4 +1,4 @@
-"""What is expected of records is said in a line, and what differs is said in few."""
+"""Expected records and the explanations of differences."""
 
 import random
 from typing import Any
@@ -30,7 +30,7 @@ def record(value: bytes | None, offset: int = 0, **more: Any) -> Record:
         (a_record(headers={"h": "x"}, timestamp_ms=5), record(b"", headers=(("h", b"x"),))),
     ],
 )
-def test_a_record_is_as_expected(expected: Any, found: Record) -> None:
+def test_an_expected_record_equals_a_matching_record(expected: Any, found: Record) -> None:
     assert found == expected
     assert expected == found
     assert explain(found, expected) == [shown(found)]
@@ -50,12 +50,12 @@ def test_a_record_is_as_expected(expected: Any, found: Record) -> None:
         (a_record(headers={}), record(b"", headers=(("h", b"x"),)), "headers is {'h': b'x'}"),
     ],
 )
-def test_what_differs_is_named(expected: Any, found: Record, said: str) -> None:
+def test_differing_fields_are_named(expected: Any, found: Record, said: str) -> None:
     assert found != expected
     assert said in "\n".join(explain(found, expected) or ())
 
 
-def test_lists_are_compared_one_by_one() -> None:
+def test_lists_are_compared_in_order() -> None:
     found = [record(b"a"), record(b"b", 1), record(b"c", 2)]
     assert found == [a_record("a"), a_record("b"), a_record("c")]
     assert explain(found, [a_record("a"), a_record("x", key="k")]) == [
@@ -72,7 +72,7 @@ def test_lists_are_compared_one_by_one() -> None:
     ]
 
 
-def test_lists_of_records_are_compared_too() -> None:
+def test_lists_of_plain_records_are_compared() -> None:
     assert explain([record(b"a")], [record(b"a", key=b"k")]) == [
         "1 records, 1 expected",
         "! different   t-0@0: 'a'",
@@ -80,7 +80,7 @@ def test_lists_of_records_are_compared_too() -> None:
     ]
 
 
-def test_order_does_not_matter_where_a_test_says_so() -> None:
+def test_in_any_order_ignores_order() -> None:
     found = [record(b"b"), record(b"a", 1, key=b"k"), record(b"a", 2)]
     assert found == in_any_order(["a", "a", "b"])
     assert found == in_any_order(["a", a_record("a", key="k"), "b"])
@@ -93,7 +93,7 @@ def test_order_does_not_matter_where_a_test_says_so() -> None:
     ]
 
 
-def test_others_may_be_there_where_a_test_says_so() -> None:
+def test_containing_allows_further_records() -> None:
     found = [record(b"b"), record(b"a", 1)]
     assert found == containing(["a"])
     assert explain(found, containing(["a", "c"])) == [
@@ -103,7 +103,7 @@ def test_others_may_be_there_where_a_test_says_so() -> None:
     ]
 
 
-def test_a_greedy_expectation_takes_nobody_elses_record() -> None:
+def test_records_are_matched_to_satisfy_all_expectations() -> None:
     chance = random.Random(1)
     for _ in range(100):
         found = [record(b"%d" % number, number, key=b"k") for number in range(6)]
@@ -114,5 +114,5 @@ def test_a_greedy_expectation_takes_nobody_elses_record() -> None:
 
 
 @pytest.mark.parametrize(("left", "right"), [([1], [2]), ("a", "b"), ([], []), (None, [])])
-def test_what_is_not_about_records_is_left_to_pytest(left: object, right: object) -> None:
+def test_other_comparisons_are_explained_by_pytest(left: object, right: object) -> None:
     assert explain(left, right) is None

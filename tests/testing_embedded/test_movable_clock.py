@@ -1,4 +1,4 @@
-"""Time is moved, and everything that a broker does in that time is done."""
+"""Advancing and freezing the clock: deadlines and periodic work of the broker."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ def kafka() -> Iterator[Broker]:
         yield broker
 
 
-def test_the_clock_runs_ahead_by_what_it_was_moved(kafka: Broker) -> None:
+def test_advance_moves_the_clock(kafka: Broker) -> None:
     before = kafka.clock.now
     kafka.clock.advance(days=1, hours=2)
     assert (kafka.clock.now - before).total_seconds() == pytest.approx(26 * 3600, abs=5)
@@ -34,7 +34,7 @@ def test_the_clock_runs_ahead_by_what_it_was_moved(kafka: Broker) -> None:
         kafka.clock.advance(days=-1)
 
 
-def test_records_outlive_seven_days_and_not_eight(kafka: Broker) -> None:
+def test_retention_deletes_records_after_seven_days(kafka: Broker) -> None:
     kafka.produce("trucks", ["old"])
     kafka.clock.advance(days=6)
     assert len(kafka.records("trucks")) == 1
@@ -42,7 +42,7 @@ def test_records_outlive_seven_days_and_not_eight(kafka: Broker) -> None:
     assert kafka.records("trucks") == []
 
 
-def test_compaction_keeps_the_latest_of_each_key(kafka: Broker) -> None:
+def test_compaction_runs_when_the_clock_advances(kafka: Broker) -> None:
     rows = [Row(bytes(1000), key=f"truck-{number % 3}") for number in range(1500)]
     kafka.produce("places", rows)
     kafka.clock.advance(minutes=1)
@@ -51,7 +51,7 @@ def test_compaction_keeps_the_latest_of_each_key(kafka: Broker) -> None:
     assert set(keys) == {b"truck-0", b"truck-1", b"truck-2"}
 
 
-def test_a_silent_member_is_taken_out_of_its_group(kafka: Broker) -> None:
+def test_a_member_without_heartbeats_is_removed_from_its_group(kafka: Broker) -> None:
     from confluent_kafka import Consumer
 
     consumer = Consumer(
@@ -75,7 +75,7 @@ def test_a_silent_member_is_taken_out_of_its_group(kafka: Broker) -> None:
     assert "readers is empty at generation 2" in story
 
 
-def test_offsets_of_a_group_that_is_gone_expire(kafka: Broker) -> None:
+def test_offsets_of_an_empty_group_expire(kafka: Broker) -> None:
     from kafka import KafkaConsumer
 
     kafka.produce("trucks", ["a"])
@@ -93,7 +93,7 @@ def test_offsets_of_a_group_that_is_gone_expire(kafka: Broker) -> None:
     assert kafka.offsets("readers") == {}
 
 
-def test_a_transaction_that_nobody_ends_is_aborted(kafka: Broker) -> None:
+def test_an_open_transaction_is_aborted_after_its_timeout(kafka: Broker) -> None:
     from confluent_kafka import Producer
 
     settings: dict[str, Any] = {
@@ -113,7 +113,7 @@ def test_a_transaction_that_nobody_ends_is_aborted(kafka: Broker) -> None:
     assert [it.text for it in kafka.wait_for("trucks", count=1)] == ["behind it"]
 
 
-async def test_a_round_is_done_once_however_far_the_clock_is_moved() -> None:
+async def test_periodic_work_runs_once_per_advance() -> None:
     clock, done = MovableClock(), list[float]()
 
     def do_round() -> None:
@@ -125,7 +125,7 @@ async def test_a_round_is_done_once_however_far_the_clock_is_moved() -> None:
     assert done == [done[0], pytest.approx(done[0] + 1000, abs=0.5)]
 
 
-async def test_a_round_that_may_not_wait_any_longer_is_done_at_its_moment() -> None:
+async def test_periodic_work_that_must_not_wait_runs_at_its_time() -> None:
     clock, waiting, done = MovableClock(), [False], list[float]()
     began = clock.monotonic()
     clock.call_later(20, lambda: done.append(clock.monotonic()), may_wait=lambda: not waiting[0])
@@ -134,7 +134,7 @@ async def test_a_round_that_may_not_wait_any_longer_is_done_at_its_moment() -> N
     assert done == [pytest.approx(began + 20, abs=0.5)]
 
 
-def test_a_coordinator_with_nothing_to_do_is_passed_over(
+def test_an_idle_coordinator_does_not_stop_the_clock(
     kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from confluent_kafka import Consumer, Producer
@@ -158,7 +158,7 @@ def test_a_coordinator_with_nothing_to_do_is_passed_over(
     assert len(moments) < 10
 
 
-def test_a_clock_that_stands_lets_nothing_become_due(kafka: Broker) -> None:
+def test_nothing_becomes_due_while_the_clock_is_frozen(kafka: Broker) -> None:
     kafka.clock.freeze()
     before = kafka.clock.now_ms()
     time.sleep(0.02)
@@ -170,7 +170,7 @@ def test_a_clock_that_stands_lets_nothing_become_due(kafka: Broker) -> None:
     assert before + 5 < kafka.clock.now_ms() < before + 5000
 
 
-def test_members_get_their_shares_while_the_clock_stands(kafka: Broker) -> None:
+def test_members_get_assignments_while_the_clock_is_frozen(kafka: Broker) -> None:
     from confluent_kafka import Consumer
 
     kafka.produce("trucks", ["here"])
@@ -190,7 +190,7 @@ def test_members_get_their_shares_while_the_clock_stands(kafka: Broker) -> None:
     assert record.value() == b"here"
 
 
-def test_a_reset_brings_back_the_present(kafka: Broker) -> None:
+def test_reset_returns_to_the_current_time(kafka: Broker) -> None:
     kafka.clock.advance(days=8)
     kafka.clock.freeze()
     kafka.reset()
@@ -200,13 +200,13 @@ def test_a_reset_brings_back_the_present(kafka: Broker) -> None:
     assert len(kafka.records("trucks")) == 1
 
 
-def test_a_fork_is_as_far_ahead(kafka: Broker) -> None:
+def test_a_fork_has_the_same_time(kafka: Broker) -> None:
     kafka.clock.advance(days=8)
     with kafka.fork() as other:
         assert other.clock.now_ms() - kafka.clock.now_ms() < DAY_MS
 
 
-def test_a_fork_stands_where_its_origin_stands(kafka: Broker) -> None:
+def test_a_fork_of_a_frozen_clock_is_frozen(kafka: Broker) -> None:
     kafka.clock.freeze()
     kafka.clock.skew(hours=1)
     with kafka.fork() as other:
@@ -217,14 +217,14 @@ def test_a_fork_stands_where_its_origin_stands(kafka: Broker) -> None:
         assert other.records("trucks")[0].timestamp_ms == other.clock.now_ms()
 
 
-async def test_an_asynchronous_broker_travels_too() -> None:
+async def test_the_clock_of_an_async_broker_advances() -> None:
     async with AsyncBroker(["trucks"]) as kafka:
         kafka.produce("trucks", ["old"])
         await kafka.clock.advance(days=8)
         assert kafka.records("trucks") == []
 
 
-def test_time_is_moved_in_every_life_of_a_broker() -> None:
+def test_the_clock_advances_after_each_start() -> None:
     kafka = Broker(["trucks"])
     for _ in range(2):
         with kafka:
@@ -233,7 +233,7 @@ def test_time_is_moved_in_every_life_of_a_broker() -> None:
             assert kafka.records("trucks") == []
 
 
-async def test_the_clock_passes_a_sleeper_that_has_just_been_cancelled() -> None:
+async def test_advance_ignores_a_cancelled_sleep() -> None:
     clock = MovableClock()
     sleeper = asyncio.create_task(clock.sleep(10))
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The pytest plugin, used as a project would use it: in a pytest of its own."""
+"""The pytest plugin in separate pytest processes."""
 
 import textwrap
 from typing import Protocol
@@ -14,7 +14,7 @@ PLUGIN = ("-p", "pykbroker.testing.plugin", "-p", "no:cacheprovider")
 
 
 class Run(Protocol):
-    """Runs a test module in a process of its own."""
+    """Runs a test module in a new process."""
 
     def __call__(self, source: str, *options: str) -> pytest.RunResult: ...
 
@@ -35,14 +35,14 @@ CLEAN_EACH_TIME = """
     pytestmark = pytest.mark.kafka(topics={"trucks": 3})
 
     @pytest.mark.parametrize("time", range(5))
-    def test_nothing_is_left_of_the_last_test(kafka: Broker, kafka_broker: Broker, time: int):
+    def test_the_broker_is_clean(kafka: Broker, kafka_broker: Broker, time: int):
         assert kafka is kafka_broker
         assert kafka.records("trucks") == []
         kafka.produce("trucks", ["a", "b", "c", "d"])
         assert [it.partition for it in kafka.records("trucks")] == [0, 0, 1, 2]
 
     @pytest.mark.kafka(["more"])
-    def test_markers_add_up(kafka: Broker):
+    def test_markers_are_combined(kafka: Broker):
         kafka.produce("more", [b"a"])
         kafka.produce("trucks", [b"a"])
 
@@ -51,7 +51,7 @@ CLEAN_EACH_TIME = """
         kafka.produce("only", [b"a"], partition=1)
 
     @pytest.mark.kafka(config={"message.max.bytes": 1000})
-    def test_properties_make_a_broker_of_its_own(kafka: Broker, kafka_broker: Broker):
+    def test_config_makes_a_separate_broker(kafka: Broker, kafka_broker: Broker):
         assert kafka is not kafka_broker
         with pytest.raises(Exception, match="MESSAGE_TOO_LARGE"):
             kafka.produce("trucks", [bytes(2000)])
@@ -66,19 +66,19 @@ AS_AN_OLDER_ONE = """
     pytestmark = pytest.mark.kafka(topics=["trucks"])
 
     @pytest.mark.kafka(as_version="2.8")
-    def test_a_client_meets_an_older_broker(kafka: Broker, kafka_broker: Broker):
+    def test_as_version_makes_an_older_broker(kafka: Broker, kafka_broker: Broker):
         assert kafka is not kafka_broker
         admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
         fetch = 1
         assert admin.api_versions()[fetch] == (4, 12)
         admin.close()
 
-    def test_others_do_not(kafka: Broker, kafka_broker: Broker):
+    def test_the_session_broker_is_current(kafka: Broker, kafka_broker: Broker):
         assert kafka is kafka_broker
 """
 
 
-def test_a_test_may_have_a_broker_of_another_version(run: Run) -> None:
+def test_a_marker_can_set_as_version(run: Run) -> None:
     run(AS_AN_OLDER_ONE).assert_outcomes(passed=2)
 
 
@@ -86,11 +86,11 @@ def test_every_test_has_a_clean_broker(run: Run) -> None:
     run(CLEAN_EACH_TIME).assert_outcomes(passed=8)
 
 
-def test_workers_of_xdist_have_brokers_of_their_own(run: Run) -> None:
+def test_each_xdist_worker_has_its_own_broker(run: Run) -> None:
     run(CLEAN_EACH_TIME, "-n", "2").assert_outcomes(passed=8)
 
 
-def test_the_sessions_broker_has_the_properties_of_the_project(
+def test_kafka_config_sets_the_properties_of_the_session_broker(
     run: Run, pytester: pytest.Pytester
 ) -> None:
     pytester.makeconftest(
@@ -114,7 +114,7 @@ def test_the_sessions_broker_has_the_properties_of_the_project(
     ).assert_outcomes(passed=1)
 
 
-def test_tests_may_be_asynchronous(run: Run) -> None:
+def test_tests_can_be_asynchronous(run: Run) -> None:
     run(
         """
         import pytest
@@ -130,7 +130,7 @@ def test_tests_may_be_asynchronous(run: Run) -> None:
     ).assert_outcomes(passed=1)
 
 
-def test_a_failed_test_shows_what_the_broker_saw(run: Run) -> None:
+def test_the_report_of_a_failed_test_has_the_timeline(run: Run) -> None:
     result = run(
         """
         import pytest
@@ -162,7 +162,7 @@ def test_a_failed_test_shows_what_the_broker_saw(run: Run) -> None:
     )
 
 
-def test_a_marker_with_a_word_it_does_not_know_is_an_error(run: Run) -> None:
+def test_an_unknown_marker_argument_is_an_error(run: Run) -> None:
     result = run(
         """
         import pytest
@@ -175,7 +175,7 @@ def test_a_marker_with_a_word_it_does_not_know_is_an_error(run: Run) -> None:
     result.stdout.fnmatch_lines(["*unexpected keyword argument 'topic'*"])
 
 
-def test_a_comparison_that_fails_shows_the_records_that_differ(run: Run) -> None:
+def test_a_failed_comparison_shows_differing_records(run: Run) -> None:
     result = run(
         """
         import pytest
@@ -221,9 +221,7 @@ BROKERS_THAT_CANNOT_TELL = """
 """
 
 
-def test_a_broker_that_cannot_tell_its_story_ends_no_other_test(
-    run: Run, pytester: pytest.Pytester
-) -> None:
+def test_a_failing_report_does_not_end_the_run(run: Run, pytester: pytest.Pytester) -> None:
     no_directory = pytester.makefile(".txt", "")
     result = run(BROKERS_THAT_CANNOT_TELL, f"--kafka-keep-data={no_directory}")
     result.assert_outcomes(failed=3, passed=1)
@@ -233,7 +231,7 @@ def test_a_broker_that_cannot_tell_its_story_ends_no_other_test(
     result.stdout.fnmatch_lines(["broker data not saved: *File exists*"])
 
 
-def test_fixtures_that_fail_show_what_the_broker_saw(run: Run) -> None:
+def test_the_report_of_a_failed_fixture_has_the_timeline(run: Run) -> None:
     result = run(
         """
         import pytest
@@ -256,7 +254,7 @@ def test_fixtures_that_fail_show_what_the_broker_saw(run: Run) -> None:
         @pytest.mark.kafka(config={"message.max.bytes": 1000})
         def test_it_ends_badly(ends_badly): ...
 
-        def test_it_is_told_once(ends_badly):
+        def test_the_timeline_is_reported_once(ends_badly):
             assert False
         """
     )
@@ -264,7 +262,7 @@ def test_fixtures_that_fail_show_what_the_broker_saw(run: Run) -> None:
     assert str(result.stdout).count("broker timeline") == 3
 
 
-def test_so_does_one_of_any_broker_that_a_fixture_gives(run: Run) -> None:
+def test_an_unused_fault_fails_tests_with_any_broker_fixture(run: Run) -> None:
     result = run(
         """
         import pytest
@@ -275,7 +273,7 @@ def test_so_does_one_of_any_broker_that_a_fixture_gives(run: Run) -> None:
             broker.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER")
 
         @pytest.mark.kafka(config={"message.max.bytes": 1000})
-        def test_with_a_broker_of_its_own(kafka):
+        def test_separate_broker(kafka):
             ask(kafka)
 
         def test_before_a_reset(kafka):
@@ -285,14 +283,14 @@ def test_so_does_one_of_any_broker_that_a_fixture_gives(run: Run) -> None:
         def test_with_the_broker_of_the_session(kafka_broker):
             ask(kafka_broker)
 
-        def test_the_next_with_that_is_not_concerned(kafka_broker): ...
+        def test_the_next_test_of_the_session_broker_is_unaffected(kafka_broker): ...
 
         @pytest.mark.kafka(config={"message.max.bytes": 1000})
-        def test_that_fails_is_told_no_more(kafka):
+        def test_a_failed_test_reports_only_its_failure(kafka):
             ask(kafka)
             assert False, "by itself"
 
-        def test_nor_is_one_with_the_broker_of_the_session(kafka_broker):
+        def test_a_failed_test_of_the_session_broker_reports_only_its_failure(kafka_broker):
             ask(kafka_broker)
             assert False, "by itself"
         """
@@ -303,9 +301,7 @@ def test_so_does_one_of_any_broker_that_a_fixture_gives(run: Run) -> None:
     result.stdout.fnmatch_lines([told] * 3)
 
 
-def test_the_data_of_a_failed_test_is_kept_where_one_asks_for_it(
-    run: Run, pytester: pytest.Pytester
-) -> None:
+def test_keep_data_saves_failed_tests(run: Run, pytester: pytest.Pytester) -> None:
     kept = pytester.path / "kept"
     result = run(
         """
@@ -327,7 +323,7 @@ def test_the_data_of_a_failed_test_is_kept_where_one_asks_for_it(
         assert [it.text for it in kafka.records("t")] == ["False"]
 
 
-def test_a_fault_that_met_nothing_fails_the_test_that_asked_for_it(run: Run) -> None:
+def test_an_unused_fault_fails_its_test(run: Run) -> None:
     result = run(
         """
         import pytest
@@ -336,7 +332,7 @@ def test_a_fault_that_met_nothing_fails_the_test_that_asked_for_it(run: Run) -> 
         def test_it(kafka):
             kafka.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER")
 
-        def test_the_next_is_not_concerned(kafka): ...
+        def test_the_next_test_is_unaffected(kafka): ...
         """
     )
     result.assert_outcomes(failed=1, passed=1)
@@ -345,7 +341,7 @@ def test_a_fault_that_met_nothing_fails_the_test_that_asked_for_it(run: Run) -> 
     )
 
 
-def test_a_fault_ends_with_the_test_that_asked_for_it(run: Run) -> None:
+def test_a_fault_ends_with_its_test(run: Run) -> None:
     run(
         """
         import pytest
@@ -364,7 +360,7 @@ def test_a_fault_ends_with_the_test_that_asked_for_it(run: Run) -> None:
     ).assert_outcomes(passed=1)
 
 
-def test_a_broker_that_a_test_has_ended_is_there_for_the_next(run: Run) -> None:
+def test_a_stopped_session_broker_is_started_for_the_next_test(run: Run) -> None:
     run(
         """
         import pytest
@@ -372,17 +368,17 @@ def test_a_broker_that_a_test_has_ended_is_there_for_the_next(run: Run) -> None:
 
         pytestmark = pytest.mark.kafka(["t"])
 
-        def test_that_stops_it(kafka):
+        def test_stops_the_broker(kafka):
             kafka.produce("t", ["a"])
             kafka.stop()
 
-        def test_that_breaks_it(kafka):
+        def test_leaves_the_broker_down(kafka):
             assert kafka.records("t") == []
             kafka.faults.disk_full()
             with pytest.raises(CannotStart):
                 kafka.restart()
 
-        def test_that_needs_it(kafka, kafka_broker):
+        def test_uses_the_broker(kafka, kafka_broker):
             assert kafka is kafka_broker
             kafka.produce("t", ["a"])
         """

@@ -1,4 +1,4 @@
-"""A session is recorded by a proxy between stock clients and a broker, and read back."""
+"""Recording sessions of stock clients with the proxy, and reading recordings."""
 
 import asyncio
 import io
@@ -56,7 +56,7 @@ def session(tmp_path: Path) -> Callable[[str], Any]:
 # --- the file
 
 
-def test_an_exchange_is_read_as_it_was_written(session: Callable[[str], Any]) -> None:
+def test_an_exchange_is_read_as_written(session: Callable[[str], Any]) -> None:
     asked, other = (
         passing(MetadataRequest(topics=None), 12),
         passing(MetadataRequest(topics=None), 9, connection=2),
@@ -70,7 +70,7 @@ def test_an_exchange_is_read_as_it_was_written(session: Callable[[str], Any]) ->
     assert (second.line, second.answered_line, second.answer) == (3, 0, None)
 
 
-def test_a_line_says_what_it_is_to_whoever_reads_it() -> None:
+def test_a_line_has_readable_fields() -> None:
     lines = [
         json.loads(it) for it in recorded(passing(MetadataRequest(topics=None), 12)).splitlines()
     ]
@@ -84,7 +84,7 @@ def test_a_line_says_what_it_is_to_whoever_reads_it() -> None:
     }
 
 
-def test_passwords_are_not_written_down(session: Callable[[str], Any]) -> None:
+def test_sasl_credentials_are_not_recorded(session: Callable[[str], Any]) -> None:
     asked = passing(SaslAuthenticateRequest(auth_bytes=b"\0user\0secret"), 2)
     (found,) = session(recorded(asked)).exchanges
     assert b"secret" not in found.request
@@ -94,10 +94,10 @@ def test_passwords_are_not_written_down(session: Callable[[str], Any]) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "line 1: not the head"),
-        ("[]", "line 1: not the head"),
-        ('{"recording": "other", "upstream": []}', "line 1: this is 'other'"),
-        ('{"recording": "pykbroker-recording-1", "upstream": ["a"]}', "line 1: not the head"),
+        ("", "line 1: not the first line"),
+        ("[]", "line 1: not the first line"),
+        ('{"recording": "other", "upstream": []}', "line 1: format is .other."),
+        ('{"recording": "pykbroker-recording-1", "upstream": ["a"]}', "line 1: not the first line"),
         (recorded() + "nonsense", "line 2: not a recorded frame"),
         (recorded() + '{"connection": 1, "correlation_id": 1, "frame": "?"}', "line 2: not a"),
         (
@@ -107,7 +107,7 @@ def test_passwords_are_not_written_down(session: Callable[[str], Any]) -> None:
         ),
     ],
 )
-def test_what_is_no_recording_is_refused_with_its_line(
+def test_a_malformed_recording_is_rejected_with_the_line_number(
     session: Callable[[str], Any], text: str, complaint: str
 ) -> None:
     with pytest.raises(NoRecording, match=complaint):
@@ -125,7 +125,7 @@ def kafka() -> Iterator[Broker]:
 
 @pytest.fixture
 def proxy(kafka: Broker, tmp_path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Its address, and what ends it and reads what it recorded."""
+    """The proxy's address, and a function that stops it and reads the recording."""
     file = tmp_path / "session.jsonl"
     command = ["proxy", "--record", str(file), "--upstream", kafka.bootstrap]
     process = subprocess.Popen(
@@ -176,7 +176,7 @@ def librdkafka(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize("client", [kafka_python, librdkafka])
-def test_clients_take_the_proxy_for_the_cluster(
+def test_clients_work_through_the_proxy(
     proxy: tuple[str, Callable[[], Any]], client: Callable[[str], None]
 ) -> None:
     bootstrap, end = proxy
@@ -188,7 +188,7 @@ def test_clients_take_the_proxy_for_the_cluster(
     assert all(it.answer[:4] == it.request[4:8] for it in answered)  # correlation ids
 
 
-async def test_every_broker_of_the_cluster_gets_an_address(tmp_path: Path) -> None:
+async def test_each_broker_of_the_cluster_gets_its_own_address(tmp_path: Path) -> None:
     async with AsyncBroker(topics=["trucks"]) as first, AsyncBroker() as second:
         upstream = [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
         recorder = Recorder(tmp_path / "session.jsonl", upstream, "127.0.0.1", 0)
@@ -207,7 +207,7 @@ async def test_every_broker_of_the_cluster_gets_an_address(tmp_path: Path) -> No
     assert [it.broker for it in read_session(tmp_path / "session.jsonl").exchanges] == upstream
 
 
-async def test_a_cluster_that_is_not_there_is_met_as_such(tmp_path: Path) -> None:
+async def test_an_unreachable_cluster_closes_client_connections(tmp_path: Path) -> None:
     async with AsyncBroker() as gone:
         port = gone.port
     recorder = Recorder(tmp_path / "session.jsonl", [("127.0.0.1", port)], "127.0.0.1", 0)
@@ -227,7 +227,7 @@ async def test_a_cluster_that_is_not_there_is_met_as_such(tmp_path: Path) -> Non
         (["--record", "a", "--upstream", "a"], "proxy: --upstream: 'a' is not HOST:PORT"),
     ],
 )
-def test_a_proxy_that_cannot_begin_says_why(
+def test_a_proxy_that_cannot_start_prints_the_reason(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["proxy", *arguments]) == 2

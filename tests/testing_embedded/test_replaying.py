@@ -1,4 +1,4 @@
-"""A recorded session is played to clients, who notice nothing unless they do something else."""
+"""Replaying recorded sessions to clients, and reporting differences."""
 
 import asyncio
 import subprocess
@@ -22,7 +22,7 @@ from pykbroker.testing.replaying.differences import (
     ReplayDiffers,
     differing_fields,
 )
-from pykbroker.testing.replaying.request_matching import likeness
+from pykbroker.testing.replaying.request_matching import comparable
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 from pykbroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -136,7 +136,7 @@ PROGRAMS = (kafka_python, librdkafka, librdkafka_in_transactions, aiokafka)
 
 
 class Studio:
-    """Records programs against a broker; the recorder has a loop of its own."""
+    """Records programs against a broker, with the recorder in its own loop."""
 
     def __init__(self, directory: Path) -> None:
         self.file = directory / "session.jsonl"
@@ -176,7 +176,7 @@ def recorded(studio: Studio) -> Callable[..., list[bytes]]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_meets_what_it_met_when_it_was_recorded(
+def test_a_program_gets_the_recorded_responses(
     recorded: Callable[..., list[bytes]], studio: Studio, program: Program
 ) -> None:
     found = recorded(program)
@@ -188,7 +188,7 @@ def test_a_program_meets_what_it_met_when_it_was_recorded(
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_session_with_apache_kafka_is_played_back(
+def test_a_session_with_apache_kafka_is_replayed(
     apache: ApacheKafka, studio: Studio, program: Program
 ) -> None:
     topic = f"replayed-{program.__name__}"
@@ -201,7 +201,7 @@ def test_a_session_with_apache_kafka_is_played_back(
         assert program(kafka.bootstrap, topic) == found
 
 
-def test_records_may_be_gathered_in_other_batches(
+def test_records_can_be_batched_differently(
     recorded: Callable[..., list[bytes]], studio: Studio
 ) -> None:
     from confluent_kafka import Producer
@@ -216,7 +216,7 @@ def test_records_may_be_gathered_in_other_batches(
         kafka.replay.check()
 
 
-def test_records_without_keys_may_go_to_other_partitions(
+def test_records_without_keys_can_go_to_other_partitions(
     recorded: Callable[..., list[bytes]], studio: Studio
 ) -> None:
     from confluent_kafka import Consumer, Producer, TopicPartition
@@ -238,7 +238,7 @@ def test_records_without_keys_may_go_to_other_partitions(
         assert spread(kafka.bootstrap, [1, 1, 1, 1, 1]) == found
 
 
-async def test_it_plays_in_the_callers_loop(
+async def test_an_async_broker_replays(
     recorded: Callable[..., list[bytes]], studio: Studio
 ) -> None:
     found = await asyncio.to_thread(recorded, aiokafka)
@@ -249,7 +249,7 @@ async def test_it_plays_in_the_callers_loop(
 # --- clients that do something else
 
 
-def test_another_record_is_shown_beside_the_recorded_one(
+def test_a_different_record_is_reported_with_the_recorded_one(
     recorded: Callable[..., list[bytes]], studio: Studio
 ) -> None:
     from confluent_kafka import KafkaError, Producer
@@ -257,7 +257,7 @@ def test_another_record_is_shown_beside_the_recorded_one(
     refused = []
 
     def drive_too_fast() -> None:
-        """It is refused for good: nobody tries until the delivery timeout of five minutes."""
+        """INVALID_RECORD is not retried: the test ends before the delivery timeout."""
         with Broker(replay=studio.file) as kafka:
             producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
             producer.produce(
@@ -278,16 +278,16 @@ def test_another_record_is_shown_beside_the_recorded_one(
     assert "now      key=b'truck-0' value=b'too fast'" in text
 
 
-def test_what_did_not_come_is_missed(recorded: Callable[..., list[bytes]], studio: Studio) -> None:
+def test_missing_records_are_reported(recorded: Callable[..., list[bytes]], studio: Studio) -> None:
     recorded(kafka_python)
     with (
-        pytest.raises(ReplayDiffers, match=r"records to trucks-\d did not come"),
+        pytest.raises(ReplayDiffers, match=r"records to trucks-\d are missing"),
         Broker(replay=studio.file),
     ):
         pass
 
 
-def test_an_error_that_came_of_a_difference_is_told_of_it(
+def test_an_exception_of_the_client_gets_the_differences_as_a_note(
     recorded: Callable[..., list[bytes]], studio: Studio
 ) -> None:
     from kafka import KafkaAdminClient
@@ -333,8 +333,8 @@ def software(version: str) -> ApiVersionsRequest:
         (software("1.0"), software("1.1"), 3),
     ],
 )
-def test_times_and_orders_are_no_difference(one: Any, other: Any, version: int) -> None:
-    assert likeness(one, version) == likeness(other, version)
+def test_timeouts_and_row_order_are_ignored(one: Any, other: Any, version: int) -> None:
+    assert comparable(one, version) == comparable(other, version)
 
 
 @pytest.mark.parametrize(
@@ -349,13 +349,13 @@ def test_times_and_orders_are_no_difference(one: Any, other: Any, version: int) 
         ),
     ],
 )
-def test_a_difference_is_told_field_by_field(
+def test_a_difference_lists_fields(
     one: Any, other: Any, version: int, told: tuple[str, ...]
 ) -> None:
-    assert differing_fields(likeness(one, version), likeness(other, version)) == told
+    assert differing_fields(comparable(one, version), comparable(other, version)) == told
 
 
-def test_a_difference_that_comes_again_is_told_once_with_how_often() -> None:
+def test_a_repeated_difference_is_reported_once_with_its_count() -> None:
     often = Difference(what="Metadata differs from line 3:", fields=("topics: now 't'",))
     found = Differences([often, Difference(what="a frame that is no request"), often, often])
     assert str(ReplayDiffers("session.jsonl", found)) == (
@@ -367,13 +367,13 @@ def test_a_difference_that_comes_again_is_told_once_with_how_often() -> None:
     )
 
 
-def test_differences_are_counted_and_not_all_kept() -> None:
+def test_the_number_of_stored_differences_is_limited() -> None:
     found = Differences(Difference(what=f"number {it}") for it in range(DIFFERENCES_MAX + 1))
     assert len(found) == DIFFERENCES_MAX
     assert str(found).splitlines()[-2:] == ["number 9", f"… and {DIFFERENCES_MAX - 10} more"]
 
 
-def test_a_row_more_or_less_is_told() -> None:
+def test_missing_and_additional_rows_are_reported() -> None:
     assert differing_fields({"a": [1, 2]}, {"a": [2]}) == ("a: recorded 1, now missing",)
     assert differing_fields({"a": []}, {"a": [3]}) == ("a: now 3, not recorded",)
 
@@ -381,19 +381,19 @@ def test_a_row_more_or_less_is_told() -> None:
 # --- a broker that only plays
 
 
-def test_it_has_no_records_of_its_own(recorded: Callable[..., list[bytes]], studio: Studio) -> None:
+def test_a_replay_has_no_records(recorded: Callable[..., list[bytes]], studio: Studio) -> None:
     recorded(kafka_python, "trucks", [])
     with Broker(replay=studio.file) as kafka, pytest.raises(NotRunning, match="replays"):
         kafka.records("trucks")
 
 
-def test_it_takes_nothing_else(tmp_path: Path) -> None:
+def test_replay_cannot_be_combined_with_other_arguments(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be combined"):
         Broker(topics=["trucks"], replay=tmp_path / "session.jsonl")
 
 
-def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_recording_raises_cannot_start(tmp_path: Path) -> None:
     (tmp_path / "session.jsonl").write_text("nonsense\n")
     for name in ("session.jsonl", "nothing.jsonl"):
-        with pytest.raises(CannotStart, match="nothing to replay"):
+        with pytest.raises(CannotStart, match="cannot replay"):
             Broker(replay=tmp_path / name).start()

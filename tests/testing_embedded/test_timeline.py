@@ -1,4 +1,4 @@
-"""The timeline tells what a test did to its broker, before what came of it."""
+"""The timeline lists actions of the test before their consequences."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def be_away(kafka: Broker) -> None:
         (be_away, ["test: broker killed", "test: broker started again"]),
     ],
 )
-def test_what_a_test_does_is_told(
+def test_the_timeline_has_the_actions_of_the_test(
     kafka: Broker, do: Callable[[Broker], None], told: list[str]
 ) -> None:
     do(kafka)
     assert [it.text for it in kafka.timeline] == told
 
 
-def test_a_disk_that_fails_is_told_once(kafka: Broker) -> None:
+def test_a_disk_fault_is_noted_once(kafka: Broker) -> None:
     kafka.create_topics(["trucks"])
     with kafka.faults.disk_full(topic="trucks") as fault:
         for _ in range(2):
@@ -66,7 +66,7 @@ def test_a_disk_that_fails_is_told_once(kafka: Broker) -> None:
     assert told == ["fault: disk full (topic trucks); first hit in trucks-0"]
 
 
-async def test_a_session_that_ended_has_its_reason_before_it() -> None:
+async def test_the_clock_change_precedes_its_session_timeout() -> None:
     from aiokafka import AIOKafkaConsumer
 
     async with AsyncBroker(["trucks"]) as kafka:

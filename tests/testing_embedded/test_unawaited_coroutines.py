@@ -1,4 +1,4 @@
-"""A connection that is lost before its waiting request began leaves no coroutine behind."""
+"""A connection that is lost before its request starts leaves no coroutine unawaited."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ WAITING: dict[str, tuple[Message, int]] = {
 
 @pytest.fixture
 def left_unawaited() -> Iterator[list[str]]:
-    """What Python warns of while a test runs."""
+    """Warnings of Python during a test."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         told: list[str] = []
@@ -73,7 +73,7 @@ def left_unawaited() -> Iterator[list[str]]:
 
 
 async def lose_a_connection_before_its_request_begins(node: Any, what: str) -> None:
-    """The task of the request exists then, and has not run."""
+    """Aborts the connection when the task of the request exists but has not run."""
     context = node.socket_server._context
     serve, served = context.serve, asyncio.Event()
 
@@ -94,7 +94,7 @@ async def lose_a_connection_before_its_request_begins(node: Any, what: str) -> N
 
 
 @pytest.mark.parametrize("what", WAITING)
-async def test_a_broker_in_a_test_leaves_no_coroutine_unawaited(
+async def test_an_embedded_broker_leaves_no_coroutine_unawaited(
     what: str, left_unawaited: list[str]
 ) -> None:
     async with AsyncBroker(topics=["orders"]) as broker:

@@ -1,4 +1,4 @@
-"""Answers that name brokers, with other addresses in place of theirs."""
+"""Replaces broker addresses in responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWERS_WITH_ADDRESSES: Final = frozenset(
         ApiKey.METADATA,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.FIND_COORDINATOR,
-        # These name other nodes when a leader has moved (KIP-951).
+        # These name the new leader after a leader change (KIP-951).
         ApiKey.PRODUCE,
         ApiKey.FETCH,
     }
@@ -32,7 +32,7 @@ async def with_addresses_replaced(
     version: int,
     other: Callable[[Address], Awaitable[Address]],
 ) -> bytes:
-    """The same answer, each address in it replaced; what cannot be read stays as it is."""
+    """Returns the response with each address replaced, or unchanged if it cannot be decoded."""
     message_type = response_of(api_key)
     if message_type is None or version not in message_type.versions:
         return frame

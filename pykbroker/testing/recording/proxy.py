@@ -1,4 +1,4 @@
-"""A relay that writes down what passes; its clients take it for the cluster."""
+"""`Recorder`: a proxy that records all requests and responses of a cluster in a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Recorder(Relay):
-    """Records from `open` to `close`, into a file of its own."""
+    """Records into a new file from `open` to `close`."""
 
     def __init__(self, file: Path, upstream: Sequence[Address], host: str, port: int) -> None:
         super().__init__(host)
@@ -27,7 +27,7 @@ class Recorder(Relay):
         self._writer: SessionWriter | None = None
 
     async def open(self) -> None:
-        """The first broker is where it was asked for, the others where there is room."""
+        """Opens the file and listens. The port is for the first broker; others get free ports."""
         self._file = self._path.open("w", encoding="utf-8")
         self._writer = SessionWriter(self._file, self._upstream)
         for number, address in enumerate(self._upstream):
@@ -42,7 +42,7 @@ class Recorder(Relay):
         return 0 if self._writer is None else self._writer.count
 
     def see(self, passing: Passing) -> None:
-        assert self._writer is not None, "it is opened before anybody can connect"
+        assert self._writer is not None, "open() runs before the first connection"
         self._writer.add(passing)
 
     async def close(self) -> None:

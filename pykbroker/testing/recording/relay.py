@@ -1,4 +1,4 @@
-"""Stands between clients and the brokers of a cluster, in the place of each of them."""
+"""A proxy for all brokers of a cluster: each broker has its own address on this machine."""
 
 from __future__ import annotations
 
@@ -27,56 +27,56 @@ STREAM_BYTES_MAX: Final = 1024 * 1024
 
 
 class Passing(NamedTuple):
-    """A frame on its way, without the size that goes before it."""
+    """A frame between a client and a broker, without its size."""
 
     connection: int
     broker: Address
     header: RequestHeader
-    """Of the request; an answer is known by the request it belongs to."""
+    """The header of the request, also for its response."""
     frame: bytes
     is_request: bool
 
 
 class Relay:
-    """Each broker that clients hear of gets an address here; the first time, it is opened.
+    """Replaces broker addresses in responses by addresses on which the relay listens.
 
-    Whoever wants to see, to change or to cut what passes overrides the three methods for it.
+    Subclasses override `see`, `change` or `cut` to observe, change or drop frames.
     """
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self._host = host
         self._servers: dict[Address, asyncio.Server] = {}
-        self._open: set[Conversation] = set()
-        self._meetings: set[asyncio.Task[None]] = set()
+        self._open: set[RelayedConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._connections = 0
 
-    # --- for those who derive
+    # --- for subclasses
 
     def see(self, passing: Passing) -> None:
-        """Called with each frame as the client sends it or, but for addresses, gets it."""
+        """Called with each request as sent, and each response before addresses are replaced."""
 
     def change(self, passing: Passing) -> bytes:
-        """The frame that goes on in its place."""
+        """Returns the frame to forward instead."""
         return passing.frame
 
     async def cut(self, passing: Passing, writer: asyncio.StreamWriter) -> bool:
-        """Whether the conversation ends here instead."""
+        """Returns True to end the connection instead of forwarding the frame."""
         del passing, writer
         return False
 
-    # --- being there
+    # --- listening
 
     async def listen_for(self, broker: Address, port: int = 0) -> Address:
-        """Where the relay stands in for a broker; it starts to when somebody first hears of it."""
+        """Returns the relay's address of a broker. Starts to listen at the first call."""
         if broker not in self._servers:
 
             async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 task = asyncio.current_task()
                 assert task is not None
-                self._meetings.add(task)
-                task.add_done_callback(self._meetings.discard)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
                 with suppress(asyncio.CancelledError):  # the loop ends
-                    await self._meet(broker, reader, writer)
+                    await self._serve(broker, reader, writer)
 
             server = await asyncio.start_server(meet, self._host, port, limit=STREAM_BYTES_MAX)
             self._servers.setdefault(broker, server)
@@ -85,7 +85,7 @@ class Relay:
         return self.address_of(broker)
 
     def address_of(self, broker: Address) -> Address:
-        """Where clients reach this broker through the relay."""
+        """The relay's address of a broker."""
         host, port = self._servers[broker].sockets[0].getsockname()[:2]
         return host, port
 
@@ -94,17 +94,17 @@ class Relay:
         return tuple(self._servers)
 
     async def cut_all(self) -> None:
-        """Every connection ends, as if the network had."""
-        for conversation in tuple(self._open):
-            conversation.abort()
+        """Resets all connections."""
+        for connection in tuple(self._open):
+            connection.abort()
 
     async def close(self) -> None:
         for server in self._servers.values():
             server.close()
         await self.cut_all()
-        await asyncio.gather(*self._meetings, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _meet(
+    async def _serve(
         self, broker: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
@@ -113,33 +113,33 @@ class Relay:
             writer.transport.abort()
             return
         self._connections += 1
-        conversation = Conversation(
+        connection = RelayedConnection(
             relay=self,
             number=self._connections,
             address=broker,
             client=(reader, writer),
             broker=(up_reader, up_writer),
         )
-        self._open.add(conversation)
+        self._open.add(connection)
         try:
-            await conversation.run()
+            await connection.run()
         finally:
-            self._open.discard(conversation)
+            self._open.discard(connection)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Conversation:
-    """One connection of a client and the one to the broker that belongs to it."""
+class RelayedConnection:
+    """A connection of a client and the corresponding connection to the broker."""
 
     relay: Relay
     number: int
     address: Address
     client: tuple[asyncio.StreamReader, asyncio.StreamWriter]
     broker: tuple[asyncio.StreamReader, asyncio.StreamWriter]
-    asked: dict[int, RequestHeader] = field(default_factory=dict)
+    pending: dict[int, RequestHeader] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Until one side ends; then the other does."""
+        """Forwards frames until one side closes, then closes the other side."""
         tasks = [
             asyncio.create_task(self._pass_requests()),
             asyncio.create_task(self._pass_answers()),
@@ -164,7 +164,7 @@ class Conversation:
                 frame = await read_frame(reader)
                 header = header_of(frame)
                 if header is not None:
-                    self.asked[header.correlation_id] = header
+                    self.pending[header.correlation_id] = header
                     passing = self._seen(header, frame, is_request=True)
                     if await self.relay.cut(passing, writer):
                         return
@@ -176,10 +176,10 @@ class Conversation:
         with suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 frame = await read_frame(reader)
-                header = self.asked.pop(CORRELATION.unpack_from(frame)[0], None)
+                header = self.pending.pop(CORRELATION.unpack_from(frame)[0], None)
                 if header is not None:
                     passing = self._seen(header, frame, is_request=False)
-                    frame = await self._with_our_addresses(passing)
+                    frame = await self._with_own_addresses(passing)
                     if await self.relay.cut(passing._replace(frame=frame), writer):
                         return
                 await send_frame(writer, frame)
@@ -193,7 +193,7 @@ class Conversation:
             self.relay.see(passing)
         return passing
 
-    async def _with_our_addresses(self, passing: Passing) -> bytes:
+    async def _with_own_addresses(self, passing: Passing) -> bytes:
         header = passing.header
         if header.api_key not in ANSWERS_WITH_ADDRESSES:
             return passing.frame
@@ -203,7 +203,7 @@ class Conversation:
 
 
 def header_of(frame: bytes) -> RequestHeader | None:
-    """None where a request is so malformed that only the broker can say what it thinks of it."""
+    """Returns None for a malformed header; the broker decides about such a request."""
     try:
         return read_request_header(frame)
     except MalformedMessage:
@@ -213,7 +213,7 @@ def header_of(frame: bytes) -> RequestHeader | None:
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
     (size,) = SIZE.unpack(await reader.readexactly(SIZE.size))
     if not CORRELATION.size <= size <= FRAME_BYTES_MAX:
-        raise ConnectionError(f"a frame of {size} bytes")
+        raise ConnectionError(f"invalid frame size {size}")
     return await reader.readexactly(size)
 
 

@@ -1,13 +1,13 @@
-"""A recorded session as a file: JSON lines, one for each frame, in the order in which they passed.
+"""Reads and writes recordings: files with one JSON object per frame, in the order of transfer.
 
-The first line names the format, when it began and where. Then a line is a request or an answer:
+The first line has the format, start time and brokers. Other lines are requests or responses:
 
     {"at": 0.012, "connection": 1, "broker": "kafka:9092", "request": "Metadata", "version": 12,
      "correlation_id": 2, "client_id": "app", "frame": "AAMADAAA…"}
     {"at": 0.014, "connection": 1, "answer": "Metadata", "correlation_id": 2, "frame": "AAAAAg…"}
 
-`frame` is base64 of all that travels behind the frame's size; what stands before it is there to be
-read and searched. Passwords of SASL are not written down.
+`frame` is the base64 text of the frame without its size; the other fields are for people and
+searches. SASL credentials are not recorded.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ FORMAT: Final = "pykbroker-recording-1"
 
 
 class NoRecording(ValueError):
-    """The file is not what a recorder wrote; the text says at which line."""
+    """Raised for a file that is not a recording, with the line number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A request and what was answered to it."""
+    """A request and its response."""
 
     line: int
-    """Of the request, in the file."""
+    """Line of the request in the file."""
     answered_line: int
-    """Where the answer stands, after all that came before it; 0 if there is none."""
+    """Line of the response; 0 without a response."""
     connection: int
     broker: Address
     header: RequestHeader
@@ -61,14 +61,14 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """All exchanges, in the order in which they were asked."""
+    """All exchanges in the order of their requests."""
 
     upstream: tuple[Address, ...]
     exchanges: tuple[Exchange, ...]
 
 
 class SessionWriter:
-    """Each line is written at once, so that what was recorded survives whatever ends it."""
+    """Writes each line at once, so that a killed process leaves a complete recording."""
 
     def __init__(self, file: TextIO, upstream: Iterable[Address]) -> None:
         self._file = file
@@ -84,12 +84,12 @@ class SessionWriter:
 
     def add(self, passing: Passing) -> None:
         header = passing.header
-        told: dict[str, Any] = {
+        line: dict[str, Any] = {
             "at": round(time.monotonic() - self._began, 4),
             "connection": passing.connection,
         }
         if passing.is_request:
-            told |= {
+            line |= {
                 "broker": address_text(passing.broker),
                 "request": api_name(header.api_key),
                 "version": header.api_version,
@@ -97,12 +97,12 @@ class SessionWriter:
                 "client_id": header.client_id,
             }
         else:
-            told |= {
+            line |= {
                 "answer": api_name(header.api_key),
                 "correlation_id": header.correlation_id,
             }
         frame = without_passwords(passing) if passing.is_request else passing.frame
-        self._write({**told, "frame": base64.b64encode(frame).decode()})
+        self._write({**line, "frame": base64.b64encode(frame).decode()})
         self.count += 1
 
     def _write(self, line: dict[str, Any]) -> None:
@@ -111,7 +111,7 @@ class SessionWriter:
 
 
 def read_session(path: Path) -> Session:
-    """Raises NoRecording, or OSError."""
+    """Reads a recording. Raises NoRecording or OSError."""
     with path.open(encoding="utf-8") as file:
         lines = enumerate(file, start=1)
         try:
@@ -128,41 +128,41 @@ def read_head(line: str) -> tuple[Address, ...]:
         head = json.loads(line)
         name, upstream = head["recording"], tuple(address_of(it) for it in head["upstream"])
     except (ValueError, KeyError, TypeError, AttributeError) as reason:
-        raise NoRecording(f"line 1: not the head of a recording ({reason!r})") from reason
+        raise NoRecording(f"line 1: not the first line of a recording ({reason!r})") from reason
     if name != FORMAT:
-        raise NoRecording(f"line 1: this is {name!r}, not {FORMAT!r}")
+        raise NoRecording(f"line 1: format is {name!r}, expected {FORMAT!r}")
     return upstream
 
 
 def exchanges_in(lines: Iterable[tuple[int, str]]) -> Iterator[Exchange]:
-    """In the order of the requests; those without an answer too."""
-    asked: dict[tuple[int, int], dict[str, Any]] = {}
+    """Yields exchanges in the order of the requests, including those without a response."""
+    pending: dict[tuple[int, int], dict[str, Any]] = {}
     found: list[dict[str, Any]] = []
     for number, line in lines:
         try:
-            told = json.loads(line)
-            frame = base64.b64decode(told["frame"], validate=True)
-            which = int(told["connection"]), int(told["correlation_id"])
-            if "request" in told:
-                asked[which] = {
+            fields = json.loads(line)
+            frame = base64.b64decode(fields["frame"], validate=True)
+            key = int(fields["connection"]), int(fields["correlation_id"])
+            if "request" in fields:
+                pending[key] = {
                     "line": number,
                     "answered_line": 0,
-                    "connection": which[0],
-                    "broker": address_of(told["broker"]),
+                    "connection": key[0],
+                    "broker": address_of(fields["broker"]),
                     "header": read_request_header(frame),
                     "request": frame,
                     "answer": None,
                 }
-                found.append(asked[which])
-            elif which in asked:
-                asked.pop(which).update(answer=frame, answered_line=number)
+                found.append(pending[key])
+            elif key in pending:
+                pending.pop(key).update(answer=frame, answered_line=number)
         except (ValueError, KeyError, TypeError, binascii.Error, MalformedMessage) as reason:
             raise NoRecording(f"line {number}: not a recorded frame ({reason!r})") from reason
     return (Exchange(**it) for it in found)
 
 
 def without_passwords(passing: Passing) -> bytes:
-    """Of SaslAuthenticate, the form alone."""
+    """Returns the request frame; for SaslAuthenticate without its auth_bytes."""
     header = passing.header
     message_type = request_of(header.api_key)
     if header.api_key != ApiKey.SASL_AUTHENTICATE:

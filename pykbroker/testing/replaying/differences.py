@@ -1,4 +1,4 @@
-"""How a request differs from the one that was recorded, field by field."""
+"""Differences between requests and the recording, field by field."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FIELDS_SHOWN_MAX: Final = 20
 LETTERS_MAX: Final = 120
 DIFFERENCES_SHOWN_MAX: Final = 10
 DIFFERENCES_MAX: Final = 1_000
-"""That are remembered: a client that differs for good has a new one each time that it asks."""
+"""Maximum number of stored differences: each retry of a client can be a new one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing that a client did otherwise than when it was recorded."""
+    """A request that differs from the recording, or a recorded request that is missing."""
 
     what: str
     fields: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Difference:
 
 
 class Differences:
-    """Each once, with how often it came: what has failed is tried again."""
+    """Differences with their counts: clients retry failed requests."""
 
     def __init__(self, found: Iterable[Difference] = ()) -> None:
         self._times: dict[Difference, int] = {}
@@ -60,43 +60,43 @@ class Differences:
 
 
 class ReplayDiffers(AssertionError):
-    """Clients asked for something else than was recorded."""
+    """Raised if the requests of clients differ from the recording."""
 
     def __init__(self, file: str, differences: Differences) -> None:
         super().__init__(f"requests differ from the recording {file}:\n{differences}")
 
 
 class Unrecorded(Exception):
-    """A request that nothing recorded answers."""
+    """Raised for a request without a matching exchange in the recording."""
 
     def __init__(self, difference: Difference) -> None:
         self.difference = difference
         super().__init__(str(difference))
 
 
-def differing_fields(recorded: Any, asked: Any) -> tuple[str, ...]:
-    found = list(walk(recorded, asked, ""))
+def differing_fields(recorded: Any, requested: Any) -> tuple[str, ...]:
+    found = list(walk(recorded, requested, ""))
     shown = found[:FIELDS_SHOWN_MAX]
     if len(found) > len(shown):
         shown.append(f"… and {len(found) - len(shown)} more fields")
     return tuple(shown)
 
 
-def walk(recorded: Any, asked: Any, path: str) -> Iterator[str]:
-    if isinstance(recorded, dict) and isinstance(asked, dict):
-        for name in {**recorded, **asked}:
+def walk(recorded: Any, requested: Any, path: str) -> Iterator[str]:
+    if isinstance(recorded, dict) and isinstance(requested, dict):
+        for name in {**recorded, **requested}:
             inner = f"{path}.{name}" if path else name
-            yield from walk(recorded.get(name), asked.get(name), inner)
-    elif isinstance(recorded, list) and isinstance(asked, list):
-        yield from walk_rows(recorded, asked, path)
-    elif recorded != asked:
-        yield f"{path}: recorded {shown(recorded)}, now {shown(asked)}"
+            yield from walk(recorded.get(name), requested.get(name), inner)
+    elif isinstance(recorded, list) and isinstance(requested, list):
+        yield from walk_rows(recorded, requested, path)
+    elif recorded != requested:
+        yield f"{path}: recorded {shown(recorded)}, now {shown(requested)}"
 
 
-def walk_rows(recorded: list[Any], asked: list[Any], path: str) -> Iterator[str]:
-    """Rows have no order: those that both have are left out, the others compared one by one."""
-    only_recorded = [it for it in recorded if it not in asked]
-    only_asked = [it for it in asked if it not in recorded]
+def walk_rows(recorded: list[Any], requested: list[Any], path: str) -> Iterator[str]:
+    """Compares rows regardless of order: removes equal rows and compares the rest pairwise."""
+    only_recorded = [it for it in recorded if it not in requested]
+    only_asked = [it for it in requested if it not in recorded]
     both = min(len(only_recorded), len(only_asked))
     for number in range(both):
         yield from walk(only_recorded[number], only_asked[number], f"{path}[{number}]")
@@ -111,5 +111,5 @@ def shown(value: Any) -> str:
     return text if len(text) <= LETTERS_MAX else f"{text[:LETTERS_MAX]}…"
 
 
-def distance(recorded: Any, asked: Any) -> int:
-    return sum(1 for _ in walk(recorded, asked, ""))
+def distance(recorded: Any, requested: Any) -> int:
+    return sum(1 for _ in walk(recorded, requested, ""))

@@ -1,7 +1,7 @@
-"""What consumers were given: the parts of logs that were recorded, however they are asked for.
+"""Replays Fetch from the recorded parts of the logs, regardless of how requests are divided.
 
-A replayed broker keeps no fetch sessions, so each request says all that it asks for. A batch is
-there as soon as as many records have been written to its partition as when it was recorded.
+A replay has no fetch sessions, so each request lists all its partitions. A batch is visible once as
+many records have been produced to its partition as before it was recorded.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pykbroker_protocol.records.corrupt import TruncatedBatch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pykbroker.testing.replaying.produced_records import Written
+    from pykbroker.testing.replaying.produced_records import ProducedRecords
     from pykbroker.testing.replaying.recorded_exchanges import Recorded
     from pykbroker.testing.replaying.topic_names import TopicNames
     from pykbroker_protocol.frame import RequestHeader
 
-    Place = tuple[str, int]
+    TopicPartition = tuple[str, int]
 
 ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
     batch: RecordBatch
     content: bytes
     written_before: int
-    """How many records had been written to the partition before it was given to somebody."""
+    """Records that were produced to the partition before the batch was first fetched."""
 
     @property
     def next_offset(self) -> int:
@@ -49,19 +49,19 @@ class Piece(NamedTuple):
 
 
 @dataclass(slots=True)
-class Log:
-    """What is known of one partition."""
+class RecordedLog:
+    """The recorded part of one partition."""
 
     pieces: dict[int, Piece] = field(default_factory=dict)
-    """By their first offset."""
+    """Batches by base offset."""
     leads_to: dict[int, int] = field(default_factory=dict)
-    """From an offset that was asked for to the first one that was given."""
-    asked: set[int] = field(default_factory=set)
+    """The base offset of the batch that was returned for a requested offset."""
+    requested: set[int] = field(default_factory=set)
     aborted: set[tuple[int, int]] = field(default_factory=set)
-    """Producers, and where their transactions began."""
+    """Producer ids and first offsets of aborted transactions."""
     log_start_offset: int = -1
     refusals: dict[int, PartitionData] = field(default_factory=dict)
-    """By the offset that was asked for."""
+    """Error responses by requested offset."""
 
     def add(self, offset: int, row: PartitionData, written_before: int) -> None:
         self.log_start_offset = max(self.log_start_offset, row.log_start_offset)
@@ -74,7 +74,7 @@ class Log:
             piece = Piece(batch, content, written_before)
             self.pieces.setdefault(batch.base_offset, piece)
             position = batch.next_offset
-            self.asked.add(position)
+            self.requested.add(position)
 
     def from_offset(self, offset: int, written: int, bytes_max: int) -> Iterator[Piece]:
         size = 0
@@ -95,10 +95,10 @@ class Log:
         )
 
     def knows(self, offset: int) -> bool:
-        return offset in self.asked or offset in self.refusals or self.at(offset) is not None
+        return offset in self.requested or offset in self.refusals or self.at(offset) is not None
 
     def aborted_in(self, pieces: list[Piece]) -> list[AbortedTransaction]:
-        """Those whose end lies at or behind the beginning of what is given."""
+        """The aborted transactions that overlap with the pieces."""
         if not pieces:
             return []
         first, stop = pieces[0].batch.base_offset, pieces[-1].next_offset
@@ -109,7 +109,7 @@ class Log:
         ]
 
     def _ended(self, producer_id: int, began: int) -> int:
-        """Where its marker lies."""
+        """The offset of the transaction's marker."""
         markers = (
             offset
             for offset, it in self.pieces.items()
@@ -119,7 +119,7 @@ class Log:
 
 
 def whole_batches(row: PartitionData) -> Iterator[tuple[RecordBatch, bytes]]:
-    """The last one may be cut off."""
+    """Yields complete batches; the last batch of a response can be truncated."""
     records = row.records or b""
     try:
         position = 0
@@ -131,51 +131,51 @@ def whole_batches(row: PartitionData) -> Iterator[tuple[RecordBatch, bytes]]:
         return
 
 
-class Fetched:
-    """The recorded parts of all logs, and who asks for them."""
+class FetchReplay:
+    """The recorded parts of all logs."""
 
-    def __init__(self, names: TopicNames, written: Written) -> None:
+    def __init__(self, names: TopicNames, written: ProducedRecords) -> None:
         self._names = names
         self._written = written
-        self._logs: dict[Place, Log] = {}
-        self._asked_on: dict[int, dict[Place, int]] = {}
-        """By recorded connection: what its fetch session asks for, and from where."""
+        self._logs: dict[TopicPartition, RecordedLog] = {}
+        self._sessions: dict[int, dict[TopicPartition, int]] = {}
+        """Partitions and offsets of the fetch session of each recorded connection."""
 
     def add(self, recorded: Recorded) -> None:
-        asked = self._session(recorded)
-        for place, offset in asked.items():
-            self._logs.setdefault(place, Log()).asked.add(offset)
+        requested = self._session(recorded)
+        for place, offset in requested.items():
+            self._logs.setdefault(place, RecordedLog()).requested.add(offset)
         answer: Any = recorded.answer
         for topic in answer.responses if answer is not None else ():
             name = self._names.of(topic.topic, topic.topic_id)
             for row in topic.partitions:
                 place = name, row.partition_index
-                if place in asked:
+                if place in requested:
                     line = recorded.exchange.answered_line
                     before = self._written.count_before(place, line)
-                    self._logs[place].add(asked[place], row, before)
+                    self._logs[place].add(requested[place], row, before)
 
-    def _session(self, recorded: Recorded) -> dict[Place, int]:
-        """What a request asks for, together with what its session asked for before."""
+    def _session(self, recorded: Recorded) -> dict[TopicPartition, int]:
+        """The partitions and offsets of a request, including those of its fetch session."""
         request: Any = recorded.request
-        asked = self._asked_on.setdefault(recorded.exchange.connection, {})
+        requested = self._sessions.setdefault(recorded.exchange.connection, {})
         if request.session_epoch <= 0:
-            asked.clear()
+            requested.clear()
         for topic in request.forgotten_topics_data:
             for partition in topic.partitions:
-                asked.pop((self._names.of(topic.topic, topic.topic_id), partition), None)
+                requested.pop((self._names.of(topic.topic, topic.topic_id), partition), None)
         for topic in request.topics:
             name = self._names.of(topic.topic, topic.topic_id)
-            asked |= {(name, it.partition): it.fetch_offset for it in topic.partitions}
-        return asked
+            requested |= {(name, it.partition): it.fetch_offset for it in topic.partitions}
+        return requested
 
-    def end_of(self, place: Place) -> int:
-        """How far anybody has read there; -1 if nobody has."""
+    def end_of(self, place: TopicPartition) -> int:
+        """The highest offset that was requested; -1 if none was."""
         log = self._logs.get(place)
-        return max(log.asked, default=-1) if log is not None else -1
+        return max(log.requested, default=-1) if log is not None else -1
 
     def answer(self, header: RequestHeader, request: Any) -> tuple[FetchResponse, bool]:
-        """And whether there is anything in it; raises Unrecorded."""
+        """Returns the response, and True if it has records or errors. Raises Unrecorded."""
         rows = [
             (topic, [self._row(header, request, topic, it) for it in topic.partitions])
             for topic in request.topics
@@ -191,19 +191,21 @@ class Fetched:
         found = any(it.records or it.error_code for _, found in rows for it in found)
         return answer, found
 
-    def _row(self, header: RequestHeader, request: Any, topic: Any, asked: Any) -> PartitionData:
-        place = self._names.of(topic.topic, topic.topic_id), asked.partition
+    def _row(
+        self, header: RequestHeader, request: Any, topic: Any, requested: Any
+    ) -> PartitionData:
+        place = self._names.of(topic.topic, topic.topic_id), requested.partition
         log = self._logs.get(place)
-        offset = asked.fetch_offset
+        offset = requested.fetch_offset
         if log is None or not log.knows(offset):
             raise Unrecorded(unknown(header, place, offset, log))
         if offset in log.refusals and log.at(offset) is None:
-            return log.refusals[offset].replace(partition_index=asked.partition)
+            return log.refusals[offset].replace(partition_index=requested.partition)
         written = self._written.counts.get(place, 0)
         pieces = list(log.from_offset(offset, written, min(request.max_bytes, ANSWER_BYTES_MAX)))
         end = pieces[-1].next_offset if pieces else offset
         return PartitionData(
-            partition_index=asked.partition,
+            partition_index=requested.partition,
             error_code=0,
             high_watermark=end,
             last_stable_offset=end,
@@ -213,12 +215,14 @@ class Fetched:
         )
 
 
-def unknown(header: RequestHeader, place: Place, offset: int, log: Log | None) -> Difference:
+def unknown(
+    header: RequestHeader, place: TopicPartition, offset: int, log: RecordedLog | None
+) -> Difference:
     name = f"{api_name(ApiKey.FETCH)} v{header.api_version} of client {header.client_id!r}"
     where = f"{place[0]}-{place[1]}"
     if log is None:
-        return Difference(what=f"{name}: nobody read {where} in the recording")
-    known = log.asked | set(log.pieces)
+        return Difference(what=f"{name}: {where} was not read in the recording")
+    known = log.requested | set(log.pieces)
     return Difference(
         what=f"{name} of {where} differs:",
         fields=(f"fetch_offset: recorded {min(known)} to {max(known)}, now {offset}",),

@@ -1,4 +1,4 @@
-"""What groups committed: any offset that was reached, for commits come by the clock."""
+"""Replays OffsetCommit: accepts any offset up to the recorded one, as commits depend on time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pykbroker_protocol.messages.offset_commit import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pykbroker.testing.replaying.fetch_replay import Fetched
+    from pykbroker.testing.replaying.fetch_replay import FetchReplay
     from pykbroker.testing.replaying.recorded_exchanges import Recorded
     from pykbroker.testing.replaying.topic_names import TopicNames
 
 
-class Commits:
-    """Of each group and partition, how far the recorded commits went, or anybody's reading."""
+class OffsetCommits:
+    """The highest recorded commit of each group and partition."""
 
-    def __init__(self, names: TopicNames, fetched: Fetched) -> None:
+    def __init__(self, names: TopicNames, fetched: FetchReplay) -> None:
         self._names = names
         self._fetched = fetched
         self._reached: dict[tuple[str, str, int], int] = {}
@@ -31,7 +31,7 @@ class Commits:
             self._reached[which] = max(offset, self._reached.get(which, -1))
 
     def answer(self, request: Any) -> OffsetCommitResponse | None:
-        """None if a commit goes further, or if the group did not commit there at all."""
+        """Returns None if an offset is too high or the group has no recorded commit there."""
         if not all(self._is_reached(which, offset) for which, offset in self._offsets(request)):
             return None
         return OffsetCommitResponse(

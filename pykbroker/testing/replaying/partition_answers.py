@@ -1,6 +1,6 @@
-"""Answers put together from parts: what was asked of several partitions at once may be asked apart.
+"""Replays requests per partition: clients can divide partitions among requests in other ways.
 
-Which partitions share a request depends on what a client happened to know when it sent it.
+Which partitions share a request depends on the metadata of the client at that moment.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.testing.error_responses import merged
-from pykbroker.testing.replaying.request_matching import likeness
+from pykbroker.testing.replaying.request_matching import comparable
 from pykbroker.testing.request_splitting import PartitionFilter
 from pykbroker_protocol.api_keys import ApiKey
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.frame import RequestHeader
     from pykbroker_protocol.message import Message
 
-    Place = tuple[str, int | None]
+    TopicPartition = tuple[str, int | None]
     Which = tuple[int, int, str]
 
 DIVISIBLE: Final = frozenset(
@@ -34,8 +34,8 @@ DIVISIBLE: Final = frozenset(
 )
 
 
-class Parts:
-    """Of recorded exchanges, what was asked and answered of each partition by itself."""
+class PartitionAnswers:
+    """Recorded requests and responses, split by partition."""
 
     def __init__(self) -> None:
         self._answers: dict[Which, list[Message]] = {}
@@ -50,7 +50,7 @@ class Parts:
                 self._answers.setdefault(which(header, part), []).append(answer)
 
     def answer(self, header: RequestHeader, request: Message) -> Message | None:
-        """None if one of the partitions was never asked about like this."""
+        """Returns None if a partition has no matching recorded request."""
         if header.api_key not in DIVISIBLE:
             return None
         found = [self._next(which(header, part)) for _, part in parts_of(request)]
@@ -59,27 +59,27 @@ class Parts:
             return None
         return reduce(lambda whole, part: merged(part, whole), known)
 
-    def _next(self, asked: Which) -> Message | None:
-        """In their order; the last one again and again."""
-        answers = self._answers.get(asked, [])
+    def _next(self, requested: Which) -> Message | None:
+        """Returns responses in recorded order and repeats the last one."""
+        answers = self._answers.get(requested, [])
         if not answers:
             return None
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 def which(header: RequestHeader, part: Message) -> Which:
-    return header.api_key, header.api_version, repr(likeness(part, header.api_version))
+    return header.api_key, header.api_version, repr(comparable(part, header.api_version))
 
 
-def parts_of(message: Message) -> Iterator[tuple[Place, Message]]:
+def parts_of(message: Message) -> Iterator[tuple[TopicPartition, Message]]:
     for place in places_in(message):
         part = part_at(message, place)
         if part is not None:
             yield place, part
 
 
-def places_in(message: Message) -> list[Place]:
-    found: list[Place] = []
+def places_in(message: Message) -> list[TopicPartition]:
+    found: list[TopicPartition] = []
 
     def note(topic: str, partition: int | None) -> bool:
         found.append((topic, partition))
@@ -89,5 +89,5 @@ def places_in(message: Message) -> list[Place]:
     return found
 
 
-def part_at(message: Message, place: Place) -> Any:
+def part_at(message: Message, place: TopicPartition) -> Any:
     return PartitionFilter(lambda *found: found == place, {}).split(message)[0]

@@ -1,4 +1,4 @@
-"""Plays a recorded session on real sockets: an address for each of its brokers."""
+"""Replays a recorded session on sockets, with one address per recorded broker."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 EMPTY_FETCH_SECONDS: Final = 0.1
-"""After which somebody who reads at the end is told that there is nothing; it asks again."""
+"""Delay of an empty Fetch response."""
 
 
 ORDER_SECONDS_MAX: Final = 2.0
-"""How long an answer waits for what was asked before it was given in the recording."""
-LOOK_INTERVAL_S: Final = 0.002
+"""Maximum wait of a response for requests that the recording has before it."""
+POLL_INTERVAL_SECONDS: Final = 0.002
 REQUESTS_IN_FLIGHT_MAX: Final = 100
 
 
-class Heard(NamedTuple):
+class ReceivedRequest(NamedTuple):
     header: RequestHeader
     frame: bytes
     reply: Reply
 
 
 class Replay:
-    """What was recorded, and how clients have kept to it."""
+    """Serves clients from a recording and collects differences."""
 
     def __init__(self, file: str | os.PathLike[str]) -> None:
         self._file = Path(file)
         self._script: Script | None = None
         self._servers: dict[Address, asyncio.Server] = {}
-        self._conversations: set[asyncio.Task[None]] = set()
+        self._connections: set[asyncio.Task[None]] = set()
 
     # --- for the test
 
     @property
     def differences(self) -> list[Difference]:
-        """What clients have asked that was not recorded, each once."""
+        """Requests that differ from the recording, each once."""
         return [] if self._script is None else list(self._script.differences)
 
     def check(self) -> None:
-        """Raises ReplayDiffers, also if something recorded was not done."""
+        """Raises ReplayDiffers if a request differed, or if recorded changes are missing."""
         if self._script is not None:
             self._script.check()
 
     def conclude(self, error: BaseException | None) -> None:
-        """At the end: an error that came of differences is told of them."""
+        """Checks at the end of a test. An exception of the test gets the differences as a note."""
         if error is None:
             self.check()
         elif self._script is not None and self._script.differences:
@@ -80,23 +80,23 @@ class Replay:
     # --- for the broker
 
     async def open(self) -> tuple[str, int]:
-        """From the beginning of the recording; the bootstrap address, and the first port.
+        """Starts the replay from the beginning and returns bootstrap address and first port.
 
-        Raises CannotStart.
+        Raises CannotStart if the file is not a recording.
         """
         try:
             session = read_session(self._file)
         except (OSError, NoRecording) as reason:
-            raise CannotStart(f"nothing to replay: {reason}") from reason
+            raise CannotStart(f"cannot replay: {reason}") from reason
         self._script = Script(session, self._file.name)
         addresses = [await self.listen_for(it) for it in session.upstream]
         if not addresses:
-            raise CannotStart(f"nothing to replay: {self._file} names no broker")
+            raise CannotStart(f"cannot replay: {self._file} lists no brokers")
         return ",".join(map(address_text, addresses)), addresses[0][1]
 
     async def listen_for(self, broker: Address) -> Address:
         if broker not in self._servers:
-            server = await asyncio.start_server(self._meet, HOST, 0, limit=STREAM_BYTES_MAX)
+            server = await asyncio.start_server(self._serve, HOST, 0, limit=STREAM_BYTES_MAX)
             self._servers.setdefault(broker, server)
             if self._servers[broker] is not server:
                 server.close()
@@ -107,28 +107,30 @@ class Replay:
         for server in self._servers.values():
             server.close()
         self._servers.clear()
-        conversations = tuple(self._conversations)
-        for task in conversations:
+        connections = tuple(self._connections)
+        for task in connections:
             task.cancel()
-        await asyncio.gather(*conversations, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
 
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._conversations.add(task)
+        self._connections.add(task)
         try:
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                await self._converse(reader, writer)
+                await self._serve_connection(reader, writer)
         finally:
-            self._conversations.discard(task)
+            self._connections.discard(task)
             writer.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Requests are heard as they come; answers leave in their order."""
-        heard: asyncio.Queue[Heard] = asyncio.Queue(REQUESTS_IN_FLIGHT_MAX)
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Reads requests as they arrive and sends responses in request order."""
+        received: asyncio.Queue[ReceivedRequest] = asyncio.Queue(REQUESTS_IN_FLIGHT_MAX)
         tasks = [
-            asyncio.create_task(self._hear(reader, heard)),
-            asyncio.create_task(self._speak(heard, writer)),
+            asyncio.create_task(self._receive(reader, received)),
+            asyncio.create_task(self._respond(received, writer)),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -137,14 +139,16 @@ class Replay:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _hear(self, reader: asyncio.StreamReader, heard: asyncio.Queue[Heard]) -> None:
-        """Until the client goes, or asks for what was not recorded."""
-        assert self._script is not None, "it is opened before anybody can connect"
+    async def _receive(
+        self, reader: asyncio.StreamReader, received: asyncio.Queue[ReceivedRequest]
+    ) -> None:
+        """Returns when the client disconnects or sends an unrecorded request."""
+        assert self._script is not None, "open() runs before the first connection"
         while True:
             frame = await read_frame(reader)
             header = header_of(frame)
             if header is None:
-                self._script.differences.add(Difference(what="a frame that is no request"))
+                self._script.differences.add(Difference(what="a frame that is not a request"))
                 return
             try:
                 reply = self._script.reply(header, frame)
@@ -154,30 +158,32 @@ class Replay:
             except (MalformedMessage, CorruptBatch) as reason:
                 self._script.differences.add(Difference(what=f"a malformed request: {reason}"))
                 return
-            await heard.put(Heard(header, frame, reply))
+            await received.put(ReceivedRequest(header, frame, reply))
 
-    async def _speak(self, heard: asyncio.Queue[Heard], writer: asyncio.StreamWriter) -> None:
-        assert self._script is not None, "likewise"
+    async def _respond(
+        self, received: asyncio.Queue[ReceivedRequest], writer: asyncio.StreamWriter
+    ) -> None:
+        assert self._script is not None, "open() runs before the first connection"
         while True:
-            header, frame, reply = await heard.get()
+            header, frame, reply = await received.get()
             if reply.is_empty_fetch:
                 await asyncio.sleep(EMPTY_FETCH_SECONDS)
                 reply = self._script.reply(header, frame)
             else:
                 await self._in_order(self._script, reply)
             if reply.answer is not None:
-                await send_frame(writer, await self._with_our_addresses(header, reply))
+                await send_frame(writer, await self._with_own_addresses(header, reply))
 
     async def _in_order(self, script: Script, reply: Reply) -> None:
-        """Waits, but not for ever, until as much has been asked as when it was recorded."""
+        """Waits up to ORDER_SECONDS_MAX for requests that the recording has before the response."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ORDER_SECONDS_MAX
-        while missing := script.still_to_come(reply.meanwhile):
+        while missing := script.outstanding(reply.meanwhile):
             if loop.time() >= deadline:
                 script.give_up(missing)
-            await asyncio.sleep(LOOK_INTERVAL_S)
+            await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
-    async def _with_our_addresses(self, header: RequestHeader, reply: Reply) -> bytes:
+    async def _with_own_addresses(self, header: RequestHeader, reply: Reply) -> bytes:
         assert reply.answer is not None
         written = write_response(reply.answer, reply.version, header.correlation_id)
         frame = b"".join(written)

@@ -1,4 +1,4 @@
-"""What producers wrote: record by record, however they are gathered in batches."""
+"""Replays Produce record by record, regardless of how records are batched."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from pykbroker_protocol.frame import RequestHeader
     from pykbroker_protocol.records.batch import RecordBatch
 
-    Place = tuple[str, int]
+    TopicPartition = tuple[str, int]
 
 
 class Row(NamedTuple):
-    """What must be as it was; times, sequences and compression may be other ones."""
+    """The fields of a record that must match. Timestamps, sequences and compression may differ."""
 
     key: bytes | None
     value: bytes | None
@@ -42,24 +42,24 @@ class Row(NamedTuple):
 
 class WrittenRow(NamedTuple):
     row: Row
-    place: Place
+    place: TopicPartition
     offset: int
-    """-1 where it was refused, or nobody was told."""
+    """-1 for a rejected or unacknowledged record."""
     answer: PartitionProduceResponse
     line: int
 
 
-class Written:
-    """For each partition and client, the records still to come, in their order."""
+class ProducedRecords:
+    """The recorded records that are still expected, in order, per partition and client."""
 
     def __init__(self, names: TopicNames, differences: Differences) -> None:
         self._names = names
         self._differences = differences
-        self._streams: dict[Place, dict[str | None, deque[WrittenRow]]] = {}
-        self._recorded_lines: dict[Place, list[int]] = {}
-        self._batches: set[tuple[Place, int, int, int]] = set()
-        self.counts: dict[Place, int] = {}
-        """How many of the records of a partition have come."""
+        self._streams: dict[TopicPartition, dict[str | None, deque[WrittenRow]]] = {}
+        self._recorded_lines: dict[TopicPartition, list[int]] = {}
+        self._batches: set[tuple[TopicPartition, int, int, int]] = set()
+        self.counts: dict[TopicPartition, int] = {}
+        """Number of records per partition that the replay has received."""
 
     def add(self, recorded: Recorded) -> None:
         answers = answers_by_place(recorded.answer, self._names)
@@ -70,14 +70,14 @@ class Written:
             )
             streams = self._streams.setdefault(place, {})
             rows = streams.setdefault(recorded.exchange.header.client_id, deque())
-            new = [it for it in batches_in(partition) if not self._is_again(place, it)]
+            new = [it for it in batches_in(partition) if not self._is_retry(place, it)]
             for number, row in enumerate(row for batch in new for row in rows_of(batch)):
                 offset = answer.base_offset + number if answer.base_offset >= 0 else -1
                 rows.append(WrittenRow(row, place, offset, answer, line))
                 self._recorded_lines.setdefault(place, []).append(line)
 
-    def _is_again(self, place: Place, batch: RecordBatch) -> bool:
-        """An idempotent producer that had no answer sends a batch once more."""
+    def _is_retry(self, place: TopicPartition, batch: RecordBatch) -> bool:
+        """True for a batch that an idempotent producer has repeated."""
         if batch.producer_id == NO_PRODUCER_ID:
             return False
         which = place, batch.producer_id, batch.producer_epoch, batch.base_sequence
@@ -86,12 +86,12 @@ class Written:
         self._batches.add(which)
         return False
 
-    def count_before(self, place: Place, line: int) -> int:
-        """How many records were on their way to a partition when this line was recorded."""
+    def count_before(self, place: TopicPartition, line: int) -> int:
+        """Number of records that were sent to a partition before this line of the recording."""
         return sum(1 for it in self._recorded_lines.get(place, ()) if it < line)
 
     def answer(self, header: RequestHeader, request: Any) -> ProduceResponse | None:
-        """None if nobody waits for it (acks=0)."""
+        """Returns None for acks=0."""
         answers = {
             place: self._answer(place, header, partition)
             for place, partition in self._partitions(request)
@@ -113,9 +113,9 @@ class Written:
         )
 
     def _answer(
-        self, place: Place, header: RequestHeader, partition: Any
+        self, place: TopicPartition, header: RequestHeader, partition: Any
     ) -> PartitionProduceResponse:
-        """As then; what was not recorded is refused for good, lest it be tried for minutes."""
+        """The recorded response. Unrecorded records get INVALID_RECORD, which is not retried."""
         rows = [row for batch in batches_in(partition) for row in rows_of(batch)]
         try:
             found = self._take(place, header, rows)
@@ -127,11 +127,13 @@ class Written:
                 base_offset=-1,
                 error_message=str(unrecorded),
             )
-        for it in found:  # where it was in the recording, for there it is read
+        for it in found:  # counted for the recorded partition, from which it is fetched
             self.counts[it.place] = self.counts.get(it.place, 0) + 1
         return found[0].answer.replace(index=place[1], base_offset=found[0].offset)
 
-    def _take(self, place: Place, header: RequestHeader, rows: list[Row]) -> list[WrittenRow]:
+    def _take(
+        self, place: TopicPartition, header: RequestHeader, rows: list[Row]
+    ) -> list[WrittenRow]:
         for stream in self._candidates(place, header.client_id, rows):
             if [it.row for it in islice(stream, len(rows))] == rows:
                 return [stream.popleft() for _ in rows]
@@ -141,7 +143,7 @@ class Written:
         return gathered
 
     def _gather(self, topic: str, rows: list[Row]) -> list[WrittenRow] | None:
-        """Records without keys are spread by chance: any partition may have had each of them."""
+        """Records without keys go to random partitions: searches all partitions for each record."""
         if any(row.key is not None for row in rows):
             return None
         streams = [
@@ -167,9 +169,9 @@ class Written:
         return [it for _, it in found]
 
     def _candidates(
-        self, place: Place, client_id: str | None, rows: list[Row]
+        self, place: TopicPartition, client_id: str | None, rows: list[Row]
     ) -> Iterator[deque[WrittenRow]]:
-        """First what this client wrote there; records without keys may have gone elsewhere."""
+        """Yields the client's stream of the partition, then other streams that can match."""
         topic, _ = place
         places = [place]
         if all(row.key is None for row in rows):
@@ -180,38 +182,42 @@ class Written:
                 yield streams[client_id]
             yield from (stream for name, stream in streams.items() if name != client_id)
 
-    def _difference(self, place: Place, header: RequestHeader, rows: list[Row]) -> Difference:
+    def _difference(
+        self, place: TopicPartition, header: RequestHeader, rows: list[Row]
+    ) -> Difference:
         name = f"{api_name(header.api_key)} of client {header.client_id!r}"
         where = f"{place[0]}-{place[1]}"
         for stream in self._candidates(place, header.client_id, rows):
-            for asked, expected in zip(rows, stream, strict=False):
-                if asked != expected.row:
+            for requested, expected in zip(rows, stream, strict=False):
+                if requested != expected.row:
                     return Difference(
                         what=f"{name} to {where} differs from line {expected.line}:",
-                        fields=(f"recorded {expected.row}", f"now      {asked}"),
+                        fields=(f"recorded {expected.row}", f"now      {requested}"),
                     )
         return Difference(
             what=f"{name} to {where}: no more records were recorded",
             fields=tuple(f"now      {row}" for row in rows[:3]),
         )
 
-    def not_done(self) -> Iterator[Difference]:
+    def missing(self) -> Iterator[Difference]:
         for (topic, partition), streams in sorted(self._streams.items()):
             left = [it for stream in streams.values() for it in stream]
             if left:
                 yield Difference(
-                    what=f"{len(left)} records to {topic}-{partition} did not come, the first is",
+                    what=f"{len(left)} records to {topic}-{partition} are missing, the first is",
                     fields=(f"recorded {left[0].row} (line {left[0].line})",),
                 )
 
-    def _partitions(self, request: Any) -> Iterator[tuple[Place, Any]]:
+    def _partitions(self, request: Any) -> Iterator[tuple[TopicPartition, Any]]:
         for topic in request.topic_data:
             name = self._names.of(topic.name, topic.topic_id)
             for partition in topic.partition_data:
                 yield (name, partition.index), partition
 
 
-def answers_by_place(answer: Any, names: TopicNames) -> dict[Place, PartitionProduceResponse]:
+def answers_by_place(
+    answer: Any, names: TopicNames
+) -> dict[TopicPartition, PartitionProduceResponse]:
     return {
         (names.of(topic.name, topic.topic_id), it.index): it
         for topic in (answer.responses if answer is not None else ())

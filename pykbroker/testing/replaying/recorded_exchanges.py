@@ -1,4 +1,4 @@
-"""Recorded exchanges, each found by what was asked."""
+"""Recorded exchanges, which are found by their requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykbroker.testing.replaying.differences import (
     differing_fields,
     distance,
 )
-from pykbroker.testing.replaying.request_matching import likeness
+from pykbroker.testing.replaying.request_matching import comparable
 from pykbroker.testing.response_errors import errors_in
 from pykbroker_protocol.api_keys import ApiKey
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.frame import RequestHeader
     from pykbroker_protocol.message import Message
 
-DEEDS: Final = frozenset(
+CHANGES: Final = frozenset(
     {
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
@@ -38,12 +38,12 @@ DEEDS: Final = frozenset(
         ApiKey.END_TXN,
     }
 )
-"""As often as they were recorded, and no less; anything else may be asked again and again."""
+"""Requests that must occur exactly as often as recorded. Others can be repeated."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Recorded:
-    """An exchange that was read."""
+    """A decoded exchange."""
 
     exchange: Exchange
     request: Message
@@ -56,32 +56,32 @@ class Recorded:
         return self.answer is not None and any(True for _ in errors_in(self.answer))
 
 
-class Exchanges:
-    """Those that are alike are answered in the order in which they were asked."""
+class RecordedExchanges:
+    """Matching requests are answered in recorded order."""
 
     def __init__(self) -> None:
-        self._by_likeness: dict[tuple[int, int, str], list[Recorded]] = {}
+        self._by_request: dict[tuple[int, int, str], list[Recorded]] = {}
         self._by_api: dict[int, list[Recorded]] = {}
 
     def add(self, recorded: Recorded) -> None:
         header = recorded.exchange.header
         which = header.api_key, header.api_version, repr(recorded.like)
-        self._by_likeness.setdefault(which, []).append(recorded)
+        self._by_request.setdefault(which, []).append(recorded)
         self._by_api.setdefault(header.api_key, []).append(recorded)
 
     def find(self, header: RequestHeader, request: Message) -> Recorded | None:
-        like = repr(likeness(request, header.api_version))
-        alike = self._by_likeness.get((header.api_key, header.api_version, like), [])
+        like = repr(comparable(request, header.api_version))
+        alike = self._by_request.get((header.api_key, header.api_version, like), [])
         for recorded in alike:
             if not recorded.is_used:
                 recorded.is_used = True
                 return recorded
-        if header.api_key in DEEDS or not alike:
+        if header.api_key in CHANGES or not alike:
             return None
         return next((it for it in reversed(alike) if not it.is_refusal), alike[-1])
 
-    def nothing_new(self, heartbeat: Any) -> Message | None:
-        """For a member of a group of the next generation that only says that it lives."""
+    def heartbeat_response(self, heartbeat: Any) -> Message | None:
+        """The response to a heartbeat of a consumer group member without an assignment change."""
         known = self._by_api.get(ApiKey.CONSUMER_GROUP_HEARTBEAT, [])
         answers: list[Any] = [it.answer for it in known if not it.is_refusal]
         if heartbeat.member_epoch <= 0 or not answers:
@@ -92,7 +92,7 @@ class Exchanges:
         return quiet
 
     def unrecorded(self, header: RequestHeader, request: Message) -> Unrecorded:
-        """Why nothing was found: the nearest that was recorded, and what differs."""
+        """Returns the difference from the most similar recorded request."""
         name = f"{api_name(header.api_key)} v{header.api_version} of client {header.client_id!r}"
         known = self._by_api.get(header.api_key, [])
         same_version = [it for it in known if it.exchange.header.api_version == header.api_version]
@@ -101,19 +101,19 @@ class Exchanges:
         if not same_version:
             versions = ", ".join(sorted({f"v{it.exchange.header.api_version}" for it in known}))
             return Unrecorded(Difference(what=f"{name}: it was recorded in {versions}"))
-        like = likeness(request, header.api_version)
+        like = comparable(request, header.api_version)
         nearest = min(same_version, key=lambda it: distance(it.like, like))
         fields = differing_fields(nearest.like, like)
         line = f"line {nearest.exchange.line}"
         if not fields:
-            return Unrecorded(Difference(what=f"{name}: asked more often than recorded ({line})"))
+            return Unrecorded(Difference(what=f"{name}: sent more often than recorded ({line})"))
         return Unrecorded(Difference(what=f"{name} differs from {line}:", fields=fields))
 
-    def not_done(self) -> Iterator[Difference]:
-        """Deeds that were recorded and did not come."""
-        for api_key in sorted(DEEDS & set(self._by_api)):
+    def missing(self) -> Iterator[Difference]:
+        """Yields recorded changes that no client requested."""
+        for api_key in sorted(CHANGES & set(self._by_api)):
             for recorded in self._by_api[api_key]:
                 if not recorded.is_used:
                     line = recorded.exchange.line
-                    what = f"{api_name(api_key)} of line {line} did not come"
+                    what = f"{api_name(api_key)} of line {line} is missing"
                     yield Difference(what=what)

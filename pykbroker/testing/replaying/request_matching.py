@@ -1,4 +1,4 @@
-"""What of a request must be as it was recorded: all but ids and times of the client's choosing."""
+"""Reduces requests to the fields that must match the recording: without client ids and times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TIMES: Final = frozenset({"timeout_ms", "max_wait_ms", "retention_time_ms", "reason"})
-"""How long a client waits is often what is left of some time of its own."""
+"""Timeouts are often the remaining time of a longer operation of the client."""
 CHOSEN: Final[Mapping[int, frozenset[str]]] = {
     ApiKey.API_VERSIONS: frozenset({"client_software_version"}),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: frozenset({"member_id"}),  # the client's, since version 1
@@ -25,14 +25,14 @@ CHOSEN: Final[Mapping[int, frozenset[str]]] = {
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: frozenset({"client_instance_id"}),
     ApiKey.SASL_AUTHENTICATE: frozenset({"auth_bytes"}),  # never recorded
 }
-"""By API: what is the client's own, and another each time."""
+"""Fields by API that clients choose for each run."""
 
 SUBSCRIPTION: Final = "metadata"
 ASSIGNMENT: Final = "assignment"
 
 
-def likeness(message: Message, version: int) -> Any:
-    """Plain values that are equal for requests that are alike; rows are in no order."""
+def comparable(message: Message, version: int) -> Any:
+    """Returns plain values that are equal for matching requests; rows are sorted."""
     return plain(message, version, TIMES | CHOSEN.get(message.api, frozenset()))
 
 
@@ -44,14 +44,14 @@ def plain(value: Any, version: int, left_out: frozenset[str], name: str = "") ->
             if version in field.versions and field.name not in left_out
         }
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return told_by_members(bytes(value), name)
+        return decoded_member_data(bytes(value), name)
     if isinstance(value, (list, tuple)):
         return sorted((plain(it, version, left_out) for it in value), key=repr)
     return value
 
 
-def told_by_members(content: bytes, name: str) -> Any:
-    """What members of groups say of themselves lists topics in any order."""
+def decoded_member_data(content: bytes, name: str) -> Any:
+    """Decodes subscriptions and assignments of group members, which list topics in any order."""
     kind: type[Message]
     if name == SUBSCRIPTION:
         kind = ConsumerProtocolSubscription
@@ -65,4 +65,4 @@ def told_by_members(content: bytes, name: str) -> Any:
             return content
         return plain(decode(kind, version, content, VERSION_BYTES), version, frozenset())
     except MalformedMessage:
-        return content  # of a protocol of their own
+        return content  # another embedded protocol

@@ -1,4 +1,4 @@
-"""Decides how a request is answered from a recording, and keeps what was not as recorded."""
+"""Selects the response to a request from a recording and collects differences."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pykbroker.testing.replaying.differences import (
     ReplayDiffers,
     Unrecorded,
 )
-from pykbroker.testing.replaying.fetch_replay import Fetched
-from pykbroker.testing.replaying.offset_commits import Commits
-from pykbroker.testing.replaying.partition_answers import Parts
-from pykbroker.testing.replaying.produced_records import Written
-from pykbroker.testing.replaying.recorded_exchanges import Exchanges, Recorded
-from pykbroker.testing.replaying.request_matching import likeness
+from pykbroker.testing.replaying.fetch_replay import FetchReplay
+from pykbroker.testing.replaying.offset_commits import OffsetCommits
+from pykbroker.testing.replaying.partition_answers import PartitionAnswers
+from pykbroker.testing.replaying.produced_records import ProducedRecords
+from pykbroker.testing.replaying.recorded_exchanges import Recorded, RecordedExchanges
+from pykbroker.testing.replaying.request_matching import comparable
 from pykbroker.testing.replaying.topic_names import TopicNames
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.catalog import request_of, response_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.frame import RequestHeader
     from pykbroker_protocol.message import Message
 
-BY_THE_CLOCK = frozenset(
+TIME_DEPENDENT = frozenset(
     {
         ApiKey.API_VERSIONS,
         ApiKey.PRODUCE,
@@ -42,46 +42,46 @@ BY_THE_CLOCK = frozenset(
         ApiKey.PUSH_TELEMETRY,
     }
 )
-"""How often these come says nothing of what clients have done: connections are made as needed."""
+"""APIs whose number of requests depends on time and connections."""
 
 TOO_NEW_VERSION = 0
-"""In which ApiVersions is refused."""
+"""The version of the error response of ApiVersions."""
 
 
 class Reply(NamedTuple):
     answer: Message | None
     version: int
-    """In which it is written."""
+    """The version of the response."""
     is_empty_fetch: bool = False
-    """There may be more if one waits."""
+    """True if a later attempt can return records."""
     meanwhile: tuple[int, int] = (0, 0)
-    """Between which lines of the recording others asked, while this was on its way."""
+    """Lines of the recording between which other requests were sent before this response."""
 
 
 class Script:
-    """One recorded session, played to whoever comes."""
+    """One recorded session and the state of its replay."""
 
     def __init__(self, session: Session, file: str) -> None:
         self.file = file
         self.differences = Differences()
         self.names = TopicNames()
-        self.exchanges = Exchanges()
-        self.parts = Parts()
-        self.written = Written(self.names, self.differences)
-        self.fetched = Fetched(self.names, self.written)
-        self.commits = Commits(self.names, self.fetched)
+        self.exchanges = RecordedExchanges()
+        self.parts = PartitionAnswers()
+        self.written = ProducedRecords(self.names, self.differences)
+        self.fetched = FetchReplay(self.names, self.written)
+        self.commits = OffsetCommits(self.names, self.fetched)
         self._versions: dict[int, set[int]] = {}
         self._to_come: set[int] = set()
-        """Lines of requests that were recorded and have not come."""
+        """Lines of recorded requests that have not been received."""
         readable = [it for it in map(read_exchange, session.exchanges) if it is not None]
         for recorded in readable:
-            self.names.learn(recorded.answer)
+            self.names.add(recorded.answer)
         for recorded in readable:
-            self._add_what_was_written(recorded)
+            self._add_produced(recorded)
         for recorded in readable:
             self._add(recorded)
 
-    def _add_what_was_written(self, recorded: Recorded) -> None:
+    def _add_produced(self, recorded: Recorded) -> None:
         header = recorded.exchange.header
         self._versions.setdefault(header.api_key, set()).add(header.api_version)
         if header.api_key == ApiKey.PRODUCE:
@@ -96,23 +96,23 @@ class Script:
         if recorded.answer is not None:
             self.exchanges.add(recorded)
             self.parts.add(recorded)
-            if recorded.exchange.header.api_key not in BY_THE_CLOCK:
+            if recorded.exchange.header.api_key not in TIME_DEPENDENT:
                 self._to_come.add(recorded.exchange.line)
 
-    def still_to_come(self, lines: tuple[int, int]) -> set[int]:
-        """What clients asked while an answer was on its way, and have not asked yet.
+    def outstanding(self, lines: tuple[int, int]) -> set[int]:
+        """Requests between two lines of the recording that clients have not sent yet.
 
-        A client that hears too early may go on before it has asked for all that it wants to know.
+        A client that gets a response too early may continue before it has sent these requests.
         """
-        asked, answered = lines
-        return {line for line in self._to_come if asked < line < answered}
+        requested, answered = lines
+        return {line for line in self._to_come if requested < line < answered}
 
     def give_up(self, lines: set[int]) -> None:
-        """Nobody waits for them any more; they are answered if they do come."""
+        """Stops waiting for these requests. They are still answered if they arrive."""
         self._to_come -= lines
 
     def reply(self, header: RequestHeader, frame: bytes) -> Reply:
-        """Raises Unrecorded, or MalformedMessage."""
+        """Returns the reply to a request. Raises Unrecorded or MalformedMessage."""
         message_type = request_of(header.api_key)
         versions = self._versions.get(header.api_key, set())
         if header.api_key == ApiKey.HEARTBEAT:
@@ -130,45 +130,45 @@ class Script:
         return self._exchanged(header, request)
 
     def _exchanged(self, header: RequestHeader, request: Any) -> Reply:
-        """As it was answered, or put together from what was."""
+        """Returns the recorded response, or one that is composed from recorded responses."""
         recorded = self.exchanges.find(header, request)
         if recorded is not None:
             self._to_come.discard(recorded.exchange.line)
-            answer = with_own_ids(recorded.answer, request)
+            answer = with_member_id_of(recorded.answer, request)
             meanwhile = recorded.exchange.line, recorded.exchange.answered_line
             return Reply(answer, answered_in(recorded), meanwhile=meanwhile)
-        made_up: Message | None
+        composed: Message | None
         match header.api_key:
             case ApiKey.METADATA:
-                made_up = self.names.metadata(request)
+                composed = self.names.metadata(request)
             case ApiKey.OFFSET_COMMIT:
-                made_up = self.commits.answer(request)
+                composed = self.commits.answer(request)
             case ApiKey.HEARTBEAT:
-                made_up = HeartbeatResponse(error_code=ErrorCode.NONE)
+                composed = HeartbeatResponse(error_code=ErrorCode.NONE)
             case ApiKey.CONSUMER_GROUP_HEARTBEAT:
-                made_up = self.exchanges.nothing_new(request)
+                composed = self.exchanges.heartbeat_response(request)
             case _:
-                made_up = self.parts.answer(header, request)
-        if made_up is None:
+                composed = self.parts.answer(header, request)
+        if composed is None:
             raise self.exchanges.unrecorded(header, request)
-        return Reply(made_up, header.api_version)
+        return Reply(composed, header.api_version)
 
     def _unknown_version(self, header: RequestHeader, versions: list[int]) -> Unrecorded:
         name = f"{api_name(header.api_key)} v{header.api_version} of client {header.client_id!r}"
         if not versions:
             return Unrecorded(Difference(what=f"{name}: no such request was recorded"))
-        told = ", ".join(f"v{it}" for it in versions)
-        return Unrecorded(Difference(what=f"{name}: recorded in {told}"))
+        known = ", ".join(f"v{it}" for it in versions)
+        return Unrecorded(Difference(what=f"{name}: recorded in {known}"))
 
     def check(self) -> None:
-        """Raises ReplayDiffers if anything was asked that was not recorded, or not done."""
-        not_done = (*self.exchanges.not_done(), *self.written.not_done())
-        if found := self.differences.together_with(not_done):
+        """Raises ReplayDiffers for unrecorded requests and for missing changes."""
+        missing = (*self.exchanges.missing(), *self.written.missing())
+        if found := self.differences.together_with(missing):
             raise ReplayDiffers(self.file, found)
 
 
 def read_exchange(exchange: Exchange) -> Recorded | None:
-    """None if it is of an API or a version that nobody here can read."""
+    """Decodes an exchange. Returns None for an unknown API or version, or a malformed frame."""
     header = exchange.header
     request_type, response_type = request_of(header.api_key), response_of(header.api_key)
     if request_type is None or response_type is None:
@@ -183,7 +183,7 @@ def read_exchange(exchange: Exchange) -> Recorded | None:
             answer = read_answer(response_type, header.api_version, exchange.answer)
     except MalformedMessage:
         return None
-    like = likeness(request, header.api_version)
+    like = comparable(request, header.api_version)
     return Recorded(exchange=exchange, request=request, answer=answer, like=like)
 
 
@@ -198,15 +198,15 @@ def read_answer(response_type: type[Message], version: int, frame: bytes) -> Mes
 
 
 def answered_in(recorded: Recorded) -> int:
-    """Only the refusal of ApiVersions is in another version than its request (KIP-511)."""
+    """The version of the response. Only errors of ApiVersions differ from the request (KIP-511)."""
     header, answer = recorded.exchange.header, recorded.answer
     if isinstance(answer, ApiVersionsResponse) and answer.error_code:
         return TOO_NEW_VERSION
     return header.api_version
 
 
-def with_own_ids(answer: Any, request: Any) -> Message | None:
-    """A member that has named itself is called by that name."""
+def with_member_id_of(answer: Any, request: Any) -> Message | None:
+    """Returns the response with the member id of the request, if the client generated one."""
     if request.api == ApiKey.CONSUMER_GROUP_HEARTBEAT and answer.member_id and request.member_id:
         named: Message = answer.replace(member_id=request.member_id)
         return named

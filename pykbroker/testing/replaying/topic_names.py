@@ -1,4 +1,4 @@
-"""Topics by name and by id, as the recorded cluster told them."""
+"""Names and ids of the topics of the recorded cluster."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class TopicNames:
-    """Later versions call a topic by its id, earlier ones by its name."""
+    """Resolves topic ids, which newer versions send instead of names."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
         self._rows: dict[str, MetadataResponseTopic] = {}
         self._latest: MetadataResponse | None = None
 
-    def learn(self, answer: Any) -> None:
-        """From whatever has topics with both."""
+    def add(self, answer: Any) -> None:
+        """Stores names and ids from a response that has both."""
         for topic in getattr(answer, "topics", None) or ():
             name, topic_id = getattr(topic, "name", None), getattr(topic, "topic_id", ZERO_UUID)
             if name and bytes(topic_id) != ZERO_UUID:
@@ -33,13 +33,13 @@ class TopicNames:
         return name or self._names.get(bytes(topic_id)) or bytes(topic_id).hex()
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse | None:
-        """Put together from several answers; None if one of the topics was never told of."""
+        """Composes a response from recorded ones; None if a topic is unknown."""
         if self._latest is None:
             return None
-        asked = request.topics
-        if asked is None:
+        requested = request.topics
+        if requested is None:
             return self._latest.replace(topics=tuple(self._rows.values()))
-        rows = [self._rows.get(self.of(it.name, it.topic_id)) for it in asked]
+        rows = [self._rows.get(self.of(it.name, it.topic_id)) for it in requested]
         if None in rows:
             return None
         return self._latest.replace(topics=rows)

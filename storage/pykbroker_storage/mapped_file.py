@@ -36,7 +36,7 @@ CLOSED = -1
 COPIED_VIEW_BYTES_MAX = 64 * 1024 * 1024
 # Unread responses can keep many maps alive: after this many attempts the bytes are copied.
 MAPS_DROPPED_MAX = 8
-# SealedSegment segments whose indexes stay in memory; the indexes of 1 GiB need up to 5 MB.
+# Sealed segments whose indexes stay in memory; the indexes of 1 GiB need up to 5 MB.
 INDEXES_MAX = 32
 
 

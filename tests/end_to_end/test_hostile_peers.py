@@ -1,4 +1,4 @@
-"""Peers that send anything at all: their connection ends with a reason, and nothing else does."""
+"""Arbitrary bytes from a peer close its connection with a reason and affect no other."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def until_logged(broker: BrokerProcess, text: str) -> None:
         ("a count of billions", b"\0\0\0\x0e\0\3\0\1\0\0\0\1\xff\xff\x7f\xff\xff\xff", "at byte"),
     ],
 )
-def test_a_frame_that_cannot_be_read_ends_its_connection_with_one_line(
+def test_a_malformed_frame_closes_its_connection_with_one_log_line(
     broker: BrokerProcess, note: str, data: bytes, reason: str
 ) -> None:
     with Wire(broker.port) as wire:
@@ -108,7 +108,7 @@ def test_a_regular_expression_of_a_million_empty_groups_is_refused(broker: Broke
 
 
 def requests() -> Iterator[bytes]:
-    """Good frames, to be spoilt."""
+    """Returns valid frames, which tests corrupt."""
     data = to_partition(batch(b"a" * 50, b"b"), topic="t")
     for message, version in (
         (produced(data), 3),
@@ -138,7 +138,7 @@ def spoilt(frame: bytes, chance: Random) -> bytes:
     return bytes(damaged)
 
 
-def test_spoilt_frames_cost_a_connection_and_little_memory(broker: BrokerProcess) -> None:
+def test_malformed_frames_cost_a_connection_and_little_memory(broker: BrokerProcess) -> None:
     chance = Random(SEED)
     create_topic(broker, "t", 1)
     frames = list(requests())
@@ -151,11 +151,11 @@ def test_spoilt_frames_cost_a_connection_and_little_memory(broker: BrokerProcess
     assert is_served(broker)
     assert broker.is_running
     assert resident_bytes(broker) - before < 40 * MEBIBYTE
-    assert len(broker.log()) < 100_000  # repetition is counted, not printed
+    assert len(broker.log()) < 100_000  # repeated lines are counted, not printed
     assert "a fault of the broker" not in broker.log()
 
 
-def test_announcing_much_and_sending_little_costs_a_bounded_amount(broker: BrokerProcess) -> None:
+def test_a_large_frame_size_with_few_bytes_costs_bounded_memory(broker: BrokerProcess) -> None:
     assert is_served(broker)
     before = resident_bytes(broker)
     waiting = [Wire(broker.port) for _ in range(50)]
@@ -199,7 +199,7 @@ def test_idle_connections_are_closed(start_broker: StartBroker) -> None:
     assert is_served(broker)
 
 
-def test_hundreds_of_connections_that_come_and_go(broker: BrokerProcess) -> None:
+def test_hundreds_of_short_connections_are_served(broker: BrokerProcess) -> None:
     for _ in range(300):
         with socket.create_connection(("127.0.0.1", broker.port)) as wire:
             wire.sendall(b"\0\0\0\x50\0\3")

@@ -1,4 +1,4 @@
-"""One node, two in-sync replicas asked for: who needs them is refused, all else works."""
+"""One node with min.insync.replicas=2: only acks=all fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASKS_FOR_TWO, ASKS_FOR_ONE = "asks-for-two", "asks-for-one"
 
 
 def broker_that_asks_for_two(start_broker: StartBroker) -> BrokerProcess:
-    """The broker's default holds for internal topics, too."""
+    """The broker's default also applies to internal topics."""
     broker = start_broker(settings={"min.insync.replicas": 2})
     topics = [
         NewTopic(ASKS_FOR_TWO, 1, 1),
@@ -42,7 +42,9 @@ def error_of_a_produce(broker: BrokerProcess, acks: str) -> int | None:
     return error
 
 
-def test_acks_all_is_refused_and_acks_1_is_written_and_read(start_broker: StartBroker) -> None:
+def test_acks_all_fails_and_acks_1_succeeds_below_min_insync_replicas(
+    start_broker: StartBroker,
+) -> None:
     broker = broker_that_asks_for_two(start_broker)
     assert error_of_a_produce(broker, "all") == KafkaError.NOT_ENOUGH_REPLICAS
     assert error_of_a_produce(broker, "1") is None
@@ -54,7 +56,7 @@ def test_acks_all_is_refused_and_acks_1_is_written_and_read(start_broker: StartB
     consumer.close()
 
 
-def test_offsets_and_transactions_are_kept_all_the_same(start_broker: StartBroker) -> None:
+def test_offsets_and_transactions_work_below_min_insync_replicas(start_broker: StartBroker) -> None:
     broker = broker_that_asks_for_two(start_broker)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t"})
     producer.init_transactions(WAIT_SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""Readers in the middle of what is deleted, readers who stop reading, and those beside them."""
+"""Readers of deleted segments, stalled readers, and readers that disconnect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEBIBYTE = 1 << 20
 
 
 def resident_bytes(broker: BrokerProcess) -> int:
-    """Memory of its own: pages of mapped files are the kernel's to take back."""
+    """Returns anonymous memory; the kernel can reclaim pages of mapped files."""
     for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
@@ -63,7 +63,7 @@ def numbers_in(row: Any) -> list[int]:
 
 
 def start_answers_that_wait(broker: BrokerProcess, topic: str) -> Wire:
-    """A reader that asks for everything and takes nothing: its answers lie with the broker."""
+    """A consumer that requests everything and reads no response."""
     slow = Wire(broker.port, receive_buffer=4096)
     for offset in range(0, RECORDS, 5):
         slow.send(fetched(from_partition(offset, topic=topic)), 11)
@@ -92,7 +92,7 @@ def delete_topic(broker: BrokerProcess, topic: str) -> None:
 
 
 def until_files_are_gone(broker: BrokerProcess, topic: str) -> None:
-    """Deleted segments are unlinked after `file.delete.delay.ms`, readers or not."""
+    """Deleted segments are unlinked after `file.delete.delay.ms`, with or without readers."""
     deadline = time.monotonic() + 20
     while len(list(broker.data_dir.glob(f"{topic}-0*/*.log*"))) > 2:
         assert time.monotonic() < deadline, list(broker.data_dir.glob(f"{topic}-0*/*"))
@@ -103,7 +103,7 @@ SMALL = {"log.segment.bytes": SEGMENT_BYTES, "log.segment.delete.delay.ms": 0}
 
 
 @pytest.mark.parametrize("deletion", [delete_records, delete_topic])
-def test_a_reader_in_the_middle_of_what_is_deleted_gets_whole_batches_or_an_error(
+def test_a_reader_of_deleted_segments_gets_whole_batches_or_an_error(
     start_broker: StartBroker, deletion: Any
 ) -> None:
     broker = start_broker(settings=SMALL)
@@ -113,7 +113,7 @@ def test_a_reader_in_the_middle_of_what_is_deleted_gets_whole_batches_or_an_erro
         deletion(broker, "t")
         until_files_are_gone(broker, "t")
         rows = rest_of_the_answers(slow)
-    assert numbers_in(rows[0])[0] == 0  # it was under way before the deletion
+    assert numbers_in(rows[0])[0] == 0  # sent before the deletion
     for index, row in enumerate(rows):
         if row.error_code == ErrorCode.NONE:
             assert numbers_in(row)[0] == index * 5
@@ -140,12 +140,12 @@ def test_retention_does_not_wait_for_a_reader(start_broker: StartBroker) -> None
     fill(broker, "t", 1)
 
 
-def test_a_waiting_fetch_is_answered_when_its_topic_is_deleted(broker: BrokerProcess) -> None:
+def test_a_waiting_fetch_completes_when_its_topic_is_deleted(broker: BrokerProcess) -> None:
     create_topic(broker, "t", 1)
     with Wire(broker.port) as wire:
         wire.send(fetched(from_partition(topic="t"), max_wait_ms=25_000), 11)
         with Wire(broker.port) as other:
-            fetch_row(other, "t", 0)  # the broker has had time to read the first
+            fetch_row(other, "t", 0)  # by then the broker has read the first request
         began = time.monotonic()
         delete_topic(broker, "t")
         (row,) = wire.receive(FetchRequest, 11).responses[0].partitions
@@ -153,7 +153,9 @@ def test_a_waiting_fetch_is_answered_when_its_topic_is_deleted(broker: BrokerPro
     assert time.monotonic() - began < 10
 
 
-def test_stalled_readers_hold_nobody_up_and_cost_little_memory(start_broker: StartBroker) -> None:
+def test_stalled_readers_do_not_delay_others_and_cost_little_memory(
+    start_broker: StartBroker,
+) -> None:
     broker = start_broker(settings=SMALL)
     create_topic(broker, "t", 1)
     fill(broker, "t")
@@ -174,7 +176,7 @@ def test_stalled_readers_hold_nobody_up_and_cost_little_memory(start_broker: Sta
             reader.close()
 
 
-def test_a_reader_that_disappears_in_the_middle_leaves_nothing_behind(
+def test_a_disconnected_reader_releases_its_memory_and_descriptors(
     broker: BrokerProcess,
 ) -> None:
     create_topic(broker, "t", 1)

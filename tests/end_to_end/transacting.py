@@ -1,4 +1,4 @@
-"""A transactional id in use: transactions over all partitions of a topic, and readers of them."""
+"""Transactions over all partitions of a topic, and read_committed consumers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def transactional(bootstrap: str) -> Any:
 
 
 def read_to_the_end(bootstrap: str, topic: str, isolation: str) -> dict[int, list[bytes]]:
-    """As a Spark batch does: each partition up to the end that the broker names."""
+    """Reads each partition up to its current end, like a Spark batch."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(
@@ -69,11 +69,11 @@ def transact_once(bootstrap: str, value: bytes) -> None:
 
 
 def expect_that_transactions_go_on(broker: BrokerProcess, value: bytes) -> None:
-    """The transactional id is used again, and no open transaction hides what it commits."""
+    """Expects that the id can be used again and that no open transaction hides its records."""
     transact_once(broker.bootstrap, value)
     deadline = time.monotonic() + TIMEOUT_SECONDS
     last: set[bytes] = set()
-    while last != {value}:  # the answer comes before the markers
+    while last != {value}:  # the response precedes the markers
         assert time.monotonic() < deadline, f"{value!r} is committed and cannot be read: {last}"
         found = read_to_the_end(broker.bootstrap, "tx", "read_committed")
         last = {values[-1] if values else b"" for values in found.values()}

@@ -38,8 +38,8 @@ class GroupCache:
         """
 
     def fingerprint(self, subscriptions: Subscriptions, topics: TopicsView) -> int:
-        asked = (topics.version, subscriptions)
-        if asked != self._fingerprint_of:
+        inputs = (topics.version, subscriptions)
+        if inputs != self._fingerprint_of:
             self._fingerprint = fingerprint(subscriptions, topics)
-            self._fingerprint_of = asked
+            self._fingerprint_of = inputs
         return self._fingerprint

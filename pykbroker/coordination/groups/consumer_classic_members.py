@@ -159,10 +159,10 @@ def sync(decision: Decision, cache: GroupCache, request: SyncGroupRequest) -> Sy
     if isinstance(member, ErrorCode):
         return refused_sync(member)
     protocol = protocols_of(member)[0]
-    asked = (request.protocol_type, request.protocol_name)
+    requested = (request.protocol_type, request.protocol_name)
     if any(
-        it not in (None, our)
-        for it, our in zip(asked, (CONSUMER_PROTOCOL_TYPE, protocol.name), strict=True)
+        it not in (None, known)
+        for it, known in zip(requested, (CONSUMER_PROTOCOL_TYPE, protocol.name), strict=True)
     ):
         return refused_sync(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if must_rejoin_before_sync(decision.state, member):

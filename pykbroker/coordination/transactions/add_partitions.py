@@ -55,7 +55,7 @@ def add_partitions(
         return Step(result_for(requested, lambda _: unknown))
     addition = Addition(
         producer=Producer(requested.producer_id, requested.producer_epoch),
-        partitions=places_of(requested),
+        partitions=requested_partitions(requested),
         client_version=client_version_of(version, transaction_version),
         now_ms=now_ms,
     )
@@ -154,7 +154,7 @@ def response_of(
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=only.topic_results)
 
 
-def places_of(requested: AddPartitionsToTxnTransaction) -> frozenset[TopicPartition]:
+def requested_partitions(requested: AddPartitionsToTxnTransaction) -> frozenset[TopicPartition]:
     return frozenset(
         TopicPartition(topic.name, it) for topic in requested.topics for it in topic.partitions
     )

@@ -1,6 +1,6 @@
-"""What is answered while a coordinator reads its log again; the codes are Apache Kafka's.
+"""Responses while a coordinator loads its partition; the error codes are Apache Kafka's.
 
-They were seen on a stock 4.3.1 that had 300 MB of offsets to read.
+They were recorded on a stock 4.3.1 with 300 MB of offsets to load.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GROUP, TOPIC = "diary", "log"
 SETTINGS = {"offsets.topic.num.partitions": 1}
 COMMITS = 1000
 PLACES = 100
-"""Many small offsets: it is their number that takes time."""
+"""Many small offsets, because their number determines the loading time."""
 PATIENCE_SECONDS = 30.0
 
 
@@ -169,7 +169,7 @@ ASKED = (
 
 
 @pytest.mark.slow
-def test_who_asks_while_a_coordinator_loads_is_told_as_apache_does(
+def test_requests_during_loading_get_the_error_codes_of_apache_kafka(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker(settings=SETTINGS)

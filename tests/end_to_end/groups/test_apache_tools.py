@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools ask about groups, change what they have committed, and read our log."""
+"""Apache Kafka's tools describe groups, change their offsets and read our offsets topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FORMATTERS = "org.apache.kafka.tools.consumer"
 
 @pytest.fixture
 def broker(start_broker: StartBroker) -> BrokerProcess:
-    """With ten records, five in each of two partitions."""
+    """A topic with ten records, five in each of two partitions."""
     broker = start_broker(settings=SETTINGS)
     create_topic(broker.bootstrap, TOPIC, PARTITIONS)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -43,7 +43,7 @@ def broker(start_broker: StartBroker) -> BrokerProcess:
 
 @pytest.fixture
 def fleet(broker: BrokerProcess) -> Iterator[Consumer]:
-    """A member that has read everything and committed three records of each partition."""
+    """A member that has read all records and committed three records of each partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -64,7 +64,7 @@ def fleet(broker: BrokerProcess) -> Iterator[Consumer]:
 
 
 class GroupTool:
-    """The tool `kafka-consumer-groups` and the tables that it prints."""
+    """Runs `kafka-consumer-groups` and parses its tables."""
 
     def __init__(self, tools: ApacheTools, broker: BrokerProcess) -> None:
         self.tools = tools
@@ -76,14 +76,14 @@ class GroupTool:
         return done.stdout + done.stderr
 
     def table(self, *arguments: str) -> list[dict[str, str]]:
-        """Rows by the words of their header; a hole in a row is a dash."""
+        """Returns rows by column header; an empty cell is a dash."""
         lines = [it.split() for it in self.say(*arguments).splitlines()]
         (header,) = (it for it in lines if it[:1] == ["GROUP"])
         rows = (it for it in lines if it[:1] == ["fleet"])
         return [dict(zip(header, row, strict=False)) for row in rows]
 
     def offsets(self) -> dict[int, tuple[str, str]]:
-        """Committed offset and lag of each partition."""
+        """Returns committed offset and lag of each partition."""
         rows = self.table("--describe", "--group", "fleet")
         return {int(it["PARTITION"]): (it["CURRENT-OFFSET"], it["LAG"]) for it in rows}
 
@@ -132,7 +132,7 @@ def test_consumer_groups_resets_offsets_and_deletes_them_and_the_group(
     assert groups.say("--list").split() == []
 
 
-def test_the_console_consumer_goes_on_where_its_group_stopped(
+def test_the_console_consumer_continues_at_the_committed_offsets(
     apache_tools: ApacheTools, broker: BrokerProcess, groups: GroupTool
 ) -> None:
     def read(count: int) -> list[str]:
@@ -195,7 +195,7 @@ def test_the_console_consumer_reads_our_offsets_topic_with_its_formatters(
 
 
 def json_objects(text: str) -> Iterator[Any]:
-    """The formatters put one object behind the other without a break."""
+    """Splits objects that the formatters print without a separator."""
     decoder, position = json.JSONDecoder(), 0
     while (position := text.find("{", position)) >= 0:
         value, position = decoder.raw_decode(text, position)

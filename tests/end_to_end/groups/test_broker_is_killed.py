@@ -1,7 +1,7 @@
-"""The broker dies in the middle of rebalances and commits, again and again, and nothing goes back.
+"""Repeated `kill -9` during rebalances and commits never lowers a committed offset.
 
-Each round waits for something to begin, and then a random moment more, before the kill. More
-rounds than the default: `PYKBROKER_KILL_ROUNDS=50 pytest tests/end_to_end/groups`.
+Each round waits for an event and then a random time before the kill. PYKBROKER_KILL_ROUNDS sets the
+number of rounds (`PYKBROKER_KILL_ROUNDS=50 pytest tests/end_to_end/groups`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Offsets = dict[int, int]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_committed_offsets_never_go_back_and_members_come_back_by_themselves(
+def test_committed_offsets_never_decrease_and_members_rejoin_after_kills(
     assignor: str,
     start_broker: StartBroker,
     tmp_path: Path,
@@ -78,7 +78,7 @@ def test_committed_offsets_never_go_back_and_members_come_back_by_themselves(
 
 
 def stir(members: MemberProcesses, replaced: Member, chance: random.Random) -> None:
-    """Begin a rebalance: somebody comes, goes, dies, or none of it, and only commits go on."""
+    """Starts a rebalance by a member that joins, leaves or crashes, or only continues commits."""
     match chance.choice(["comes", "dies and comes", "nothing"]):
         case "comes":
             members.start(replaced.library)
@@ -90,7 +90,7 @@ def stir(members: MemberProcesses, replaced: Member, chance: random.Random) -> N
 
 
 def committed(broker: BrokerProcess) -> Offsets:
-    """What the coordinator says as soon as it says anything."""
+    """Returns the committed offsets when the coordinator is available."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "fleet"})
     asked = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -107,7 +107,7 @@ def committed(broker: BrokerProcess) -> Offsets:
 
 
 def told_to_be_committed(members: MemberProcesses) -> Offsets:
-    """What members have read before a commit that succeeded."""
+    """Offsets that members read before a successful commit."""
     members.look()
     found: Offsets = {}
     for member in members.all:

@@ -1,4 +1,4 @@
-"""What an operator has decided for one group outlives the broker."""
+"""Dynamic group configuration survives a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the textbook says besides: independent groups, going back, going on, coming back."""
+"""Single members: independent groups, seeks, restarts and other libraries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALUES = [b"%d" % number for number in range(RECORDS)]
 
 @pytest.fixture
 def broker(start_broker: StartBroker) -> BrokerProcess:
-    """With a hundred records, ten in each partition."""
+    """A topic with a hundred records, ten in each partition."""
     broker = start_broker(settings=SETTINGS)
     create_topic(broker.bootstrap, TOPIC, PARTITIONS)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -42,7 +42,7 @@ def broker(start_broker: StartBroker) -> BrokerProcess:
     return broker
 
 
-# --- three libraries, one wish: read so many, commit, go
+# --- three libraries: read a number of records, commit, leave
 
 
 def read_with_confluent(broker: BrokerProcess, group: str, count: int) -> list[bytes]:
@@ -109,7 +109,7 @@ READERS: dict[str, Callable[[BrokerProcess, str, int], list[bytes]]] = {
 
 
 @pytest.mark.parametrize("library", READERS)
-def test_a_group_goes_on_where_it_committed_even_after_a_kill(
+def test_a_group_continues_at_its_committed_offsets_after_a_kill(
     library: str, broker: BrokerProcess
 ) -> None:
     read = READERS[library]
@@ -120,7 +120,7 @@ def test_a_group_goes_on_where_it_committed_even_after_a_kill(
     assert sorted(before + after) == sorted(VALUES)
 
 
-def test_another_library_goes_on_where_one_has_stopped(broker: BrokerProcess) -> None:
+def test_another_library_continues_at_the_committed_offsets(broker: BrokerProcess) -> None:
     counts = dict(zip(READERS, (20, 30, 50), strict=True))
     seen = [it for name, count in counts.items() for it in READERS[name](broker, "fleet", count)]
     assert sorted(seen) == sorted(VALUES)
@@ -133,7 +133,7 @@ def test_groups_are_independent_of_each_other(broker: BrokerProcess) -> None:
     assert len(set(rest)) == RECORDS - HALF
 
 
-def test_a_member_goes_back_to_any_offset(broker: BrokerProcess) -> None:
+def test_a_member_can_seek_to_any_offset(broker: BrokerProcess) -> None:
     consumer = KafkaConsumer(
         TOPIC,
         bootstrap_servers=broker.bootstrap,
@@ -156,10 +156,10 @@ def test_a_member_goes_back_to_any_offset(broker: BrokerProcess) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "restarting"),
-    # A slow kafka-python joins twice, which asks for a rebalance if it leads: it only follows here.
+    # A slow kafka-python joins twice, which would rebalance if it were leader: here it follows.
     [("confluent", 0), ("confluent", 1), ("kafka-python", 1), ("aiokafka", 0)],
 )
-def test_a_static_member_restarts_and_nobody_else_notices(
+def test_the_restart_of_a_static_member_causes_no_rebalance(
     library: str,
     restarting: int,
     broker: BrokerProcess,

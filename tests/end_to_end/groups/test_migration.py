@@ -1,4 +1,4 @@
-"""A group changes from the classic protocol to the next generation and back while it runs."""
+"""A running group changes from the classic to the consumer protocol and back."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ PARTITIONS = frozenset((TOPIC, partition) for partition in range(PARTITION_COUNT
 
 
 def kinds(broker: BrokerProcess, group: str) -> str:
-    """What the log of the broker says of the group's way."""
+    """Returns the log lines about the group."""
     return "\n".join(line for line in broker.log().splitlines() if f"group {group}" in line)
 
 
-def test_a_group_goes_to_the_next_generation_and_back(
-    start_broker: StartBroker, tmp_path: Path
-) -> None:
+def test_a_group_is_upgraded_and_downgraded(start_broker: StartBroker, tmp_path: Path) -> None:
     broker = start_broker(settings=SETTINGS)
     create_topic(broker.bootstrap, TOPIC, PARTITION_COUNT)
     with MemberProcesses(

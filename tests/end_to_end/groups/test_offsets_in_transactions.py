@@ -1,4 +1,4 @@
-"""Consume, transform, produce: what was read and what was written count together, or not at all."""
+"""Consume, transform, produce: input offsets and output records are committed atomically."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDERS = [f"order {number}" for number in range(RECORDS)]
 
 @pytest.fixture
 def broker(start_broker: StartBroker) -> BrokerProcess:
-    """With orders that nobody has read yet."""
+    """A topic with orders that no group has read."""
     broker = start_broker(settings=SETTINGS)
     create_topic(broker.bootstrap, SOURCE, PARTITIONS)
     create_topic(broker.bootstrap, SINK, 1)
@@ -95,7 +95,7 @@ def bill_with_confluent(broker: BrokerProcess, **consuming: Any) -> None:
 
 
 def rewind(consumer: Consumer, messages: Sequence[Any]) -> None:
-    """Back to the first of these in each partition."""
+    """Seeks to the first of these records in each partition."""
     for message in reversed(messages):
         consumer.seek(TopicPartition(message.topic(), message.partition(), message.offset()))
 
@@ -176,7 +176,7 @@ async def bill_on_a_loop(broker: BrokerProcess) -> None:
 
 
 def invoices(broker: BrokerProcess) -> list[str]:
-    """All that is committed in the sink."""
+    """Returns all committed records of the sink."""
     consumer = confluent_consumer(broker, **{"group.id": "auditor"})
     consumer.subscribe([SINK])
     found: list[str] = []
@@ -192,7 +192,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 
 def committed(broker: BrokerProcess) -> dict[int, int]:
-    """As a consumer is told that waits for open transactions."""
+    """Offsets with UNSTABLE_OFFSET_COMMIT while transactions are open."""
     consumer = confluent_consumer(broker)
     places = [TopicPartition(SOURCE, number) for number in range(PARTITIONS)]
     found = {it.partition: it.offset for it in consumer.committed(places, PATIENCE_SECONDS)}
@@ -209,7 +209,7 @@ BILLERS = (
 
 
 @pytest.mark.parametrize("bill", BILLERS)
-def test_every_order_is_billed_once_though_transactions_abort(
+def test_every_order_is_billed_once_despite_aborted_transactions(
     broker: BrokerProcess, bill: Callable[[BrokerProcess], None]
 ) -> None:
     bill(broker)
@@ -222,7 +222,7 @@ def test_every_order_is_billed_once_though_transactions_abort(
 
 
 @pytest.mark.parametrize("ends_by", ["commit", "abort", "a successor"])
-def test_a_transaction_that_was_open_when_the_broker_died_is_ended_afterwards(
+def test_a_transaction_that_was_open_at_a_kill_is_ended_after_the_restart(
     broker: BrokerProcess, ends_by: str
 ) -> None:
     consumer = confluent_consumer(broker)
@@ -239,7 +239,7 @@ def test_a_transaction_that_was_open_when_the_broker_died_is_ended_afterwards(
     broker.kill()
     broker.start()
     with pytest.raises(KafkaException):
-        consumer.committed([read], 2.0)  # it waits for the end
+        consumer.committed([read], 2.0)  # waits for the end of the transaction
     match ends_by:
         case "commit":
             producer.commit_transaction(PATIENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""The textbook on consumer groups, read aloud with real clients and ten partitions."""
+"""Consumer groups with real clients and ten partitions: join, leave, crash."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def marks(libraries: Sequence[str]) -> list[pytest.MarkDecorator]:
     ("assignor", "libraries"),
     [pytest.param(*story, id=name, marks=marks(story[1])) for name, story in STORIES.items()],
 )
-def test_a_group_shares_partitions_while_members_come_go_and_die(
+def test_a_group_shares_partitions_while_members_join_leave_and_crash(
     assignor: str,
     libraries: Sequence[str],
     start_broker: StartBroker,

@@ -1,4 +1,4 @@
-"""Records keep coming while a group reads, so that nothing goes unseen in a rebalance."""
+"""Produces records while a group reads, so that a missed record in a rebalance is noticed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> Partitions:
 
 
 class Writer:
-    """A thread that writes to all partitions of a topic in turn; a context manager."""
+    """A context manager with a thread that produces to all partitions in turn."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.written: dict[PartitionKey, set[int]] = {}
@@ -49,7 +49,7 @@ class Writer:
         self.stop()
 
     def stop(self) -> None:
-        """All that was written has been acknowledged, and nothing more comes."""
+        """Stops and waits until all records are acknowledged."""
         self._stopping.set()
         self._thread.join()
         assert self._producer.flush(PATIENCE_SECONDS) == 0

@@ -1,4 +1,4 @@
-"""What a reader of committed records is told of a partition, from every offset on."""
+"""Reads a partition with read_committed from every offset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Told = dict[str, Any]
 
 
 def aged_partition(broker: TransactionInterview, topic: Topic) -> Producer:
-    """Transactions of either end; that of the producer returned is open still."""
+    """Writes committed, aborted and one open transaction; returns the producer of the open one."""
     chance = Random(5)
     producers = [broker.producer(f"id{number}") for number in range(3)]
     still_open = broker.producer("open")
@@ -62,7 +62,7 @@ def offsets_of(found: Any) -> list[int]:
 
 
 def aborted_of(found: Any) -> list[tuple[int, int]]:
-    """Those that reach into what was sent; Apache tells of some behind it too."""
+    """Filters aborted transactions that overlap the response; Apache Kafka adds later ones."""
     last = max(offsets_of(found), default=-1)
     return [
         (it.producer_id, it.first_offset)

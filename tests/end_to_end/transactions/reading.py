@@ -1,4 +1,4 @@
-"""What consumers of committed records get to see, read without a client library."""
+"""A read_committed consumer without a client library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FETCH_VERSION = 11
 
 
 def committed_values(wire: Wire, topic: str, partition: int) -> list[bytes]:
-    """Every value below the last stable offset whose transaction was not aborted."""
+    """Returns all values below the last stable offset whose transaction was not aborted."""
     values: list[bytes] = []
     offset = 0
     while True:
@@ -34,7 +34,7 @@ def committed_values(wire: Wire, topic: str, partition: int) -> list[bytes]:
 
 
 def without_aborted(found: Any) -> Iterable[bytes]:
-    """As clients do: of an aborted producer nothing counts, from the first offset to the marker."""
+    """Skips records of aborted producers from the first offset to the marker, like clients."""
     begins: dict[int, deque[int]] = defaultdict(deque)
     for it in found.aborted_transactions or ():
         begins[it.producer_id].append(it.first_offset)

@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools list, describe and end transactions, and read our log of them."""
+"""Apache Kafka's tools list, describe and end transactions, and read our transaction log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NUMBERS = {0: "Empty", 1: "Ongoing", 2: "PrepareCommit", 4: "CompleteCommit"}
 
 @pytest.fixture
 def broker(start_broker: StartBroker) -> BrokerProcess:
-    """One that believes producers who say that they are in a transaction: those may hang."""
+    """A broker without transaction verification, on which transactions can hang."""
     return start_broker(
         settings={**SINGLE_NODE, "transaction.partition.verification.enable": "false"}
     )
@@ -47,7 +47,7 @@ def topic(client: TransactionInterview) -> Topic:
 
 
 class TransactionTool:
-    """The tool `kafka-transactions` and the tables that it prints."""
+    """Runs `kafka-transactions` and parses its tables."""
 
     def __init__(self, tools: ApacheTools, broker: BrokerProcess) -> None:
         self.tools = tools
@@ -59,7 +59,7 @@ class TransactionTool:
         return done.stdout
 
     def table(self, *arguments: str) -> list[dict[str, str]]:
-        """Rows by the words of their header."""
+        """Returns rows by column header."""
         header, *rows = [it.split() for it in self.say(*arguments).splitlines() if it.strip()]
         return [dict(zip(header, row, strict=True)) for row in rows]
 
@@ -89,7 +89,7 @@ def test_transactions_are_listed_and_described(
     assert set(described["TopicPartitions"].split(",")) == {f"{topic.name}-0", f"{topic.name}-1"}
 
 
-def test_a_transaction_that_hangs_is_found_and_aborted(
+def test_a_hanging_transaction_is_found_and_aborted(
     tool: TransactionTool, client: TransactionInterview, topic: Topic
 ) -> None:
     known, unknown = client.producer("known"), client.producer("unknown")
@@ -110,7 +110,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(
     assert committed_values(client.wire, topic.name, 1) == [b"v"]
 
 
-def test_an_operator_takes_a_transactional_id_from_its_owner(
+def test_an_operator_fences_the_owner_of_a_transactional_id(
     tool: TransactionTool, client: TransactionInterview, topic: Topic
 ) -> None:
     producer = client.producer("1")
@@ -122,7 +122,7 @@ def test_an_operator_takes_a_transactional_id_from_its_owner(
     assert committed_values(client.wire, topic.name, 0) == []
 
 
-def test_the_log_of_transactions_is_read_by_its_decoder_and_its_formatter(
+def test_apache_kafkas_tools_decode_the_transaction_log(
     apache_tools: ApacheTools,
     broker: BrokerProcess,
     client: TransactionInterview,
@@ -163,7 +163,7 @@ def dump_of_transactions(tools: ApacheTools, broker: BrokerProcess) -> str:
     return tools.dump_log(*written, options=["--transaction-log-decoder"])
 
 
-def test_the_level_of_transactions_is_lowered_and_raised(
+def test_the_transaction_version_can_be_lowered_and_raised(
     apache_tools: ApacheTools, broker: BrokerProcess
 ) -> None:
     def say(*arguments: str) -> str:

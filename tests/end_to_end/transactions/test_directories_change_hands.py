@@ -1,4 +1,4 @@
-"""Transactions in a partition's files: Apache Kafka reads ours as we do, and we read its."""
+"""Apache Kafka and PyKBroker read each other's partition files with transactions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pykbroker(folder: Path) -> AnyBroker:
 
 
 def written_by(broker: AnyBroker) -> Told:
-    """An aged partition lies in the broker's directory, and the broker has ended cleanly."""
+    """A compacted partition in the directory of a broker that was stopped cleanly."""
     with broker:
         asking = TransactionInterview(broker.port, "aged", time.time_ns() // 1_000_000)
         aged_partition(asking, asking.topic())
@@ -46,14 +46,14 @@ def written_by(broker: AnyBroker) -> Told:
 
 
 def hand_over(giver: AnyBroker, taker: AnyBroker, *, is_clean: bool) -> dict[str, bytes]:
-    """One's partition takes the place of the other's; returns what was aborted, file by file."""
+    """Replaces a partition by the other broker's; returns the aborted transactions by file."""
     with taker:
         asking = TransactionInterview(taker.port, "aged", time.time_ns() // 1_000_000)
         asking.topic()
         asking.close()
     given, taken = giver.data_dir / f"{TOPIC}-0", taker.data_dir / f"{TOPIC}-0"
     for path in taken.iterdir():
-        if path.name != "partition.metadata":  # the topic has another id there
+        if path.name != "partition.metadata":  # the topic id differs
             path.unlink()
     for path in given.iterdir():
         if path.name != "partition.metadata":
@@ -67,7 +67,7 @@ def hand_over(giver: AnyBroker, taker: AnyBroker, *, is_clean: bool) -> dict[str
 
 
 def take_over_checkpoints(giver: AnyBroker, taker: AnyBroker) -> None:
-    """The high watermark, and from where on files are checked after an unclean end."""
+    """Returns the high watermark and the recovery point."""
     for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
         lines = (giver.data_dir / name).read_text().splitlines()
         known = [it for it in lines[2:] if it.startswith(f"{TOPIC} ")]
@@ -84,7 +84,7 @@ def aborted_files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("give", "take"), [(apache, pykbroker), (pykbroker, apache)], ids=["from-apache", "to-apache"]
 )
-def test_readers_are_told_the_same_by_whoever_takes_over(
+def test_the_other_broker_returns_the_same_committed_records(
     tmp_path: Path,
     give: Callable[[Path], AnyBroker],
     take: Callable[[Path], AnyBroker],

@@ -1,8 +1,8 @@
-"""A broker that is killed at any step of a commit: what it had promised holds, nothing else does.
+"""A kill at any step of a commit leaves an atomic transaction.
 
-The end of a transaction is a row of writes: the decision, a marker in each partition, the word
-that all are written. A kill takes effect between two of them. So the row is written once, and
-each of its beginnings is what a broker is started on.
+The end of a transaction is a sequence of writes: the decision, a marker per partition, the complete
+record. A kill takes effect between two of them. The test writes the sequence once and starts a
+broker on each prefix of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ INTERNAL_PARTITIONS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A transaction that went all the way, and where it lies."""
+    """A completed transaction and the files that it has written."""
 
     folder: Path
     producer: Producer
@@ -53,7 +53,7 @@ class Ended:
 
     @property
     def steps(self) -> list[str]:
-        """The partitions that were written to, in this order, once the producer had asked."""
+        """Returns the partitions in the order of their writes."""
         name = self.producer.transactional_id
         state = f"{TRANSACTION_STATE}-{partition_of_name(name, INTERNAL_PARTITIONS)}"
         offsets = f"{CONSUMER_OFFSETS}-{partition_of_name(GROUP, INTERNAL_PARTITIONS)}"
@@ -65,7 +65,7 @@ class Ended:
     [(4, True), (5, True), (5, False)],
     ids=["a commit of version 1", "a commit of version 2", "an abort of version 2"],
 )
-def test_a_transaction_holds_whole_from_the_decision_on(
+def test_a_transaction_is_atomic_after_a_kill_at_any_write(
     start_broker: StartBroker,
     tmp_path: Path,
     *,
@@ -124,7 +124,7 @@ def commit_offsets(client: TransactionInterview, producer: Producer) -> None:
 
 
 def cut_after(step_count: int, ended: Ended, folder: Path) -> None:
-    """The same directory, without what was written in later steps."""
+    """Copies the directory without the writes of later steps."""
     shutil.copytree(ended.folder, folder)
     for partition in ended.steps[step_count:]:
         log = folder / partition / f"{0:020d}.log"
@@ -134,7 +134,7 @@ def cut_after(step_count: int, ended: Ended, folder: Path) -> None:
 
 
 def batches_in(log: Path) -> Iterator[int]:
-    """Where each batch of a file begins."""
+    """Returns the positions of all batches in a file."""
     position = 0
     for batch in iterate_batches(log.read_bytes()):
         yield position
@@ -167,7 +167,7 @@ def expect_state(client: TransactionInterview, state: str) -> None:
 
 
 def expect_visible(client: TransactionInterview, *, counts: bool) -> None:
-    """All of it or nothing, in every partition and in the group's offsets."""
+    """Expects all records or none, in every partition and in the committed offsets."""
     for partition in PARTITIONS:
         values = committed_values(client.wire, TOPIC, partition)
         assert values == ([b"v"] if counts else [])

@@ -1,9 +1,7 @@
-"""`kill -9` while transactions are under way: each is seen whole or not at all.
+"""`kill -9` during transactions: consumers see each completely or not at all.
 
-What was answered as committed is seen.
-
-`PYKBROKER_KILLS=500 pytest tests/end_to_end/transactions/test_kill.py` kills as often as one
-wishes; `PYKBROKER_SEED` repeats a run.
+Transactions with an acknowledged commit are visible. PYKBROKER_KILLS sets the number of kills,
+PYKBROKER_SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ PRODUCERS = 2
 
 
 class Writer:
-    """Writes one transaction after the other, each a number in every partition."""
+    """Writes transactions one after the other, each with its number in every partition."""
 
     def __init__(self, name: str, version: int, chance: Random) -> None:
         self.name = name
@@ -49,7 +47,7 @@ class Writer:
         self.not_committed: set[bytes] = set()
 
     def run(self, port: int, topic: Topic) -> None:
-        """Until the broker is gone; what it did not answer may have come to either end."""
+        """Writes until the broker ends; a transaction without a response may have either end."""
         try:
             client = TransactionInterview(port, "kill", time.time_ns() // 1_000_000)
         except Closed:
@@ -82,7 +80,7 @@ class Writer:
             producer.sequence = 0
 
 
-def test_transactions_are_seen_whole_or_not_at_all(start_broker: StartBroker) -> None:
+def test_consumers_see_transactions_completely_or_not_at_all(start_broker: StartBroker) -> None:
     print(f"PYKBROKER_SEED={SEED} PYKBROKER_KILLS={KILLS}")
     chance = Random(SEED)
     broker = start_broker(settings=SINGLE_NODE)
@@ -102,7 +100,7 @@ def test_transactions_are_seen_whole_or_not_at_all(start_broker: StartBroker) ->
         ]
         for thread in threads:
             thread.start()
-        time.sleep(chance.uniform(0.02, 0.2))  # the moment is what is tested
+        time.sleep(chance.uniform(0.02, 0.2))  # a random moment
         broker.kill()
         for thread in threads:
             thread.join()
@@ -114,7 +112,7 @@ def test_transactions_are_seen_whole_or_not_at_all(start_broker: StartBroker) ->
 def expect_whole(broker: BrokerProcess, topic: Topic, writers: list[Writer]) -> None:
     client = TransactionInterview(broker.port, "kill", time.time_ns() // 1_000_000)
     for writer in writers:
-        client.producer(writer.name, version=writer.version)  # ends what was under way
+        client.producer(writer.name, version=writer.version)  # ends an open transaction
     seen = [committed_values(client.wire, topic.name, it) for it in PARTITIONS]
     client.close()
     assert max(Counter(seen[0]).values(), default=0) <= 1

@@ -1,4 +1,4 @@
-"""A power cut takes the end of `__transaction_state` or of a partition; transactions continue."""
+"""A power cut removes the end of `__transaction_state` or of a partition; ids stay usable."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LOST = [
     ("tx-0", 2),
     ("tx-0", ALL),
 ]
-"""A folder, and how many batches its log loses."""
+"""A folder and the number of batches that its log loses."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with broker:
         create_topic(broker, "tx", PARTITIONS)
         for number in range(4):
-            producer = transactional(broker.bootstrap)  # each instance has an epoch of its own
+            producer = transactional(broker.bootstrap)  # each instance has its own epoch
             producer.init_transactions(TIMEOUT_SECONDS)
             transact(producer, b"%d" % number)
             if number == 2:
@@ -135,7 +135,7 @@ def test_a_partition_that_lost_its_commit_marker_gets_it_again(start_broker: Sta
     it.transact(b"two")
     it.kill_and_lose((f"{it.topic.name}-0", 1))
     it.until_committed(0, b"one", b"two")
-    it.transact(b"three")  # the producer was told its epoch before the cut, and is not fenced
+    it.transact(b"three")  # the producer knows its epoch and is not fenced
     for partition in (0, 1):
         it.until_committed(partition, b"one", b"two", b"three")
     it.client.close()

@@ -1,4 +1,4 @@
-"""More transactional ids than a block has producer ids, known again after a kill."""
+"""More transactional ids than a block of producer ids; all survive a kill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNT = 2 * PRODUCER_IDS_PER_BLOCK + 1
 ALL = ListTransactionsRequest(state_filters=(), producer_id_filters=())
 
 
-def test_every_transactional_id_has_a_producer_id_of_its_own(start_broker: StartBroker) -> None:
+def test_every_transactional_id_has_its_own_producer_id(start_broker: StartBroker) -> None:
     broker = start_broker(settings=SINGLE_NODE)
     client = TransactionInterview(broker.port, "many", time.time_ns() // 1_000_000)
     client.transactional_id()

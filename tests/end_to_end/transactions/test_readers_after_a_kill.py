@@ -1,4 +1,4 @@
-"""What a broker forgets in a kill it finds again in its log: what is stable, what was aborted."""
+"""After a kill the last stable offset and aborted transactions are restored from the log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stopped(broker: BrokerProcess, _: Path) -> None:
 
 
 @pytest.mark.parametrize("ends", [killed, killed_and_robbed, stopped], ids=lambda it: it.__name__)
-def test_readers_of_committed_records_are_told_the_same_as_before(
+def test_read_committed_consumers_get_the_same_records_after_a_kill(
     start_broker: StartBroker, ends: Callable[[BrokerProcess, Path], None]
 ) -> None:
     broker = start_broker(settings=SMALL_SEGMENTS)
@@ -61,7 +61,7 @@ def test_readers_of_committed_records_are_told_the_same_as_before(
     asking.close()
 
 
-def test_a_reader_that_waits_gets_the_transaction_as_soon_as_it_ends(broker: BrokerProcess) -> None:
+def test_a_waiting_consumer_gets_a_transaction_when_it_ends(broker: BrokerProcess) -> None:
     asking = TransactionInterview(broker.port, "waiting", time.time_ns() // 1_000_000)
     topic = asking.topic()
     producer = asking.producer()

@@ -1,4 +1,4 @@
-"""The properties of transactions, each by what a client notices of it."""
+"""The effect of each transaction property on clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def state_of(producer: Producer) -> str:
     return str(answer.transaction_states[0].transaction_state)
 
 
-def test_the_topic_of_transactions_is_as_it_was_asked_for(start_broker: StartBroker) -> None:
+def test_the_transaction_topic_has_the_configured_properties(start_broker: StartBroker) -> None:
     broker = start_broker(
         settings={
             "transaction.state.log.num.partitions": 7,
@@ -46,12 +46,12 @@ def test_the_topic_of_transactions_is_as_it_was_asked_for(start_broker: StartBro
     keys = ("segment.bytes", "min.insync.replicas", "cleanup.policy")
     answer = client.quietly(described_configurations(TRANSACTION_STATE, keys=keys, whole=False), 4)
     found = {it.name: it.value for it in answer.results[0].configs}
-    # Two replicas in sync are the default, and one is all that a node alone can keep.
+    # min.insync.replicas is 2 by default; a single node can only satisfy 1.
     assert [found[key] for key in keys] == ["2000000", "1", "compact"]
     client.close()
 
 
-def test_no_producer_gets_more_time_than_the_longest(start_broker: StartBroker) -> None:
+def test_transaction_timeouts_above_the_maximum_are_rejected(start_broker: StartBroker) -> None:
     broker = start_broker(settings={**SINGLE_NODE, "transaction.max.timeout.ms": 5_000})
     client = talk_to(broker)
     producer = Producer(client, client.transactional_id())
@@ -64,7 +64,7 @@ def test_no_producer_gets_more_time_than_the_longest(start_broker: StartBroker) 
     client.close()
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_owner_fenced(
+def test_a_timed_out_transaction_is_aborted_and_its_owner_fenced(
     start_broker: StartBroker,
 ) -> None:
     often = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 50}
@@ -116,7 +116,7 @@ def test_transactional_ids_without_a_transaction_expire(start_broker: StartBroke
     client.close()
 
 
-def test_partitions_expire_producers_but_none_in_a_transaction(
+def test_partitions_expire_producers_without_open_transactions(
     start_broker: StartBroker,
 ) -> None:
     soon = {"producer.id.expiration.ms": 1, "producer.id.expiration.check.interval.ms": 50}
@@ -135,7 +135,7 @@ def test_partitions_expire_producers_but_none_in_a_transaction(
     client.close()
 
 
-def test_partitions_ask_the_coordinator_unless_they_are_told_not_to(
+def test_partitions_verify_transactions_unless_disabled(
     start_broker: StartBroker,
 ) -> None:
     client = talk_to(start_broker(settings=SINGLE_NODE))

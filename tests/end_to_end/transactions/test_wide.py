@@ -1,4 +1,4 @@
-"""A producer that goes straight on after a transaction of very many partitions."""
+"""A producer that begins a transaction directly after one with very many partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSION_2_OF_END, VERSION_2_OF_PRODUCE = 5, 12
 ENDS = (True, False, True, True)
 
 
-def test_the_next_transaction_begins_while_the_one_before_is_still_ending(
+def test_the_next_transaction_can_begin_while_the_previous_one_completes(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker(settings=SINGLE_NODE)
@@ -41,7 +41,7 @@ def test_the_next_transaction_begins_while_the_one_before_is_still_ending(
 
 
 def write_everywhere(producer: Producer, topic: Topic, value: bytes) -> None:
-    """The last first: their markers come last. Who is told to come again does so, as clients do."""
+    """Adds partitions in reverse order, whose markers come last; retries like clients."""
     left = list(reversed(PARTITIONS))
     while left:
         asked = to_partitions(producer, topic, left, value)
@@ -54,7 +54,7 @@ def write_everywhere(producer: Producer, topic: Topic, value: bytes) -> None:
 def to_partitions(
     producer: Producer, topic: Topic, partitions: list[int], value: bytes
 ) -> ProduceRequest:
-    """One batch to each partition, in one request."""
+    """Produces one batch to each partition in one request."""
     requests = [producer.writing(topic, partition=it, value=value) for it in partitions]
     data = [it.topic_data[0].partition_data[0] for it in requests]
     together = produced(requests[0].topic_data[0].replace(partition_data=data))

@@ -318,7 +318,7 @@ def test_keep_data_saves_failed_tests(run: Run, pytester: pytest.Pytester) -> No
     result.assert_outcomes(passed=1, failed=1)
     (directory,) = kept.iterdir()
     result.stdout.fnmatch_lines([f"broker data saved: pykbroker serve --data {directory}"])
-    assert directory.name.startswith("test_the_data_of_a_failed")
+    assert directory.name.startswith("test_keep_data_saves_failed_tests")
     with Broker(data=directory) as kafka:
         assert [it.text for it in kafka.records("t")] == ["False"]
 

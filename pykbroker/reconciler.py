@@ -21,7 +21,7 @@ RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 0.1, 5.0
 """The pause doubles after each round of retries."""
 
 LOGGED_MAX = 20
-"""Parts that fail while this many have failed already are retried without log lines."""
+"""Parts that fail while this many have failed already share one log line."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,8 +86,12 @@ class Reconciler:
             )
 
     async def _retry_until_done(self) -> None:
-        pause_seconds = RETRY_SECONDS_MIN
+        pause_seconds, others_logged = RETRY_SECONDS_MIN, 0
         while self._failures:
+            others = sum(not it.is_logged for it in self._failures.values())
+            if others > others_logged:
+                logger.error("metadata: %d more parts could not be applied; retrying", others)
+                others_logged = others
             await self._clock.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, RETRY_SECONDS_MAX)
             for part in list(self._failures):

@@ -112,6 +112,7 @@ async def test_log_lines_are_bounded_and_all_parts_are_retried(
     await retried(reconciler)
     assert all(part.applied == 1 for part in parts)
     assert caplog.text.count("is committed but could not be applied") == LOGGED_MAX
+    assert f"metadata: {LOGGED_MAX} more parts could not be applied; retrying" in caplog.messages
 
 
 async def test_closing_ends_the_retries(clock: SteppedClock) -> None:

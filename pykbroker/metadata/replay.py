@@ -61,12 +61,12 @@ def replay(
     image: ClusterImage, records: Iterable[Message], *, last_offset: int
 ) -> Slices[ImageDelta]:
     """Returns the delta of records up to `last_offset`."""
-    replay_of = Replay(image)
+    collected = Replay(image)
     for count, record in enumerate(records):
         if count % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
             yield
-        replay_of.add(record)
-    return (yield from replay_of.finish(last_offset))
+        collected.add(record)
+    return (yield from collected.finish(last_offset))
 
 
 class Replay:

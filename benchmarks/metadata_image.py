@@ -11,7 +11,7 @@ import tempfile
 import time
 import tracemalloc
 
-from pykbroker.clock import SystemChance, SystemClock
+from pykbroker.clock import SystemClock, SystemRandomness
 from pykbroker.controller.controller import Controller
 from pykbroker.controller_access import NewTopic
 from pykbroker.settings import load_settings
@@ -38,7 +38,7 @@ async def opened_controller(directory: LogDirectory) -> Controller:
         directory,
         settings=load_settings({"node.id": "1", "log.dirs": directory.path}),
         clock=SystemClock(),
-        chance=SystemChance(),
+        randomness=SystemRandomness(),
         durable=False,
         snapshot_after_bytes=NO_SNAPSHOT,
     )

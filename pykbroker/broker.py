@@ -151,7 +151,7 @@ class Broker:
             producer_ids=ProducerIds(self.controller),
             groups=self.groups,
             transactions=self.transactions,
-            chance=self.environment.randomness,
+            randomness=self.environment.randomness,
             generation=self.generation,
             offer=self.environment.offer,
         )
@@ -217,7 +217,7 @@ class Broker:
             self.directory,
             settings=settings,
             clock=self.clock,
-            chance=self.environment.randomness,
+            randomness=self.environment.randomness,
             durable=self.environment.filesystem.is_durable,
         )
         self._ending.push_async_callback(self.controller.close)

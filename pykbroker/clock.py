@@ -52,7 +52,7 @@ class Clock(Protocol):
         ...
 
 
-class Chance(Protocol):
+class Randomness(Protocol):
     """A source of random numbers."""
 
     def uuid_bytes(self) -> bytes:
@@ -92,7 +92,7 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-class SystemChance:
+class SystemRandomness:
     """The random number generator of the operating system."""
 
     __slots__ = ()

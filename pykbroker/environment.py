@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from pykbroker.apis.offer import EVERYTHING
-from pykbroker.clock import SystemChance, SystemClock
+from pykbroker.clock import SystemClock, SystemRandomness
 from pykbroker.transport.listener import bind
 from pykbroker_protocol.late_dataclass import dataclass, field
 from pykbroker_storage.filesystem import FileSystem
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis.observer import RequestObserver
     from pykbroker.apis.offer import Offer
-    from pykbroker.clock import Chance, Clock
+    from pykbroker.clock import Clock, Randomness
     from pykbroker.coordinators.coordinated_log import DecisionObserver
     from pykbroker.partitions.cleaning import Rewriter
     from pykbroker.transport.limits import ConnectionLimits
@@ -62,7 +62,7 @@ class Environment:
     """Everything outside of the broker that the broker depends on."""
 
     clock: Clock = SystemClock()
-    randomness: Chance = SystemChance()
+    randomness: Randomness = SystemRandomness()
     filesystem: FileSystem = field(default_factory=FileSystem)
     """The disk. Data on one that is not durable is never flushed."""
     new_compaction_worker: Callable[[], Rewriter] | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pykbroker.apis.offer import Offer
     from pykbroker.apis.peer import Peer
     from pykbroker.apis.producer_ids import ProducerIds
-    from pykbroker.clock import Chance, Clock
+    from pykbroker.clock import Clock, Randomness
     from pykbroker.controller_access import ControllerAccess
     from pykbroker.coordinators.group_coordinator import GroupCoordinator
     from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
@@ -50,7 +50,7 @@ class Node:
     producer_ids: ProducerIds
     groups: GroupCoordinator
     transactions: TransactionCoordinator
-    chance: Chance
+    randomness: Randomness
     generation: Generation
     offer: Offer = EVERYTHING
     refused_topics: dict[str, str | None] = field(default_factory=dict)
@@ -62,11 +62,11 @@ class Node:
     def new_uuid(self) -> UUID:
         from uuid import UUID  # noqa: PLC0415 - a slow import that a start does not need
 
-        return UUID(bytes=self.chance.uuid_bytes())
+        return UUID(bytes=self.randomness.uuid_bytes())
 
     def new_uuid_text(self) -> str:
         """Returns a random id in Kafka's format: base64 without padding."""
-        return urlsafe_b64encode(self.chance.uuid_bytes()).decode().rstrip("=")
+        return urlsafe_b64encode(self.randomness.uuid_bytes()).decode().rstrip("=")
 
 
 class Call:

@@ -185,7 +185,7 @@ def set_cluster_id(
     cluster_id = environment.get(CLUSTER_VARIABLE)
     if not cluster_id:
         return
-    from pykbroker.clock import SystemChance  # noqa: PLC0415  # only for serve
+    from pykbroker.clock import SystemRandomness  # noqa: PLC0415  # only for serve
     from pykbroker_storage.checkpoint import (  # noqa: PLC0415  # likewise
         META_PROPERTIES_FILE,
         MetaProperties,
@@ -196,7 +196,7 @@ def set_cluster_id(
         own = MetaProperties(
             cluster_id=cluster_id,
             node_id=int(node_id),
-            directory_id=SystemChance().uuid_bytes(),
+            directory_id=SystemRandomness().uuid_bytes(),
         )
         data.mkdir(parents=True, exist_ok=True)
         target.write_bytes(own.encode())

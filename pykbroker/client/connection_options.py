@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from pykbroker.clock import Chance, Clock, SystemChance, SystemClock
+from pykbroker.clock import Clock, Randomness, SystemClock, SystemRandomness
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 Connect: TypeAlias = Callable[
@@ -38,5 +38,5 @@ class ConnectionOptions:
     response_bytes_max: int = RESPONSE_BYTES_MAX
     connect: Connect = connect_tcp
     clock: Clock = field(default_factory=SystemClock)
-    randomness: Chance = field(default_factory=SystemChance)
+    randomness: Randomness = field(default_factory=SystemRandomness)
     """For the jitter of retries."""

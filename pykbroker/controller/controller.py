@@ -58,7 +58,7 @@ from pykbroker_storage.filesystem import LOCAL_DISK, NO_DESCRIPTOR, read_file
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 
-    from pykbroker.clock import Chance, Clock
+    from pykbroker.clock import Clock, Randomness
     from pykbroker.settings import Settings
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
@@ -97,7 +97,7 @@ class Controller:
         *,
         settings: Settings,
         clock: Clock,
-        chance: Chance,
+        randomness: Randomness,
         durable: bool = True,
         snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES,
     ) -> Controller:
@@ -122,7 +122,7 @@ class Controller:
             image,
             settings=settings,
             clock=clock,
-            chance=chance,
+            randomness=randomness,
             snapshot_after_bytes=snapshot_after_bytes,
         )
         controller.load()
@@ -140,13 +140,13 @@ class Controller:
         *,
         settings: Settings,
         clock: Clock,
-        chance: Chance,
+        randomness: Randomness,
         snapshot_after_bytes: int,
     ) -> None:
         self.image = image
         self.settings = settings
         self.clock = clock
-        self.chance = chance
+        self.randomness = randomness
         self.directory = directory
         self.log = log
         self._turn = asyncio.Lock()
@@ -179,7 +179,7 @@ class Controller:
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[Refusal | None]:
         return await self._outcomes(
-            lambda: create_partitions(self.image, topics, self.chance.below),
+            lambda: create_partitions(self.image, topics, self.randomness.below),
             len(topics),
             validate_only=validate_only,
         )
@@ -253,7 +253,7 @@ class Controller:
         node_id = self.settings.node_id
         registration = BrokerRegistration(
             broker_id=node_id,
-            incarnation_id=self.chance.uuid_bytes(),
+            incarnation_id=self.randomness.uuid_bytes(),
             listeners=listeners,
             rack=rack,
             directories=(self.directory.directory_id,),
@@ -452,8 +452,8 @@ class Controller:
             default_partitions=settings.num_partitions,
             default_replication_factor=settings.default_replication_factor,
             refuse_configuration=lambda given: refuse_topic_overrides(settings, given),
-            new_id=self.chance.uuid_bytes,
-            draw=self.chance.below,
+            new_id=self.randomness.uuid_bytes,
+            draw=self.randomness.below,
         )
 
     def settings_in_force(self) -> Settings:

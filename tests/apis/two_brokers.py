@@ -44,7 +44,7 @@ class Dice:
         self.thrown += 1
         return self.thrown.to_bytes(16, "big")
 
-    def below(self, bound: int) -> int:  # noqa: ARG002 - a Chance
+    def below(self, bound: int) -> int:  # noqa: ARG002 - a Randomness
         return 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pykbroker.address import Address
 from pykbroker.client.cluster_client import ClusterClient
 from pykbroker.client.connection_options import ConnectionOptions
-from pykbroker.clock import SystemChance, SystemClock
+from pykbroker.clock import SystemClock, SystemRandomness
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.find_coordinator import (
     Coordinator,
@@ -41,7 +41,7 @@ class ManualClock(SystemClock):
         self.seconds += seconds
 
 
-class FixedRandomness(SystemChance):
+class FixedRandomness(SystemRandomness):
     def __init__(self, fraction: float = 0.0) -> None:
         self._fraction = fraction
 

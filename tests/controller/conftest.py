@@ -73,7 +73,7 @@ class Node:
             self.directory,
             settings=load_settings({"node.id": str(NODE_ID), "log.dirs": str(self.path)}),
             clock=StandingClock(),
-            chance=self.randomness,
+            randomness=self.randomness,
             **more,
         )
         if join:

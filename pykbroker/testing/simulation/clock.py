@@ -74,7 +74,7 @@ class VirtualClock:
             self._loop.call_later(delay, _complete, future)
 
 
-class SeededChance:
+class SeededRandomness:
     """Randomness from the seed."""
 
     def __init__(self, chance: random.Random) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis import Api, Handle
     from pykbroker.apis.node import Call
-    from pykbroker.clock import Chance, Clock
+    from pykbroker.clock import Clock, Randomness
     from pykbroker.testing.simulation.disk import CrashingDisk
     from pykbroker.testing.simulation.network import Network
     from pykbroker.testing.simulation.trace import Trace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def simulated_environment(
-    *, clock: Clock, randomness: Chance, network: Network, disk: CrashingDisk, trace: Trace
+    *, clock: Clock, randomness: Randomness, network: Network, disk: CrashingDisk, trace: Trace
 ) -> Environment:
     return Environment(
         clock=clock,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pykbroker.testing.broker_options import parse_topics
 from pykbroker.testing.simulation.aiokafka_patches import patched_aiokafka
 from pykbroker.testing.simulation.chaos import SURVIVABLE, Chaos, Kind
-from pykbroker.testing.simulation.clock import SeededChance, VirtualClock
+from pykbroker.testing.simulation.clock import SeededRandomness, VirtualClock
 from pykbroker.testing.simulation.disk import CrashingDisk
 from pykbroker.testing.simulation.host_processes import kill_all, start_on
 from pykbroker.testing.simulation.hosts import THIS_HOST
@@ -116,7 +116,7 @@ class Simulation:
         disk = CrashingDisk(place, self.chance_of(f"disk {name}"), self.clock.now_ms)
         environment = simulated_environment(
             clock=self.clock,
-            randomness=SeededChance(self.chance_of(f"broker {name}")),
+            randomness=SeededRandomness(self.chance_of(f"broker {name}")),
             network=self.network,
             disk=disk,
             trace=self.trace,

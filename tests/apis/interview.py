@@ -202,10 +202,10 @@ class Interview:
             time.sleep(0.01)
 
     def metadata_of(self, name: str) -> Any:
-        asked = metadata.MetadataRequest(
+        request = metadata.MetadataRequest(
             topics=[metadata.MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
         )
-        return self.quietly(asked, 12).topics[0]
+        return self.quietly(request, 12).topics[0]
 
     def new_word(self, uuid: bytes, word: str) -> None:
         self.words[uuid] = word

@@ -72,9 +72,9 @@ async def test_requests_with_extreme_numbers_get_a_response(
     with caplog.at_level(logging.ERROR):
         for version in api.served:
             world = RequestTargets(topic="asked", topic_id=topic.id, group="asked", new_name="new")
-            asked = RequestBuilder(version, world, creates=name == "CREATE_TOPICS")
-            for path, value in numbers(asked, api.request_type):
-                message = asked.message(api.request_type, path, value)
+            request = RequestBuilder(version, world, creates=name == "CREATE_TOPICS")
+            for path, value in numbers(request, api.request_type):
+                message = request.message(api.request_type, path, value)
                 frame = memoryview(bytearray(b"".join(write_request(message, version, 1, "test"))))
                 answer = dispatcher.serve(frame, peer)
                 if isinstance(answer, Waiting):

@@ -118,8 +118,8 @@ def list_offsets(wire: Wire, asked: dict[int, int]) -> list[tuple[int, int]]:
 
 
 def test_timestamp_lookups_do_not_change_the_order_of_partitions(wire: Wire) -> None:
-    asked = {0: NOW + 1, 1: -1, 2: -2, 3: NOW + 2, 4: -3, 5: NOW + 3, 99: NOW}
+    timestamps = {0: NOW + 1, 1: -1, 2: -2, 3: NOW + 2, 4: -3, 5: NOW + 3, 99: NOW}
     expected = [1, 3, 0, 2, 2, -1, -1]
-    found = list_offsets(wire, asked)
+    found = list_offsets(wire, timestamps)
     assert [offset for _, offset in found] == expected
     assert [code for code, _ in found] == [0] * 6 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -64,7 +64,7 @@ def refusal(found: object) -> ErrorCode:
 
 
 def indexes_of(session: FetchSession) -> list[int]:
-    return [wanted.number for wanted in session.partitions]
+    return [key.number for key in session.partitions]
 
 
 def test_a_sessionless_fetch_creates_no_session() -> None:

@@ -94,8 +94,8 @@ def test_a_fetch_with_too_few_bytes_waits_for_more(
     topic: Topic, wire: Wire, session: dict[str, int]
 ) -> None:
     topic.write()
-    asked = topic.patient(least=BATCH_BYTES + 1, **session)
-    wire.send(asked, 11)
+    request = topic.patient(least=BATCH_BYTES + 1, **session)
+    wire.send(request, 11)
     topic.write(partition=1)
     assert offsets_in(wire.receive(FetchRequest, 11)) == {0: [0], 1: [0]}
 
@@ -121,7 +121,7 @@ def test_a_batch_that_exceeds_the_limit_counts_for_min_bytes(topic: Topic, wire:
 
 def test_a_partition_counts_at_most_partition_max_bytes(topic: Topic, wire: Wire) -> None:
     topic.write(2)
-    asked = topic.patient(least=BATCH_BYTES + 1, bytes_max=BATCH_BYTES)
-    wire.send(asked, 11)
+    request = topic.patient(least=BATCH_BYTES + 1, bytes_max=BATCH_BYTES)
+    wire.send(request, 11)
     topic.write(partition=1)
     assert offsets_in(wire.receive(FetchRequest, 11)) == {0: [0], 1: [0]}

@@ -77,8 +77,8 @@ def ask_both(
 ) -> list[list[Answered]]:
     now_ms = time.time_ns() // 1_000_000
     with ThreadPoolExecutor() as both:
-        asked = [
+        futures = [
             both.submit(answers, port, name, attempt, now_ms)
             for port in (apache.port, pykbroker.port)
         ]
-    return [it.result() for it in asked]
+    return [it.result() for it in futures]

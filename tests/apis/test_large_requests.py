@@ -198,14 +198,14 @@ async def test_no_request_blocks_the_event_loop_longer_than_a_slice(
     api: Api, path: tuple[str, ...], tmp_path: Path
 ) -> None:
     version = api.served.last
-    asked = api.request_type, version, path
+    query = api.request_type, version, path
     async with node_in(tmp_path) as node:
         for number in range(2):
             topic = NewTopic(name=f"topic-{number}", partitions=PARTITIONS)
             await node.controller.create_topics([topic])
         # Imports and compilation by the first large request are not counted.
-        await asyncio.to_thread(ask, node.bound_port, large(*asked, elements=1000), version)
-        request = large(*asked)
+        await asyncio.to_thread(ask, node.bound_port, large(*query, elements=1000), version)
+        request = large(*query)
         busy = Busy()
         with busy.counting():
             await asyncio.to_thread(ask, node.bound_port, request, version)
@@ -282,8 +282,8 @@ def test_a_large_commit_has_one_response_and_commits_all_offsets() -> None:
         assert [(it.partition_index, it.error_code) for it in committed.partitions] == [
             (it, 0) for it in indexes
         ]
-        asked = [OffsetFetchRequestTopics(name="wide", partition_indexes=indexes)]
-        for topics in (asked, None):
+        request = [OffsetFetchRequestTopics(name="wide", partition_indexes=indexes)]
+        for topics in (request, None):
             group = OffsetFetchRequestGroup(group_id="g", topics=topics)
             (found,) = wire.ask(OffsetFetchRequest(groups=[group]), 9).groups
             assert fetched_offsets(found) == {it: 7 * it for it in indexes}

@@ -167,13 +167,13 @@ async def test_a_recreated_topic_leaves_the_fast_path(tmp_path: Path, version: i
 
 async def test_a_partition_with_another_leader_rejects_appends(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as brokers:
-        asked = request(batch(), topic_id=id_of(brokers))
-        brokers.ask(asked)
+        query = request(batch(), topic_id=id_of(brokers))
+        brokers.ask(query)
         for side in (brokers.general, brokers.fast):
             partition = side.broker.partitions.get("trucks", 0)
             assert partition is not None
             partition.lead_or_follow(replace(partition.leadership, leader=2))
-        brokers.ask(asked)
+        brokers.ask(query)
 
 
 async def test_a_connection_without_repeats_remembers_a_bounded_number_of_requests(
@@ -196,11 +196,11 @@ async def test_a_request_with_bytes_after_its_records_uses_the_general_path(
         stamped[12:16] = bytes(4)  # leader epoch 0: both batches are equal
         for trailer in (bytes(stamped), batch(11)):
             frame = request(bytes(stamped), version=version, topic_id=id_of(brokers))
-            told = len(trailer).to_bytes(4, "big") if version < 9 else uvarint(len(trailer) + 1)
+            length = len(trailer).to_bytes(4, "big") if version < 9 else uvarint(len(trailer) + 1)
             if version < 9:
-                frame += told + trailer
+                frame += length + trailer
             else:  # a tagged field of the partition
-                tag = b"\1\x63" + uvarint(len(told) + len(trailer) + 1) + told + trailer + b"\0"
+                tag = b"\1\x63" + uvarint(len(length) + len(trailer) + 1) + length + trailer + b"\0"
                 frame = frame[:-3] + tag + b"\0\0"
             brokers.ask(frame)
         assert not brokers.fast_count

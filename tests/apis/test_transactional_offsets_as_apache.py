@@ -100,8 +100,8 @@ def offset_of(key: bytes | None, value: bytes | None, group: Group) -> tuple[Any
     assert isinstance(offset, OffsetCommitValue)
     has_topic_id = any(offset.topic_id)
     version = int.from_bytes((value or b"")[:2])
-    told = (offset.offset, offset.leader_epoch, offset.metadata, offset.expire_timestamp)
-    return named.partition, version, has_topic_id, told
+    shown = (offset.offset, offset.leader_epoch, offset.metadata, offset.expire_timestamp)
+    return named.partition, version, has_topic_id, shown
 
 
 def test_batches_of_transactional_offsets_equal_those_of_apache_kafka(
@@ -114,5 +114,5 @@ def test_batches_of_transactional_offsets_equal_those_of_apache_kafka(
     dump = apache_tools.dump_log(
         segment_of(pykbroker.data_dir, group), options=["--offsets-decoder"]
     )
-    for told in ("endTxnMarker: ABORT", "endTxnMarker: COMMIT", '"offset":7', "payload: <DELETE>"):
-        assert told in dump
+    for text in ("endTxnMarker: ABORT", "endTxnMarker: COMMIT", '"offset":7', "payload: <DELETE>"):
+        assert text in dump

@@ -47,6 +47,8 @@ def test_transaction_responses_equal_those_of_apache_kafka(
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
     with ThreadPoolExecutor() as both:
-        asked = [both.submit(answers, port, name, now_ms) for port in (apache.port, pykbroker.port)]
-    theirs, ours = (it.result() for it in asked)
+        futures = [
+            both.submit(answers, port, name, now_ms) for port in (apache.port, pykbroker.port)
+        ]
+    theirs, ours = (it.result() for it in futures)
     assert_answered_alike(ours, theirs)

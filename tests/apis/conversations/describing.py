@@ -72,13 +72,13 @@ def metadata_of_unknown_topics(broker: Interview) -> None:
 def metadata_of_topics_by_id(broker: Interview) -> None:
     topic = broker.topic()
     for version in (10, 11, 12, 13):
-        for note, asked in {
+        for note, request in {
             "by id": MetadataRequestTopic(name=None, topic_id=topic.id),
             "unknown id": MetadataRequestTopic(name=None, topic_id=NO_SUCH_ID),
             "by both": MetadataRequestTopic(name=topic.name, topic_id=topic.id),
             "by name": MetadataRequestTopic(name=topic.name),
         }.items():
-            broker.ask(about(topics=[asked]), version, note=note)
+            broker.ask(about(topics=[request]), version, note=note)
 
 
 @conversation
@@ -133,10 +133,10 @@ def partitions_are_described_in_pages(broker: Interview) -> None:
 def the_cluster_is_described(broker: Interview) -> None:
     for version in (0, 1, 2):
         for operations in (False, True):
-            asked = DescribeClusterRequest(include_cluster_authorized_operations=operations)
-            broker.ask(asked, version, note=str(operations))
+            request = DescribeClusterRequest(include_cluster_authorized_operations=operations)
+            broker.ask(request, version, note=str(operations))
             for endpoint_type in (1, 2, 0, 3) if version else ():
-                typed = asked.replace(endpoint_type=endpoint_type)
+                typed = request.replace(endpoint_type=endpoint_type)
                 broker.ask(typed, version, note=f"endpoint type {endpoint_type}")
     fenced = DescribeClusterRequest(
         include_cluster_authorized_operations=False, include_fenced_brokers=True
@@ -148,14 +148,14 @@ def the_cluster_is_described(broker: Interview) -> None:
 def directories_are_described(broker: Interview) -> None:
     topic, empty = filled(broker, partitions=2), broker.topic("empty")
     for version in range(1, 6):
-        for asked in (
+        for request in (
             [(topic.name, (0, 1)), (empty.name, (0,))],
             [(topic.name, (1,))],
             [(topic.name, (7,)), ("no-such-topic", (0,))],
             [(topic.name, ())],
             [],
         ):
-            topics = [DescribableLogDirTopic(topic=name, partitions=it) for name, it in asked]
+            topics = [DescribableLogDirTopic(topic=name, partitions=it) for name, it in request]
             broker.ask(DescribeLogDirsRequest(topics=topics), version)
 
 

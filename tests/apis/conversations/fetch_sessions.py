@@ -77,13 +77,13 @@ def a_session_removes_partitions(broker: Interview) -> None:
 def unknown_sessions(broker: Interview) -> None:
     topic = filled(broker)
     for version in (7, 12, 13):
-        asked = from_partition(topic=topic.name, topic_id=topic.id)
+        query = from_partition(topic=topic.name, topic_id=topic.id)
         for session_id, epoch in ((12345, 1), (0, 1), (0, 5), (12345, -1), (12345, 0), (0, -1)):
-            request = fetched(asked, session_id=session_id, session_epoch=epoch)
+            request = fetched(query, session_id=session_id, session_epoch=epoch)
             broker.ask(request, version, note=f"session {session_id} epoch {epoch}")
         request = fetched(session_epoch=0)
         broker.ask(request, version, note="a new session of nothing")
-        broker.ask(fetched(asked, session_epoch=-2), version, note="epoch -2")
+        broker.ask(fetched(query, session_epoch=-2), version, note="epoch -2")
 
 
 @conversation
@@ -124,8 +124,8 @@ def a_session_does_not_mix_topic_names_and_ids(broker: Interview) -> None:
 def errors_within_a_session_are_repeated(broker: Interview) -> None:
     topic = filled(broker)
     for version in (7, 12):
-        asked = from_partition(topic="no-such-topic"), from_partition(topic=topic.name)
-        session = Session(broker, *asked, version=version)
+        request = from_partition(topic="no-such-topic"), from_partition(topic=topic.name)
+        session = Session(broker, *request, version=version)
         session.ask(note="again")
         behind = from_partition(100, topic=topic.name)
         session.ask(behind, note="out of range")

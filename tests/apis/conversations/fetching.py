@@ -40,9 +40,9 @@ def filled(
 
 
 def delete_before(broker: Interview, topic: Topic, offset: int) -> None:
-    asked = DeleteRecordsPartition(partition_index=0, offset=offset)
+    query = DeleteRecordsPartition(partition_index=0, offset=offset)
     request = DeleteRecordsRequest(
-        topics=[DeleteRecordsTopic(name=topic.name, partitions=[asked])], timeout_ms=5000
+        topics=[DeleteRecordsTopic(name=topic.name, partitions=[query])], timeout_ms=5000
     )
     assert broker.quietly(request, 2).topics[0].partitions[0].error_code == 0
 
@@ -76,21 +76,21 @@ def offsets_before_within_at_and_after_the_log(broker: Interview) -> None:
     topic = filled(broker)
     for offset in (0, 1, 2, 3, 5, 6, 7, 1000, -1, -2, 2**62):
         for version in (4, 11, 17):
-            asked = from_partition(offset, topic=topic.name, topic_id=topic.id)
-            broker.ask(fetched(asked), version, note=f"offset {offset}")
+            request = from_partition(offset, topic=topic.name, topic_id=topic.id)
+            broker.ask(fetched(request), version, note=f"offset {offset}")
     delete_before(broker, topic, 3)
     for offset in (0, 2, 3, 4, 6, 7):
-        asked = from_partition(offset, topic=topic.name, topic_id=topic.id)
-        broker.ask(fetched(asked), 12, note=f"offset {offset} of a log that starts at 3")
+        request = from_partition(offset, topic=topic.name, topic_id=topic.id)
+        broker.ask(fetched(request), 12, note=f"offset {offset} of a log that starts at 3")
 
 
 @conversation
 def an_empty_partition(broker: Interview) -> None:
     topic = broker.topic()
     for offset in (0, 1, -1):
-        asked = from_partition(offset, topic=topic.name, topic_id=topic.id)
+        request = from_partition(offset, topic=topic.name, topic_id=topic.id)
         for isolation in (0, 1):
-            broker.ask(fetched(asked, isolation_level=isolation), 13, note=f"offset {offset}")
+            broker.ask(fetched(request, isolation_level=isolation), 13, note=f"offset {offset}")
 
 
 @conversation
@@ -153,10 +153,10 @@ def the_first_batch_is_that_of_the_first_partition_with_records(broker: Intervie
 def fetch_waits_until_max_wait(broker: Interview) -> None:
     topic = filled(broker)
     for least in (0, 1, 1 << 20):
-        asked = from_partition(6, topic=topic.name)
-        broker.ask(fetched(asked, min_bytes=least, max_wait_ms=20), 11, note=f"min_bytes {least}")
-        asked = from_partition(4, topic=topic.name)
-        broker.ask(fetched(asked, min_bytes=least, max_wait_ms=20), 11, note=f"some, {least}")
+        request = from_partition(6, topic=topic.name)
+        broker.ask(fetched(request, min_bytes=least, max_wait_ms=20), 11, note=f"min_bytes {least}")
+        request = from_partition(4, topic=topic.name)
+        broker.ask(fetched(request, min_bytes=least, max_wait_ms=20), 11, note=f"some, {least}")
 
 
 @conversation
@@ -164,8 +164,8 @@ def isolation_levels(broker: Interview) -> None:
     topic = filled(broker)
     for version in (4, 11, 17):
         for isolation in (0, 1):
-            asked = from_partition(topic=topic.name, topic_id=topic.id)
-            broker.ask(fetched(asked, isolation_level=isolation), version, note=str(isolation))
+            request = from_partition(topic=topic.name, topic_id=topic.id)
+            broker.ask(fetched(request, isolation_level=isolation), version, note=str(isolation))
             behind = from_partition(100, topic=topic.name, topic_id=topic.id)
             broker.ask(fetched(behind, isolation_level=isolation), version, note="behind")
 
@@ -175,8 +175,10 @@ def leader_epochs_older_and_newer(broker: Interview) -> None:
     topic = filled(broker)
     for epoch in (-1, 0, 1, 100, -2):
         for version in (9, 11, 12, 16, 18):
-            asked = from_partition(topic=topic.name, topic_id=topic.id, current_leader_epoch=epoch)
-            broker.ask(fetched(asked), version, note=f"epoch {epoch}")
+            request = from_partition(
+                topic=topic.name, topic_id=topic.id, current_leader_epoch=epoch
+            )
+            broker.ask(fetched(request), version, note=f"epoch {epoch}")
 
 
 @conversation
@@ -184,11 +186,11 @@ def epochs_of_the_last_record_fetched(broker: Interview) -> None:
     topic = filled(broker)
     for epoch in (-1, 0, 1, 100):
         for offset in (0, 3, 6):
-            asked = from_partition(
+            request = from_partition(
                 offset, topic=topic.name, topic_id=topic.id, last_fetched_epoch=epoch
             )
-            broker.ask(fetched(asked), 12, note=f"epoch {epoch} offset {offset}")
-            broker.ask(fetched(asked), 17, note=f"epoch {epoch} offset {offset}")
+            broker.ask(fetched(request), 12, note=f"epoch {epoch} offset {offset}")
+            broker.ask(fetched(request), 17, note=f"epoch {epoch} offset {offset}")
 
 
 @conversation

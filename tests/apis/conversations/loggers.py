@@ -63,5 +63,5 @@ def levels_of_loggers_are_changed(broker: Interview) -> None:
         broker.ask(tried, version, note="only tried")
         broker.ask(described(HERE, LOGGER, [ROOT]), 4, note="after only tried")
         for name in ("9", "", "here"):
-            asked = altered(name, (ROOT, SET, "INFO"), kind=LOGGER)
-            broker.ask(asked, version, note=repr(name))
+            request = altered(name, (ROOT, SET, "INFO"), kind=LOGGER)
+            broker.ask(request, version, note=repr(name))

@@ -118,8 +118,8 @@ def partitions_are_moved(broker: Interview) -> None:
         ):
             broker.ask(moved(*named), version, note=str(named))
     for replicas in ((HERE,), (HERE, 9), (HERE, HERE), ()):
-        asked = moved((topic.name, 0, replicas), keeps_count=True)
-        broker.ask(asked, 1, note=f"as many as before {replicas}")
+        request = moved((topic.name, 0, replicas), keeps_count=True)
+        broker.ask(request, 1, note=f"as many as before {replicas}")
     whole = ReassignableTopic(
         name=topic.name,
         partitions=[
@@ -161,7 +161,7 @@ def replicas_are_moved_between_directories(broker: Interview) -> None:
     topic = broker.topic(partitions=2)
     (here,) = broker.quietly(DescribeLogDirsRequest(topics=None), 4).results
     for version in (1, 2):
-        for note, asked in {
+        for note, request in {
             "where it lies": placed((here.log_dir, topic.name, (0, 1))),
             "nowhere": placed((NOWHERE, topic.name, (0,))),
             "a relative path": placed(("data", topic.name, (0,))),
@@ -178,4 +178,4 @@ def replicas_are_moved_between_directories(broker: Interview) -> None:
             "no partition": placed((here.log_dir, topic.name, ())),
             "nothing": placed(),
         }.items():
-            broker.ask(asked, version, note=note)
+            broker.ask(request, version, note=note)

@@ -34,9 +34,9 @@ LEAST = -(2**31)
 def a_new_session_with_removed_partitions(broker: Interview) -> None:
     topic = broker.topic()
     gone = ForgottenTopic(topic=topic.name, topic_id=topic.id, partitions=[0])
-    asked = from_partition(topic=topic.name, topic_id=topic.id)
+    query = from_partition(topic=topic.name, topic_id=topic.id)
     for version in (7, 12, 18):
-        request = fetched(asked, session_epoch=0).replace(forgotten_topics_data=[gone])
+        request = fetched(query, session_epoch=0).replace(forgotten_topics_data=[gone])
         broker.ask(request, version)
 
 
@@ -44,20 +44,20 @@ def a_new_session_with_removed_partitions(broker: Interview) -> None:
 def epochs_of_an_empty_log(broker: Interview) -> None:
     topic = broker.topic()
     for epoch in (0, 1, -1, -2):
-        asked = from_partition(topic=topic.name, topic_id=topic.id, last_fetched_epoch=epoch)
-        broker.ask(fetched(asked), 17, note=f"last fetched in {epoch}")
+        request = from_partition(topic=topic.name, topic_id=topic.id, last_fetched_epoch=epoch)
+        broker.ask(fetched(request), 17, note=f"last fetched in {epoch}")
 
 
 @conversation
 def leader_epochs_below_minus_1(broker: Interview) -> None:
     for topic in (filled(broker), broker.topic("empty")):
         for epoch in (-2, LEAST):
-            asked = from_partition(topic=topic.name, topic_id=topic.id, current_leader_epoch=epoch)
-            broker.ask(fetched(asked), 17, note=f"current {epoch}")
-            for current, wanted in ((epoch, 0), (-1, epoch)):
-                place = epoch_asked(topic.name, wanted, current, 0)
+            query = from_partition(topic=topic.name, topic_id=topic.id, current_leader_epoch=epoch)
+            broker.ask(fetched(query), 17, note=f"current {epoch}")
+            for current, expected in ((epoch, 0), (-1, epoch)):
+                place = epoch_asked(topic.name, expected, current, 0)
                 request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[place])
-                broker.ask(request, 4, note=f"current {current}, epoch {wanted}")
+                broker.ask(request, 4, note=f"current {current}, epoch {expected}")
             (latest,) = offsets_at(topic.name, (-1,))
             (at_end,) = latest.topics
             partitions = [it.replace(current_leader_epoch=epoch) for it in at_end.partitions]

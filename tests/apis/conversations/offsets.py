@@ -153,11 +153,11 @@ def where_leader_epochs_end(broker: Interview) -> None:
         for topic in topics:
             for epoch in (-1, 0, 1, 50):
                 for current in (-1, 0, 1):
-                    asked = epoch_asked(topic.name, epoch, current, 0)
-                    request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[asked])
+                    query = epoch_asked(topic.name, epoch, current, 0)
+                    request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[query])
                     broker.ask(request, version, note=f"{epoch} of {current} {topic.name}")
-        for asked in (epoch_asked("no-such", 0, -1, 0), epoch_asked(topics[0].name, 0, -1, 9)):
-            broker.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[asked]), version)
+        for query in (epoch_asked("no-such", 0, -1, 0), epoch_asked(topics[0].name, 0, -1, 9)):
+            broker.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=[query]), version)
 
 
 def deletion(topic: str, *asked: tuple[int, int]) -> DeleteRecordsRequest:

@@ -221,8 +221,8 @@ def a_compressed_batch_with_a_wrong_record_count(broker: Interview) -> None:
 
 
 def counting(records: bytes, count: int) -> bytes:
-    said = changed(records, 23, struct.pack(">i", count - 1))
-    return changed(said, 57, struct.pack(">i", count))
+    data = changed(records, 23, struct.pack(">i", count - 1))
+    return changed(data, 57, struct.pack(">i", count))
 
 
 @conversation
@@ -298,26 +298,26 @@ def each_compression_type_is_kept(broker: Interview) -> None:
 
 @conversation
 def the_compression_type_of_a_topic_is_applied(broker: Interview) -> None:
-    for wanted in ("gzip", "snappy", "lz4", "zstd", "uncompressed", "producer"):
-        topic = broker.topic(wanted, configs={"compression.type": wanted})
+    for compression in ("gzip", "snappy", "lz4", "zstd", "uncompressed", "producer"):
+        topic = broker.topic(compression, configs={"compression.type": compression})
         for codec in (Compression.NONE, Compression.GZIP, Compression.ZSTD):
             records = batch(b"a" * 20, b"b", now_ms=broker.now_ms, step_ms=1000, codec=codec)
-            send(broker, topic, records, note=f"{codec.name} to {wanted}")
+            send(broker, topic, records, note=f"{codec.name} to {compression}")
         read_back(broker, topic)
 
 
 @conversation
 def corrupt_compressed_records(broker: Interview) -> None:
-    for wanted in ("producer", "gzip"):
-        topic = broker.topic(wanted, configs={"compression.type": wanted})
+    for compression in ("producer", "gzip"):
+        topic = broker.topic(compression, configs={"compression.type": compression})
         for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
             sound = batch(b"a" * 300, now_ms=broker.now_ms, codec=codec)
             count = changed(sound, 57, struct.pack(">i", 2))
             both = changed(count, 23, struct.pack(">i", 1))
             with broker.known_difference("Compressed batches are not decompressed"):
                 rubbish = changed(sound, 61, b"\xff" * 8)
-                send(broker, topic, rubbish, note=f"{codec.name} to {wanted}")
-            if wanted != "producer" and codec != Compression.GZIP:
+                send(broker, topic, rubbish, note=f"{codec.name} to {compression}")
+            if compression != "producer" and codec != Compression.GZIP:
                 send(broker, topic, both, note=f"{codec.name}: one record too few")
 
 

@@ -24,7 +24,7 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 @conversation
 def the_quorum_is_described(broker: Interview) -> None:
     for version in (0, 1, 2):
-        for asked in (
+        for query in (
             {METADATA: (0,)},
             {METADATA: (1,)},
             {METADATA: (0, 0)},
@@ -40,11 +40,11 @@ def the_quorum_is_described(broker: Interview) -> None:
                         topic_name=name,
                         partitions=[PartitionData(partition_index=it) for it in indexes],
                     )
-                    for name, indexes in asked.items()
+                    for name, indexes in query.items()
                 ]
             )
             answer = broker.plain(broker.quietly(request, version))
-            broker.note(f"DescribeQuorum v{version} {asked}", without_places(broker, answer))
+            broker.note(f"DescribeQuorum v{version} {query}", without_places(broker, answer))
 
 
 def without_places(broker: Interview, answer: Plain) -> Plain:
@@ -79,8 +79,8 @@ def config_resources_are_listed(broker: Interview) -> None:
     broker.settle()
     broker.ask(ListConfigResourcesRequest(), 0)
     for kinds in ((), (TOPIC,), (BROKER,), (LOGGER,), (METRICS,), (GROUP,), (GROUP, LOGGER, GROUP)):
-        asked = ListConfigResourcesRequest(resource_types=kinds)
-        answer = broker.plain(broker.quietly(asked, 1))
+        request = ListConfigResourcesRequest(resource_types=kinds)
+        answer = broker.plain(broker.quietly(request, 1))
         answer["config_resources"] = own_resources(broker, answer["config_resources"])
         broker.note(f"ListConfigResources v1 {kinds}", answer)
     for unknown in ([0], [1], [3], [64], [-1], [GROUP, 5]):

@@ -80,8 +80,8 @@ def delegation_tokens_are_rejected(broker: Interview) -> None:
             created = CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=-1)
             broker.ask(created, version, note=str(len(renewers)))
         for owners in (None, (), (owner,)):
-            asked = DescribeDelegationTokenRequest(owners=owners)
-            broker.ask(asked, version, note=str(owners and len(owners)))
+            request = DescribeDelegationTokenRequest(owners=owners)
+            broker.ask(request, version, note=str(owners and len(owners)))
     for version in (1, 2):
         for hmac in (b"", b"secret"):
             renewed = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=-1)
@@ -94,5 +94,5 @@ def delegation_tokens_are_rejected(broker: Interview) -> None:
 def no_user_has_credentials(broker: Interview) -> None:
     broker.ask(DescribeUserScramCredentialsRequest(users=None), 0, note="all")
     for names in ((), ("driver",), ("clerk", "driver"), ("driver", "driver"), ("",)):
-        asked = DescribeUserScramCredentialsRequest(users=[UserName(name=it) for it in names])
-        broker.ask(asked, 0, note=str(names))
+        request = DescribeUserScramCredentialsRequest(users=[UserName(name=it) for it in names])
+        broker.ask(request, 0, note=str(names))

@@ -77,13 +77,13 @@ def groups_are_described(broker: GroupInterview) -> None:
     gather([leader, static])
     nobody = broker.group("nobody")
     for version in range(7):
-        asked = DescribeGroupsRequest(groups=[group.id, nobody.id, "", group.id])
-        broker.ask(asked, version)
+        request = DescribeGroupsRequest(groups=[group.id, nobody.id, "", group.id])
+        broker.ask(request, version)
         broker.ask(DescribeGroupsRequest(groups=()), version, note="no group")
     for version in range(3, 7):
         names = [group.id, nobody.id, ""]
-        asked = DescribeGroupsRequest(groups=names, include_authorized_operations=True)
-        broker.ask(asked, version, note="and what one may do")
+        request = DescribeGroupsRequest(groups=names, include_authorized_operations=True)
+        broker.ask(request, version, note="and what one may do")
 
 
 @conversation
@@ -131,5 +131,5 @@ def coordinators_of_groups_are_found(broker: GroupInterview) -> None:
         keys = [group.id, "another", "", group.id]
         broker.ask(FindCoordinatorRequest(coordinator_keys=keys, key_type=0), version)
         broker.ask(FindCoordinatorRequest(coordinator_keys=(), key_type=0), version, note="none")
-        asked = FindCoordinatorRequest(coordinator_keys=["x"], key_type=9)
-        broker.ask(asked, version, note="of a kind that is not there")
+        request = FindCoordinatorRequest(coordinator_keys=["x"], key_type=9)
+        broker.ask(request, version, note="of a kind that is not there")

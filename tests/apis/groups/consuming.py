@@ -78,8 +78,8 @@ class Consumer:
 
     def ask(self, request: ConsumerGroupHeartbeatRequest, version: int, note: str) -> Any:
         self.wire.send(request, version)
-        said = f"{self.name}{' ' if note else ''}{note}"
-        return self.learn(self.group.broker.hear(self.wire, request, version, said))
+        note_text = f"{self.name}{' ' if note else ''}{note}"
+        return self.learn(self.group.broker.hear(self.wire, request, version, note_text))
 
     def quietly(self, request: ConsumerGroupHeartbeatRequest) -> Any:
         return self.learn(self.wire.ask(request, 1))
@@ -89,8 +89,8 @@ class Consumer:
             self.id = answer.member_id or self.id
             self.generation = answer.member_epoch
             if answer.assignment is not None:
-                told = answer.assignment.topic_partitions
-                self.owned = {bytes(it.topic_id): list(it.partitions) for it in told}
+                shown = answer.assignment.topic_partitions
+                self.owned = {bytes(it.topic_id): list(it.partitions) for it in shown}
         return answer
 
     @property
@@ -115,12 +115,14 @@ def describe(group: Group, version: int = 1, *, note: str = "", permitted: bool 
 def settle(*consumers: Consumer) -> None:
     """Sends unrecorded heartbeats until all members have their target assignment."""
     group = consumers[0].group
-    asked = ConsumerGroupDescribeRequest(group_ids=[group.id], include_authorized_operations=False)
+    request = ConsumerGroupDescribeRequest(
+        group_ids=[group.id], include_authorized_operations=False
+    )
     deadline = time.monotonic() + READY_SECONDS_MAX
     while True:
         for it in consumers:
             it.quietly(it.living(topic_partitions=it.holds))
-        (found,) = group.broker.quietly(asked, 1).groups
+        (found,) = group.broker.quietly(request, 1).groups
         is_known = all(member.member_epoch == found.group_epoch for member in found.members)
         if found.group_state == "Stable" and is_known:
             return
@@ -130,10 +132,12 @@ def settle(*consumers: Consumer) -> None:
 
 def until_target_is_of(group: Group, members: int, alive: Consumer) -> None:
     """Waits until the assignment for a number of members is computed."""
-    asked = ConsumerGroupDescribeRequest(group_ids=[group.id], include_authorized_operations=False)
+    request = ConsumerGroupDescribeRequest(
+        group_ids=[group.id], include_authorized_operations=False
+    )
     deadline = time.monotonic() + READY_SECONDS_MAX
     while True:
-        (found,) = group.broker.quietly(asked, 1).groups
+        (found,) = group.broker.quietly(request, 1).groups
         if found.assignment_epoch == found.group_epoch and len(found.members) == members:
             return
         assert time.monotonic() < deadline, found

@@ -41,8 +41,8 @@ SAME_WORDS = (ConsumerGroupHeartbeatResponse, DescribedGroup)
 
 def subscription(*topics: str, user_data: bytes = b"") -> bytes:
     """A valid subscription, because Apache Kafka fails on other bytes."""
-    told = ConsumerProtocolSubscription(topics=topics, user_data=user_data)
-    return encode_versioned(told, 0)
+    shown = ConsumerProtocolSubscription(topics=topics, user_data=user_data)
+    return encode_versioned(shown, 0)
 
 
 DATA = subscription("topic")
@@ -82,8 +82,8 @@ class GroupInterview(Interview):
     def until_forgotten(self, group_id: str, topic: str) -> None:
         """Repeats until the coordinator has processed a topic deletion."""
         deadline = time.monotonic() + READY_SECONDS_MAX
-        asked = OffsetFetchRequest(group_id=group_id, topics=None)
-        while any(it.name == topic for it in self.quietly(asked, 7).topics):
+        request = OffsetFetchRequest(group_id=group_id, topics=None)
+        while any(it.name == topic for it in self.quietly(request, 7).topics):
             assert time.monotonic() < deadline
             time.sleep(0.01)
 

@@ -86,13 +86,13 @@ def fetch(
     **more: Any,
 ) -> None:
     if version < GROUPS_SINCE:
-        asked = None
+        request = None
         if topics is not None:
-            asked = [
+            request = [
                 OffsetFetchRequestTopic(name=topic.name, partition_indexes=indexes)
                 for topic, indexes in topics.items()
             ]
-        group.broker.ask(OffsetFetchRequest(group_id=group.id, topics=asked), version, note=note)
+        group.broker.ask(OffsetFetchRequest(group_id=group.id, topics=request), version, note=note)
         return
     of_group = OffsetFetchRequestGroup(
         **{"group_id": group.id, "topics": places(topics), **more},
@@ -284,15 +284,15 @@ def offsets_of_several_groups_are_fetched(broker: GroupInterview) -> None:
     commit(first, of(topic, {0: 1, 1: 2}), of(other, {0: 3}))
     commit(second, of(other, {0: 4}))
     for version in (8, 9, 10):
-        asked = [
+        request = [
             OffsetFetchRequestGroup(group_id=first.id, topics=places({topic: [0], other: [0]})),
             OffsetFetchRequestGroup(group_id=second.id, topics=None),
             OffsetFetchRequestGroup(group_id=nobody.id, topics=None),
             OffsetFetchRequestGroup(group_id=nobody.id, topics=places({topic: [0]})),
             OffsetFetchRequestGroup(group_id="", topics=None),
         ]
-        broker.ask(OffsetFetchRequest(groups=asked), version)
-        broker.ask(OffsetFetchRequest(groups=asked, require_stable=True), version, note="stable")
+        broker.ask(OffsetFetchRequest(groups=request), version)
+        broker.ask(OffsetFetchRequest(groups=request, require_stable=True), version, note="stable")
         broker.ask(OffsetFetchRequest(groups=()), version, note="no group")
 
 

@@ -141,8 +141,8 @@ def fetch_both(
     group: Group, topics: Mapping[Topic, Sequence[int]] | None = None, *, note: str = ""
 ) -> None:
     """Fetches offsets with and without require_stable."""
-    asked = OffsetFetchRequestGroup(group_id=group.id, topics=places(topics))
+    query = OffsetFetchRequestGroup(group_id=group.id, topics=places(topics))
     for stable in (False, True):
-        request = OffsetFetchRequest(groups=[asked], require_stable=stable)
-        said = f"{note}{' stable' if stable else ''}"
-        group.broker.ask(request, 8, note=said)
+        request = OffsetFetchRequest(groups=[query], require_stable=stable)
+        note_text = f"{note}{' stable' if stable else ''}"
+        group.broker.ask(request, 8, note=note_text)

@@ -61,22 +61,22 @@ def transactions_are_listed(broker: TransactionInterview) -> None:
 
 def list_ours(broker: TransactionInterview, version: int, **filters: Any) -> None:
     """Apache Kafka also has transactions of other tests."""
-    asked = ListTransactionsRequest(**{"state_filters": (), "producer_id_filters": (), **filters})
-    answer = broker.quietly(asked, version)
+    request = ListTransactionsRequest(**{"state_filters": (), "producer_id_filters": (), **filters})
+    answer = broker.quietly(request, version)
     ours = sorted(
         (it.transactional_id, it.transaction_state)
         for it in answer.transaction_states
         if it.transactional_id.startswith(broker.prefix)
     )
-    told = broker.plain(answer.replace(transaction_states=()))
+    reported = broker.plain(answer.replace(transaction_states=()))
     shown = {name: len(it) if name == "producer_id_filters" else it for name, it in filters.items()}
-    broker.note(f"ListTransactions v{version} {shown}", (told, ours))
+    broker.note(f"ListTransactions v{version} {shown}", (reported, ours))
 
 
 @conversation
 def coordinators_of_unknown_key_types(broker: TransactionInterview) -> None:
-    asked = FindCoordinatorRequest(coordinator_keys=(), key_type=OF_TRANSACTIONS)
-    broker.ask(asked, 4, note="no name")
+    request = FindCoordinatorRequest(coordinator_keys=(), key_type=OF_TRANSACTIONS)
+    broker.ask(request, 4, note="no name")
 
 
 @conversation

@@ -177,13 +177,13 @@ def offsets_are_added_to_a_transaction(broker: TransactionInterview) -> None:
             ("group", {"transactional_id": ""}),
             ("group", {"transactional_id": "unknown"}),
         ):
-            asked = AddOffsetsToTxnRequest(
+            request = AddOffsetsToTxnRequest(
                 transactional_id=producer.transactional_id,
                 producer_id=producer.id,
                 producer_epoch=producer.epoch,
                 group_id=group,
             )
-            broker.ask(asked.replace(**more), version, note=f"{group} {[*more]}")
+            broker.ask(request.replace(**more), version, note=f"{group} {[*more]}")
     broker.ask(described(producer.transactional_id), 0)
 
 

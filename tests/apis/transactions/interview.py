@@ -178,8 +178,8 @@ class Producer:
         assert not first_code(answer), answer
 
     def send(self, topic: Topic, *, partition: int = 0, version: int = 11) -> None:
-        asked = self.writing(topic, partition=partition)
-        answer = self.broker.until(asked, version, lambda it: not produce_code(it))
+        request = self.writing(topic, partition=partition)
+        answer = self.broker.until(request, version, lambda it: not produce_code(it))
         assert not produce_code(answer), answer
         self.sequence += 1
 

@@ -55,8 +55,8 @@ def send(
         records_of(producer, **more), topic=topic.name, topic_id=topic.id, partition=partition
     )
     given = producer.transactional_id if transactional_id == "its own" else transactional_id
-    asked = produced(data, acks=acks).replace(transactional_id=given)
-    producer.broker.ask(asked, version, note=note)
+    request = produced(data, acks=acks).replace(transactional_id=given)
+    producer.broker.ask(request, version, note=note)
 
 
 def read(
@@ -65,11 +65,11 @@ def read(
     """Fetches with each isolation level from each offset."""
     for isolation in (0, 1):
         for offset in offsets or (0,):
-            asked = fetched(
+            request = fetched(
                 from_partition(offset, topic=topic.name, bytes_max=bytes_max),
                 isolation_level=isolation,
             )
-            broker.ask(asked, 11, note=f"isolation {isolation} from {offset}")
+            broker.ask(request, 11, note=f"isolation {isolation} from {offset}")
 
 
 def look_up(
@@ -78,8 +78,8 @@ def look_up(
     """Sends ListOffsets with each special timestamp and isolation level."""
     times = (*questions, 0, broker.now_ms, broker.now_ms + 5, broker.now_ms + 600_000)
     for isolation in (0, 1):
-        for number, asked in enumerate(offsets_at(topic.name, times, isolation=isolation)):
-            broker.ask(asked, 9, note=f"isolation {isolation} time {number}")
+        for number, request in enumerate(offsets_at(topic.name, times, isolation=isolation)):
+            broker.ask(request, 9, note=f"isolation {isolation} time {number}")
 
 
 # --- Appends
@@ -144,8 +144,8 @@ def other_producers_send_batches(broker: TransactionInterview) -> None:
             send(producer, topic, version=version, note=f"as {name}", transactional_id=name)
         nameless = records_of(producer, is_transactional=False, producer_id=NOBODY + version)
         data = to_partition(nameless, topic=topic.name, topic_id=topic.id)
-        asked = produced(data).replace(transactional_id=producer.transactional_id)
-        broker.ask(asked, version, note="outside of a transaction")
+        request = produced(data).replace(transactional_id=producer.transactional_id)
+        broker.ask(request, version, note="outside of a transaction")
     broker.ask(described(producer.transactional_id), 0)
     read(broker, topic)
 
@@ -162,9 +162,9 @@ def batches_of_two_producers_in_one_request(broker: TransactionInterview) -> Non
                     for index, it in enumerate((one, other))
                 ]
             )
-            asked = produced(data, acks=acks).replace(transactional_id=one.transactional_id)
+            request = produced(data, acks=acks).replace(transactional_id=one.transactional_id)
             if acks:
-                broker.ask(asked, version)
+                broker.ask(request, version)
 
 
 @conversation
@@ -183,8 +183,8 @@ def requests_with_some_added_partitions(broker: TransactionInterview) -> None:
                 PartitionProduceData(index=7, records=good),
             ]
         )
-        asked = produced(data).replace(transactional_id=producer.transactional_id)
-        broker.ask(asked, version)
+        request = produced(data).replace(transactional_id=producer.transactional_id)
+        broker.ask(request, version)
         broker.ask(described(producer.transactional_id), 0)
         producer.end(version=5)
 
@@ -245,8 +245,8 @@ def other_records_during_an_open_transaction(broker: TransactionInterview) -> No
     send(producer, topic, version=VERSION_1, note="inside")
     for name in (producer.transactional_id, None):
         records = records_of(producer, sequence=1, is_transactional=False)
-        asked = produced(to_partition(records, topic=topic.name)).replace(transactional_id=name)
-        broker.ask(asked, 9, note="outside")
+        request = produced(to_partition(records, topic=topic.name)).replace(transactional_id=name)
+        broker.ask(request, 9, note="outside")
     producer.end()
     records = records_of(producer, sequence=1, is_transactional=False)
     broker.ask(produced(to_partition(records, topic=topic.name)), 9, note="after the end")
@@ -300,10 +300,10 @@ def responses_list_aborted_transactions(
         read(broker, topic, 0, 3, 9, 20, bytes_max=1)
         read(broker, topic, 0, 3, 9, 20, bytes_max=400)
     for version in (4, 10, 12, 13, 18):
-        asked = fetched(
+        request = fetched(
             from_partition(0, topic=topic.name, topic_id=topic.id), isolation_level=COMMITTED
         )
-        broker.ask(asked, version)
+        broker.ask(request, version)
 
 
 @conversation

@@ -21,12 +21,16 @@ from pykbroker.controller_access import (
     UpgradeType,
 )
 from pykbroker.generators import run_to_end
+from pykbroker.metadata.batches import records_of
 from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
+from pykbroker.metadata.replay import replay
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_protocol.metadata.security import ClientQuotaRecord
 from pykbroker_protocol.metadata.topics import TopicRecord
+from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_storage.filesystem import LOCAL_DISK, FileSystem
+from tests.controller.conftest import CLUSTER_ID
 from tests.metadata.replaying import apply
 from tests.storage.disks import without_descriptors
 
@@ -241,6 +245,26 @@ async def test_a_start_with_unsupported_metadata_fails(
     node.crash()
     with pytest.raises(CannotLoadMetadata, match=message):
         await node.start()
+
+
+async def test_the_batches_of_the_log_replay_to_the_image_of_a_subscriber(node: Any) -> None:
+    """A broker in another process reads the batches in place of the deltas."""
+    controller = await node.start()
+    delivered: ClusterImage = controller.subscribe(lambda delta: delivered.apply(delta))  # noqa: PLW0108
+    await controller.create_topics(
+        [NewTopic(name=name, partitions=2, configuration={"retention.ms": "5"}) for name in "abc"]
+    )
+    await controller.delete_topics(["b"])
+    await controller.create_partitions([NewPartitions(name="a", count=3)])
+    await controller.register_broker(registration(2))
+    await controller.allocate_producer_ids()
+    image = ClusterImage(cluster_id=CLUSTER_ID, controller_id=1)
+    found = controller.log.log.read(0, bytes_max=1 << 20, end_offset=controller.log.end_offset)
+    for batch in iterate_batches(found.view):
+        delta = replay(image, records_of(batch), last_offset=batch.next_offset - 1)
+        image.apply(run_to_end(delta))
+    assert contents(image) == contents(delivered)
+    assert image.offset == delivered.offset == controller.log.end_offset - 1
 
 
 # --- file descriptors

@@ -110,7 +110,7 @@ def _find_end(active: Segment) -> bool:
         active.find_end()
     except (CorruptLog, CorruptBatch) as problem:
         logger.warning(
-            "%s: corrupt after a clean shutdown (%s); verifying the valid segment",
+            "%s: corrupt after a clean shutdown (%s); verifying the whole segment",
             active.file.path,
             problem,
         )

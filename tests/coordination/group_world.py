@@ -47,7 +47,7 @@ class NoTopics:
 NO_TOPICS = NoTopics()
 
 
-def recounted(groups: Groups) -> int:
+def counted_again(groups: Groups) -> int:
     """Counts the memory of all members again."""
     return sum(
         sum(it.held_bytes + len(group.group_id) for it in group.members.values())

@@ -35,7 +35,7 @@ from pykbroker_protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from tests.coordination.group_world import World, recounted
+from tests.coordination.group_world import World, counted_again
 
 if TYPE_CHECKING:
     from pykbroker.coordination.outcome import Outcome, Ticket
@@ -331,7 +331,7 @@ class GroupHistories(RuleBasedStateMachine):
     @invariant()
     def what_members_hold_is_counted(self) -> None:
         groups = self.world.groups
-        assert groups.member_bytes.of_coordinator.total == recounted(groups)
+        assert groups.member_bytes.of_coordinator.total == counted_again(groups)
 
     @invariant()
     def nobody_waits_for_ever(self) -> None:

@@ -14,7 +14,7 @@ from pykbroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRe
 from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.coordination.consumer.clients import Consumer
 from tests.coordination.consumer.world import CLASSIC_SETTINGS, GROUP, World
-from tests.coordination.group_world import NO_TOPICS, recounted
+from tests.coordination.group_world import NO_TOPICS, counted_again
 
 MEMBER_MAX = 10_000
 ALL_MAX = 40_000
@@ -32,7 +32,7 @@ def bounded_world() -> World:
 
 def held(world: World) -> int:
     total = world.groups.member_bytes.of_coordinator.total
-    assert total == recounted(world.groups)
+    assert total == counted_again(world.groups)
     return total
 
 

@@ -34,7 +34,7 @@ from pykbroker_protocol.messages.leave_group import (
     MemberIdentity,
 )
 from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.coordination.group_world import recounted
+from tests.coordination.group_world import counted_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -252,7 +252,7 @@ class World:
 
     def check(self) -> None:
         """The replayed state, compacted or not, equals the state in memory."""
-        assert self.groups.member_bytes.of_coordinator.total == recounted(self.groups)
+        assert self.groups.member_bytes.of_coordinator.total == counted_again(self.groups)
         group = self.find()
         for log in (self.log, compacted(self.log)):
             reader = World(self.settings)

@@ -30,7 +30,7 @@ from pykbroker_protocol.messages.add_partitions_to_txn import (
 from pykbroker_protocol.messages.end_txn import EndTxnRequest
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.coordination.transactions.partitions import Partition, Token
-from tests.coordination.transactions.performer import OurCoordinator, Unanswered
+from tests.coordination.transactions.transcript_runners import OurCoordinator, Unanswered
 
 if TYPE_CHECKING:
     from pykbroker.coordination.transactions.outcome import Markers

@@ -31,7 +31,7 @@ from pykbroker_protocol.messages.add_partitions_to_txn import (
 from pykbroker_protocol.messages.end_txn import EndTxnRequest
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
-from tests.coordination.transactions.performer import OurCoordinator, listed
+from tests.coordination.transactions.transcript_runners import OurCoordinator, listed
 from tests.coordination.transactions.world import RECORDS, START_MS, World
 
 DAY_MS = 24 * 60 * 60_000

@@ -12,8 +12,8 @@ import pytest
 
 from compat.apache import ApacheKafka
 from pykbroker.coordination.transactions.settings import TransactionSettings
-from tests.coordination.transactions.performer import Apache, OurCoordinator
-from tests.coordination.transactions.story import retell, spoken
+from tests.coordination.transactions.transcript import rerun, responses_of
+from tests.coordination.transactions.transcript_runners import Apache, OurCoordinator
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 AS_APACHE = sorted(TRANSCRIPTS.glob("as_apache/*.txt"))
@@ -23,7 +23,7 @@ TOPICS = ("orders", "bills")
 @pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("*/*.txt")), ids=lambda it: it.stem)
 def test_the_transcript_is_reproduced(path: Path) -> None:
     written = path.read_text()
-    told = retell(written, OurCoordinator(TransactionSettings()))
+    told = rerun(written, OurCoordinator(TransactionSettings()))
     if os.environ.get("RETELL"):
         path.write_text(told)
     assert told == written
@@ -31,13 +31,13 @@ def test_the_transcript_is_reproduced(path: Path) -> None:
 
 @pytest.fixture
 def oracle(apache: ApacheKafka) -> Iterator[Apache]:
-    performer = Apache(apache.port, TOPICS, prefix=f"{uuid4().hex}-")
-    yield performer
-    performer.close()
+    runner = Apache(apache.port, TOPICS, prefix=f"{uuid4().hex}-")
+    yield runner
+    runner.close()
 
 
 @pytest.mark.parametrize("path", AS_APACHE, ids=lambda it: it.stem)
 def test_apache_kafka_reproduces_the_transcript(path: Path, oracle: Apache) -> None:
     written = path.read_text()
-    told = retell(written, oracle, oracle.prefix)
-    assert spoken(told) == spoken(written)
+    told = rerun(written, oracle, oracle.prefix)
+    assert responses_of(told) == responses_of(written)

@@ -37,13 +37,13 @@ from pykbroker_protocol.messages.describe_transactions import DescribeTransactio
 from pykbroker_protocol.messages.end_txn import EndTxnRequest
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
-from tests.coordination.transactions.performer import OurCoordinator
+from tests.coordination.transactions.transcript_runners import OurCoordinator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pykbroker.coordination.transactions.outcome import Markers
-    from tests.coordination.transactions.performer import Performer
+    from tests.coordination.transactions.transcript_runners import TranscriptRunner
 
 UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "days": 86_400_000}
 NAMES = {code.value: code.name for code in ErrorCode}
@@ -62,27 +62,27 @@ class Options(NamedTuple):
         return usual if self.version is None else self.version
 
 
-def retell(text: str, performer: Performer, prefix: str = "") -> str:
+def rerun(text: str, runner: TranscriptRunner, prefix: str = "") -> str:
     """The transcript as it runs now: steps and comments are kept, responses are replaced."""
-    story = Story(performer, prefix)
+    transcript = Transcript(runner, prefix)
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith("  "):
             continue
         lines.append(line)
         if line and not line.startswith("#"):
-            lines += [f"  {it}" for it in story.step(line)]
+            lines += [f"  {it}" for it in transcript.step(line)]
     return "\n".join(lines) + "\n"
 
 
-def spoken(text: str) -> list[str]:
+def responses_of(text: str) -> list[str]:
     """Returns steps and responses, without lines about log and markers."""
     return [it for it in text.splitlines() if it and not it.startswith(("#", "  the "))]
 
 
-class Story:
-    def __init__(self, performer: Performer, prefix: str = "") -> None:
-        self.performer = performer
+class Transcript:
+    def __init__(self, runner: TranscriptRunner, prefix: str = "") -> None:
+        self.runner = runner
         self.prefix = prefix
         """Prefix of transactional ids, because other transcripts share the broker."""
         self.producers: dict[str, tuple[int, int]] = {}
@@ -90,13 +90,13 @@ class Story:
         self.names: dict[int, str] = {NO_PRODUCER_ID: "nobody"}
 
     def step(self, line: str) -> list[str]:
-        if not isinstance(self.performer, OurCoordinator):
+        if not isinstance(self.runner, OurCoordinator):
             return self.act(line)
-        world = self.performer.world
+        world = self.runner.world
         world.happened.clear()
         said = self.act(line)
         return said + [
-            f"the log says {self.tell_write(it)}"
+            f"the log says {self.write_text(it)}"
             if isinstance(it, Write)
             else f"the markers {self.tell_markers(it)}"
             for it in world.happened
@@ -148,8 +148,8 @@ class Story:
 
     @property
     def ours(self) -> OurCoordinator:
-        assert isinstance(self.performer, OurCoordinator), "the oracle cannot be told to"
-        return self.performer
+        assert isinstance(self.runner, OurCoordinator), "the oracle cannot be told to"
+        return self.runner
 
     # --- steps of producers
 
@@ -174,7 +174,7 @@ class Story:
             producer_id=producer_id,
             producer_epoch=epoch,
         )
-        return self.hear_owner(who, self.performer.ask(request, option.version_or(4)))
+        return self.hear_owner(who, self.runner.ask(request, option.version_or(4)))
 
     def adds(self, who: str, option: Options) -> list[str]:
         producer_id, epoch = self.producers[who]
@@ -184,8 +184,8 @@ class Story:
             v3_and_below_producer_epoch=epoch,
             v3_and_below_topics=topics_of(option.words),
         )
-        response = self.performer.ask(request, option.version_or(3))
-        return tell_partitions(who, response.results_by_topic_v3_and_below)
+        response = self.runner.ask(request, option.version_or(3))
+        return partition_lines(who, response.results_by_topic_v3_and_below)
 
     def reads(self, who: str, option: Options) -> list[str]:
         """Adds the offsets of a group to the transaction."""
@@ -196,7 +196,7 @@ class Story:
             producer_epoch=epoch,
             group_id=option.words[0],
         )
-        response = self.performer.ask(request, option.version_or(3))
+        response = self.runner.ask(request, option.version_or(3))
         return [f"{who} hears {NAMES[response.error_code]}"]
 
     def commits(self, who: str, option: Options) -> list[str]:
@@ -214,7 +214,7 @@ class Story:
             committed=committed,
         )
         version = option.version_or(5)
-        response = self.performer.ask(request, version)
+        response = self.runner.ask(request, version)
         if response.error_code == ErrorCode.NONE and version < 5:
             return [f"{who} hears NONE"]
         return self.hear_owner(who, response)
@@ -243,9 +243,9 @@ class Story:
             verify_only=verb == "verifies",
             topics=topics_of(places),
         )
-        response = self.performer.ask(AddPartitionsToTxnRequest(transactions=[asked]), 5)
+        response = self.runner.ask(AddPartitionsToTxnRequest(transactions=[asked]), 5)
         (result,) = response.results_by_transaction
-        return tell_partitions("the broker", result.topic_results)
+        return partition_lines("the broker", result.topic_results)
 
     # --- steps of operators
 
@@ -260,7 +260,7 @@ class Story:
             duration_filter=in_ms(option["over"]) if "over" in option else -1,
             transactional_id_pattern=option.get("named"),
         )
-        response = self.performer.ask(request, 2)
+        response = self.runner.ask(request, 2)
         if response.error_code:
             return [f"operator hears {NAMES[response.error_code]}"]
         said = [f"{it} is no state" for it in response.unknown_state_filters]
@@ -276,7 +276,7 @@ class Story:
     def describe(self, transactional_id: str) -> list[str]:
         asked = self.prefix + transactional_id if transactional_id else ""
         request = DescribeTransactionsRequest(transactional_ids=[asked])
-        (found,) = self.performer.ask(request, 0).transaction_states
+        (found,) = self.runner.ask(request, 0).transaction_states
         if found.error_code:
             return [f"operator hears {NAMES[found.error_code]}"]
         places = sorted(f"{it.topic}-{at}" for it in found.topics for at in it.partitions)
@@ -297,7 +297,7 @@ class Story:
     def id_of(self, name: str) -> int:
         return next(it for it, known in self.names.items() if known == name)
 
-    def tell_write(self, write: Write) -> str:
+    def write_text(self, write: Write) -> str:
         assert isinstance(write.key, TransactionLogKey)
         if write.value is None:
             return f"{write.key.transactional_id} is gone"
@@ -309,13 +309,13 @@ class Story:
         if it.next_producer_id != NO_PRODUCER_ID:
             told += f", {self.name(it.next_producer_id)} next"
         if it.partitions:
-            told += f", with {places_told(it.partitions)}"
+            told += f", with {partitions_text(it.partitions)}"
         return f"{it.transactional_id}: {told}"
 
     def tell_markers(self, markers: Markers) -> str:
         what = "commit" if markers.committed else "abort"
         whose = f"{self.name(markers.producer_id)} in epoch {markers.producer_epoch}"
-        return f"{what} {whose} in {places_told(markers.partitions)}"
+        return f"{what} {whose} in {partitions_text(markers.partitions)}"
 
 
 def options(words: list[str], prefix: str) -> Options:
@@ -345,7 +345,7 @@ def topics_of(places: Iterable[str]) -> list[AddPartitionsToTxnTopic]:
     return [AddPartitionsToTxnTopic(name=name, partitions=[int(at)]) for name, at in pairs]
 
 
-def tell_partitions(who: str, topics: Any) -> list[str]:
+def partition_lines(who: str, topics: Any) -> list[str]:
     codes = {
         f"{topic.name}-{it.partition_index}": NAMES[it.partition_error_code]
         for topic in topics
@@ -356,5 +356,5 @@ def tell_partitions(who: str, topics: Any) -> list[str]:
     return [f"{who} hears {codes[it]} for {it}" for it in sorted(codes)]
 
 
-def places_told(places: Iterable[tuple[str, int]]) -> str:
+def partitions_text(places: Iterable[tuple[str, int]]) -> str:
     return " ".join(f"{topic}-{partition}" for topic, partition in sorted(places))

@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 UNITS_MS = {"ms": 1, "s": 1_000}
 
 
-def retell(text: str) -> str:
+def rerun(text: str) -> str:
     """The transcript as it runs now: steps and comments are kept, responses are replaced."""
-    story = Story()
+    transcript = Transcript()
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith("  "):
             continue
         lines.append(line)
         if line and not line.startswith("#"):
-            lines += [f"  {it}" for it in story.step(line)]
-            story.world.check()
+            lines += [f"  {it}" for it in transcript.step(line)]
+            transcript.world.check()
     return "\n".join(lines) + "\n"
 
 
-class Story:
+class Transcript:
     def __init__(self) -> None:
         self.world = World(ConsumerGroupSettings())
         self.clients: dict[str, Consumer | ClassicConsumer] = {}

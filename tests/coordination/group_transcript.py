@@ -67,20 +67,20 @@ UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "days": 86_400_000}
 OPTION_WORDS = ("with", "as", "in", "saying", "giving", "of", "session", "because", "through")
 
 
-def retell(text: str, settings: GroupSettings) -> str:
+def rerun(text: str, settings: GroupSettings) -> str:
     """The transcript as it runs now: steps and comments are kept, responses are replaced."""
-    story = Story(settings)
+    transcript = Transcript(settings)
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith("  "):
             continue
         lines.append(line)
         if line and not line.startswith("#"):
-            lines += [f"  {it}" for it in story.step(line)]
+            lines += [f"  {it}" for it in transcript.step(line)]
     return "\n".join(lines) + "\n"
 
 
-class Story:
+class Transcript:
     def __init__(self, settings: GroupSettings) -> None:
         self.world = World(settings)
         self.ids: dict[str, str] = {}
@@ -96,7 +96,7 @@ class Story:
         waiting = set(world.waiting)
         said = self.act(line)
         for write in world.written:
-            said.append(f"the log says {tell_write(write)}")
+            said.append(f"the log says {write_text(write)}")
         for ticket, response in world.told:
             said.append(f"{self.askers[ticket]} {self.tell(self.askers[ticket], response)}")
         said += [f"{self.askers[it]} waits" for it in sorted(world.waiting - waiting)]
@@ -327,7 +327,7 @@ class Story:
         request = OffsetFetchRequest(group_id=group, topics=None, require_stable=require_stable)
         response = self.world.groups.offset_fetch(request, version=7)
         return [
-            f"{topic.name}-{it.partition_index} is {tell_offset(it)}"
+            f"{topic.name}-{it.partition_index} is {offset_text(it)}"
             for topic in response.topics
             for it in topic.partitions
         ] or ["nothing"]
@@ -374,7 +374,7 @@ class Story:
         return f"leads {what}{skips}: {members}"
 
 
-def tell_offset(told: OffsetFetchResponsePartition) -> str:
+def offset_text(told: OffsetFetchResponsePartition) -> str:
     return name_of(told.error_code) if told.error_code else f"at {told.committed_offset}"
 
 
@@ -410,7 +410,7 @@ def options(words: list[str]) -> dict[str, str]:
     return pairs
 
 
-def tell_write(write: Write) -> str:
+def write_text(write: Write) -> str:
     match write.key, write.value:
         case GroupMetadataKey(), None:
             return f"{write.key.group} is gone"

@@ -62,7 +62,7 @@ def listed(
     return responses[0]
 
 
-class Performer(Protocol):
+class TranscriptRunner(Protocol):
     def ask(self, request: Message, version: int) -> Any: ...
 
 

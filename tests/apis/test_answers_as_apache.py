@@ -12,13 +12,13 @@ import pytest
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
 from tests.apis.conversations.catalog import CONVERSATIONS
-from tests.apis.interview import Answered, Interview
+from tests.apis.transcript import Answered, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compat.apache import ApacheKafka
-    from tests.apis.interview import Plain
+    from tests.apis.transcript import Plain
 
 SUBJECTS = (
     "producing",
@@ -48,7 +48,7 @@ def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProces
 
 
 def answers(port: int, name: str, now_ms: int) -> list[Answered]:
-    broker = Interview(port, name.replace("_", "-"), now_ms)
+    broker = Transcript(port, name.replace("_", "-"), now_ms)
     try:
         CONVERSATIONS[name](broker)
     finally:

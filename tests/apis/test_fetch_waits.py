@@ -14,7 +14,6 @@ from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.fetch import FetchRequest
 from pykbroker_protocol.records.batch import iterate_batches
 from pykbroker_protocol.records.corrupt import TruncatedBatch
-from tests.apis.interview import Interview
 from tests.apis.request_builders import (
     batch,
     fetched,
@@ -22,6 +21,7 @@ from tests.apis.request_builders import (
     produced,
     to_partition,
 )
+from tests.apis.transcript import Transcript
 from tests.apis.wire import PATIENCE_SECONDS, Wire
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def wire(port: int) -> Iterator[Wire]:
 
 @pytest.fixture
 def topic(port: int) -> Topic:
-    interview = Interview(port, prefix=f"patience-{uuid4().hex}", now_ms=0)
-    made = interview.topic(partitions=2, configs={"segment.bytes": str(1 << 20)})
-    interview.close()
+    transcript = Transcript(port, prefix=f"patience-{uuid4().hex}", now_ms=0)
+    made = transcript.topic(partitions=2, configs={"segment.bytes": str(1 << 20)})
+    transcript.close()
     return Topic(made.name, port)
 
 

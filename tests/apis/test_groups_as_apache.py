@@ -12,24 +12,24 @@ import pytest
 
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
-from tests.apis.groups.interview import CONVERSATIONS, GroupInterview
+from tests.apis.groups.transcript import CONVERSATIONS, GroupTranscript
 from tests.apis.test_answers_as_apache import assert_answered_alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compat.apache import ApacheKafka
-    from tests.apis.interview import Answered
+    from tests.apis.transcript import Answered
 
 ATTEMPTS_MAX = 3
 SUBJECTS = (
     "membership",
     "static_members",
-    "strangers",
+    "unknown_members",
     "deadlines",
     "offsets",
     "administering",
-    "next_generation",
+    "consumer_groups",
     "migrating",
     "configured",
     "transactions",
@@ -47,7 +47,7 @@ def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProces
 
 def answers(port: int, name: str, attempt: int, now_ms: int) -> list[Answered]:
     again = f"-{attempt}" if attempt else ""
-    broker = GroupInterview(port, name.replace("_", "-") + again, now_ms)
+    broker = GroupTranscript(port, name.replace("_", "-") + again, now_ms)
     try:
         CONVERSATIONS[name](broker)
     finally:

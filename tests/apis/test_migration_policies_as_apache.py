@@ -10,7 +10,7 @@ from compat.apache import ApacheKafka
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
 from tests.apis.groups import migrating
-from tests.apis.groups.interview import CONVERSATIONS
+from tests.apis.groups.transcript import CONVERSATIONS
 from tests.apis.test_groups_as_apache import assert_groups_answered_alike
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pykbroker.coordinators.transaction_log import TRANSACTION_RECORDS
 from pykbroker.internal_topics import TRANSACTION_STATE
 from pykbroker_protocol.internal_topics.transactions import TransactionLogKey, TransactionLogValue
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
-from tests.apis.transactions.interview import TransactionInterview, together
+from tests.apis.transactions.transcript import TransactionTranscript, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     Lies = tuple[object, ...]
 
 
-def idle(client: TransactionInterview) -> None:
+def idle(client: TransactionTranscript) -> None:
     client.producer()
 
 
-def taken_over_twice(client: TransactionInterview) -> None:
+def taken_over_twice(client: TransactionTranscript) -> None:
     client.producer()
     client.producer(transaction_timeout_ms=30_000)
 
 
-def committed_in_words_of_version_1(client: TransactionInterview) -> None:
+def committed_in_words_of_version_1(client: TransactionTranscript) -> None:
     topic = client.topic(partitions=3)
     producer = client.producer()
     producer.add(topic, (0,))
@@ -43,7 +43,7 @@ def committed_in_words_of_version_1(client: TransactionInterview) -> None:
     producer.end(committed=False)
 
 
-def committed_in_words_of_version_2(client: TransactionInterview) -> None:
+def committed_in_words_of_version_2(client: TransactionTranscript) -> None:
     topic = client.topic(partitions=3)
     producer = client.producer(version=5)
     for committed in (True, False):
@@ -52,7 +52,7 @@ def committed_in_words_of_version_2(client: TransactionInterview) -> None:
     producer.end(committed=False, version=5)
 
 
-def taken_from_an_owner(client: TransactionInterview) -> None:
+def taken_from_an_owner(client: TransactionTranscript) -> None:
     topic = client.topic()
     producer = client.producer(version=5)
     producer.add(topic)
@@ -79,7 +79,7 @@ def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProces
 
 @pytest.mark.parametrize("converse", CONVERSATIONS, ids=lambda it: it.__name__)
 def test_records_of_transaction_state_equal_those_of_apache_kafka(
-    converse: Callable[[TransactionInterview], None],
+    converse: Callable[[TransactionTranscript], None],
     apache: ApacheKafka,
     pykbroker: BrokerProcess,
 ) -> None:
@@ -91,9 +91,9 @@ def test_records_of_transaction_state_equal_those_of_apache_kafka(
 
 
 def left_behind(
-    converse: Callable[[TransactionInterview], None], port: int, folder: Path
+    converse: Callable[[TransactionTranscript], None], port: int, folder: Path
 ) -> list[Lies]:
-    client = TransactionInterview(port, converse.__name__.replace("_", "-"), 1_700_000_000_123)
+    client = TransactionTranscript(port, converse.__name__.replace("_", "-"), 1_700_000_000_123)
     try:
         converse(client)
     finally:

@@ -14,16 +14,16 @@ from pykbroker.coordinators.records import decode_record
 from pykbroker.internal_topics import partition_of_name
 from pykbroker_protocol.internal_topics.offsets import OffsetCommitKey, OffsetCommitValue
 from pykbroker_protocol.records.batch import RecordBatch, iterate_batches
-from tests.apis.groups.interview import GroupInterview
 from tests.apis.groups.offsets import commit, forget, of
 from tests.apis.groups.transacting import IMPLICIT_SINCE, Producer, within
+from tests.apis.groups.transcript import GroupTranscript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from compat.apache import ApacheKafka, ApacheTools
-    from tests.apis.groups.interview import Group
+    from tests.apis.groups.transcript import Group
 
 PARTITIONS = int(SINGLE_NODE["offsets.topic.num.partitions"])
 NO_PRODUCER = -1
@@ -37,7 +37,7 @@ def pykbroker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 def hold_transactions(port: int) -> tuple[Group, list[int]]:
     """Transactions that abort, commit, use another epoch and stay open."""
-    broker = GroupInterview(port, f"bytes-{time.time_ns()}", time.time_ns() // 1_000_000)
+    broker = GroupTranscript(port, f"bytes-{time.time_ns()}", time.time_ns() // 1_000_000)
     try:
         topic, group = broker.topic(partitions=2), broker.group()
         producer, other = Producer(broker), Producer(broker, "other")

@@ -12,13 +12,13 @@ import pytest
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
 from tests.apis.test_answers_as_apache import assert_answered_alike
-from tests.apis.transactions.interview import CONVERSATIONS, TransactionInterview
+from tests.apis.transactions.transcript import CONVERSATIONS, TransactionTranscript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compat.apache import ApacheKafka
-    from tests.apis.interview import Answered
+    from tests.apis.transcript import Answered
 
 SUBJECTS = ("coordinating", "administering", "marking", "writing", "features")
 for module in SUBJECTS:
@@ -33,7 +33,7 @@ def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProces
 
 
 def answers(port: int, name: str, now_ms: int) -> list[Answered]:
-    broker = TransactionInterview(port, name.replace("_", "-"), now_ms)
+    broker = TransactionTranscript(port, name.replace("_", "-"), now_ms)
     try:
         CONVERSATIONS[name](broker)
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.apis.transactions.interview import TransactionInterview
+from tests.apis.transactions.transcript import TransactionTranscript
 
 Run = Callable[..., Any]
 
@@ -47,7 +47,7 @@ def hanging(node: Any, topic: str, ask: Run) -> Iterator[int]:
     """
     key = "transaction.partition.verification.enable"
     assert ask("configs", "alter", "broker", "1", "--set", f"{key}=false").exit_code == 0
-    client = TransactionInterview(node.port, f"{topic}-hanging", time.time_ns() // 1_000_000)
+    client = TransactionTranscript(node.port, f"{topic}-hanging", time.time_ns() // 1_000_000)
     producer = client.producer()
     producer.send(client.until_ready(topic, 3), partition=1)
     yield producer.id

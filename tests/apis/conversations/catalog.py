@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.apis.interview import Interview
+    from tests.apis.transcript import Transcript
 
-    Conversation: TypeAlias = Callable[[Interview], None]
+    Conversation: TypeAlias = Callable[[Transcript], None]
 
 CONVERSATIONS: dict[str, Conversation] = {}
 

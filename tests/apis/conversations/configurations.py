@@ -14,7 +14,7 @@ from tests.apis.conversations.catalog import conversation
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.apis.interview import Interview
+    from tests.apis.transcript import Transcript
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -72,7 +72,7 @@ def altered(
     )
 
 
-def overrides(broker: Interview, name: str, kind: int = TOPIC) -> None:
+def overrides(broker: Transcript, name: str, kind: int = TOPIC) -> None:
     """Returns the values that were set for the resource."""
     broker.settle()
     response = broker.quietly(described(name, kind), 4)
@@ -81,7 +81,7 @@ def overrides(broker: Interview, name: str, kind: int = TOPIC) -> None:
 
 
 @conversation
-def all_properties_of_a_topic(broker: Interview) -> None:
+def all_properties_of_a_topic(broker: Transcript) -> None:
     plain = broker.topic("plain")
     own = broker.topic("own", configs={"retention.ms": "1000", "cleanup.policy": "compact"})
     for topic in (plain, own):
@@ -92,7 +92,7 @@ def all_properties_of_a_topic(broker: Interview) -> None:
 
 
 @conversation
-def unknown_resources(broker: Interview) -> None:
+def unknown_resources(broker: Transcript) -> None:
     for kind, name in (
         (TOPIC, "no-such-topic"),
         (TOPIC, ""),
@@ -110,7 +110,7 @@ def unknown_resources(broker: Interview) -> None:
 
 
 @conversation
-def properties_are_set_and_deleted(broker: Interview) -> None:
+def properties_are_set_and_deleted(broker: Transcript) -> None:
     name = broker.topic().name
     cases: dict[str, list[tuple[str, int, str | None]]] = {
         "set": [("retention.ms", SET, "5000")],
@@ -143,7 +143,7 @@ def properties_are_set_and_deleted(broker: Interview) -> None:
 
 
 @conversation
-def unknown_operations(broker: Interview) -> None:
+def unknown_operations(broker: Transcript) -> None:
     name = broker.topic().name
     with broker.known_difference("Unknown operation on a property"):
         broker.ask(altered(name, ("retention.ms", 9, "5")), 1)
@@ -151,7 +151,7 @@ def unknown_operations(broker: Interview) -> None:
 
 
 @conversation
-def properties_are_replaced_together(broker: Interview) -> None:
+def properties_are_replaced_together(broker: Transcript) -> None:
     name = broker.topic(configs={"retention.ms": "1000"}).name
     cases: dict[str, dict[str, str | None]] = {
         "one": {"segment.bytes": "2000000"},
@@ -168,7 +168,7 @@ def properties_are_replaced_together(broker: Interview) -> None:
 
 
 @conversation
-def resources_that_cannot_be_altered(broker: Interview) -> None:
+def resources_that_cannot_be_altered(broker: Transcript) -> None:
     one = ("retention.ms", SET, "1")
     for kind, name in ((TOPIC, "no-such"), (TOPIC, ""), (BROKER, "99"), (BROKER, "x"), (0, "x")):
         broker.ask(altered(name, one, kind=kind), 1, note=f"{kind} {name!r}")
@@ -180,7 +180,7 @@ def resources_that_cannot_be_altered(broker: Interview) -> None:
 
 
 @conversation
-def properties_of_brokers_are_altered(broker: Interview) -> None:
+def properties_of_brokers_are_altered(broker: Transcript) -> None:
     for name in ("1", ""):
         for note, operation in {
             "dynamic": ("log.retention.ms", SET, "700000000"),
@@ -209,7 +209,7 @@ WITHOUT_EFFECT = (
 
 
 @conversation
-def broker_properties_without_effect_are_stored(broker: Interview) -> None:
+def broker_properties_without_effect_are_stored(broker: Transcript) -> None:
     for name in ("1", ""):
         for key, value in WITHOUT_EFFECT:
             for given in (value, "nonsense"):
@@ -226,7 +226,7 @@ def broker_properties_without_effect_are_stored(broker: Interview) -> None:
 
 
 @conversation
-def unsupported_broker_properties_are_rejected(broker: Interview) -> None:
+def unsupported_broker_properties_are_rejected(broker: Transcript) -> None:
     with broker.known_difference("Dynamic broker properties"):
         for key, value in (("nonsense", "1"), ("ssl.provider", "x"), ("sasl.jaas.config", "x")):
             broker.ask(altered("1", (key, SET, value), kind=BROKER), 1, note=key)
@@ -235,7 +235,7 @@ def unsupported_broker_properties_are_rejected(broker: Interview) -> None:
 
 
 @conversation
-def broker_defaults_of_topic_properties(broker: Interview) -> None:
+def broker_defaults_of_topic_properties(broker: Transcript) -> None:
     topic = broker.topic()
     broker.quietly(altered("", ("log.retention.ms", SET, "800000000"), kind=BROKER), 1)
     broker.settle()

@@ -21,7 +21,7 @@ from tests.apis.conversations.catalog import conversation
 from tests.apis.conversations.fetching import filled
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Interview, Plain
+    from tests.apis.transcript import Plain, Transcript
 
 NO_SUCH_ID = bytes(range(1, 17))
 
@@ -31,7 +31,7 @@ def about(*names: str, **more: Any) -> MetadataRequest:
     return MetadataRequest(**{"topics": topics, "allow_auto_topic_creation": False, **more})
 
 
-def own_topics(broker: Interview, answer: Plain) -> Plain:
+def own_topics(broker: Transcript, answer: Plain) -> Plain:
     """Apache Kafka also has topics of other tests."""
     prefix = broker.prefix
     answer["topics"] = [it for it in answer["topics"] if (it["name"] or "").startswith(prefix)]
@@ -39,7 +39,7 @@ def own_topics(broker: Interview, answer: Plain) -> Plain:
 
 
 @conversation
-def metadata_of_topics_by_name(broker: Interview) -> None:
+def metadata_of_topics_by_name(broker: Transcript) -> None:
     one, other = broker.topic("one", partitions=3), broker.topic("other")
     for version in range(14):
         creates = version < 4  # older versions always allow topic creation
@@ -48,7 +48,7 @@ def metadata_of_topics_by_name(broker: Interview) -> None:
 
 
 @conversation
-def metadata_of_all_topics_or_none(broker: Interview) -> None:
+def metadata_of_all_topics_or_none(broker: Transcript) -> None:
     broker.topic("one", partitions=2)
     for version in range(14):
         creates = version < 4
@@ -61,7 +61,7 @@ def metadata_of_all_topics_or_none(broker: Interview) -> None:
 
 
 @conversation
-def metadata_of_unknown_topics(broker: Interview) -> None:
+def metadata_of_unknown_topics(broker: Transcript) -> None:
     for version in (4, 8, 9, 12, 13):
         broker.ask(about("no-such-topic"), version)
         for name in ("", ".", "a b", "x" * 250):
@@ -69,7 +69,7 @@ def metadata_of_unknown_topics(broker: Interview) -> None:
 
 
 @conversation
-def metadata_of_topics_by_id(broker: Interview) -> None:
+def metadata_of_topics_by_id(broker: Transcript) -> None:
     topic = broker.topic()
     for version in (10, 11, 12, 13):
         for note, request in {
@@ -82,7 +82,7 @@ def metadata_of_topics_by_id(broker: Interview) -> None:
 
 
 @conversation
-def metadata_with_operations(broker: Interview) -> None:
+def metadata_with_operations(broker: Transcript) -> None:
     topic = broker.topic()
     for version in (8, 10, 11, 13):
         request = about(topic.name, include_topic_authorized_operations=True)
@@ -92,7 +92,7 @@ def metadata_with_operations(broker: Interview) -> None:
 
 
 @conversation
-def metadata_requests_create_topics(broker: Interview) -> None:
+def metadata_requests_create_topics(broker: Transcript) -> None:
     for version in (3, 4, 9, 13):
         name = f"{broker.prefix}-{version}"
         with broker.known_difference("Automatic topic creation completes before the response"):
@@ -104,7 +104,7 @@ def metadata_requests_create_topics(broker: Interview) -> None:
 
 
 @conversation
-def partitions_are_described_in_pages(broker: Interview) -> None:
+def partitions_are_described_in_pages(broker: Transcript) -> None:
     one = broker.topic("one", partitions=3)
     two = broker.topic("two", partitions=2)
     names = [TopicRequest(name=it) for it in (two.name, one.name)]
@@ -130,7 +130,7 @@ def partitions_are_described_in_pages(broker: Interview) -> None:
 
 
 @conversation
-def the_cluster_is_described(broker: Interview) -> None:
+def the_cluster_is_described(broker: Transcript) -> None:
     for version in (0, 1, 2):
         for operations in (False, True):
             request = DescribeClusterRequest(include_cluster_authorized_operations=operations)
@@ -145,7 +145,7 @@ def the_cluster_is_described(broker: Interview) -> None:
 
 
 @conversation
-def directories_are_described(broker: Interview) -> None:
+def directories_are_described(broker: Transcript) -> None:
     topic, empty = filled(broker, partitions=2), broker.topic("empty")
     for version in range(1, 6):
         for request in (
@@ -160,7 +160,7 @@ def directories_are_described(broker: Interview) -> None:
 
 
 @conversation
-def coordinators_are_found(broker: Interview) -> None:
+def coordinators_are_found(broker: Transcript) -> None:
     broker.quietly(FindCoordinatorRequest(key="g"), 0)
     broker.until_ready("__consumer_offsets", 4)
     for version in range(4):
@@ -177,7 +177,7 @@ def coordinators_are_found(broker: Interview) -> None:
 
 
 @conversation
-def invalid_client_software_names(broker: Interview) -> None:
+def invalid_client_software_names(broker: Transcript) -> None:
     for version in (3, 4):
         for name, number in (("", "1"), ("a", ""), ("a b", "1"), ("-a", "1"), ("a", "1_0")):
             request = ApiVersionsRequest(client_software_name=name, client_software_version=number)
@@ -185,7 +185,7 @@ def invalid_client_software_names(broker: Interview) -> None:
 
 
 @conversation
-def unsupported_versions_of_api_versions(broker: Interview) -> None:
+def unsupported_versions_of_api_versions(broker: Transcript) -> None:
     for version in (5, 6, 32767):
         frame = bytes([0, 18]) + version.to_bytes(2) + bytes([0, 0, 0, 1, 255, 255, 0])
         broker.ask_frame(frame, f"ApiVersions v{version}")
@@ -193,14 +193,14 @@ def unsupported_versions_of_api_versions(broker: Interview) -> None:
 
 
 @conversation
-def unknown_api_keys_and_versions(broker: Interview) -> None:
+def unknown_api_keys_and_versions(broker: Transcript) -> None:
     for key, version in ((4, 0), (94, 0), (500, 0), (-1, 0), (3, 14), (3, -1), (1, 19), (52, 0)):
         frame = key.to_bytes(2, signed=True) + version.to_bytes(2, signed=True)
         broker.ask_frame(frame + bytes([0, 0, 0, 1, 255, 255, 0, 0, 0, 0]), f"key {key} v{version}")
 
 
 @conversation
-def malformed_frames(broker: Interview) -> None:
+def malformed_frames(broker: Transcript) -> None:
     for note, frame in {
         "an empty frame": b"",
         "a cut header": bytes([0, 3, 0]),
@@ -214,7 +214,7 @@ def malformed_frames(broker: Interview) -> None:
 
 
 @conversation
-def shared_apis_have_equal_versions(broker: Interview) -> None:
+def shared_apis_have_equal_versions(broker: Transcript) -> None:
     ours = (*range(4), 10, *range(18, 24), *range(29, 36), *range(37, 42), *range(43, 47), 50, 55)
     ours += (60, 64, 74, 75)
     for version in range(5):

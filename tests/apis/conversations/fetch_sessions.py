@@ -10,7 +10,7 @@ from tests.apis.conversations.fetching import all_of, delete_before, filled
 from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Interview, Topic
+    from tests.apis.transcript import Topic, Transcript
 
 LAST_EPOCH = 2**31 - 1
 
@@ -18,7 +18,7 @@ LAST_EPOCH = 2**31 - 1
 class Session:
     """A reader with a session and the epoch of its next request."""
 
-    def __init__(self, broker: Interview, *topics: FetchTopic, version: int = 12) -> None:
+    def __init__(self, broker: Transcript, *topics: FetchTopic, version: int = 12) -> None:
         self.broker = broker
         self.version = version
         first = broker.ask(fetched(*topics, session_epoch=0), version, note="opens a session")
@@ -31,7 +31,7 @@ class Session:
         self.epoch += 1
 
 
-def add_to(broker: Interview, topic: Topic, partition: int = 0) -> None:
+def add_to(broker: Transcript, topic: Topic, partition: int = 0) -> None:
     data = to_partition(batch(now_ms=broker.now_ms), topic=topic.name, partition=partition)
     broker.quietly(produced(data), 9)
 
@@ -41,7 +41,7 @@ def forgotten(topic: Topic, *partitions: int) -> ForgottenTopic:
 
 
 @conversation
-def a_session_response_contains_only_changes(broker: Interview) -> None:
+def a_session_response_contains_only_changes(broker: Transcript) -> None:
     for version in (7, 11, 12, 13, 17):
         topic = filled(broker, f"v{version}", partitions=3, batches=1)
         session = Session(broker, all_of(topic, 3), version=version)
@@ -61,7 +61,7 @@ def a_session_response_contains_only_changes(broker: Interview) -> None:
 
 
 @conversation
-def a_session_removes_partitions(broker: Interview) -> None:
+def a_session_removes_partitions(broker: Transcript) -> None:
     topic = filled(broker, partitions=3, batches=1)
     for version in (7, 13):
         session = Session(broker, all_of(topic, 3), version=version)
@@ -74,7 +74,7 @@ def a_session_removes_partitions(broker: Interview) -> None:
 
 
 @conversation
-def unknown_sessions(broker: Interview) -> None:
+def unknown_sessions(broker: Transcript) -> None:
     topic = filled(broker)
     for version in (7, 12, 13):
         query = from_partition(topic=topic.name, topic_id=topic.id)
@@ -87,7 +87,7 @@ def unknown_sessions(broker: Interview) -> None:
 
 
 @conversation
-def session_epochs_out_of_order(broker: Interview) -> None:
+def session_epochs_out_of_order(broker: Transcript) -> None:
     topic = filled(broker)
     for version in (7, 12):
         session = Session(broker, all_of(topic, 1), version=version)
@@ -101,7 +101,7 @@ def session_epochs_out_of_order(broker: Interview) -> None:
 
 
 @conversation
-def a_session_is_closed(broker: Interview) -> None:
+def a_session_is_closed(broker: Transcript) -> None:
     topic = filled(broker)
     for version in (7, 13):
         session = Session(broker, all_of(topic, 1), version=version)
@@ -110,7 +110,7 @@ def a_session_is_closed(broker: Interview) -> None:
 
 
 @conversation
-def a_session_does_not_mix_topic_names_and_ids(broker: Interview) -> None:
+def a_session_does_not_mix_topic_names_and_ids(broker: Transcript) -> None:
     topic = filled(broker)
     session = Session(broker, all_of(topic, 1), version=12)
     session.version = 13
@@ -121,7 +121,7 @@ def a_session_does_not_mix_topic_names_and_ids(broker: Interview) -> None:
 
 
 @conversation
-def errors_within_a_session_are_repeated(broker: Interview) -> None:
+def errors_within_a_session_are_repeated(broker: Transcript) -> None:
     topic = filled(broker)
     for version in (7, 12):
         request = from_partition(topic="no-such-topic"), from_partition(topic=topic.name)
@@ -135,7 +135,7 @@ def errors_within_a_session_are_repeated(broker: Interview) -> None:
 
 
 @conversation
-def a_new_log_start_offset_is_a_change(broker: Interview) -> None:
+def a_new_log_start_offset_is_a_change(broker: Transcript) -> None:
     topic = filled(broker)
     session = Session(broker, from_partition(6, topic=topic.name))
     session.ask(note="nothing new")
@@ -145,7 +145,7 @@ def a_new_log_start_offset_is_a_change(broker: Interview) -> None:
 
 
 @conversation
-def a_session_is_fair_to_its_partitions(broker: Interview) -> None:
+def a_session_is_fair_to_its_partitions(broker: Transcript) -> None:
     topic = filled(broker, partitions=3, size=500)
     session = Session(broker, all_of(topic, 3))
     for number in range(5):

@@ -15,13 +15,13 @@ from tests.apis.conversations.catalog import conversation
 from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Interview, Topic
+    from tests.apis.transcript import Topic, Transcript
 
 NO_SUCH_ID = bytes(range(1, 17))
 
 
 def filled(
-    broker: Interview,
+    broker: Transcript,
     name: str = "topic",
     *,
     partitions: int = 1,
@@ -39,7 +39,7 @@ def filled(
     return topic
 
 
-def delete_before(broker: Interview, topic: Topic, offset: int) -> None:
+def delete_before(broker: Transcript, topic: Topic, offset: int) -> None:
     query = DeleteRecordsPartition(partition_index=0, offset=offset)
     request = DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name=topic.name, partitions=[query])], timeout_ms=5000
@@ -59,20 +59,20 @@ def all_of(topic: Topic, partitions: int, *, bytes_max: int = 1 << 20) -> FetchT
 
 
 @conversation
-def records_are_returned_in_each_version(broker: Interview) -> None:
+def records_are_returned_in_each_version(broker: Transcript) -> None:
     topic = filled(broker)
     for version in range(4, 19):
         broker.ask(fetched(from_partition(topic=topic.name, topic_id=topic.id)), version)
 
 
 @conversation
-def removed_versions_of_fetch(broker: Interview) -> None:
+def removed_versions_of_fetch(broker: Transcript) -> None:
     for version in (0, 3):
         broker.ask_frame(bytes([0, 1, 0, version, 0, 0, 0, 1, 255, 255]) + bytes(30), f"v{version}")
 
 
 @conversation
-def offsets_before_within_at_and_after_the_log(broker: Interview) -> None:
+def offsets_before_within_at_and_after_the_log(broker: Transcript) -> None:
     topic = filled(broker)
     for offset in (0, 1, 2, 3, 5, 6, 7, 1000, -1, -2, 2**62):
         for version in (4, 11, 17):
@@ -85,7 +85,7 @@ def offsets_before_within_at_and_after_the_log(broker: Interview) -> None:
 
 
 @conversation
-def an_empty_partition(broker: Interview) -> None:
+def an_empty_partition(broker: Transcript) -> None:
     topic = broker.topic()
     for offset in (0, 1, -1):
         request = from_partition(offset, topic=topic.name, topic_id=topic.id)
@@ -94,7 +94,7 @@ def an_empty_partition(broker: Interview) -> None:
 
 
 @conversation
-def unknown_partitions_of_fetch(broker: Interview) -> None:
+def unknown_partitions_of_fetch(broker: Transcript) -> None:
     topic = filled(broker)
     for version in (4, 7, 11, 12):
         broker.ask(fetched(from_partition(topic="no-such-topic")), version)
@@ -112,7 +112,7 @@ def unknown_partitions_of_fetch(broker: Interview) -> None:
 
 
 @conversation
-def the_old_id_of_a_recreated_topic(broker: Interview) -> None:
+def the_old_id_of_a_recreated_topic(broker: Transcript) -> None:
     from pykbroker_protocol.messages.delete_topics import DeleteTopicsRequest
 
     former = filled(broker)
@@ -123,7 +123,7 @@ def the_old_id_of_a_recreated_topic(broker: Interview) -> None:
 
 
 @conversation
-def limits_and_the_first_batch(broker: Interview) -> None:
+def limits_and_the_first_batch(broker: Transcript) -> None:
     topic = filled(broker, partitions=3, size=300)
     rooms = (0, 1, 700, 701, 702, 703, 704, 705, 710, 1404, 1410, 5000)
     for bytes_max in rooms:
@@ -140,7 +140,7 @@ def limits_and_the_first_batch(broker: Interview) -> None:
 
 
 @conversation
-def the_first_batch_is_that_of_the_first_partition_with_records(broker: Interview) -> None:
+def the_first_batch_is_that_of_the_first_partition_with_records(broker: Transcript) -> None:
     full, empty = filled(broker, "full", size=1000), broker.topic("empty")
     for version in (4, 11):
         request = fetched(from_partition(topic=empty.name), from_partition(topic=full.name))
@@ -150,7 +150,7 @@ def the_first_batch_is_that_of_the_first_partition_with_records(broker: Intervie
 
 
 @conversation
-def fetch_waits_until_max_wait(broker: Interview) -> None:
+def fetch_waits_until_max_wait(broker: Transcript) -> None:
     topic = filled(broker)
     for least in (0, 1, 1 << 20):
         request = from_partition(6, topic=topic.name)
@@ -160,7 +160,7 @@ def fetch_waits_until_max_wait(broker: Interview) -> None:
 
 
 @conversation
-def isolation_levels(broker: Interview) -> None:
+def isolation_levels(broker: Transcript) -> None:
     topic = filled(broker)
     for version in (4, 11, 17):
         for isolation in (0, 1):
@@ -171,7 +171,7 @@ def isolation_levels(broker: Interview) -> None:
 
 
 @conversation
-def leader_epochs_older_and_newer(broker: Interview) -> None:
+def leader_epochs_older_and_newer(broker: Transcript) -> None:
     topic = filled(broker)
     for epoch in (-1, 0, 1, 100, -2):
         for version in (9, 11, 12, 16, 18):
@@ -182,7 +182,7 @@ def leader_epochs_older_and_newer(broker: Interview) -> None:
 
 
 @conversation
-def epochs_of_the_last_record_fetched(broker: Interview) -> None:
+def epochs_of_the_last_record_fetched(broker: Transcript) -> None:
     topic = filled(broker)
     for epoch in (-1, 0, 1, 100):
         for offset in (0, 3, 6):
@@ -194,7 +194,7 @@ def epochs_of_the_last_record_fetched(broker: Interview) -> None:
 
 
 @conversation
-def rack_ids_have_no_effect(broker: Interview) -> None:
+def rack_ids_have_no_effect(broker: Transcript) -> None:
     topic = filled(broker)
     broker.ask(fetched(from_partition(topic=topic.name), rack_id="r1"), 11)
     broker.ask(fetched(from_partition(topic=topic.name), rack_id="r1", cluster_id="other"), 12)

@@ -17,7 +17,7 @@ from tests.apis.request_builders import (
 )
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Interview, Topic
+    from tests.apis.transcript import Topic, Transcript
 
 SEQUENCE_MAX = 2**31 - 1
 SOME_ID = 4_000_000_000
@@ -26,7 +26,7 @@ SOME_ID = 4_000_000_000
 class Producer:
     """Sends batches with a number of records from a sequence number on."""
 
-    def __init__(self, broker: Interview, topic: Topic, producer_id: int | None = None) -> None:
+    def __init__(self, broker: Transcript, topic: Topic, producer_id: int | None = None) -> None:
         self.broker = broker
         self.topic = topic
         self.id = producer_id or broker.producer_id()
@@ -56,7 +56,7 @@ class Producer:
 
 
 @conversation
-def producer_ids_are_allocated(broker: Interview) -> None:
+def producer_ids_are_allocated(broker: Transcript) -> None:
     assert broker.producer_id() >= 0
     for version in range(6):
         broker.ask(new_producer_id(), version)
@@ -71,7 +71,7 @@ def producer_ids_are_allocated(broker: Interview) -> None:
 
 
 @conversation
-def duplicate_batches_return_the_first_offset(broker: Interview) -> None:
+def duplicate_batches_return_the_first_offset(broker: Transcript) -> None:
     producer = Producer(broker, broker.topic())
     for sequence in range(0, 24, 3):
         producer.send(sequence, 3)
@@ -87,7 +87,7 @@ def duplicate_batches_return_the_first_offset(broker: Interview) -> None:
 
 
 @conversation
-def duplicate_batches_with_log_append_time(broker: Interview) -> None:
+def duplicate_batches_with_log_append_time(broker: Transcript) -> None:
     topic = broker.topic(configs={"message.timestamp.type": "LogAppendTime"})
     producer = Producer(broker, topic)
     for sequence in (0, 1, 0, 1):
@@ -95,7 +95,7 @@ def duplicate_batches_with_log_append_time(broker: Interview) -> None:
 
 
 @conversation
-def sequence_numbers_with_a_gap(broker: Interview) -> None:
+def sequence_numbers_with_a_gap(broker: Transcript) -> None:
     producer = Producer(broker, broker.topic())
     producer.send(0, 3)
     for sequence in (4, 100, 2, 1):
@@ -105,7 +105,7 @@ def sequence_numbers_with_a_gap(broker: Interview) -> None:
 
 
 @conversation
-def first_sequence_numbers_of_unknown_producer_ids(broker: Interview) -> None:
+def first_sequence_numbers_of_unknown_producer_ids(broker: Transcript) -> None:
     for number, (sequence, epoch) in enumerate(((0, 0), (5, 0), (0, 3), (7, 3))):
         producer = Producer(broker, broker.topic(f"t{number}"), SOME_ID)
         producer.send(sequence, 2, epoch=epoch)
@@ -114,7 +114,7 @@ def first_sequence_numbers_of_unknown_producer_ids(broker: Interview) -> None:
 
 
 @conversation
-def epochs_older_and_newer(broker: Interview) -> None:
+def epochs_older_and_newer(broker: Transcript) -> None:
     producer = Producer(broker, broker.topic())
     producer.send(0, epoch=3)
     producer.send(1, epoch=2)
@@ -130,7 +130,7 @@ def epochs_older_and_newer(broker: Interview) -> None:
 
 
 @conversation
-def inconsistent_ids_epochs_and_sequence_numbers(broker: Interview) -> None:
+def inconsistent_ids_epochs_and_sequence_numbers(broker: Transcript) -> None:
     producer = Producer(broker, broker.topic(), SOME_ID)
     producer.send(-1)
     producer.send(-2)
@@ -144,7 +144,7 @@ def inconsistent_ids_epochs_and_sequence_numbers(broker: Interview) -> None:
 
 
 @conversation
-def sequence_numbers_wrap(broker: Interview) -> None:
+def sequence_numbers_wrap(broker: Transcript) -> None:
     producer = Producer(broker, broker.topic())
     producer.send(SEQUENCE_MAX - 4, 3)
     producer.send(SEQUENCE_MAX - 1, 4)
@@ -159,7 +159,7 @@ def sequence_numbers_wrap(broker: Interview) -> None:
 
 
 @conversation
-def sequence_numbers_are_per_partition(broker: Interview) -> None:
+def sequence_numbers_are_per_partition(broker: Transcript) -> None:
     topic = broker.topic(partitions=2)
     producer = Producer(broker, topic)
     records = batch(
@@ -175,7 +175,7 @@ def sequence_numbers_are_per_partition(broker: Interview) -> None:
 
 
 @conversation
-def sequence_numbers_are_independent_of_acks(broker: Interview) -> None:
+def sequence_numbers_are_independent_of_acks(broker: Transcript) -> None:
     topic = broker.topic()
     producer = Producer(broker, topic)
     for acks in (1, -1, 1):

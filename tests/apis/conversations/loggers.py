@@ -15,7 +15,7 @@ from tests.apis.conversations.configurations import (
 )
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Interview
+    from tests.apis.transcript import Transcript
 
 LOGGER = 8
 ROOT = "root"
@@ -41,7 +41,7 @@ OPERATIONS: dict[str, list[tuple[str, int, str | None]]] = {
 
 
 @conversation
-def loggers_are_described(broker: Interview) -> None:
+def loggers_are_described(broker: Transcript) -> None:
     for version in (1, 2, 3, 4):
         for note, name, keys in (
             ("the root", HERE, [ROOT]),
@@ -54,7 +54,7 @@ def loggers_are_described(broker: Interview) -> None:
 
 
 @conversation
-def levels_of_loggers_are_changed(broker: Interview) -> None:
+def levels_of_loggers_are_changed(broker: Transcript) -> None:
     for version in (0, 1):
         for note, operations in OPERATIONS.items():
             broker.ask(altered(HERE, *operations, kind=LOGGER), version, note=note)

@@ -25,7 +25,7 @@ from tests.apis.conversations.catalog import conversation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.apis.interview import Interview, Plain
+    from tests.apis.transcript import Plain, Transcript
 
 PREFERRED, UNCLEAN = 0, 1
 HERE = 1
@@ -41,7 +41,7 @@ def elected(*named: tuple[str, Sequence[int]], kind: int = PREFERRED) -> ElectLe
 
 
 @conversation
-def leaders_are_elected(broker: Interview) -> None:
+def leaders_are_elected(broker: Transcript) -> None:
     topic = broker.topic(partitions=2)
     for version in (0, 1, 2):
         for kind in (PREFERRED, UNCLEAN) if version else (PREFERRED,):
@@ -67,7 +67,7 @@ def leaders_are_elected(broker: Interview) -> None:
             broker.ask(hurried, version, note="no time")
 
 
-def in_all_topics(broker: Interview, version: int, kind: int) -> Plain:
+def in_all_topics(broker: Transcript, version: int, kind: int) -> Plain:
     """Apache Kafka also has topics of other tests."""
     request = ElectLeadersRequest(election_type=kind, topic_partitions=None, timeout_ms=5000)
     answer = broker.plain(broker.quietly(request, version))
@@ -94,7 +94,7 @@ def moved(
 
 
 @conversation
-def partitions_are_moved(broker: Interview) -> None:
+def partitions_are_moved(broker: Transcript) -> None:
     topic = broker.topic(partitions=2)
     for version in (0, 1):
         for named in (
@@ -135,7 +135,7 @@ def partitions_are_moved(broker: Interview) -> None:
 
 
 @conversation
-def moves_are_listed(broker: Interview) -> None:
+def moves_are_listed(broker: Transcript) -> None:
     topic = broker.topic(partitions=2)
     everywhere = ListPartitionReassignmentsRequest(timeout_ms=5000, topics=None)
     broker.ask(everywhere, 0, note="all")
@@ -157,7 +157,7 @@ def placed(*wanted: tuple[str, str, Sequence[int]]) -> AlterReplicaLogDirsReques
 
 
 @conversation
-def replicas_are_moved_between_directories(broker: Interview) -> None:
+def replicas_are_moved_between_directories(broker: Transcript) -> None:
     topic = broker.topic(partitions=2)
     (here,) = broker.quietly(DescribeLogDirsRequest(topics=None), 4).results
     for version in (1, 2):

@@ -25,13 +25,13 @@ from tests.apis.conversations.offsets import epoch_asked
 from tests.apis.request_builders import fetched, from_partition, offsets_at
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Interview
+    from tests.apis.transcript import Transcript
 
 LEAST = -(2**31)
 
 
 @conversation
-def a_new_session_with_removed_partitions(broker: Interview) -> None:
+def a_new_session_with_removed_partitions(broker: Transcript) -> None:
     topic = broker.topic()
     gone = ForgottenTopic(topic=topic.name, topic_id=topic.id, partitions=[0])
     query = from_partition(topic=topic.name, topic_id=topic.id)
@@ -41,7 +41,7 @@ def a_new_session_with_removed_partitions(broker: Interview) -> None:
 
 
 @conversation
-def epochs_of_an_empty_log(broker: Interview) -> None:
+def epochs_of_an_empty_log(broker: Transcript) -> None:
     topic = broker.topic()
     for epoch in (0, 1, -1, -2):
         request = from_partition(topic=topic.name, topic_id=topic.id, last_fetched_epoch=epoch)
@@ -49,7 +49,7 @@ def epochs_of_an_empty_log(broker: Interview) -> None:
 
 
 @conversation
-def leader_epochs_below_minus_1(broker: Interview) -> None:
+def leader_epochs_below_minus_1(broker: Transcript) -> None:
     for topic in (filled(broker), broker.topic("empty")):
         for epoch in (-2, LEAST):
             query = from_partition(topic=topic.name, topic_id=topic.id, current_leader_epoch=epoch)
@@ -66,13 +66,13 @@ def leader_epochs_below_minus_1(broker: Interview) -> None:
 
 
 @conversation
-def the_coordinator_of_an_invalid_share_key(broker: Interview) -> None:
+def the_coordinator_of_an_invalid_share_key(broker: Transcript) -> None:
     for key in ("group", "group:id:0", ""):
         broker.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6, note=key)
 
 
 @conversation
-def a_topic_name_with_the_id_of_another_topic(broker: Interview) -> None:
+def a_topic_name_with_the_id_of_another_topic(broker: Transcript) -> None:
     topic, other = broker.topic(), broker.topic("other")
     for version in (12, 13):
         for topic_id in (bytes(range(16)), other.id):
@@ -81,7 +81,7 @@ def a_topic_name_with_the_id_of_another_topic(broker: Interview) -> None:
 
 
 @conversation
-def too_many_partitions(broker: Interview) -> None:
+def too_many_partitions(broker: Transcript) -> None:
     """Assigns only some partitions: Apache Kafka's controller fails to assign all of them."""
     topic = broker.topic()
     here = CreatePartitionsAssignment(broker_ids=[1])
@@ -92,7 +92,7 @@ def too_many_partitions(broker: Interview) -> None:
 
 
 @conversation
-def a_token_for_another_owner(broker: Interview) -> None:
+def a_token_for_another_owner(broker: Transcript) -> None:
     owners = (("User", "driver"), ("", "driver"), ("User", ""), ("User", None), (None, None))
     for kind, name in owners:
         request = CreateDelegationTokenRequest(
@@ -105,7 +105,7 @@ def a_token_for_another_owner(broker: Interview) -> None:
 
 
 @conversation
-def a_topic_name_too_long_for_a_future_directory(broker: Interview) -> None:
+def a_topic_name_too_long_for_a_future_directory(broker: Transcript) -> None:
     for length in (200, 212, 213, 214, 249, 300):
         topic = AlterReplicaLogDirTopic(name="x" * length, partitions=[0])
         move = AlterReplicaLogDir(path="/no/such/directory", topics=[topic])

@@ -23,14 +23,14 @@ from tests.apis.request_builders import batch, offsets_at, produced, to_partitio
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.apis.interview import Interview, Topic
+    from tests.apis.transcript import Topic, Transcript
 
 SPECIAL = (-1, -2, -3, -4, -5, -6, -7, -100)
 ALL_VERSIONS = range(1, 12)
 
 
 def ask_times(
-    broker: Interview, topic: str, times_ms: Iterable[int], versions: Iterable[int] = (7,)
+    broker: Transcript, topic: str, times_ms: Iterable[int], versions: Iterable[int] = (7,)
 ) -> None:
     for time_ms, request in zip(times_ms, offsets_at(topic, times_ms), strict=True):
         for version in versions:
@@ -39,19 +39,19 @@ def ask_times(
 
 
 @conversation
-def special_timestamps_of_an_empty_log(broker: Interview) -> None:
+def special_timestamps_of_an_empty_log(broker: Transcript) -> None:
     topic = broker.topic()
     ask_times(broker, topic.name, (*SPECIAL, 0, broker.now_ms), ALL_VERSIONS)
 
 
 @conversation
-def special_timestamps_of_a_log_with_records(broker: Interview) -> None:
+def special_timestamps_of_a_log_with_records(broker: Transcript) -> None:
     topic = filled(broker)
     ask_times(broker, topic.name, (*SPECIAL, 0, broker.now_ms), ALL_VERSIONS)
 
 
 @conversation
-def special_timestamps_of_a_truncated_log(broker: Interview) -> None:
+def special_timestamps_of_a_truncated_log(broker: Transcript) -> None:
     topic = filled(broker)
     delete_before(broker, topic, 6)
     half = filled(broker, "half")
@@ -63,7 +63,7 @@ def special_timestamps_of_a_truncated_log(broker: Interview) -> None:
 
 
 @conversation
-def the_offset_of_a_timestamp(broker: Interview) -> None:
+def the_offset_of_a_timestamp(broker: Transcript) -> None:
     now = broker.now_ms
     for codec in (Compression.NONE, Compression.GZIP, Compression.ZSTD):
         topic = broker.topic(codec.name)
@@ -76,7 +76,7 @@ def the_offset_of_a_timestamp(broker: Interview) -> None:
 
 
 @conversation
-def the_greatest_timestamp_before_the_last_record(broker: Interview) -> None:
+def the_greatest_timestamp_before_the_last_record(broker: Transcript) -> None:
     now = broker.now_ms
     topic = broker.topic()
     for start, step in ((now - 1000, -1000), (now - 50_000, 1000), (now - 1000, 0)):
@@ -91,7 +91,7 @@ def the_greatest_timestamp_before_the_last_record(broker: Interview) -> None:
 
 
 @conversation
-def lookups_with_log_append_time(broker: Interview) -> None:
+def lookups_with_log_append_time(broker: Transcript) -> None:
     topic = broker.topic(configs={"message.timestamp.type": "LogAppendTime"})
     records = batch(b"a", b"b", now_ms=broker.now_ms)
     for _ in range(2):
@@ -100,7 +100,7 @@ def lookups_with_log_append_time(broker: Interview) -> None:
 
 
 @conversation
-def offsets_for_read_committed(broker: Interview) -> None:
+def offsets_for_read_committed(broker: Transcript) -> None:
     topic = filled(broker)
     for isolation in (0, 1):
         for request in offsets_at(topic.name, (-1, -2, -3, 0), isolation=isolation):
@@ -109,7 +109,7 @@ def offsets_for_read_committed(broker: Interview) -> None:
 
 
 @conversation
-def offsets_of_unknown_partitions(broker: Interview) -> None:
+def offsets_of_unknown_partitions(broker: Transcript) -> None:
     topic = filled(broker)
     for version in (1, 4, 6, 10):
         for request in offsets_at("no-such-topic", (-1,)):
@@ -124,7 +124,7 @@ def offsets_of_unknown_partitions(broker: Interview) -> None:
 
 
 @conversation
-def offsets_requested_with_replica_ids_and_epochs(broker: Interview) -> None:
+def offsets_requested_with_replica_ids_and_epochs(broker: Transcript) -> None:
     topic = filled(broker)
     for epoch in (-1, 0, 1, 7):
         for request in offsets_at(topic.name, (-1, -2, 0), epoch=epoch):
@@ -147,7 +147,7 @@ def epoch_asked(topic: str, epoch: int, current: int, partition: int) -> OffsetF
 
 
 @conversation
-def where_leader_epochs_end(broker: Interview) -> None:
+def where_leader_epochs_end(broker: Transcript) -> None:
     topics = filled(broker), broker.topic("empty")
     for version in (2, 3, 4):
         for topic in topics:
@@ -176,7 +176,7 @@ def deletion(topic: str, *asked: tuple[int, int]) -> DeleteRecordsRequest:
 
 
 @conversation
-def records_are_deleted_up_to_an_offset(broker: Interview) -> None:
+def records_are_deleted_up_to_an_offset(broker: Transcript) -> None:
     topic = filled(broker)
     for version in (0, 1, 2):
         for offset in (7, 100, -2, -100, 0, 1, 0, 3):
@@ -193,7 +193,7 @@ def records_are_deleted_up_to_an_offset(broker: Interview) -> None:
 
 
 @conversation
-def delete_records_of_compacted_topics(broker: Interview) -> None:
+def delete_records_of_compacted_topics(broker: Transcript) -> None:
     for policy in ("compact", "compact,delete"):
         topic: Topic = broker.topic(policy.replace(",", "-"), configs={"cleanup.policy": policy})
         records = to_partition(batch(now_ms=broker.now_ms), topic=topic.name)

@@ -12,7 +12,7 @@ from tests.apis.conversations.catalog import conversation
 from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Interview, Topic
+    from tests.apis.transcript import Topic, Transcript
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -20,7 +20,7 @@ NO_SUCH_ID = bytes(range(1, 17))
 
 
 def send(
-    broker: Interview,
+    broker: Transcript,
     topic: Topic,
     records: bytes | None,
     version: int = 9,
@@ -33,7 +33,7 @@ def send(
     broker.ask(produced(data, acks=acks), version, note=note)
 
 
-def read_back(broker: Interview, topic: Topic, offset: int = 0) -> None:
+def read_back(broker: Transcript, topic: Topic, offset: int = 0) -> None:
     broker.ask(fetched(from_partition(offset, topic=topic.name)), 11)
 
 
@@ -49,7 +49,7 @@ def changed(records: bytes, position: int, value: bytes, *, crc: bool = True) ->
 
 
 @conversation
-def records_are_appended_in_each_version(broker: Interview) -> None:
+def records_are_appended_in_each_version(broker: Transcript) -> None:
     topic = broker.topic()
     for version in range(3, 14):
         send(broker, topic, batch(b"a", b"b", now_ms=broker.now_ms), version)
@@ -58,13 +58,13 @@ def records_are_appended_in_each_version(broker: Interview) -> None:
 
 
 @conversation
-def produce_below_version_3_is_advertised_and_rejected(broker: Interview) -> None:
+def produce_below_version_3_is_advertised_and_rejected(broker: Transcript) -> None:
     for version in (0, 1, 2):
         broker.ask_frame(struct.pack(">hhih", 0, version, 1, -1) + bytes(20), f"Produce {version}")
 
 
 @conversation
-def unknown_partitions_of_produce(broker: Interview) -> None:
+def unknown_partitions_of_produce(broker: Transcript) -> None:
     topic = broker.topic()
     records = batch(now_ms=broker.now_ms)
     for version in (3, 5, 8, 9, 12):
@@ -79,7 +79,7 @@ def unknown_partitions_of_produce(broker: Interview) -> None:
 
 
 @conversation
-def invalid_acks(broker: Interview) -> None:
+def invalid_acks(broker: Transcript) -> None:
     topic = broker.topic()
     for acks in (2, -2, 100):
         for version in (3, 9, 13):
@@ -88,7 +88,7 @@ def invalid_acks(broker: Interview) -> None:
 
 
 @conversation
-def too_few_replicas_for_acks_all(broker: Interview) -> None:
+def too_few_replicas_for_acks_all(broker: Transcript) -> None:
     topic = broker.topic(configs={"min.insync.replicas": "2"})
     for version in (3, 9, 13):
         send(broker, topic, batch(now_ms=broker.now_ms), version, "acks=1", acks=1)
@@ -100,7 +100,7 @@ def too_few_replicas_for_acks_all(broker: Interview) -> None:
 
 
 @conversation
-def acks_0_has_no_response(broker: Interview) -> None:
+def acks_0_has_no_response(broker: Transcript) -> None:
     topic = broker.topic()
     for records in (batch(now_ms=broker.now_ms), b"rubbish", batch(b"x", now_ms=broker.now_ms)):
         data = to_partition(records, topic=topic.name, topic_id=topic.id)
@@ -113,7 +113,7 @@ def acks_0_has_no_response(broker: Interview) -> None:
 
 
 @conversation
-def empty_produce_requests(broker: Interview) -> None:
+def empty_produce_requests(broker: Transcript) -> None:
     topic = broker.topic()
     for version in (3, 7, 9, 13):
         send(broker, topic, b"", version, "empty records")
@@ -123,7 +123,7 @@ def empty_produce_requests(broker: Interview) -> None:
 
 
 @conversation
-def truncated_batches_and_other_magics(broker: Interview) -> None:
+def truncated_batches_and_other_magics(broker: Transcript) -> None:
     topic = broker.topic()
     sound = batch(b"a" * 50, now_ms=broker.now_ms)
     for count in (1, 8, 12, 16, 17, 18, 40, 61, len(sound) - 1):
@@ -140,7 +140,7 @@ def truncated_batches_and_other_magics(broker: Interview) -> None:
 
 
 @conversation
-def two_batches_for_one_partition(broker: Interview) -> None:
+def two_batches_for_one_partition(broker: Transcript) -> None:
     topic = broker.topic()
     one, other = batch(b"a", now_ms=broker.now_ms), batch(b"b", now_ms=broker.now_ms)
     send(broker, topic, one + other, note="two batches")
@@ -150,7 +150,7 @@ def two_batches_for_one_partition(broker: Interview) -> None:
 
 
 @conversation
-def a_repeated_partition(broker: Interview) -> None:
+def a_repeated_partition(broker: Transcript) -> None:
     topic = broker.topic(partitions=2)
     records = batch(now_ms=broker.now_ms)
     data = to_partition(records, topic=topic.name, topic_id=topic.id)
@@ -164,7 +164,7 @@ def a_repeated_partition(broker: Interview) -> None:
 
 
 @conversation
-def inconsistent_batch_headers(broker: Interview) -> None:
+def inconsistent_batch_headers(broker: Transcript) -> None:
     topic = broker.topic()
     sound = batch(b"a", b"b", now_ms=broker.now_ms)
     for note, lie in {
@@ -196,7 +196,7 @@ def inconsistent_batch_headers(broker: Interview) -> None:
 
 
 @conversation
-def a_wrong_max_timestamp(broker: Interview) -> None:
+def a_wrong_max_timestamp(broker: Transcript) -> None:
     topic = broker.topic()
     sound = batch(b"a", b"b", now_ms=broker.now_ms)
     for greatest_ms in (broker.now_ms + 1000, broker.now_ms - 1000, -1):
@@ -209,7 +209,7 @@ def a_wrong_max_timestamp(broker: Interview) -> None:
 
 
 @conversation
-def a_compressed_batch_with_a_wrong_record_count(broker: Interview) -> None:
+def a_compressed_batch_with_a_wrong_record_count(broker: Transcript) -> None:
     topic = broker.topic()
     for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
         sound = batch(b"a", b"b", now_ms=broker.now_ms, codec=codec)
@@ -226,7 +226,7 @@ def counting(records: bytes, count: int) -> bytes:
 
 
 @conversation
-def batches_that_are_too_large(broker: Interview) -> None:
+def batches_that_are_too_large(broker: Transcript) -> None:
     topic = broker.topic(configs={"max.message.bytes": "1000"})
     for size in (800, 920, 930, 931, 932, 1000, 2000):
         for version in (3, 9):
@@ -239,14 +239,14 @@ def batches_that_are_too_large(broker: Interview) -> None:
 
 
 @conversation
-def a_batch_larger_than_a_segment(broker: Interview) -> None:
+def a_batch_larger_than_a_segment(broker: Transcript) -> None:
     topic = broker.topic(configs={"segment.bytes": "1048576", "max.message.bytes": "4000000"})
     for size in (1_000_000, 1_048_400, 1_050_000, 2_000_000):
         send(broker, topic, batch(b"x" * size, now_ms=broker.now_ms), note=f"{size}")
 
 
 @conversation
-def timestamps_out_of_bounds(broker: Interview) -> None:
+def timestamps_out_of_bounds(broker: Transcript) -> None:
     topic = broker.topic()
     now = broker.now_ms
     for note, time_ms in {
@@ -274,7 +274,7 @@ def timestamps_out_of_bounds(broker: Interview) -> None:
 
 
 @conversation
-def log_append_time_replaces_the_timestamps_of_producers(broker: Interview) -> None:
+def log_append_time_replaces_the_timestamps_of_producers(broker: Transcript) -> None:
     topic = broker.topic(configs={"message.timestamp.type": "LogAppendTime"})
     for version in (3, 9, 13):
         send(broker, topic, batch(b"a", b"b", now_ms=broker.now_ms), version)
@@ -286,7 +286,7 @@ def log_append_time_replaces_the_timestamps_of_producers(broker: Interview) -> N
 
 
 @conversation
-def each_compression_type_is_kept(broker: Interview) -> None:
+def each_compression_type_is_kept(broker: Transcript) -> None:
     topic = broker.topic()
     for codec in Compression:
         for version in (3, 6, 7, 9):
@@ -297,7 +297,7 @@ def each_compression_type_is_kept(broker: Interview) -> None:
 
 
 @conversation
-def the_compression_type_of_a_topic_is_applied(broker: Interview) -> None:
+def the_compression_type_of_a_topic_is_applied(broker: Transcript) -> None:
     for compression in ("gzip", "snappy", "lz4", "zstd", "uncompressed", "producer"):
         topic = broker.topic(compression, configs={"compression.type": compression})
         for codec in (Compression.NONE, Compression.GZIP, Compression.ZSTD):
@@ -307,7 +307,7 @@ def the_compression_type_of_a_topic_is_applied(broker: Interview) -> None:
 
 
 @conversation
-def corrupt_compressed_records(broker: Interview) -> None:
+def corrupt_compressed_records(broker: Transcript) -> None:
     for compression in ("producer", "gzip"):
         topic = broker.topic(compression, configs={"compression.type": compression})
         for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
@@ -322,7 +322,7 @@ def corrupt_compressed_records(broker: Interview) -> None:
 
 
 @conversation
-def a_compacted_topic_requires_keys(broker: Interview) -> None:
+def a_compacted_topic_requires_keys(broker: Transcript) -> None:
     topic = broker.topic(configs={"cleanup.policy": "compact"})
     both = broker.topic("both", configs={"cleanup.policy": "compact,delete"})
     for version in (3, 8, 9):
@@ -336,7 +336,7 @@ def a_compacted_topic_requires_keys(broker: Interview) -> None:
 
 
 @conversation
-def records_without_a_begun_transaction(broker: Interview) -> None:
+def records_without_a_begun_transaction(broker: Transcript) -> None:
     topic = broker.topic()
     producer_id = broker.producer_id()
     records = batch(
@@ -355,7 +355,7 @@ def records_without_a_begun_transaction(broker: Interview) -> None:
 
 
 @conversation
-def errors_of_partitions_do_not_affect_others(broker: Interview) -> None:
+def errors_of_partitions_do_not_affect_others(broker: Transcript) -> None:
     topic = broker.topic(partitions=3)
     sound = batch(now_ms=broker.now_ms)
     rows = [(0, sound), (1, sound[:40]), (2, sound), (3, sound)]

@@ -15,14 +15,14 @@ from tests.apis.conversations.catalog import conversation
 from tests.apis.conversations.configurations import SET, altered
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Interview, Plain
+    from tests.apis.transcript import Plain, Transcript
 
 METADATA = "__cluster_metadata"
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 @conversation
-def the_quorum_is_described(broker: Interview) -> None:
+def the_quorum_is_described(broker: Transcript) -> None:
     for version in (0, 1, 2):
         for query in (
             {METADATA: (0,)},
@@ -47,7 +47,7 @@ def the_quorum_is_described(broker: Interview) -> None:
             broker.note(f"DescribeQuorum v{version} {query}", without_places(broker, answer))
 
 
-def without_places(broker: Interview, answer: Plain) -> Plain:
+def without_places(broker: Transcript, answer: Plain) -> Plain:
     """Checks that the leader is at the log end; other offsets differ between clusters."""
     for topic in answer["topics"]:
         for partition in topic["partitions"]:
@@ -65,13 +65,13 @@ def without_places(broker: Interview, answer: Plain) -> Plain:
 
 
 @conversation
-def brokers_are_unregistered(broker: Interview) -> None:
+def brokers_are_unregistered(broker: Transcript) -> None:
     for broker_id in (99, -1, 0):
         broker.ask(UnregisterBrokerRequest(broker_id=broker_id), 0, note=str(broker_id))
 
 
 @conversation
-def config_resources_are_listed(broker: Interview) -> None:
+def config_resources_are_listed(broker: Transcript) -> None:
     broker.quietly(
         altered(broker.prefix, ("consumer.session.timeout.ms", SET, "50000"), kind=32), 1
     )
@@ -87,7 +87,7 @@ def config_resources_are_listed(broker: Interview) -> None:
         broker.ask(ListConfigResourcesRequest(resource_types=unknown), 1, note=str(unknown))
 
 
-def own_resources(broker: Interview, found: Plain) -> Plain:
+def own_resources(broker: Transcript, found: Plain) -> Plain:
     """Compares two resource types; the others depend on earlier conversations."""
     return sorted(
         (it["resource_type"], it["resource_name"])

@@ -24,7 +24,7 @@ from pykbroker_protocol.messages.renew_delegation_token import RenewDelegationTo
 from tests.apis.conversations.catalog import conversation
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Interview
+    from tests.apis.transcript import Transcript
 
 ANY, TOPIC, LITERAL, READ, ALLOW = 1, 2, 3, 3, 3
 
@@ -49,7 +49,7 @@ RULE = AclCreation(
 
 
 @conversation
-def acls_are_rejected(broker: Interview) -> None:
+def acls_are_rejected(broker: Transcript) -> None:
     listed = DescribeAclsRequest(
         resource_type_filter=ANY,
         resource_name_filter=None,
@@ -72,7 +72,7 @@ def acls_are_rejected(broker: Interview) -> None:
 
 
 @conversation
-def delegation_tokens_are_rejected(broker: Interview) -> None:
+def delegation_tokens_are_rejected(broker: Transcript) -> None:
     renewer = CreatableRenewers(principal_type="User", principal_name="driver")
     owner = DescribeDelegationTokenOwner(principal_type="User", principal_name="driver")
     for version in (1, 2, 3):
@@ -91,7 +91,7 @@ def delegation_tokens_are_rejected(broker: Interview) -> None:
 
 
 @conversation
-def no_user_has_credentials(broker: Interview) -> None:
+def no_user_has_credentials(broker: Transcript) -> None:
     broker.ask(DescribeUserScramCredentialsRequest(users=None), 0, note="all")
     for names in ((), ("driver",), ("clerk", "driver"), ("driver", "driver"), ("",)):
         request = DescribeUserScramCredentialsRequest(users=[UserName(name=it) for it in names])

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pykbroker_protocol.messages.create_topics import CreatableTopic
-    from tests.apis.interview import Interview
+    from tests.apis.transcript import Transcript
 
 NO_SUCH_ID = bytes(range(1, 17))
 BAD_NAMES = ("", ".", "..", "a b", "a/b", "ä", "x" * 250, "a\nb", "a:b", "a!b")
 
 
-def create(broker: Interview, topic: CreatableTopic, version: int = 7, note: str = "") -> None:
+def create(broker: Transcript, topic: CreatableTopic, version: int = 7, note: str = "") -> None:
     """Creates a topic and registers its id for the record."""
     response = broker.quietly(created(topic, validate_only=True), version)
     broker.note(f"validate only: {note or topic.name}", broker.plain(response))
@@ -35,7 +35,7 @@ def create(broker: Interview, topic: CreatableTopic, version: int = 7, note: str
 
 
 @conversation
-def topics_are_created_in_each_version(broker: Interview) -> None:
+def topics_are_created_in_each_version(broker: Transcript) -> None:
     for version in range(2, 8):
         name = f"{broker.prefix}-v{version}"
         create(broker, new_topic(name, 3), version)
@@ -50,7 +50,7 @@ def topics_are_created_in_each_version(broker: Interview) -> None:
 
 
 @conversation
-def invalid_topic_names(broker: Interview) -> None:
+def invalid_topic_names(broker: Transcript) -> None:
     for name in BAD_NAMES:
         create(broker, new_topic(name), 7)
     create(broker, new_topic("x" * 250), 4)
@@ -59,7 +59,7 @@ def invalid_topic_names(broker: Interview) -> None:
 
 
 @conversation
-def colliding_topic_names(broker: Interview) -> None:
+def colliding_topic_names(broker: Transcript) -> None:
     create(broker, new_topic(f"{broker.prefix}-a.b"))
     create(broker, new_topic(f"{broker.prefix}-a_b"))
     both = created(new_topic(f"{broker.prefix}-c.d"), new_topic(f"{broker.prefix}-c_d"))
@@ -67,7 +67,7 @@ def colliding_topic_names(broker: Interview) -> None:
 
 
 @conversation
-def invalid_partition_and_replica_counts(broker: Interview) -> None:
+def invalid_partition_and_replica_counts(broker: Transcript) -> None:
     name = f"{broker.prefix}-t"
     for partitions, replicas in (
         (0, 1),
@@ -85,7 +85,7 @@ def invalid_partition_and_replica_counts(broker: Interview) -> None:
 
 
 @conversation
-def manual_replica_assignments(broker: Interview) -> None:
+def manual_replica_assignments(broker: Transcript) -> None:
     cases: dict[str, tuple[int, int, Sequence[tuple[int, Sequence[int]]]]] = {
         "good": (-1, -1, [(0, [1]), (1, [1])]),
         "any order": (-1, -1, [(1, [1]), (0, [1])]),
@@ -114,7 +114,7 @@ def manual_replica_assignments(broker: Interview) -> None:
 
 
 @conversation
-def configurations_of_new_topics(broker: Interview) -> None:
+def configurations_of_new_topics(broker: Transcript) -> None:
     cases: dict[str, Sequence[tuple[str, str | None]]] = {
         "good": [("retention.ms", "1000"), ("cleanup.policy", "compact,delete")],
         "unknown": [("no.such.property", "1")],
@@ -154,7 +154,7 @@ def configurations_of_new_topics(broker: Interview) -> None:
 
 
 @conversation
-def several_topics_per_request(broker: Interview) -> None:
+def several_topics_per_request(broker: Transcript) -> None:
     one, other = f"{broker.prefix}-one", f"{broker.prefix}-other"
     for version in (2, 4):
         broker.ask(created(new_topic(one), new_topic(one)), version, note="the same twice")
@@ -175,7 +175,7 @@ def deleted_by(*topics: DeleteTopicState) -> DeleteTopicsRequest:
 
 
 @conversation
-def topics_are_deleted_in_each_version(broker: Interview) -> None:
+def topics_are_deleted_in_each_version(broker: Transcript) -> None:
     for version in range(1, 6):
         topic = broker.topic(f"v{version}")
         broker.ask(deleted(topic.name), version)
@@ -190,7 +190,7 @@ def topics_are_deleted_in_each_version(broker: Interview) -> None:
 
 
 @conversation
-def invalid_topic_deletions(broker: Interview) -> None:
+def invalid_topic_deletions(broker: Transcript) -> None:
     topic = broker.topic()
     for version in (1, 4, 5):
         broker.ask(deleted("no-such-topic"), version)
@@ -235,7 +235,7 @@ def grown(
 
 
 @conversation
-def partitions_are_added(broker: Interview) -> None:
+def partitions_are_added(broker: Transcript) -> None:
     topic = broker.topic()
     for version in range(4):
         count = version + 2
@@ -247,7 +247,7 @@ def partitions_are_added(broker: Interview) -> None:
 
 
 @conversation
-def partitions_that_cannot_be_added(broker: Interview) -> None:
+def partitions_that_cannot_be_added(broker: Transcript) -> None:
     topic = broker.topic()
     for note, request in {
         "unknown": grown("no-such-topic", 3),

@@ -8,13 +8,13 @@ from pykbroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from pykbroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.list_groups import ListGroupsRequest
-from tests.apis.groups.interview import conversation, gather, subscription
 from tests.apis.groups.offsets import commit, fetch, of
+from tests.apis.groups.transcript import conversation, gather, subscription
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.apis.groups.interview import GroupInterview
+    from tests.apis.groups.transcript import GroupTranscript
 
 STATES = (
     "Stable",
@@ -30,7 +30,7 @@ TYPES = ("classic", "Classic", "consumer", "share", "streams", "unknown", "no su
 
 
 def list_ours(
-    broker: GroupInterview,
+    broker: GroupTranscript,
     version: int = 5,
     states: Sequence[str] = (),
     types: Sequence[str] = (),
@@ -43,7 +43,7 @@ def list_ours(
 
 
 @conversation
-def groups_are_listed(broker: GroupInterview) -> None:
+def groups_are_listed(broker: GroupTranscript) -> None:
     topic = broker.topic()
     broker.group("stable").members("member")
     (gone,) = broker.group("empty").members("gone")
@@ -71,7 +71,7 @@ def groups_are_listed(broker: GroupInterview) -> None:
 
 
 @conversation
-def groups_are_described(broker: GroupInterview) -> None:
+def groups_are_described(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, static = group.member("leader"), group.member("static", instance="one")
     gather([leader, static])
@@ -87,7 +87,7 @@ def groups_are_described(broker: GroupInterview) -> None:
 
 
 @conversation
-def groups_are_deleted(broker: GroupInterview) -> None:
+def groups_are_deleted(broker: GroupTranscript) -> None:
     topic = broker.topic()
     for version in range(3):
         stable, empty, simple, nobody = (
@@ -112,7 +112,7 @@ def groups_are_deleted(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_deleted_group_starts_at_generation_1(broker: GroupInterview) -> None:
+def a_deleted_group_starts_at_generation_1(broker: GroupTranscript) -> None:
     group = broker.group()
     (member,) = group.members("member")
     member.leave()
@@ -122,7 +122,7 @@ def a_deleted_group_starts_at_generation_1(broker: GroupInterview) -> None:
 
 
 @conversation
-def coordinators_of_groups_are_found(broker: GroupInterview) -> None:
+def coordinators_of_groups_are_found(broker: GroupTranscript) -> None:
     group = broker.group()
     for version in range(4):
         broker.ask(FindCoordinatorRequest(key=group.id, key_type=0), version)

@@ -14,11 +14,11 @@ from tests.apis.conversations.configurations import (
     replaced,
 )
 from tests.apis.groups.consuming import Consumer, settle
-from tests.apis.groups.interview import conversation
-from tests.apis.interview import READY_SECONDS_MAX
+from tests.apis.groups.transcript import conversation
+from tests.apis.transcript import READY_SECONDS_MAX
 
 if TYPE_CHECKING:
-    from tests.apis.groups.interview import Group, GroupInterview
+    from tests.apis.groups.transcript import Group, GroupTranscript
 
 GROUP = 32
 HEARTBEAT = "consumer.heartbeat.interval.ms"
@@ -56,7 +56,7 @@ def until_told(consumer: Consumer, interval_ms: int) -> None:
 
 
 @conversation
-def intervals_of_one_group_are_changed(broker: GroupInterview) -> None:
+def intervals_of_one_group_are_changed(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group, other = broker.group(), broker.group("other")
     consumer, stranger = Consumer(group, "consumer", topic), Consumer(other, "stranger", topic)
@@ -83,7 +83,7 @@ def intervals_of_one_group_are_changed(broker: GroupInterview) -> None:
 
 
 @conversation
-def invalid_intervals_of_groups(broker: GroupInterview) -> None:
+def invalid_intervals_of_groups(broker: GroupTranscript) -> None:
     group = broker.group()
     for operation in BAD:
         broker.ask(altered(group.id, operation, kind=GROUP), 1, note=f"{operation}")

@@ -10,13 +10,13 @@ from pykbroker_protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from tests.apis.interview import READY_SECONDS_MAX
+from tests.apis.transcript import READY_SECONDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.apis.groups.interview import Group
-    from tests.apis.interview import Topic
+    from tests.apis.groups.transcript import Group
+    from tests.apis.transcript import Topic
 
 LEAVING = -1
 LEAVING_FOR_A_WHILE = -2

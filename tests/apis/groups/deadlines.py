@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.apis.groups.interview import conversation, gather, subscription
+from tests.apis.groups.transcript import conversation, gather, subscription
 
 if TYPE_CHECKING:
-    from tests.apis.groups.interview import GroupInterview
+    from tests.apis.groups.transcript import GroupTranscript
 
 SHORTEST_SESSION_MS = 6_000
 SHORT_MS = 300
 
 
 @conversation
-def members_that_do_not_rejoin_in_time_are_removed(broker: GroupInterview) -> None:
+def members_that_do_not_rejoin_in_time_are_removed(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second, third = (group.member(name) for name in ("leader", "second", "third"))
     gather([leader, second, third], rebalance_timeout_ms=SHORT_MS)
@@ -26,7 +26,7 @@ def members_that_do_not_rejoin_in_time_are_removed(broker: GroupInterview) -> No
 
 
 @conversation
-def members_that_do_not_sync_in_time_are_removed(broker: GroupInterview) -> None:
+def members_that_do_not_sync_in_time_are_removed(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.member("leader"), group.member("second")
     leader.enter(rebalance_timeout_ms=SHORT_MS)
@@ -44,7 +44,7 @@ def members_that_do_not_sync_in_time_are_removed(broker: GroupInterview) -> None
 
 
 @conversation
-def static_members_stay_in_a_rebalance(broker: GroupInterview) -> None:
+def static_members_stay_in_a_rebalance(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.member("one", instance="one"), group.member("two", instance="two")
     gather([leader, second], rebalance_timeout_ms=SHORT_MS)
@@ -59,7 +59,7 @@ def static_members_stay_in_a_rebalance(broker: GroupInterview) -> None:
 
 
 @conversation
-def sessions_end_without_heartbeats(broker: GroupInterview) -> None:
+def sessions_end_without_heartbeats(broker: GroupTranscript) -> None:
     """Runs all cases together, because the shortest session timeout is long."""
     quiet, static, waiting = (broker.group(name) for name in ("quiet", "static", "waiting"))
     leader, silent = quiet.member("leader"), quiet.member("silent")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tests.apis.groups.interview import conversation, gather, subscription
+from tests.apis.groups.transcript import conversation, gather, subscription
 
 if TYPE_CHECKING:
-    from tests.apis.groups.interview import GroupInterview
+    from tests.apis.groups.transcript import GroupTranscript
 
 ROUND = ("roundrobin", "range")
 
 
 @conversation
-def one_member_joins_in_each_version(broker: GroupInterview) -> None:
+def one_member_joins_in_each_version(broker: GroupTranscript) -> None:
     for version in range(10):
         group = broker.group(f"v{version}")
         member = group.member("one")
@@ -31,7 +31,7 @@ def one_member_joins_in_each_version(broker: GroupInterview) -> None:
 
 
 @conversation
-def three_members_share(broker: GroupInterview) -> None:
+def three_members_share(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second, third = group.members("leader", "second", "third")
     group.describe()
@@ -55,7 +55,7 @@ def three_members_share(broker: GroupInterview) -> None:
 
 
 @conversation
-def the_leader_leaves(broker: GroupInterview) -> None:
+def the_leader_leaves(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     leader.leave()
@@ -65,7 +65,7 @@ def the_leader_leaves(broker: GroupInterview) -> None:
 
 
 @conversation
-def members_without_an_assignment(broker: GroupInterview) -> None:
+def members_without_an_assignment(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     leader.begin_join(note="again")
@@ -78,7 +78,7 @@ def members_without_an_assignment(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_repeated_join_has_the_same_response(broker: GroupInterview) -> None:
+def a_repeated_join_has_the_same_response(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     more, most = {"range": subscription("more")}, {"range": subscription("most")}
@@ -100,7 +100,7 @@ def a_repeated_join_has_the_same_response(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_rejoining_leader_starts_a_rebalance(broker: GroupInterview) -> None:
+def a_rejoining_leader_starts_a_rebalance(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     leader.begin_join(note="unchanged")
@@ -113,7 +113,7 @@ def a_rejoining_leader_starts_a_rebalance(broker: GroupInterview) -> None:
 
 
 @conversation
-def the_protocol_is_chosen_by_vote(broker: GroupInterview) -> None:
+def the_protocol_is_chosen_by_vote(broker: GroupTranscript) -> None:
     offers = {
         "all-first": (("range", "roundrobin"), ("range", "roundrobin"), ROUND),
         "only-one-common": (("range", "roundrobin"), ("roundrobin",), ROUND),
@@ -138,7 +138,7 @@ def the_protocol_is_chosen_by_vote(broker: GroupInterview) -> None:
 
 
 @conversation
-def inconsistent_protocols(broker: GroupInterview) -> None:
+def inconsistent_protocols(broker: GroupTranscript) -> None:
     group = broker.group()
     (leader,) = group.members("leader")
     stranger = group.member("stranger")
@@ -157,7 +157,7 @@ def inconsistent_protocols(broker: GroupInterview) -> None:
 
 
 @conversation
-def first_members_without_protocols(broker: GroupInterview) -> None:
+def first_members_without_protocols(broker: GroupTranscript) -> None:
     for version in (0, 4, 7, 9):
         newcomer = broker.group(f"v{version}").member("newcomer")
         newcomer.join(version, protocols=())
@@ -168,7 +168,7 @@ def first_members_without_protocols(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_group_of_connect_workers(broker: GroupInterview) -> None:
+def a_group_of_connect_workers(broker: GroupTranscript) -> None:
     group = broker.group()
     worker = group.member("worker")
     gather([worker], protocol_type="connect", protocols={"sessioned": b"1", "compatible": b"2"})
@@ -183,7 +183,7 @@ def a_group_of_connect_workers(broker: GroupInterview) -> None:
 
 
 @conversation
-def several_members_leave_in_one_request(broker: GroupInterview) -> None:
+def several_members_leave_in_one_request(broker: GroupTranscript) -> None:
     for version in (3, 4, 5):
         group = broker.group(f"v{version}")
         leader, second, third = group.members("leader", "second", "third")
@@ -202,7 +202,7 @@ def several_members_leave_in_one_request(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_rebalance_waits_for_members_with_a_pending_id(broker: GroupInterview) -> None:
+def a_rebalance_waits_for_members_with_a_pending_id(broker: GroupTranscript) -> None:
     group = broker.group()
     (leader,) = group.members("leader")
     first, second = group.member("first"), group.member("second")
@@ -224,7 +224,7 @@ def a_rebalance_waits_for_members_with_a_pending_id(broker: GroupInterview) -> N
 
 
 @conversation
-def generations_continue_in_an_empty_group(broker: GroupInterview) -> None:
+def generations_continue_in_an_empty_group(broker: GroupTranscript) -> None:
     group = broker.group()
     for name in ("first", "second", "third"):
         (member,) = group.members(name)
@@ -233,7 +233,7 @@ def generations_continue_in_an_empty_group(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_joining_member_leaves(broker: GroupInterview) -> None:
+def a_joining_member_leaves(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     third = group.member("third")
@@ -248,7 +248,7 @@ def a_joining_member_leaves(broker: GroupInterview) -> None:
 
 
 @conversation
-def sync_waits_for_the_leader(broker: GroupInterview) -> None:
+def sync_waits_for_the_leader(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.member("leader"), group.member("second")
     leader.enter()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from pykbroker_protocol.consumer_protocol import encode_assignment
 from tests.apis.groups.administering import list_ours
 from tests.apis.groups.consuming import Consumer, describe, settle
-from tests.apis.groups.interview import conversation, gather, subscription
 from tests.apis.groups.offsets import commit, fetch, of
+from tests.apis.groups.transcript import conversation, gather, subscription
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.apis.groups.interview import GroupInterview, Member
-    from tests.apis.interview import Topic
+    from tests.apis.groups.transcript import GroupTranscript, Member
+    from tests.apis.transcript import Topic
 
 
 def enter_alone(member: Member, topic: Topic, partitions: Sequence[int]) -> None:
@@ -25,7 +25,7 @@ def enter_alone(member: Member, topic: Topic, partitions: Sequence[int]) -> None
 
 
 @conversation
-def a_consumer_joins_a_classic_group(broker: GroupInterview) -> None:
+def a_consumer_joins_a_classic_group(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     classic = group.member("classic")
@@ -47,7 +47,7 @@ def a_consumer_joins_a_classic_group(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_classic_member_joins_a_group_of_consumers(broker: GroupInterview) -> None:
+def a_classic_member_joins_a_group_of_consumers(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     consumer = Consumer(group, "consumer", topic)
@@ -64,7 +64,7 @@ def a_classic_member_joins_a_group_of_consumers(broker: GroupInterview) -> None:
 
 
 @conversation
-def members_that_cannot_join_a_group_of_consumers(broker: GroupInterview) -> None:
+def members_that_cannot_join_a_group_of_consumers(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     consumer = Consumer(group, "consumer", topic)
@@ -81,7 +81,7 @@ def members_that_cannot_join_a_group_of_consumers(broker: GroupInterview) -> Non
 
 
 @conversation
-def an_empty_group_takes_any_protocol(broker: GroupInterview) -> None:
+def an_empty_group_takes_any_protocol(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     simple = broker.group("simple")
     commit(simple, of(topic, {0: 1}))
@@ -99,7 +99,7 @@ def an_empty_group_takes_any_protocol(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_consumer_cannot_join_a_group_of_connect_workers(broker: GroupInterview) -> None:
+def a_consumer_cannot_join_a_group_of_connect_workers(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     workers = broker.group("workers")
     gather([workers.member("worker")], protocol_type="connect")

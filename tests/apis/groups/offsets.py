@@ -22,13 +22,13 @@ from pykbroker_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from tests.apis.groups.interview import conversation, gather, subscription
+from tests.apis.groups.transcript import conversation, gather, subscription
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.apis.groups.interview import Group, GroupInterview, Member
-    from tests.apis.interview import Topic
+    from tests.apis.groups.transcript import Group, GroupTranscript, Member
+    from tests.apis.transcript import Topic
 
     Offsets = Mapping[int, int]
 
@@ -134,7 +134,7 @@ class Unknown:
 
 
 @conversation
-def consumers_without_a_group_commit_in_each_version(broker: GroupInterview) -> None:
+def consumers_without_a_group_commit_in_each_version(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=3)
     for version in COMMIT_VERSIONS:
         group = broker.group(f"v{version}")
@@ -147,7 +147,7 @@ def consumers_without_a_group_commit_in_each_version(broker: GroupInterview) -> 
 
 
 @conversation
-def members_commit_in_each_version(broker: GroupInterview) -> None:
+def members_commit_in_each_version(broker: GroupTranscript) -> None:
     topic = broker.topic()
     for version in COMMIT_VERSIONS:
         group = broker.group(f"v{version}")
@@ -167,7 +167,7 @@ def members_commit_in_each_version(broker: GroupInterview) -> None:
 
 
 @conversation
-def commits_while_the_group_rebalances(broker: GroupInterview) -> None:
+def commits_while_the_group_rebalances(broker: GroupTranscript) -> None:
     topic = broker.topic()
     group = broker.group()
     leader, second = group.members("leader", "second")
@@ -183,7 +183,7 @@ def commits_while_the_group_rebalances(broker: GroupInterview) -> None:
 
 
 @conversation
-def commits_to_empty_and_unknown_groups(broker: GroupInterview) -> None:
+def commits_to_empty_and_unknown_groups(broker: GroupTranscript) -> None:
     topic = broker.topic()
     group = broker.group()
     (member,) = group.members("member")
@@ -202,7 +202,7 @@ def commits_to_empty_and_unknown_groups(broker: GroupInterview) -> None:
 
 
 @conversation
-def static_members_commit(broker: GroupInterview) -> None:
+def static_members_commit(broker: GroupTranscript) -> None:
     topic = broker.topic()
     group = broker.group()
     member = group.member("one", instance="one")
@@ -218,7 +218,7 @@ def static_members_commit(broker: GroupInterview) -> None:
 
 
 @conversation
-def commits_with_an_empty_group_id(broker: GroupInterview) -> None:
+def commits_with_an_empty_group_id(broker: GroupTranscript) -> None:
     topic = broker.topic()
     for version in COMMIT_VERSIONS:
         group = broker.group("")
@@ -231,7 +231,7 @@ def commits_with_an_empty_group_id(broker: GroupInterview) -> None:
 
 
 @conversation
-def commits_to_unknown_partitions(broker: GroupInterview) -> None:
+def commits_to_unknown_partitions(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     unknown: Any = Unknown()
     unnamed: Any = Unknown("")
@@ -250,7 +250,7 @@ def commits_to_unknown_partitions(broker: GroupInterview) -> None:
 
 
 @conversation
-def commits_with_extreme_offsets_and_metadata(broker: GroupInterview) -> None:
+def commits_with_extreme_offsets_and_metadata(broker: GroupTranscript) -> None:
     topic = broker.topic()
     group = broker.group()
     for offset in (0, -1, -2, 2**63 - 1):
@@ -267,7 +267,7 @@ def commits_with_extreme_offsets_and_metadata(broker: GroupInterview) -> None:
 
 
 @conversation
-def one_of_two_partitions_has_too_long_metadata(broker: GroupInterview) -> None:
+def one_of_two_partitions_has_too_long_metadata(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     good, bad = of(topic, {0: 1}), of(topic, {1: 1}, committed_metadata="x" * 5000)
@@ -278,7 +278,7 @@ def one_of_two_partitions_has_too_long_metadata(broker: GroupInterview) -> None:
 
 
 @conversation
-def offsets_of_several_groups_are_fetched(broker: GroupInterview) -> None:
+def offsets_of_several_groups_are_fetched(broker: GroupTranscript) -> None:
     topic, other = broker.topic("one", partitions=2), broker.topic("two")
     first, second, nobody = (broker.group(it) for it in ("first", "second", "nobody"))
     commit(first, of(topic, {0: 1, 1: 2}), of(other, {0: 3}))
@@ -297,7 +297,7 @@ def offsets_of_several_groups_are_fetched(broker: GroupInterview) -> None:
 
 
 @conversation
-def fetches_of_classic_members_with_epochs(broker: GroupInterview) -> None:
+def fetches_of_classic_members_with_epochs(broker: GroupTranscript) -> None:
     topic = broker.topic()
     group = broker.group()
     (member,) = group.members("member")
@@ -308,7 +308,7 @@ def fetches_of_classic_members_with_epochs(broker: GroupInterview) -> None:
 
 
 @conversation
-def offsets_are_deleted(broker: GroupInterview) -> None:
+def offsets_are_deleted(broker: GroupTranscript) -> None:
     read, unread = broker.topic("read", partitions=2), broker.topic("unread", partitions=2)
     group = broker.group()
     member = group.member("member")
@@ -328,7 +328,7 @@ def offsets_are_deleted(broker: GroupInterview) -> None:
 
 
 @conversation
-def offsets_of_subscribed_topics_are_not_deleted(broker: GroupInterview) -> None:
+def offsets_of_subscribed_topics_are_not_deleted(broker: GroupTranscript) -> None:
     topic = broker.topic()
     group = broker.group()
     worker = group.member("worker")
@@ -340,7 +340,7 @@ def offsets_of_subscribed_topics_are_not_deleted(broker: GroupInterview) -> None
 
 
 @conversation
-def deleting_a_topic_deletes_its_offsets(broker: GroupInterview) -> None:
+def deleting_a_topic_deletes_its_offsets(broker: GroupTranscript) -> None:
     kept, gone = broker.topic("kept"), broker.topic("gone")
     group = broker.group()
     commit(group, of(kept, {0: 1}), of(gone, {0: 2}))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tests.apis.groups.interview import DATA, conversation, gather, subscription
+from tests.apis.groups.transcript import DATA, conversation, gather, subscription
 
 if TYPE_CHECKING:
-    from tests.apis.groups.interview import Group, GroupInterview, Member
+    from tests.apis.groups.transcript import Group, GroupTranscript, Member
 
 
-def static_group(broker: GroupInterview, name: str = "group") -> tuple[Group, Member, Member]:
+def static_group(broker: GroupTranscript, name: str = "group") -> tuple[Group, Member, Member]:
     group = broker.group(name)
     leader, second = group.member("one", instance="one"), group.member("two", instance="two")
     gather([leader, second])
@@ -24,7 +24,7 @@ def successor(member: Member) -> Member:
 
 
 @conversation
-def a_static_member_needs_no_id_to_join(broker: GroupInterview) -> None:
+def a_static_member_needs_no_id_to_join(broker: GroupTranscript) -> None:
     for version in (5, 7, 9):
         group = broker.group(f"v{version}")
         member = group.member("one", instance="one")
@@ -35,7 +35,7 @@ def a_static_member_needs_no_id_to_join(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_static_follower_returns_without_a_rebalance(broker: GroupInterview) -> None:
+def a_static_follower_returns_without_a_rebalance(broker: GroupTranscript) -> None:
     for version in (5, 8, 9):
         group, leader, second = static_group(broker, f"v{version}")
         back = successor(second)
@@ -51,7 +51,7 @@ def a_static_follower_returns_without_a_rebalance(broker: GroupInterview) -> Non
 
 
 @conversation
-def a_static_leader_returns(broker: GroupInterview) -> None:
+def a_static_leader_returns(broker: GroupTranscript) -> None:
     for version in (5, 8, 9):
         group, leader, second = static_group(broker, f"v{version}")
         back = successor(leader)
@@ -63,7 +63,7 @@ def a_static_leader_returns(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_static_member_returns_with_another_subscription(broker: GroupInterview) -> None:
+def a_static_member_returns_with_another_subscription(broker: GroupTranscript) -> None:
     group, leader, second = static_group(broker)
     back = successor(second)
     back.begin_join(protocols={"range": subscription("other")}, note="other data, same protocol")
@@ -79,7 +79,7 @@ def a_static_member_returns_with_another_subscription(broker: GroupInterview) ->
 
 
 @conversation
-def a_static_member_returns_during_a_rebalance(broker: GroupInterview) -> None:
+def a_static_member_returns_during_a_rebalance(broker: GroupTranscript) -> None:
     group, leader, second = static_group(broker)
     third = group.member("three", instance="three")
     third.begin_join()
@@ -101,7 +101,7 @@ def a_static_member_returns_during_a_rebalance(broker: GroupInterview) -> None:
 
 
 @conversation
-def inconsistent_instance_and_member_ids(broker: GroupInterview) -> None:
+def inconsistent_instance_and_member_ids(broker: GroupTranscript) -> None:
     group, leader, second = static_group(broker)
     for instance in ("two", "nobody", None, ""):
         second.instance = instance
@@ -116,7 +116,7 @@ def inconsistent_instance_and_member_ids(broker: GroupInterview) -> None:
 
 
 @conversation
-def static_members_are_removed_by_instance_id(broker: GroupInterview) -> None:
+def static_members_are_removed_by_instance_id(broker: GroupTranscript) -> None:
     for version in (3, 5):
         group, leader, second = static_group(broker, f"v{version}")
         for instance, member_id in (
@@ -136,7 +136,7 @@ def static_members_are_removed_by_instance_id(broker: GroupInterview) -> None:
 
 
 @conversation
-def a_static_member_and_others_in_one_group(broker: GroupInterview) -> None:
+def a_static_member_and_others_in_one_group(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.member("dynamic"), group.member("two", instance="two")
     gather([leader, second])

@@ -11,8 +11,8 @@ from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.heartbeat import HeartbeatRequest
 from pykbroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tests.apis.interview import READY_SECONDS_MAX
 from tests.apis.test_large_requests import ELEMENTS_MAX, Busy, node_in
+from tests.apis.transcript import READY_SECONDS_MAX
 from tests.apis.wire import Wire
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from pykbroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.apis.groups.offsets import places
-from tests.apis.interview import READY_SECONDS_MAX
+from tests.apis.transcript import READY_SECONDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.apis.groups.interview import Group, GroupInterview, Member
-    from tests.apis.interview import Topic
+    from tests.apis.groups.transcript import Group, GroupTranscript, Member
+    from tests.apis.transcript import Topic
 
 VERSIONS = range(6)
 MEMBERS_SINCE = 3
@@ -41,7 +41,7 @@ NOT_YET = (
 class Producer:
     """A transactional producer with the producer id and epoch of its last response."""
 
-    def __init__(self, broker: GroupInterview, name: str = "producer") -> None:
+    def __init__(self, broker: GroupTranscript, name: str = "producer") -> None:
         self.broker = broker
         self.transactional_id = f"{broker.prefix}-{name}"
         self.id = -1

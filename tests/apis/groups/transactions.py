@@ -8,7 +8,6 @@ from pykbroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from pykbroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.apis.groups.administering import list_ours
 from tests.apis.groups.consuming import Consumer, settle
-from tests.apis.groups.interview import conversation, gather, subscription
 from tests.apis.groups.offsets import Unknown, commit, fetch, forget, of
 from tests.apis.groups.transacting import (
     IMPLICIT_SINCE,
@@ -18,13 +17,14 @@ from tests.apis.groups.transacting import (
     fetch_both,
     within,
 )
+from tests.apis.groups.transcript import conversation, gather, subscription
 
 if TYPE_CHECKING:
-    from tests.apis.groups.interview import GroupInterview
+    from tests.apis.groups.transcript import GroupTranscript
 
 
 @conversation
-def offsets_are_visible_after_the_transaction_commits(broker: GroupInterview) -> None:
+def offsets_are_visible_after_the_transaction_commits(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     for version in VERSIONS:
         group, producer = broker.group(f"v{version}"), Producer(broker, f"v{version}")
@@ -47,7 +47,7 @@ def offsets_are_visible_after_the_transaction_commits(broker: GroupInterview) ->
 
 
 @conversation
-def offsets_of_a_group_that_was_not_added(broker: GroupInterview) -> None:
+def offsets_of_a_group_that_was_not_added(broker: GroupTranscript) -> None:
     topic = broker.topic()
     for version in VERSIONS:
         group, producer = broker.group(f"v{version}"), Producer(broker, f"v{version}")
@@ -59,7 +59,7 @@ def offsets_of_a_group_that_was_not_added(broker: GroupInterview) -> None:
 
 
 @conversation
-def members_commit_within_a_transaction(broker: GroupInterview) -> None:
+def members_commit_within_a_transaction(broker: GroupTranscript) -> None:
     topic = broker.topic()
     for version in VERSIONS:
         group, producer = broker.group(f"v{version}"), Producer(broker, f"v{version}")
@@ -93,7 +93,7 @@ def members_commit_within_a_transaction(broker: GroupInterview) -> None:
 
 
 @conversation
-def static_members_commit_within_a_transaction(broker: GroupInterview) -> None:
+def static_members_commit_within_a_transaction(broker: GroupTranscript) -> None:
     topic, group, producer = broker.topic(), broker.group(), Producer(broker)
     member = group.member("one", instance="one")
     gather([member])
@@ -113,7 +113,7 @@ def static_members_commit_within_a_transaction(broker: GroupInterview) -> None:
 
 
 @conversation
-def transactions_while_the_group_rebalances(broker: GroupInterview) -> None:
+def transactions_while_the_group_rebalances(broker: GroupTranscript) -> None:
     topic, group, producer = broker.topic(), broker.group(), Producer(broker)
     leader, second = group.members("leader", "second")
     producer.add(group)
@@ -130,7 +130,7 @@ def transactions_while_the_group_rebalances(broker: GroupInterview) -> None:
 
 
 @conversation
-def transactions_of_empty_and_unknown_groups(broker: GroupInterview) -> None:
+def transactions_of_empty_and_unknown_groups(broker: GroupTranscript) -> None:
     topic, group, producer = broker.topic(), broker.group(), Producer(broker)
     (member,) = group.members("member")
     member.leave()
@@ -153,7 +153,7 @@ def transactions_of_empty_and_unknown_groups(broker: GroupInterview) -> None:
 
 
 @conversation
-def transactions_with_empty_and_wrong_ids(broker: GroupInterview) -> None:
+def transactions_with_empty_and_wrong_ids(broker: GroupTranscript) -> None:
     topic, producer = broker.topic(), Producer(broker)
     nameless = broker.group("")
     nameless.id = ""
@@ -177,7 +177,7 @@ def transactions_with_empty_and_wrong_ids(broker: GroupInterview) -> None:
 
 
 @conversation
-def transactions_with_unknown_partitions(broker: GroupInterview) -> None:
+def transactions_with_unknown_partitions(broker: GroupTranscript) -> None:
     topic, producer = broker.topic(partitions=2), Producer(broker)
     unknown: Any = Unknown()
     for version in VERSIONS:
@@ -193,7 +193,7 @@ def transactions_with_unknown_partitions(broker: GroupInterview) -> None:
 
 
 @conversation
-def metadata_of_any_length_within_a_transaction(broker: GroupInterview) -> None:
+def metadata_of_any_length_within_a_transaction(broker: GroupTranscript) -> None:
     topic, group, producer = broker.topic(partitions=2), broker.group(), Producer(broker)
     producer.add(group)
     for words in (None, "", "x" * 4096, "x" * 4097):
@@ -208,7 +208,7 @@ def metadata_of_any_length_within_a_transaction(broker: GroupInterview) -> None:
 
 
 @conversation
-def fenced_producers_commit_no_offsets(broker: GroupInterview) -> None:
+def fenced_producers_commit_no_offsets(broker: GroupTranscript) -> None:
     topic = broker.topic()
     for version in VERSIONS:
         group = broker.group(f"v{version}")
@@ -227,7 +227,7 @@ def fenced_producers_commit_no_offsets(broker: GroupInterview) -> None:
 
 
 @conversation
-def the_later_of_two_commits_takes_effect(broker: GroupInterview) -> None:
+def the_later_of_two_commits_takes_effect(broker: GroupTranscript) -> None:
     topic, group = broker.topic(partitions=3), broker.group()
     first, second = Producer(broker, "first"), Producer(broker, "second")
     for producer in (first, second):
@@ -244,7 +244,7 @@ def the_later_of_two_commits_takes_effect(broker: GroupInterview) -> None:
 
 
 @conversation
-def pending_offsets_are_deleted(broker: GroupInterview) -> None:
+def pending_offsets_are_deleted(broker: GroupTranscript) -> None:
     topic, producer = broker.topic(partitions=2), Producer(broker)
     for committed in (True, False):
         group = broker.group(f"group-{committed}")
@@ -262,7 +262,7 @@ def pending_offsets_are_deleted(broker: GroupInterview) -> None:
 
 
 @conversation
-def groups_with_pending_offsets_are_deleted(broker: GroupInterview) -> None:
+def groups_with_pending_offsets_are_deleted(broker: GroupTranscript) -> None:
     topic, producer = broker.topic(partitions=2), Producer(broker)
     for committed in (True, False):
         group = broker.group(f"group-{committed}")
@@ -281,7 +281,7 @@ def groups_with_pending_offsets_are_deleted(broker: GroupInterview) -> None:
 
 
 @conversation
-def transactions_of_version_2_add_the_group_themselves(broker: GroupInterview) -> None:
+def transactions_of_version_2_add_the_group_themselves(broker: GroupTranscript) -> None:
     topic, group, producer = broker.topic(), broker.group(), Producer(broker)
     for committed in (True, False, True):
         producer.commit(group, within(topic, {0: producer.epoch}), version=5)
@@ -298,7 +298,7 @@ def transactions_of_version_2_add_the_group_themselves(broker: GroupInterview) -
 
 
 @conversation
-def deleting_a_topic_deletes_pending_offsets(broker: GroupInterview) -> None:
+def deleting_a_topic_deletes_pending_offsets(broker: GroupTranscript) -> None:
     gone, kept = broker.topic("gone"), broker.topic("kept")
     group, producer = broker.group(), Producer(broker)
     producer.add(group)
@@ -315,7 +315,7 @@ def deleting_a_topic_deletes_pending_offsets(broker: GroupInterview) -> None:
 
 
 @conversation
-def consumers_with_epochs_commit_within_a_transaction(broker: GroupInterview) -> None:
+def consumers_with_epochs_commit_within_a_transaction(broker: GroupTranscript) -> None:
     topic = broker.topic()
     for version in VERSIONS:
         group, producer = broker.group(f"v{version}"), Producer(broker, f"v{version}")

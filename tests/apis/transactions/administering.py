@@ -9,10 +9,10 @@ from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
 from tests.apis.conversations.configurations import described as described_configurations
-from tests.apis.transactions.interview import OF_TRANSACTIONS, conversation, described
+from tests.apis.transactions.transcript import OF_TRANSACTIONS, conversation, described
 
 if TYPE_CHECKING:
-    from tests.apis.transactions.interview import TransactionInterview
+    from tests.apis.transactions.transcript import TransactionTranscript
 
 HOUR_MS = 3_600_000
 APIS = (*range(22, 29), 61, 65, 66)
@@ -21,7 +21,7 @@ STRANGE_STATES = ("Whatever", "ongoing", "Whatever")
 
 
 @conversation
-def transactions_are_described(broker: TransactionInterview) -> None:
+def transactions_are_described(broker: TransactionTranscript) -> None:
     one, other = broker.topic("one", partitions=3), broker.topic("other")
     producer = broker.producer()
     name = producer.transactional_id
@@ -36,7 +36,7 @@ def transactions_are_described(broker: TransactionInterview) -> None:
 
 
 @conversation
-def transactions_are_listed(broker: TransactionInterview) -> None:
+def transactions_are_listed(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     idle, under_way, committed, aborted = (
         broker.producer(it) for it in ("idle", "under-way", "committed", "aborted")
@@ -59,7 +59,7 @@ def transactions_are_listed(broker: TransactionInterview) -> None:
         list_ours(broker, 2, transactional_id_pattern=pattern)
 
 
-def list_ours(broker: TransactionInterview, version: int, **filters: Any) -> None:
+def list_ours(broker: TransactionTranscript, version: int, **filters: Any) -> None:
     """Apache Kafka also has transactions of other tests."""
     request = ListTransactionsRequest(**{"state_filters": (), "producer_id_filters": (), **filters})
     answer = broker.quietly(request, version)
@@ -74,13 +74,13 @@ def list_ours(broker: TransactionInterview, version: int, **filters: Any) -> Non
 
 
 @conversation
-def coordinators_of_unknown_key_types(broker: TransactionInterview) -> None:
+def coordinators_of_unknown_key_types(broker: TransactionTranscript) -> None:
     request = FindCoordinatorRequest(coordinator_keys=(), key_type=OF_TRANSACTIONS)
     broker.ask(request, 4, note="no name")
 
 
 @conversation
-def transaction_apis_are_advertised(broker: TransactionInterview) -> None:
+def transaction_apis_are_advertised(broker: TransactionTranscript) -> None:
     for version in range(5):
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
         answer = broker.plain(broker.quietly(request, version))
@@ -95,7 +95,7 @@ def transaction_apis_are_advertised(broker: TransactionInterview) -> None:
 
 
 @conversation
-def the_topic_of_transactions_is_configured(broker: TransactionInterview) -> None:
+def the_topic_of_transactions_is_configured(broker: TransactionTranscript) -> None:
     broker.transactional_id()
     answer = broker.quietly(described_configurations(TRANSACTION_STATE, whole=False), 4)
     own = {

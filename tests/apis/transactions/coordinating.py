@@ -9,7 +9,7 @@ from pykbroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.apis.transactions.interview import (
+from tests.apis.transactions.transcript import (
     OF_TRANSACTIONS,
     Producer,
     conversation,
@@ -18,14 +18,14 @@ from tests.apis.transactions.interview import (
 )
 
 if TYPE_CHECKING:
-    from tests.apis.transactions.interview import TransactionInterview
+    from tests.apis.transactions.transcript import TransactionTranscript
 
 NOBODY = 4_000_000_000
 INT16_MAX = 2**15 - 1
 
 
 @conversation
-def the_coordinator_of_a_transactional_id(broker: TransactionInterview) -> None:
+def the_coordinator_of_a_transactional_id(broker: TransactionTranscript) -> None:
     name = broker.transactional_id()
     for version in range(1, 7):
         for key in (name, "", "other"):
@@ -35,7 +35,7 @@ def the_coordinator_of_a_transactional_id(broker: TransactionInterview) -> None:
 
 
 @conversation
-def a_transactional_id_is_initialized_again(broker: TransactionInterview) -> None:
+def a_transactional_id_is_initialized_again(broker: TransactionTranscript) -> None:
     producer = Producer(broker, broker.transactional_id())
     for version in range(6):
         broker.ask(producer.claim(), version)
@@ -43,7 +43,7 @@ def a_transactional_id_is_initialized_again(broker: TransactionInterview) -> Non
 
 
 @conversation
-def rejected_initializations(broker: TransactionInterview) -> None:
+def rejected_initializations(broker: TransactionTranscript) -> None:
     producer = Producer(broker, broker.transactional_id())
     for timeout_ms in (0, -1, 900_001, 2**31 - 1, 1, 900_000):
         broker.ask(producer.claim(transaction_timeout_ms=timeout_ms), 4, note=f"{timeout_ms} ms")
@@ -55,7 +55,7 @@ def rejected_initializations(broker: TransactionInterview) -> None:
 
 
 @conversation
-def a_producer_initializes_with_its_epoch(broker: TransactionInterview) -> None:
+def a_producer_initializes_with_its_epoch(broker: TransactionTranscript) -> None:
     for version in (3, 4, 5):
         producer = broker.producer(f"id{version}")
         first = producer.claim(producer_id=producer.id, producer_epoch=producer.epoch)
@@ -71,7 +71,7 @@ def a_producer_initializes_with_its_epoch(broker: TransactionInterview) -> None:
 
 
 @conversation
-def initialization_aborts_an_open_transaction(broker: TransactionInterview) -> None:
+def initialization_aborts_an_open_transaction(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     for version in (1, 3, 4, 5):
         producer = broker.producer(f"id{version}")
@@ -85,7 +85,7 @@ def initialization_aborts_an_open_transaction(broker: TransactionInterview) -> N
 
 
 @conversation
-def partitions_are_added_to_a_transaction(broker: TransactionInterview) -> None:
+def partitions_are_added_to_a_transaction(broker: TransactionTranscript) -> None:
     topic = broker.topic(partitions=3)
     for version in range(4):
         producer = broker.producer(f"id{version}")
@@ -96,7 +96,7 @@ def partitions_are_added_to_a_transaction(broker: TransactionInterview) -> None:
 
 
 @conversation
-def partitions_that_cannot_be_added_to_a_transaction(broker: TransactionInterview) -> None:
+def partitions_that_cannot_be_added_to_a_transaction(broker: TransactionTranscript) -> None:
     topic = broker.topic(partitions=2)
     producer = broker.producer()
     mixed = [
@@ -113,7 +113,7 @@ def partitions_that_cannot_be_added_to_a_transaction(broker: TransactionIntervie
 
 
 @conversation
-def other_producers_add_partitions(broker: TransactionInterview) -> None:
+def other_producers_add_partitions(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     producer = broker.producer()
     producer.take_over()
@@ -132,7 +132,7 @@ def other_producers_add_partitions(broker: TransactionInterview) -> None:
 
 
 @conversation
-def leaders_add_partitions(broker: TransactionInterview) -> None:
+def leaders_add_partitions(broker: TransactionTranscript) -> None:
     topic = broker.topic(partitions=3)
     for version in (4, 5):
         one, other = broker.producer(f"one{version}"), broker.producer(f"other{version}")
@@ -145,7 +145,7 @@ def leaders_add_partitions(broker: TransactionInterview) -> None:
 
 
 @conversation
-def leaders_verify_partitions(broker: TransactionInterview) -> None:
+def leaders_verify_partitions(broker: TransactionTranscript) -> None:
     topic = broker.topic(partitions=3)
     for version in (4, 5):
         producer = broker.producer(f"id{version}")
@@ -166,7 +166,7 @@ def leaders_verify_partitions(broker: TransactionInterview) -> None:
 
 
 @conversation
-def offsets_are_added_to_a_transaction(broker: TransactionInterview) -> None:
+def offsets_are_added_to_a_transaction(broker: TransactionTranscript) -> None:
     producer = broker.producer()
     for version in range(5):
         for group, more in (
@@ -188,7 +188,7 @@ def offsets_are_added_to_a_transaction(broker: TransactionInterview) -> None:
 
 
 @conversation
-def transactions_end_once(broker: TransactionInterview) -> None:
+def transactions_end_once(broker: TransactionTranscript) -> None:
     """Ends the transaction with version 1: the epoch does not change."""
     topic = broker.topic()
     for version in range(5):
@@ -204,7 +204,7 @@ def transactions_end_once(broker: TransactionInterview) -> None:
 
 
 @conversation
-def other_producers_end_transactions(broker: TransactionInterview) -> None:
+def other_producers_end_transactions(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     producer = broker.producer()
     producer.take_over()
@@ -222,7 +222,7 @@ def other_producers_end_transactions(broker: TransactionInterview) -> None:
 
 
 @conversation
-def each_transaction_bumps_the_epoch(broker: TransactionInterview) -> None:
+def each_transaction_bumps_the_epoch(broker: TransactionTranscript) -> None:
     """Uses transaction version 2."""
     topic = broker.topic()
     for committed in (True, False):
@@ -241,7 +241,7 @@ def each_transaction_bumps_the_epoch(broker: TransactionInterview) -> None:
 
 
 @conversation
-def ends_without_a_transaction(broker: TransactionInterview) -> None:
+def ends_without_a_transaction(broker: TransactionTranscript) -> None:
     producer = broker.producer(version=5)
     broker.ask(producer.ending(), 5, note="commits nothing")
     answer = broker.ask(producer.ending(committed=False), 5, note="aborts nothing")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 from pykbroker_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.apis.transactions.interview import conversation, described
+from tests.apis.transactions.transcript import conversation, described
 
 if TYPE_CHECKING:
-    from tests.apis.transactions.interview import TransactionInterview
+    from tests.apis.transactions.transcript import TransactionTranscript
 
 FEATURE = "transaction.version"
 UNKNOWN, UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = range(4)
@@ -25,14 +25,14 @@ def updated(*levels: tuple[str, int, int], validate_only: bool = False) -> Updat
     )
 
 
-def set_level(broker: TransactionInterview, level: int) -> None:
+def set_level(broker: TransactionTranscript, level: int) -> None:
     """Sets the feature level without recording it and waits until it is applied."""
     for kind in (UPGRADE, SAFE_DOWNGRADE):
         broker.quietly(updated((FEATURE, level, kind)), 1)
     until_level(broker, level)
 
 
-def until_level(broker: TransactionInterview, level: int) -> None:
+def until_level(broker: TransactionTranscript, level: int) -> None:
     broker.until(
         ApiVersionsRequest(client_software_name="test", client_software_version="1.0"),
         4,
@@ -46,7 +46,7 @@ def level_in(answer: object) -> int:
 
 
 @conversation
-def rejected_feature_levels(broker: TransactionInterview) -> None:
+def rejected_feature_levels(broker: TransactionTranscript) -> None:
     for version in (1, 2):
         for levels in (
             [(FEATURE, 3, UPGRADE)],
@@ -69,7 +69,7 @@ def rejected_feature_levels(broker: TransactionInterview) -> None:
 
 
 @conversation
-def accepted_feature_levels(broker: TransactionInterview) -> None:
+def accepted_feature_levels(broker: TransactionTranscript) -> None:
     for version in (0, 1, 2):
         broker.ask(updated((FEATURE, 2, UPGRADE)), version, note="as it is")
         broker.ask(updated((FEATURE, 2, SAFE_DOWNGRADE)), version or 1, note="as it is, down")
@@ -83,7 +83,7 @@ def accepted_feature_levels(broker: TransactionInterview) -> None:
 
 
 @conversation
-def transactions_with_a_lower_feature_level(broker: TransactionInterview) -> None:
+def transactions_with_a_lower_feature_level(broker: TransactionTranscript) -> None:
     """Uses transaction version 1; clients use version 2 if the feature level is 2."""
     topic = broker.topic()
     try:
@@ -104,7 +104,7 @@ def transactions_with_a_lower_feature_level(broker: TransactionInterview) -> Non
 
 
 @conversation
-def a_transaction_outlives_a_change_of_level(broker: TransactionInterview) -> None:
+def a_transaction_outlives_a_change_of_level(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     before, after = broker.producer("before", version=5), broker.producer("after", version=4)
     before.add(topic)

@@ -10,11 +10,11 @@ from pykbroker_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from tests.apis.request_builders import fetched, from_partition
-from tests.apis.transactions.interview import conversation
+from tests.apis.transactions.transcript import conversation
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Topic
-    from tests.apis.transactions.interview import Producer, TransactionInterview
+    from tests.apis.transactions.transcript import Producer, TransactionTranscript
+    from tests.apis.transcript import Topic
 
 
 def marker(producer: Producer, *topics: WritableTxnMarkerTopic, **more: Any) -> WritableTxnMarker:
@@ -40,7 +40,7 @@ def written(*markers: WritableTxnMarker) -> WriteTxnMarkersRequest:
 
 
 @conversation
-def markers_are_written(broker: TransactionInterview) -> None:
+def markers_are_written(broker: TransactionTranscript) -> None:
     topic = broker.topic(partitions=2)
     for version in (1, 2):
         producer = broker.producer(f"id{version}")
@@ -54,7 +54,7 @@ def markers_are_written(broker: TransactionInterview) -> None:
 
 
 @conversation
-def markers_of_unknown_producers(broker: TransactionInterview) -> None:
+def markers_of_unknown_producers(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     producer = broker.producer("id")
     with broker.known_difference("Marker without a producer"):
@@ -64,7 +64,7 @@ def markers_of_unknown_producers(broker: TransactionInterview) -> None:
 
 
 @conversation
-def late_markers(broker: TransactionInterview) -> None:
+def late_markers(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     for version, strictness in ((1, 0), (2, 0), (2, 1), (2, 2)):
         producer = broker.producer(f"id{version}{strictness}")

@@ -15,13 +15,13 @@ from tests.apis.request_builders import (
     produced,
     to_partition,
 )
-from tests.apis.transactions.interview import Producer, conversation, described
+from tests.apis.transactions.transcript import Producer, conversation, described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.apis.interview import Topic
-    from tests.apis.transactions.interview import TransactionInterview
+    from tests.apis.transactions.transcript import TransactionTranscript
+    from tests.apis.transcript import Topic
 
 NOBODY = 4_000_000_000
 VERSION_1, VERSION_2 = 11, 13
@@ -60,7 +60,7 @@ def send(
 
 
 def read(
-    broker: TransactionInterview, topic: Topic, *offsets: int, bytes_max: int = 1 << 20
+    broker: TransactionTranscript, topic: Topic, *offsets: int, bytes_max: int = 1 << 20
 ) -> None:
     """Fetches with each isolation level from each offset."""
     for isolation in (0, 1):
@@ -73,7 +73,7 @@ def read(
 
 
 def look_up(
-    broker: TransactionInterview, topic: Topic, questions: Sequence[int] = (-1, -2, -3)
+    broker: TransactionTranscript, topic: Topic, questions: Sequence[int] = (-1, -2, -3)
 ) -> None:
     """Sends ListOffsets with each special timestamp and isolation level."""
     times = (*questions, 0, broker.now_ms, broker.now_ms + 5, broker.now_ms + 600_000)
@@ -87,7 +87,7 @@ def look_up(
 
 @conversation
 def batches_of_version_1_require_an_added_partition(
-    broker: TransactionInterview,
+    broker: TransactionTranscript,
 ) -> None:
     topic = broker.topic(partitions=2)
     for version in (3, 8, 9, 10, 11):
@@ -108,7 +108,7 @@ def batches_of_version_1_require_an_added_partition(
 
 
 @conversation
-def batches_of_version_2_add_their_partition(broker: TransactionInterview) -> None:
+def batches_of_version_2_add_their_partition(broker: TransactionTranscript) -> None:
     topic = broker.topic(partitions=2)
     for version in (12, 13):
         producer = broker.producer(f"id{version}", version=5)
@@ -125,7 +125,7 @@ def batches_of_version_2_add_their_partition(broker: TransactionInterview) -> No
 
 
 @conversation
-def other_producers_send_batches(broker: TransactionInterview) -> None:
+def other_producers_send_batches(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     producer = broker.producer(version=5)
     producer.take_over(version=5)
@@ -151,7 +151,7 @@ def other_producers_send_batches(broker: TransactionInterview) -> None:
 
 
 @conversation
-def batches_of_two_producers_in_one_request(broker: TransactionInterview) -> None:
+def batches_of_two_producers_in_one_request(broker: TransactionTranscript) -> None:
     topic = broker.topic(partitions=2)
     one, other = broker.producer("one"), broker.producer("other")
     for version in (11, 12):
@@ -168,7 +168,7 @@ def batches_of_two_producers_in_one_request(broker: TransactionInterview) -> Non
 
 
 @conversation
-def requests_with_some_added_partitions(broker: TransactionInterview) -> None:
+def requests_with_some_added_partitions(broker: TransactionTranscript) -> None:
     topic = broker.topic(partitions=3)
     for version in (9, 10, 11, 12):
         producer = broker.producer(f"id{version}", version=5)
@@ -191,7 +191,7 @@ def requests_with_some_added_partitions(broker: TransactionInterview) -> None:
 
 @conversation
 def a_rejected_batch_does_not_begin_a_transaction(
-    broker: TransactionInterview,
+    broker: TransactionTranscript,
 ) -> None:
     topic = broker.topic(configs={"max.message.bytes": "200"})
     for version in (VERSION_1, VERSION_2):
@@ -208,7 +208,7 @@ def a_rejected_batch_does_not_begin_a_transaction(
 
 
 @conversation
-def sequence_numbers_without_producer_state(broker: TransactionInterview) -> None:
+def sequence_numbers_without_producer_state(broker: TransactionTranscript) -> None:
     for version in (VERSION_1, VERSION_2):
         topic = broker.topic(f"t{version}")
         producer = broker.producer(f"id{version}", version=5)
@@ -222,7 +222,7 @@ def sequence_numbers_without_producer_state(broker: TransactionInterview) -> Non
 
 
 @conversation
-def a_batch_in_order_after_a_rejected_one(broker: TransactionInterview) -> None:
+def a_batch_in_order_after_a_rejected_one(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     producer = broker.producer()
     producer.add(topic)
@@ -238,7 +238,7 @@ def a_batch_in_order_after_a_rejected_one(broker: TransactionInterview) -> None:
 
 
 @conversation
-def other_records_during_an_open_transaction(broker: TransactionInterview) -> None:
+def other_records_during_an_open_transaction(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     producer = broker.producer()
     producer.add(topic)
@@ -254,7 +254,7 @@ def other_records_during_an_open_transaction(broker: TransactionInterview) -> No
 
 
 @conversation
-def acks_of_transactional_batches(broker: TransactionInterview) -> None:
+def acks_of_transactional_batches(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     for acks in (1, -1, 5):
         producer = broker.producer(f"id{acks}", version=5)
@@ -266,7 +266,7 @@ def acks_of_transactional_batches(broker: TransactionInterview) -> None:
 
 
 @conversation
-def read_committed_waits_for_the_end_of_the_transaction(broker: TransactionInterview) -> None:
+def read_committed_waits_for_the_end_of_the_transaction(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     one, other = broker.producer("one"), broker.producer("other")
     for producer in (one, other):
@@ -285,7 +285,7 @@ def read_committed_waits_for_the_end_of_the_transaction(broker: TransactionInter
 
 @conversation
 def responses_list_aborted_transactions(
-    broker: TransactionInterview,
+    broker: TransactionTranscript,
 ) -> None:
     topic = broker.topic(configs={"index.interval.bytes": "1"})
     producers = [broker.producer(f"id{number}") for number in range(4)]
@@ -307,7 +307,7 @@ def responses_list_aborted_transactions(
 
 
 @conversation
-def records_deleted_under_an_open_transaction(broker: TransactionInterview) -> None:
+def records_deleted_under_an_open_transaction(broker: TransactionTranscript) -> None:
     topic = broker.topic()
     producer = broker.producer()
     producer.add(topic)
@@ -323,7 +323,7 @@ def records_deleted_under_an_open_transaction(broker: TransactionInterview) -> N
 
 
 @conversation
-def markers_with_log_append_time(broker: TransactionInterview) -> None:
+def markers_with_log_append_time(broker: TransactionTranscript) -> None:
     topic = broker.topic(configs={"message.timestamp.type": "LogAppendTime"})
     producer = broker.producer()
     producer.add(topic)
@@ -336,7 +336,7 @@ def markers_with_log_append_time(broker: TransactionInterview) -> None:
 
 
 @conversation
-def producers_of_a_partition_are_described(broker: TransactionInterview) -> None:
+def producers_of_a_partition_are_described(broker: TransactionTranscript) -> None:
     topic = broker.topic(partitions=2)
     one, other = broker.producer("one"), broker.producer("other", version=5)
     describe = DescribeProducersRequest(

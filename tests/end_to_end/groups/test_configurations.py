@@ -10,7 +10,7 @@ from pykbroker_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.apis.groups.consuming import Consumer
-from tests.apis.groups.interview import GroupInterview
+from tests.apis.groups.transcript import GroupTranscript
 from tests.end_to_end.groups.test_textbook import SETTINGS
 
 if TYPE_CHECKING:
@@ -23,30 +23,30 @@ OWN_MS = 4_000
 
 
 def told_interval_ms(broker: BrokerProcess, name: str) -> int:
-    interview = GroupInterview(broker.port, "configured", 0)
+    transcript = GroupTranscript(broker.port, "configured", 0)
     try:
-        consumer = Consumer(interview.group(name), "consumer")
+        consumer = Consumer(transcript.group(name), "consumer")
         interval_ms: int = consumer.join().heartbeat_interval_ms
         return interval_ms
     finally:
-        interview.close()
+        transcript.close()
 
 
 def set_interval(broker: BrokerProcess, name: str) -> None:
-    interview = GroupInterview(broker.port, "configured", 0)
+    transcript = GroupTranscript(broker.port, "configured", 0)
     value = AlterableConfig(
         name="consumer.heartbeat.interval.ms", config_operation=0, value=str(OWN_MS)
     )
     resource = AlterConfigsResource(
-        resource_type=GROUP, resource_name=interview.group(name).id, configs=[value]
+        resource_type=GROUP, resource_name=transcript.group(name).id, configs=[value]
     )
     try:
-        answer = interview.quietly(
+        answer = transcript.quietly(
             IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1
         )
         assert not answer.responses[0].error_code, answer
     finally:
-        interview.close()
+        transcript.close()
 
 
 def test_intervals_of_a_group_outlive_a_kill(start_broker: StartBroker) -> None:

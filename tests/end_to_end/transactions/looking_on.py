@@ -10,15 +10,15 @@ from tests.apis.request_builders import fetched, from_partition, offsets_at
 from tests.apis.wire import Wire
 
 if TYPE_CHECKING:
-    from tests.apis.interview import Topic
-    from tests.apis.transactions.interview import Producer, TransactionInterview
+    from tests.apis.transactions.transcript import Producer, TransactionTranscript
+    from tests.apis.transcript import Topic
 
 COMMITTED = 1
 LATEST = -1
 Told = dict[str, Any]
 
 
-def aged_partition(broker: TransactionInterview, topic: Topic) -> Producer:
+def aged_partition(broker: TransactionTranscript, topic: Topic) -> Producer:
     """Writes committed, aborted and one open transaction; returns the producer of the open one."""
     chance = Random(5)
     producers = [broker.producer(f"id{number}") for number in range(3)]

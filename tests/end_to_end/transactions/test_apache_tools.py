@@ -10,7 +10,7 @@ import pytest
 
 from compat.apache.apache_kafka import SINGLE_NODE
 from pykbroker.internal_topics import TRANSACTION_STATE
-from tests.apis.transactions.interview import TransactionInterview
+from tests.apis.transactions.transcript import TransactionTranscript
 from tests.end_to_end.transactions.reading import committed_values
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from compat.apache import ApacheTools
     from compat.broker_process import BrokerProcess
-    from tests.apis.interview import Topic
+    from tests.apis.transcript import Topic
     from tests.end_to_end.conftest import StartBroker
 
 FORMATTER = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
@@ -35,14 +35,14 @@ def broker(start_broker: StartBroker) -> BrokerProcess:
 
 
 @pytest.fixture
-def client(broker: BrokerProcess) -> Iterator[TransactionInterview]:
-    client = TransactionInterview(broker.port, "depot", time.time_ns() // 1_000_000)
+def client(broker: BrokerProcess) -> Iterator[TransactionTranscript]:
+    client = TransactionTranscript(broker.port, "depot", time.time_ns() // 1_000_000)
     yield client
     client.close()
 
 
 @pytest.fixture
-def topic(client: TransactionInterview) -> Topic:
+def topic(client: TransactionTranscript) -> Topic:
     return client.topic("trucks", partitions=2)
 
 
@@ -70,7 +70,7 @@ def tool(apache_tools: ApacheTools, broker: BrokerProcess) -> TransactionTool:
 
 
 def test_transactions_are_listed_and_described(
-    tool: TransactionTool, client: TransactionInterview, topic: Topic
+    tool: TransactionTool, client: TransactionTranscript, topic: Topic
 ) -> None:
     producer = client.producer("1")
     client.producer("2")
@@ -90,7 +90,7 @@ def test_transactions_are_listed_and_described(
 
 
 def test_a_hanging_transaction_is_found_and_aborted(
-    tool: TransactionTool, client: TransactionInterview, topic: Topic
+    tool: TransactionTool, client: TransactionTranscript, topic: Topic
 ) -> None:
     known, unknown = client.producer("known"), client.producer("unknown")
     known.add(topic, (1,))
@@ -111,7 +111,7 @@ def test_a_hanging_transaction_is_found_and_aborted(
 
 
 def test_an_operator_fences_the_owner_of_a_transactional_id(
-    tool: TransactionTool, client: TransactionInterview, topic: Topic
+    tool: TransactionTool, client: TransactionTranscript, topic: Topic
 ) -> None:
     producer = client.producer("1")
     producer.add(topic)
@@ -125,7 +125,7 @@ def test_an_operator_fences_the_owner_of_a_transactional_id(
 def test_apache_kafkas_tools_decode_the_transaction_log(
     apache_tools: ApacheTools,
     broker: BrokerProcess,
-    client: TransactionInterview,
+    client: TransactionTranscript,
     topic: Topic,
 ) -> None:
     producer = client.producer("1")

@@ -11,7 +11,7 @@ import pytest
 from compat.apache import ApacheKafka
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
-from tests.apis.transactions.interview import TransactionInterview
+from tests.apis.transactions.transcript import TransactionTranscript
 from tests.end_to_end.transactions.looking_on import aged_partition, told
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def pykbroker(folder: Path) -> AnyBroker:
 def written_by(broker: AnyBroker) -> Told:
     """A compacted partition in the directory of a broker that was stopped cleanly."""
     with broker:
-        asking = TransactionInterview(broker.port, "aged", time.time_ns() // 1_000_000)
+        asking = TransactionTranscript(broker.port, "aged", time.time_ns() // 1_000_000)
         aged_partition(asking, asking.topic())
         asking.close()
         return told(broker.port, TOPIC)
@@ -48,7 +48,7 @@ def written_by(broker: AnyBroker) -> Told:
 def hand_over(giver: AnyBroker, taker: AnyBroker, *, is_clean: bool) -> dict[str, bytes]:
     """Replaces a partition by the other broker's; returns the aborted transactions by file."""
     with taker:
-        asking = TransactionInterview(taker.port, "aged", time.time_ns() // 1_000_000)
+        asking = TransactionTranscript(taker.port, "aged", time.time_ns() // 1_000_000)
         asking.topic()
         asking.close()
     given, taken = giver.data_dir / f"{TOPIC}-0", taker.data_dir / f"{TOPIC}-0"

@@ -25,7 +25,7 @@ from pykbroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from pykbroker_protocol.records.batch import iterate_batches
-from tests.apis.transactions.interview import Producer, TransactionInterview, described
+from tests.apis.transactions.transcript import Producer, TransactionTranscript, described
 from tests.end_to_end.transactions.reading import committed_values
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def end_a_transaction(
     start_broker: StartBroker, tmp_path: Path, *, version: int, committed: bool
 ) -> Ended:
     broker = start_broker(data=tmp_path / "whole", settings=SINGLE_NODE)
-    client = TransactionInterview(broker.port, "steps", time.time_ns() // 1_000_000)
+    client = TransactionTranscript(broker.port, "steps", time.time_ns() // 1_000_000)
     topic = client.topic("trucks", partitions=len(PARTITIONS))
     assert topic.name == TOPIC
     client.quietly(FindCoordinatorRequest(key=GROUP), 3)
@@ -101,7 +101,7 @@ def end_a_transaction(
     return Ended(folder=broker.data_dir, producer=producer, committed=committed, version=version)
 
 
-def commit_offsets(client: TransactionInterview, producer: Producer) -> None:
+def commit_offsets(client: TransactionTranscript, producer: Producer) -> None:
     adding = AddOffsetsToTxnRequest(
         transactional_id=producer.transactional_id,
         producer_id=producer.id,
@@ -142,7 +142,7 @@ def batches_in(log: Path) -> Iterator[int]:
 
 
 def expect(broker: BrokerProcess, ended: Ended, *, was_decided: bool) -> None:
-    client = TransactionInterview(broker.port, "steps", time.time_ns() // 1_000_000)
+    client = TransactionTranscript(broker.port, "steps", time.time_ns() // 1_000_000)
     producer = Producer(client, ended.producer.transactional_id)
     if was_decided:
         producer.until_complete()
@@ -161,12 +161,12 @@ def expect(broker: BrokerProcess, ended: Ended, *, was_decided: bool) -> None:
     client.close()
 
 
-def expect_state(client: TransactionInterview, state: str) -> None:
+def expect_state(client: TransactionTranscript, state: str) -> None:
     answer = client.quietly(described("steps-id"), 0)
     assert answer.transaction_states[0].transaction_state == state
 
 
-def expect_visible(client: TransactionInterview, *, counts: bool) -> None:
+def expect_visible(client: TransactionTranscript, *, counts: bool) -> None:
     """Expects all records or none, in every partition and in the committed offsets."""
     for partition in PARTITIONS:
         values = committed_values(client.wire, TOPIC, partition)

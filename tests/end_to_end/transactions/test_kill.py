@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from compat.apache.apache_kafka import SINGLE_NODE
 from pykbroker_protocol.errors import ErrorCode
-from tests.apis.transactions.interview import (
+from tests.apis.transactions.transcript import (
     Producer,
-    TransactionInterview,
+    TransactionTranscript,
     first_code,
     produce_code,
 )
@@ -26,7 +26,7 @@ from tests.end_to_end.transactions.reading import committed_values
 
 if TYPE_CHECKING:
     from compat.broker_process import BrokerProcess
-    from tests.apis.interview import Topic
+    from tests.apis.transcript import Topic
     from tests.end_to_end.conftest import StartBroker
 
 KILLS = int(os.environ.get("PYKBROKER_KILLS", "12"))
@@ -49,7 +49,7 @@ class Writer:
     def run(self, port: int, topic: Topic) -> None:
         """Writes until the broker ends; a transaction without a response may have either end."""
         try:
-            client = TransactionInterview(port, "kill", time.time_ns() // 1_000_000)
+            client = TransactionTranscript(port, "kill", time.time_ns() // 1_000_000)
         except Closed:
             return
         try:
@@ -84,7 +84,7 @@ def test_consumers_see_transactions_completely_or_not_at_all(start_broker: Start
     print(f"PYKBROKER_SEED={SEED} PYKBROKER_KILLS={KILLS}")
     chance = Random(SEED)
     broker = start_broker(settings=SINGLE_NODE)
-    client = TransactionInterview(broker.port, "kill", time.time_ns() // 1_000_000)
+    client = TransactionTranscript(broker.port, "kill", time.time_ns() // 1_000_000)
     topic = client.topic(partitions=len(PARTITIONS))
     for number in range(PRODUCERS):
         client.producer(f"writer{number}")
@@ -110,7 +110,7 @@ def test_consumers_see_transactions_completely_or_not_at_all(start_broker: Start
 
 
 def expect_whole(broker: BrokerProcess, topic: Topic, writers: list[Writer]) -> None:
-    client = TransactionInterview(broker.port, "kill", time.time_ns() // 1_000_000)
+    client = TransactionTranscript(broker.port, "kill", time.time_ns() // 1_000_000)
     for writer in writers:
         client.producer(writer.name, version=writer.version)  # ends an open transaction
     seen = [committed_values(client.wire, topic.name, it) for it in PARTITIONS]

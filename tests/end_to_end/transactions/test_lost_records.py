@@ -12,7 +12,7 @@ from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.records.batch import iterate_batches
-from tests.apis.transactions.interview import NOT_YET, TransactionInterview, produce_code
+from tests.apis.transactions.transcript import NOT_YET, TransactionTranscript, produce_code
 from tests.end_to_end.load import create_topic
 from tests.end_to_end.transacting import (
     PARTITIONS,
@@ -96,7 +96,7 @@ class Lost:
 
     def __init__(self, start_broker: StartBroker) -> None:
         self.broker = start_broker(settings=SETTINGS)
-        self.client = TransactionInterview(self.broker.port, "lost", time.time_ns() // 1_000_000)
+        self.client = TransactionTranscript(self.broker.port, "lost", time.time_ns() // 1_000_000)
         self.topic = self.client.topic(partitions=2)
         self.producer = self.client.producer(version=5)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from compat.apache.apache_kafka import SINGLE_NODE
 from pykbroker.controller.producer_ids import PRODUCER_IDS_PER_BLOCK
 from pykbroker_protocol.messages.list_transactions import ListTransactionsRequest
-from tests.apis.transactions.interview import NOT_YET, Producer, TransactionInterview
+from tests.apis.transactions.transcript import NOT_YET, Producer, TransactionTranscript
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import StartBroker
@@ -19,7 +19,7 @@ ALL = ListTransactionsRequest(state_filters=(), producer_id_filters=())
 
 def test_every_transactional_id_has_its_own_producer_id(start_broker: StartBroker) -> None:
     broker = start_broker(settings=SINGLE_NODE)
-    client = TransactionInterview(broker.port, "many", time.time_ns() // 1_000_000)
+    client = TransactionTranscript(broker.port, "many", time.time_ns() // 1_000_000)
     client.transactional_id()
     given = {}
     for number in range(COUNT):
@@ -31,7 +31,7 @@ def test_every_transactional_id_has_its_own_producer_id(start_broker: StartBroke
     client.close()
     broker.kill()
     broker.start()
-    client = TransactionInterview(broker.port, "many", time.time_ns() // 1_000_000)
+    client = TransactionTranscript(broker.port, "many", time.time_ns() // 1_000_000)
     listed = client.until(ALL, 1, lambda it: it.error_code not in NOT_YET)
     assert {it.transactional_id: it.producer_id for it in listed.transaction_states} == given
     client.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compat.apache.apache_kafka import SINGLE_NODE
-from tests.apis.transactions.interview import TransactionInterview
+from tests.apis.transactions.transcript import TransactionTranscript
 from tests.apis.wire import Wire
 from tests.end_to_end.transactions.looking_on import aged_partition, offsets_of, read, told
 
@@ -42,7 +42,7 @@ def test_read_committed_consumers_get_the_same_records_after_a_kill(
     start_broker: StartBroker, ends: Callable[[BrokerProcess, Path], None]
 ) -> None:
     broker = start_broker(settings=SMALL_SEGMENTS)
-    asking = TransactionInterview(broker.port, "aged", time.time_ns() // 1_000_000)
+    asking = TransactionTranscript(broker.port, "aged", time.time_ns() // 1_000_000)
     topic = asking.topic()
     still_open = aged_partition(asking, topic)
     before = told(broker.port, topic.name)
@@ -62,7 +62,7 @@ def test_read_committed_consumers_get_the_same_records_after_a_kill(
 
 
 def test_a_waiting_consumer_gets_a_transaction_when_it_ends(broker: BrokerProcess) -> None:
-    asking = TransactionInterview(broker.port, "waiting", time.time_ns() // 1_000_000)
+    asking = TransactionTranscript(broker.port, "waiting", time.time_ns() // 1_000_000)
     topic = asking.topic()
     producer = asking.producer()
     producer.add(topic)

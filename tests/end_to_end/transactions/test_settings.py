@@ -11,9 +11,9 @@ from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from tests.apis.conversations.configurations import BROKER, SET, altered
 from tests.apis.conversations.configurations import described as described_configurations
-from tests.apis.transactions.interview import (
+from tests.apis.transactions.transcript import (
     Producer,
-    TransactionInterview,
+    TransactionTranscript,
     described,
     produce_code,
 )
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tests.end_to_end.conftest import StartBroker
 
 
-def talk_to(broker: BrokerProcess) -> TransactionInterview:
-    return TransactionInterview(broker.port, "depot", time.time_ns() // 1_000_000)
+def talk_to(broker: BrokerProcess) -> TransactionTranscript:
+    return TransactionTranscript(broker.port, "depot", time.time_ns() // 1_000_000)
 
 
 def state_of(producer: Producer) -> str:

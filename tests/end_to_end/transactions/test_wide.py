@@ -9,12 +9,12 @@ from compat.apache.apache_kafka import SINGLE_NODE
 from pykbroker.coordinators.transaction_markers import MARKERS_PER_SLICE
 from pykbroker_protocol.errors import ErrorCode
 from tests.apis.request_builders import produced
-from tests.apis.transactions.interview import Producer, TransactionInterview
+from tests.apis.transactions.transcript import Producer, TransactionTranscript
 from tests.end_to_end.transactions.reading import committed_values
 
 if TYPE_CHECKING:
     from pykbroker_protocol.messages.produce import ProduceRequest
-    from tests.apis.interview import Topic
+    from tests.apis.transcript import Topic
     from tests.end_to_end.conftest import StartBroker
 
 PARTITIONS = range(4 * MARKERS_PER_SLICE)
@@ -26,7 +26,7 @@ def test_the_next_transaction_can_begin_while_the_previous_one_completes(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker(settings=SINGLE_NODE)
-    client = TransactionInterview(broker.port, "wide", time.time_ns() // 1_000_000)
+    client = TransactionTranscript(broker.port, "wide", time.time_ns() // 1_000_000)
     topic = client.topic(partitions=len(PARTITIONS))
     producer = client.producer(version=VERSION_2_OF_END)
     for number, committed in enumerate(ENDS):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.apis.groups.interview import conversation, subscription
+from tests.apis.groups.transcript import conversation, subscription
 
 if TYPE_CHECKING:
-    from tests.apis.groups.interview import GroupInterview
+    from tests.apis.groups.transcript import GroupTranscript
 
 VERSIONS = {"join": (0, 4, 5, 9), "sync": (0, 3, 5), "heartbeat": (0, 3, 4), "leave": (0, 2, 3, 5)}
 
 
 @conversation
-def unknown_members(broker: GroupInterview) -> None:
+def unknown_members(broker: GroupTranscript) -> None:
     group = broker.group()
     group.members("leader")
     stranger = group.member("stranger")
@@ -31,7 +31,7 @@ def unknown_members(broker: GroupInterview) -> None:
 
 
 @conversation
-def unknown_groups(broker: GroupInterview) -> None:
+def unknown_groups(broker: GroupTranscript) -> None:
     for name in ("", "nobody"):
         stranger = broker.group(f"no-such-{name}").member("stranger")
         stranger.id = name
@@ -49,7 +49,7 @@ def unknown_groups(broker: GroupInterview) -> None:
 
 
 @conversation
-def an_empty_group_id(broker: GroupInterview) -> None:
+def an_empty_group_id(broker: GroupTranscript) -> None:
     group = broker.group()
     (member,) = group.members("member")
     group.id = ""
@@ -67,7 +67,7 @@ def an_empty_group_id(broker: GroupInterview) -> None:
 
 
 @conversation
-def old_and_future_generations(broker: GroupInterview) -> None:
+def old_and_future_generations(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, second = group.members("leader", "second")
     for generation in (-1, 0, leader.generation - 1, leader.generation + 1, 2**31 - 1):
@@ -88,7 +88,7 @@ def old_and_future_generations(broker: GroupInterview) -> None:
 
 
 @conversation
-def session_timeouts_have_bounds(broker: GroupInterview) -> None:
+def session_timeouts_have_bounds(broker: GroupTranscript) -> None:
     group = broker.group()
     for version in (0, 3, 4, 9):
         for session_ms in (-1, 0, 1, 5_999, 1_800_001, 2**31 - 1):
@@ -103,7 +103,7 @@ def session_timeouts_have_bounds(broker: GroupInterview) -> None:
 
 
 @conversation
-def rebalance_timeouts_are_not_checked(broker: GroupInterview) -> None:
+def rebalance_timeouts_are_not_checked(broker: GroupTranscript) -> None:
     for timeout_ms in (-1, 0, 2**31 - 1):
         newcomer = broker.group(f"of{timeout_ms}").member("newcomer")
         newcomer.enter(9, rebalance_timeout_ms=timeout_ms, note=f"{timeout_ms} ms")

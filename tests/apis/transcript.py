@@ -67,7 +67,7 @@ class Answered(NamedTuple):
     known_difference: str
 
 
-class Interview:
+class Transcript:
     """Sends requests to one broker and records the responses."""
 
     def __init__(self, port: int, prefix: str, now_ms: int) -> None:

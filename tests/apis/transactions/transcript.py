@@ -15,17 +15,17 @@ from pykbroker_protocol.messages.describe_transactions import DescribeTransactio
 from pykbroker_protocol.messages.end_txn import EndTxnRequest
 from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.apis.interview import READY_SECONDS_MAX, Interview
 from tests.apis.request_builders import batch, produced, to_partition
+from tests.apis.transcript import READY_SECONDS_MAX, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.messages.produce import ProduceRequest
-    from tests.apis.interview import Plain, Topic
+    from tests.apis.transcript import Plain, Topic
 
-    Conversation = Callable[["TransactionInterview"], None]
+    Conversation = Callable[["TransactionTranscript"], None]
 
 OF_TRANSACTIONS = 1
 ONE_MINUTE_MS = 60_000
@@ -45,8 +45,8 @@ def conversation(hold: Conversation) -> Conversation:
     return hold
 
 
-class TransactionInterview(Interview):
-    """An interview with transactional ids whose coordinators are loaded."""
+class TransactionTranscript(Transcript):
+    """An transcript with transactional ids whose coordinators are loaded."""
 
     def plain_value(self, name: str, value: Any) -> Plain:
         """Sorts partitions and producers, whose order is undefined."""
@@ -88,7 +88,7 @@ class TransactionInterview(Interview):
 class Producer:
     """A producer instance with the producer id and epoch of its last response."""
 
-    def __init__(self, broker: TransactionInterview, transactional_id: str) -> None:
+    def __init__(self, broker: TransactionTranscript, transactional_id: str) -> None:
         self.broker = broker
         self.transactional_id = transactional_id
         self.id = -1

@@ -19,16 +19,16 @@ from pykbroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRe
 from pykbroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pykbroker_protocol.messages.offset_fetch import OffsetFetchRequest
 from pykbroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.apis.interview import READY_SECONDS_MAX, Interview
+from tests.apis.transcript import READY_SECONDS_MAX, Transcript
 from tests.apis.wire import Closed, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pykbroker_protocol.message import Message
-    from tests.apis.interview import Plain
+    from tests.apis.transcript import Plain
 
-    Conversation = Callable[["GroupInterview"], None]
+    Conversation = Callable[["GroupTranscript"], None]
 
 MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GIVEN_MEMBER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -56,8 +56,8 @@ def conversation(hold: Conversation) -> Conversation:
     return hold
 
 
-class GroupInterview(Interview):
-    """An interview with readable names for groups and members."""
+class GroupTranscript(Transcript):
+    """An transcript with readable names for groups and members."""
 
     def __init__(self, port: int, prefix: str, now_ms: int) -> None:
         super().__init__(port, prefix, now_ms)
@@ -139,7 +139,7 @@ def who(value: Plain) -> tuple[str, str]:
 class Group:
     """A group of one of the two clusters."""
 
-    def __init__(self, broker: GroupInterview, group_id: str) -> None:
+    def __init__(self, broker: GroupTranscript, group_id: str) -> None:
         self.broker = broker
         self.id = group_id
 

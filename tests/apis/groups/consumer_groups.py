@@ -18,12 +18,12 @@ from tests.apis.groups.consuming import (
     settle,
     until_target_is_of,
 )
-from tests.apis.groups.interview import conversation, gather, subscription
 from tests.apis.groups.offsets import SOME_ID, commit, fetch, forget, of
-from tests.apis.interview import READY_SECONDS_MAX
+from tests.apis.groups.transcript import conversation, gather, subscription
+from tests.apis.transcript import READY_SECONDS_MAX
 
 if TYPE_CHECKING:
-    from tests.apis.groups.interview import GroupInterview
+    from tests.apis.groups.transcript import GroupTranscript
 
 VERSIONS = (0, 1)
 EPOCHS_SINCE = 9
@@ -31,7 +31,7 @@ EPOCHS_SINCE = 9
 
 
 @conversation
-def a_consumer_joins_stays_and_leaves(broker: GroupInterview) -> None:
+def a_consumer_joins_stays_and_leaves(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=3)
     for version in VERSIONS:
         group = broker.group(f"v{version}")
@@ -57,7 +57,7 @@ def a_consumer_joins_stays_and_leaves(broker: GroupInterview) -> None:
 
 
 @conversation
-def invalid_heartbeats(broker: GroupInterview) -> None:
+def invalid_heartbeats(broker: GroupTranscript) -> None:
     topic = broker.topic()
     group = broker.group()
     stranger = Consumer(group, "stranger", topic)
@@ -94,7 +94,7 @@ def invalid_heartbeats(broker: GroupInterview) -> None:
 
 
 @conversation
-def invalid_regular_expressions(broker: GroupInterview) -> None:
+def invalid_regular_expressions(broker: GroupTranscript) -> None:
     group = broker.group()
     for number, regex in enumerate(("[", "(", "a{2,1}", "*")):
         stranger = Consumer(group, f"stranger-{number}")
@@ -102,7 +102,7 @@ def invalid_regular_expressions(broker: GroupInterview) -> None:
 
 
 @conversation
-def regular_expressions_and_internal_topics(broker: GroupInterview) -> None:
+def regular_expressions_and_internal_topics(broker: GroupTranscript) -> None:
     """Omits epochs, because Apache Kafka resolves regular expressions after the join."""
     topic = broker.topic(partitions=2)
     group = broker.group()  # the coordinator is found: __consumer_offsets exists
@@ -118,7 +118,7 @@ def regular_expressions_and_internal_topics(broker: GroupInterview) -> None:
 
 
 @conversation
-def wrong_member_epochs(broker: GroupInterview) -> None:
+def wrong_member_epochs(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     first, second = Consumer(group, "first", topic), Consumer(group, "second", topic)
@@ -145,7 +145,7 @@ def wrong_member_epochs(broker: GroupInterview) -> None:
 
 
 @conversation
-def partitions_are_assigned_after_their_revocation(broker: GroupInterview) -> None:
+def partitions_are_assigned_after_their_revocation(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=4)
     group = broker.group()
     first, second = Consumer(group, "first", topic), Consumer(group, "second", topic)
@@ -167,7 +167,7 @@ def partitions_are_assigned_after_their_revocation(broker: GroupInterview) -> No
 
 
 @conversation
-def subscriptions_change(broker: GroupInterview) -> None:
+def subscriptions_change(broker: GroupTranscript) -> None:
     one, two = broker.topic("one", partitions=2), broker.topic("two", partitions=2)
     group = broker.group()
     member = Consumer(group, "member", one)
@@ -194,7 +194,7 @@ def subscriptions_change(broker: GroupInterview) -> None:
 
 
 @conversation
-def static_consumers_leave_and_return(broker: GroupInterview) -> None:
+def static_consumers_leave_and_return(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     first = Consumer(group, "first", topic, instance="one")
@@ -220,7 +220,7 @@ def static_consumers_leave_and_return(broker: GroupInterview) -> None:
 
 
 @conversation
-def members_of_both_protocols_and_operators(broker: GroupInterview) -> None:
+def members_of_both_protocols_and_operators(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     consumer = Consumer(group, "consumer", topic)
@@ -248,7 +248,7 @@ def members_of_both_protocols_and_operators(broker: GroupInterview) -> None:
 
 
 @conversation
-def operators_remove_static_consumers(broker: GroupInterview) -> None:
+def operators_remove_static_consumers(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     consumer = Consumer(group, "consumer", topic, instance="one")
@@ -262,7 +262,7 @@ def operators_remove_static_consumers(broker: GroupInterview) -> None:
 
 
 @conversation
-def offsets_of_consumers_with_epochs(broker: GroupInterview) -> None:
+def offsets_of_consumers_with_epochs(broker: GroupTranscript) -> None:
     topic = broker.topic(partitions=2)
     group = broker.group()
     consumer: Any = Consumer(group, "consumer", topic)
@@ -288,7 +288,7 @@ def offsets_of_consumers_with_epochs(broker: GroupInterview) -> None:
 
 
 @conversation
-def many_groups_are_described(broker: GroupInterview) -> None:
+def many_groups_are_described(broker: GroupTranscript) -> None:
     topic = broker.topic()
     classic, simple, nobody = (broker.group(it) for it in ("classic", "simple", "nobody"))
     gather([classic.member("member")], protocols={"range": subscription(topic.name)})

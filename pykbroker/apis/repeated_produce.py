@@ -17,7 +17,7 @@ from pykbroker.apis.joining_transactions import (
     LOW_ATTRIBUTES_AT,
     TOPIC_IDS_SINCE_VERSION,
 )
-from pykbroker.apis.produce import ALL, refused
+from pykbroker.apis.produce import ALL, refused, until_settled
 from pykbroker_protocol.compiler import MalformedMessage, encode
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.frame import body_position, read_request_header
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis.fast_path import Route
     from pykbroker.apis.node import Call, Node
+    from pykbroker.clock import Clock
     from pykbroker.partitions.admission import RecordsRefused
     from pykbroker.partitions.leader import Appending
     from pykbroker.partitions.partition import Partition
@@ -66,6 +67,7 @@ class Known(NamedTuple):
     topic_id: bytes | None
     partition: int
     acks: int
+    timeout_ms: int
     answer: bytes
     numbers_at: int
 
@@ -135,7 +137,9 @@ class Repeats:
             now_ms=node.clock.now_ms(),
         )
         if isinstance(written, asyncio.Task):
-            later = partial(answer_when_appended, known, partition, route, correlation_id)
+            later = partial(
+                answer_when_appended, known, partition, route, correlation_id, node.clock
+            )
             return Waiting(Deferred(written, later), pipelined=False)
         return answer_of(written, known, partition, route, correlation_id)
 
@@ -157,11 +161,25 @@ def answer_of(
     return [response]
 
 
-async def answer_when_appended(
-    known: Known, partition: Partition, route: Route, correlation_id: int, appending: Appending
+async def answer_when_appended(  # noqa: PLR0917
+    known: Known,
+    partition: Partition,
+    route: Route,
+    correlation_id: int,
+    clock: Clock,
+    appending: Appending,
 ) -> Sequence[Buffer]:
-    """The append completes even if the client disconnects."""
+    """The append completes even if the client disconnects.
+
+    The generation may have changed during the inspection of the records, so that the response has
+    to wait for followers or for a flush.
+    """
     written = await asyncio.shield(appending)
+    if isinstance(written, AppendResult):
+        end_offset = written.last_offset + 1
+        code = await until_settled(partition, end_offset, known.acks, known.timeout_ms, clock)
+        if code is not ErrorCode.NONE:
+            return answer_of(Refusal(code), known, partition, route, correlation_id)
     return answer_of(written, known, partition, route, correlation_id)
 
 
@@ -236,6 +254,7 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
             topic_id,
             partition.index,
             request.acks,
+            request.timeout_ms,
             template,
             template.find(marks),
         )

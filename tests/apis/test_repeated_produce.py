@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from dataclasses import replace
 from types import SimpleNamespace
@@ -326,3 +327,32 @@ async def test_a_request_that_waits_for_a_flush_leaves_the_fast_path(tmp_path: P
         brokers.general.answer(frame)
         brokers.general.answer(frame)
         brokers.general.answer(frame)
+
+
+async def test_records_inspected_in_a_thread_wait_for_replicas_added_meanwhile(
+    tmp_path: Path,
+) -> None:
+    gzip = {"compression.type": "gzip"}
+    async with two_brokers(tmp_path, configuration=gzip) as brokers:
+        side = brokers.fast
+        small = request(batch(), version=8, acks=-1)
+        large = request(batch(2 * PACKED_AT_ONCE_BYTES_MAX), version=8, acks=-1)
+        side.answer(small)
+        pending = side.dispatcher.serve(memoryview(bytearray(large)), side.peer)
+        assert side.dispatcher.handled == 1, "the fast path serves it"
+        assert isinstance(pending, Waiting)
+        partition = topic_partition(brokers)
+        alone = partition.leadership
+        both = (partition.node_id, 7)
+        partition.lead_or_follow(replace(alone, replicas=both, in_sync=both))
+        response = asyncio.ensure_future(pending.awaitable)
+        while not partition.waiting.commits:
+            assert not response.done()
+            await asyncio.sleep(0.001)
+        partition.lead_or_follow(alone)
+        assert await response
+        general = brokers.general
+        general.answer(small)
+        other = general.dispatcher.serve(memoryview(bytearray(large)), general.peer)
+        assert isinstance(other, Waiting)
+        await other.awaitable

@@ -1,4 +1,4 @@
-"""What lies in the checkpoint of a query: Spark's offsets and commits, and our own notes."""
+"""Files in the checkpoint of a query: Spark's offsets and commits, our definition and progress."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 DEFINITION: Final = "definition.json"
 PROGRESS: Final = "progress.json"
 METADATA: Final = "metadata"
-"""Spark's own; without it Spark has not begun, and nothing depends on how it would have."""
+"""Written by Spark when the query starts; without it the definition may still change."""
 
 
 class Files(Protocol):
-    """Small files below a directory, wherever that is."""
+    """Small files below a directory, local or remote."""
 
     def read(self, name: str) -> str | None: ...
 
@@ -32,7 +32,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """Files of this machine; a file is replaced whole or not at all."""
+    """Local files. A file is replaced atomically."""
 
     root: Path
 
@@ -50,21 +50,21 @@ class LocalFiles:
         unfinished.replace(target)
 
     def names(self, directory: str) -> list[str]:
-        place = self.root / directory
-        return sorted(it.name for it in place.iterdir()) if place.is_dir() else []
+        path = self.root / directory
+        return sorted(it.name for it in path.iterdir()) if path.is_dir() else []
 
 
-def local_directory(place: str) -> Path | None:
-    """The directory of this machine that a place names, if it names one."""
-    address = urlsplit(place)
-    if address.scheme == "file":
-        return Path(unquote(address.path))
-    return None if "://" in place else Path(place)
+def local_directory(location: str) -> Path | None:
+    """Returns the local directory of a path or `file:` URL, or None for other URLs."""
+    url = urlsplit(location)
+    if url.scheme == "file":
+        return Path(unquote(url.path))
+    return None if "://" in location else Path(location)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What a checkpoint was begun with; `identity` is new for each beginning."""
+    """Definition of a query when its checkpoint was created, with a new `identity` each time."""
 
     identity: str
     parts: Mapping[str, str]
@@ -74,7 +74,7 @@ class Definition:
 
 
 def stored_definition(files: Files, query: str) -> Definition | None:
-    """What the checkpoint of a query was begun with; None if it is to begin now."""
+    """Returns the definition of an existing checkpoint, or None if Spark has not created one."""
     text = files.read(f"{query}/{DEFINITION}")
     if text is None or files.read(f"{query}/{METADATA}") is None:
         return None
@@ -97,19 +97,19 @@ def stored_progress(files: Files, query: str) -> Progress | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a checkpoint has come, as Spark wrote it down."""
+    """Progress of a checkpoint according to Spark's files."""
 
     begun: int | None = None
-    """The newest batch whose offsets are written."""
+    """Latest batch whose offsets are written."""
     committed: int | None = None
-    """The newest batch that is done."""
+    """Latest committed batch."""
     offsets: Offsets
-    """Where the next batch begins, after the committed one."""
+    """Start of the batch after the committed one."""
     watermark: str | None = None
 
 
 def position_of(files: Files, query: str) -> Position | None:
-    """Read the checkpoint of a query without Spark; None if it has none."""
+    """Reads the checkpoint of a query without Spark; None if there is none."""
     begun = newest(files, f"{query}/offsets")
     committed = newest(files, f"{query}/commits")
     if begun is None and committed is None:
@@ -129,7 +129,10 @@ def newest(files: Files, directory: str) -> int | None:
 
 
 def read_offset_log(text: str) -> tuple[dict[str, Any], Offsets]:
-    """A version, the settings of the batch, then one line for each source."""
+    """Parses an offset file: a version, the settings of the batch, one line per source.
+
+    If sources share a partition, the smallest offset counts.
+    """
     _, settings, *sources = text.splitlines()
     offsets: Offsets = {}
     for source in sources:

@@ -1,4 +1,4 @@
-"""Properties as Java's clients and Spark name them, said to librdkafka."""
+"""Translates client properties of Java and Spark for librdkafka."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ UNKNOWN_PROPERTY: Final = "no such property"
 
 
 def librdkafka_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Logins, certificates, the check of host names and the size of records are said otherwise."""
-    said = dict(properties)
-    if JAAS in said:
-        said |= login(said.pop(JAAS))
-    if said.get(HOST_CHECK) == "":
-        said[HOST_CHECK] = "none"
-    if {said.pop(name, "PEM") for name in STORE_TYPES} != {"PEM"}:
-        raise CannotPublish("exactly-once publishing reads certificates as PEM alone")
-    return {OTHER_NAMES.get(name, name): value for name, value in said.items()}
+    """Translates JAAS logins, certificates, the host name check and the size of requests."""
+    translated = dict(properties)
+    if JAAS in translated:
+        translated |= login(translated.pop(JAAS))
+    if translated.get(HOST_CHECK) == "":
+        translated[HOST_CHECK] = "none"
+    if {translated.pop(name, "PEM") for name in STORE_TYPES} != {"PEM"}:
+        raise CannotPublish("exactly-once publishing supports certificates in PEM format only")
+    return {OTHER_NAMES.get(name, name): value for name, value in translated.items()}
 
 
 def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """What is said to all clients, without what only a reader or Java can make use of."""
+    """Returns the settings that a librdkafka producer supports: no consumer or Java-only ones."""
     return {
         name: value
         for name, value in settings.items()
@@ -54,7 +54,7 @@ def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def is_known(name: str) -> bool:
-    """Librdkafka has no list of its properties, but names the first that it does not know."""
+    """True if librdkafka has this property. It has no list, but names the first unknown one."""
     try:
         Producer({name: "", UNKNOWN_PROPERTY: ""})
     except KafkaException as refusal:
@@ -63,8 +63,8 @@ def is_known(name: str) -> bool:
 
 
 def login(jaas: str) -> dict[str, str]:
-    """Of the modules for PLAIN and SCRAM; others need more than a name and a password."""
+    """Parses the JAAS configuration of PLAIN and SCRAM; other mechanisms are not supported."""
     found = {name: re.sub(r"\\(.)", r"\1", text) for name, text in JAAS_FIELD.findall(jaas)}
     if found.keys() != {"username", "password"}:
-        raise CannotPublish(f"{JAAS} has no username and password for librdkafka")
+        raise CannotPublish(f"{JAAS} does not contain username and password; librdkafka needs both")
     return {f"sasl.{name}": text for name, text in found.items()}

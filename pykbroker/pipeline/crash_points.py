@@ -1,4 +1,4 @@
-"""The moments at which a crash would matter, told to whoever rehearses one."""
+"""Points in the code where tests crash a pipeline."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HOOK_VARIABLE: Final = "PYKBROKER_PIPELINE_CRASH_POINTS"
-"""Names a function, `module:function`, in all of a pipeline's processes; it gets the moment."""
+"""Environment variable with a test hook, `module:function`, called with each crash point."""
 
 
 class CrashPoint(Enum):
-    # of a change of the number of slots
-    CHANGING_SLOTS = "all slots are taken, and the number is written next"
-    # of a slot's transaction
+    # change of the number of slots
+    CHANGING_SLOTS = "all slots are fenced, the number is written next"
+    # transaction of a slot
     PRODUCING = "a record was produced"
     PRODUCED = "all records were produced"
-    MARKED = "the batch is marked in the transaction"
+    MARKED = "the offset is in the transaction"
     PUBLISHED = "the transaction was committed"
-    # of an archived batch
+    # archived batch
     STAGED = "the files are staged"
     RECORDED = "the batch is recorded"
-    MOVED = "a file was moved into place"
-    ARCHIVED = "all files are in place"
+    MOVED = "a file was moved to the archive"
+    ARCHIVED = "all files are in the archive"
 
 
-def reached(moment: CrashPoint) -> None:
-    """In production nobody listens."""
-    listener = _listener()
-    if listener is not None:
-        listener(moment)
+def reached(point: CrashPoint) -> None:
+    """Calls the test hook, if there is one."""
+    hook = _hook()
+    if hook is not None:
+        hook(point)
 
 
 @cache
-def _listener() -> Callable[[CrashPoint], None] | None:
+def _hook() -> Callable[[CrashPoint], None] | None:
     name = os.environ.get(HOOK_VARIABLE)
     if not name:
         return None
     module, _, function = name.partition(":")
-    found: Callable[[CrashPoint], None] = getattr(import_module(module), function)
-    return found
+    hook: Callable[[CrashPoint], None] = getattr(import_module(module), function)
+    return hook

@@ -1,4 +1,4 @@
-"""A batch of a stream, published into a topic exactly once: what `foreachBatch` calls."""
+"""Publishes a batch to a topic exactly once; called by Spark's `foreachBatch`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ OUTGOING: Final = {
 
 
 def publish_batch(frame: DataFrame, batch_id: int, target: TopicTarget) -> None:
-    """Publish the rows of a batch; the same batch again publishes what is missing of it."""
+    """Publishes the rows of a batch. A repeated batch publishes only its missing slots."""
     output = TopicOutput(target=target, query=target.query or query_of(frame))
-    shared_by = slot_columns(frame, target)
+    slot_by = slot_columns(frame, target)
     slots = decide_slot_count(output, batch_id)
-    slot = sql.pmod(sql.hash(*shared_by), sql.lit(slots)).cast("int")
-    # This hash is also the one by which repartition() chooses, so a slot is a task.
-    shared = frame.withColumn("_slot", slot).repartition(slots, *shared_by)
-    ordered = shared.sortWithinPartitions(*order_columns(frame, target) or ["_slot"])
+    slot = sql.pmod(sql.hash(*slot_by), sql.lit(slots)).cast("int")
+    # repartition() uses the same hash, so each task gets one slot.
+    repartitioned = frame.withColumn("_slot", slot).repartition(slots, *slot_by)
+    ordered = repartitioned.sortWithinPartitions(*order_columns(frame, target) or ["_slot"])
     rows = ordered.select(*outgoing_columns(frame), "_slot")
     rows.foreachPartition(slot_publisher(output, batch_id, slots))
 
@@ -49,8 +49,8 @@ def slot_columns(frame: DataFrame, target: TopicTarget) -> tuple[str, ...]:
         return SOURCE_COLUMNS[:2]
     if "key" not in frame.columns:
         raise CannotPublish(
-            "rows without a key must say what they are shared out by: give them the columns"
-            f" {', '.join(SOURCE_COLUMNS)}, or the target slot_by"
+            "rows without a key need the columns"
+            f" {', '.join(SOURCE_COLUMNS)}, or the target needs slot_by"
         )
     return ("key",)
 
@@ -64,9 +64,9 @@ def has_source(frame: DataFrame) -> bool:
 
 
 def outgoing_columns(frame: DataFrame) -> list[Column]:
-    """A record's columns, null where the frame lacks one."""
+    """Returns the columns of a record; missing ones are null."""
     if "value" not in frame.columns:
-        raise CannotPublish("the rows have no column `value`")
+        raise CannotPublish("the rows do not have a column `value`")
     given = {name: sql.col(name) for name in frame.columns}
     columns = [
         given.get(name, sql.lit(None)).cast(kind).alias(name) for name, kind in OUTGOING.items()
@@ -78,7 +78,7 @@ def outgoing_columns(frame: DataFrame) -> list[Column]:
 def slot_publisher(
     output: TopicOutput, batch_id: int, slots: int
 ) -> Callable[[Iterator[Row]], None]:
-    """What each task does with its rows."""
+    """Returns the function that publishes the rows of a task."""
 
     def publish(rows: Iterator[Row]) -> None:
         first = next(rows, None)
@@ -95,7 +95,7 @@ def slot_publisher(
 
 def outgoing(rows: Iterable[Any], slot: int) -> Iterator[Outgoing]:
     for key, value, headers, partition, timestamp_ms, row_slot in rows:
-        assert row_slot == slot, f"a row of slot {row_slot} came to slot {slot}"
+        assert row_slot == slot, f"a row of slot {row_slot} is in slot {slot}"
         yield Outgoing(
             key=optional_bytes(key),
             value=optional_bytes(value),
@@ -106,5 +106,5 @@ def outgoing(rows: Iterable[Any], slot: int) -> Iterator[Outgoing]:
 
 
 def optional_bytes(content: bytearray | None) -> bytes | None:
-    """Spark's workers see binary columns as bytearray, the client wants bytes."""
+    """Converts binary columns: Spark's workers pass bytearray, the client needs bytes."""
     return None if content is None else bytes(content)

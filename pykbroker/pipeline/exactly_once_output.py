@@ -1,4 +1,4 @@
-"""What a query's output in a topic is called, and the marks that it leaves at the broker."""
+"""Names and clients of a query's output to a topic, and the offsets that record its progress."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from pykbroker.pipeline.topic_target import TopicTarget
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
-ANSWER_TIMEOUT_SECONDS: Final = 60.0
+RESPONSE_TIMEOUT_SECONDS: Final = 60.0
 RETRY_S: Final = 0.1
 RECORD_BYTES_MAX: Final = 1_000_000_000
-"""As much as librdkafka allows; how large a record may be is for the broker to say."""
+"""Maximum of librdkafka; the broker limits the size of records."""
 SLOT_COUNT_TIMEOUT_MS: Final = 30_000
-"""Others wait for a number that was left half written; they have more patience than this."""
+"""After a crash, other runs wait until this transaction is aborted; shorter than their timeout."""
 RETRIABLE: Final = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -36,12 +36,12 @@ RETRIABLE: Final = frozenset(
         KafkaError._WAIT_COORD,  # noqa: SLF001  # likewise
     }
 )
-"""What brokers answer while groups change hands; librdkafka leaves it to its caller."""
+"""Errors while a group coordinator moves; librdkafka does not retry them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOutput:
-    """A query's output in a topic: what transactions and groups are named after."""
+    """Output of a query to a topic. Its name is the prefix of transactional ids and group ids."""
 
     target: TopicTarget
     query: str
@@ -53,12 +53,12 @@ class TopicOutput:
 
     @property
     def batches_group(self) -> str:
-        """Its offset at partition 3 is the next batch of slot 3."""
+        """Group whose offset of partition 3 is the next batch of slot 3."""
         return f"{self.name}.batches"
 
     @property
     def slots_group(self) -> str:
-        """Its offset at partition 0 says among how many slots a batch is shared out."""
+        """Group whose offset metadata of partition 0 is the number of slots."""
         return f"{self.name}.slots"
 
     @property
@@ -67,32 +67,32 @@ class TopicOutput:
         return {**known, "bootstrap.servers": self.target.bootstrap}
 
     def transactional_producer(self, slot: int) -> Producer:
-        """Whoever had this slot before has lost it when this returns."""
-        return self._producer_called(str(slot), self.target.transaction_timeout_ms)
+        """Returns the producer of a slot and fences the previous one."""
+        return self._producer(str(slot), self.target.transaction_timeout_ms)
 
     def slot_count_producer(self) -> Producer:
-        """The right to say among how many slots batches are shared out."""
-        return self._producer_called("settling", SLOT_COUNT_TIMEOUT_MS)
+        """Returns the producer that may change the number of slots and fences the previous one."""
+        return self._producer("settling", SLOT_COUNT_TIMEOUT_MS)
 
-    def _producer_called(self, name: str, timeout_ms: int) -> Producer:
+    def _producer(self, name: str, timeout_ms: int) -> Producer:
         producer = Producer(
             {
                 "message.max.bytes": RECORD_BYTES_MAX,
-                "partitioner": "murmur2_random",  # as Java's clients choose one, and so Spark
-                # librdkafka 2.16 begins anew when all brokers are gone for a moment, and then
-                # never finds the coordinator of its open transaction again
+                "partitioner": "murmur2_random",  # like the Java client and Spark
+                # Otherwise librdkafka 2.16 bootstraps again when all brokers are unreachable, and
+                # does not find the coordinator of its open transaction afterwards.
                 "metadata.recovery.strategy": "none",
                 **self.client,
                 "transactional.id": f"{self.name}.{name}",
                 "transaction.timeout.ms": timeout_ms,
             }
         )
-        retried(lambda: producer.init_transactions(ANSWER_TIMEOUT_SECONDS))
+        retried(lambda: producer.init_transactions(RESPONSE_TIMEOUT_SECONDS))
         return producer
 
     @contextmanager
     def member(self, group: str) -> Iterator[Consumer]:
-        """Reads and writes a group's offsets, and never joins it."""
+        """Returns a consumer that reads and commits offsets of a group without joining it."""
         consumer = Consumer({**self.client, "group.id": group, "enable.auto.commit": False})
         try:
             yield consumer
@@ -100,58 +100,59 @@ class TopicOutput:
             consumer.close()
 
     def partitions(self) -> int:
-        """How many the topic has; asking makes it, where the broker makes topics by itself."""
+        """Returns the partition count; creates the topic if the broker auto-creates topics."""
         topic = self.target.topic
-        found = Producer(self.client).list_topics(topic, ANSWER_TIMEOUT_SECONDS).topics[topic]
+        found = Producer(self.client).list_topics(topic, RESPONSE_TIMEOUT_SECONDS).topics[topic]
         if found.error is not None:
             raise CannotPublish(f"topic {topic}: {found.error.str()}")
         return len(found.partitions)
 
 
 class Mark(NamedTuple):
-    """An offset of a group, with the words beside it."""
+    """A committed offset with its metadata."""
 
     offset: int
-    words: str
+    metadata: str
 
 
 def reject_old_batch(mark: Mark, output: TopicOutput, batch_id: int) -> None:
     if mark.offset > batch_id + 1:
         raise CannotPublish(
-            f"topic {output.target.topic} has batch {mark.offset - 1} of this query, and now"
-            f" comes batch {batch_id}: the checkpoint is older than what was published."
-            " Start the query with a new checkpoint, at the offsets from which it shall go on"
+            f"topic {output.target.topic} contains batch {mark.offset - 1} of this query, but the"
+            f" checkpoint continues with batch {batch_id}: it is older than the output. Start the"
+            " query with a new checkpoint and with the offsets where it must continue"
         )
 
 
 def read_marks(consumer: Consumer, topic: str, partitions: Iterable[int]) -> dict[int, Mark]:
-    """Those that are there; none of a transaction that may yet be taken back."""
-    asked = [TopicPartition(topic, partition) for partition in partitions]
+    """Returns the committed offsets; waits for open transactions to end."""
+    requested = [TopicPartition(topic, partition) for partition in partitions]
     found: dict[int, Mark] = {}
-    for answer in retried(lambda: committed(consumer, asked)):
-        if answer.offset >= 0:
-            found[answer.partition] = Mark(answer.offset, answer.metadata or "")
+    for committed_offset in retried(lambda: committed(consumer, requested)):
+        if committed_offset.offset >= 0:
+            mark = Mark(committed_offset.offset, committed_offset.metadata or "")
+            found[committed_offset.partition] = mark
     return found
 
 
-def committed(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
-    answers = consumer.committed(asked, ANSWER_TIMEOUT_SECONDS)
-    for answer in answers:
-        if answer.error is not None:
-            raise KafkaException(answer.error)
-    return answers
+def committed(consumer: Consumer, requested: list[TopicPartition]) -> list[TopicPartition]:
+    offsets = consumer.committed(requested, RESPONSE_TIMEOUT_SECONDS)
+    for offset in offsets:
+        if offset.error is not None:
+            raise KafkaException(offset.error)
+    return offsets
 
 
 def is_fatal(failure: Exception) -> bool:
     return isinstance(failure, KafkaException) and bool(failure.args[0].fatal())
 
 
-def retried(ask: Callable[[], Answer]) -> Answer:
-    """Asked again while a broker cannot answer yet; only for what may be repeated."""
-    deadline = time.monotonic() + ANSWER_TIMEOUT_SECONDS
+def retried(request: Callable[[], Response]) -> Response:
+    """Returns the result of the request; repeats it on retriable errors until the timeout."""
+    deadline = time.monotonic() + RESPONSE_TIMEOUT_SECONDS
     while True:
         try:
-            return ask()
+            return request()
         except KafkaException as failure:
             error = failure.args[0]
             is_transient = error.code() in RETRIABLE or error.retriable()

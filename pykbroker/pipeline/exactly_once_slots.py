@@ -1,8 +1,8 @@
-"""One slot of a batch: a transaction that holds its records, and the mark that says so.
+"""Publishes one slot of a batch: a transaction with its records and a committed offset.
 
-The transaction commits the number of the next batch as an offset of a group, at the partition that
-has the slot's number. What makes it right is the order: taking the transactional id ends whatever
-an earlier attempt had begun, for good or not at all, and only then is the mark read.
+The transaction commits the number of the next batch as offset of a group, for the partition with
+the number of the slot. The order matters: InitProducerId first completes or aborts the transaction
+of an earlier attempt; the offset is read afterwards.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 
 from pykbroker.pipeline.crash_points import CrashPoint, reached
 from pykbroker.pipeline.exactly_once_output import (
-    ANSWER_TIMEOUT_SECONDS,
+    RESPONSE_TIMEOUT_SECONDS,
     is_fatal,
     read_marks,
     reject_old_batch,
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.exactly_once_output import TopicOutput
 
 SUCCESSOR_TIMEOUT_SECONDS: Final = 60.0
-"""How long an attempt whose slot was taken waits to see the other one succeed."""
+"""How long a fenced attempt waits for the other attempt to succeed."""
 SUCCESSOR_POLL_S: Final = 0.5
 FULL_QUEUE_POLL_S: Final = 0.1
 
 
 class Outgoing(NamedTuple):
-    """A record on its way."""
+    """A record to publish."""
 
     key: bytes | None
     value: bytes | None
@@ -52,11 +52,11 @@ class SlotOfBatch:
     batch_id: int
     slot: int
     slots: int
-    """Among how many this batch is shared out."""
+    """Number of slots of this batch."""
 
 
 def publish_slot(slot: SlotOfBatch, records: Iterable[Outgoing]) -> int:
-    """How many records were published now; 0 if they had been before."""
+    """Publishes a slot and returns the record count; returns 0 if it is already published."""
     producer = slot.output.transactional_producer(slot.slot)
     reject_other_slot_count(slot)
     with slot.output.member(slot.output.batches_group) as marker:
@@ -66,9 +66,9 @@ def publish_slot(slot: SlotOfBatch, records: Iterable[Outgoing]) -> int:
             return publish(producer, marker, slot, records)
         except Exception as failure:
             if not is_fatal(failure):
-                producer.abort_transaction(ANSWER_TIMEOUT_SECONDS)
+                producer.abort_transaction(RESPONSE_TIMEOUT_SECONDS)
                 raise
-            # Another attempt has taken the slot: a speculative one, or a restarted query's.
+            # Fenced by another attempt: a speculative task or a restarted query.
             wait_for_successor(marker, slot, failure)
             return 0
 
@@ -107,11 +107,11 @@ def produce(producer: Producer, topic: str, record: Outgoing) -> None:
 
 
 def commit(producer: Producer, marker: Consumer, marks: list[TopicPartition]) -> None:
-    """Asked until it is known: a commit whose answer is late may be done already."""
+    """Commits the transaction; retries, because a commit without a response may have succeeded."""
     group = marker.consumer_group_metadata()
-    retried(lambda: producer.send_offsets_to_transaction(marks, group, ANSWER_TIMEOUT_SECONDS))
+    retried(lambda: producer.send_offsets_to_transaction(marks, group, RESPONSE_TIMEOUT_SECONDS))
     reached(CrashPoint.MARKED)
-    retried(lambda: producer.commit_transaction(ANSWER_TIMEOUT_SECONDS))
+    retried(lambda: producer.commit_transaction(RESPONSE_TIMEOUT_SECONDS))
     reached(CrashPoint.PUBLISHED)
 
 
@@ -124,7 +124,10 @@ def is_published(marker: Consumer, slot: SlotOfBatch) -> bool:
 
 
 def wait_for_successor(marker: Consumer, slot: SlotOfBatch, failure: Exception) -> None:
-    """To fail at once would make Spark try again, and take the slot from who took ours."""
+    """Waits until the other attempt has published the slot.
+
+    An immediate error would make Spark retry the task, which would fence the other attempt.
+    """
     deadline = time.monotonic() + SUCCESSOR_TIMEOUT_SECONDS
     while not is_published(marker, slot):
         reject_other_slot_count(slot)
@@ -134,11 +137,11 @@ def wait_for_successor(marker: Consumer, slot: SlotOfBatch, failure: Exception) 
 
 
 def reject_other_slot_count(slot: SlotOfBatch) -> None:
-    """A run that lives on after its successor has shared the batches out anew must not go on."""
+    """Raises if another run has changed the number of slots."""
     with slot.output.member(slot.output.slots_group) as consumer:
-        sharing = read_marks(consumer, slot.output.target.topic, [0]).get(0)
-    if sharing is not None and sharing.words != str(slot.slots):
+        mark = read_marks(consumer, slot.output.target.topic, [0]).get(0)
+    if mark is not None and mark.metadata != str(slot.slots):
         raise CannotPublish(
-            f"another run of this query shares its batches out among {sharing.words} slots, and"
-            f" this one among {slot.slots}: is the query running twice?"
+            f"number of slots is {slot.slots} in this run and {mark.metadata} in another run of"
+            " this query: is the query running twice?"
         )

@@ -1,4 +1,4 @@
-"""What of a query its checkpoint depends on, and whether a changed definition still fits."""
+"""The parts of a query that its checkpoint depends on, and the check that they are unchanged."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.declaration.values import Pipeline, Session
     from pykbroker.pipeline.plan import Query
 
-# What in a query makes Spark remember rows; a word too many only asks for a new checkpoint.
-OF_MANY_ROWS: Final = re.compile(
+# Words that make Spark keep state. A false match only requires a new checkpoint.
+STATEFUL_WORDS: Final = re.compile(
     r"(?i)\b(?:group\s+by|distinct|window|session_window|union|intersect|except|minus|join)\b"
 )
 AGGREGATE: Final = re.compile(
@@ -28,11 +28,11 @@ AGGREGATE: Final = re.compile(
 
 
 class DefinitionChanged(Exception):
-    """The checkpoint of a query cannot serve what it is declared to be now."""
+    """Raised if the checkpoint of a query does not fit its declaration."""
 
 
 def fingerprint_of(pipeline: Pipeline, query: Query) -> dict[str, str]:
-    """The parts that may not change, by key: what offsets belong to, what the state is made of."""
+    """Returns the parts that must not change, by key: sources of offsets, shape of the state."""
     sources = sources_of(pipeline, query)
     parts = {"sources": ", ".join(sources)}
     for name in sources:
@@ -48,25 +48,25 @@ def fingerprint_of(pipeline: Pipeline, query: Query) -> dict[str, str]:
 
 
 def state_parts(pipeline: Pipeline, query: Query) -> dict[str, str]:
-    """What is remembered between batches; empty for a query that remembers nothing."""
+    """Returns the parts that shape the state; empty for a stateless query."""
     parts: dict[str, str] = {}
     for name, aggregate in aggregates_of(pipeline, query).items():
         parts |= aggregate_parts(pipeline, name, aggregate)
     for name in query.steps:
         step = pipeline.steps[name]
-        if isinstance(step, SqlStep) and remembers(step):
+        if isinstance(step, SqlStep) and is_stateful(step):
             parts[f"sql.{name}.query"] = " ".join(step.query.split())
     return parts
 
 
-def remembers(step: SqlStep) -> bool:
-    """Whether Spark needs more than one row at a time, or reads a stream more than once."""
-    words = (OF_MANY_ROWS.search(step.query), AGGREGATE.search(step.query))
+def is_stateful(step: SqlStep) -> bool:
+    """True if the query needs more than one row at a time or reads a stream twice."""
+    words = (STATEFUL_WORDS.search(step.query), AGGREGATE.search(step.query))
     return len(step.inputs) > 1 or any(words) or any(reads_twice(step, it) for it in step.inputs)
 
 
 def reads_twice(step: SqlStep, name: str) -> bool:
-    """As in `FROM trucks a, trucks b`; `SELECT speed, trucks.at FROM trucks` reads once."""
+    """True for `FROM trucks a, trucks b`, false for `SELECT speed, trucks.at FROM trucks`."""
     return len(re.findall(rf"(?i)(?:\bfrom\b|,)\s*`?{name}\b(?!`?\s*\.)", step.query)) > 1
 
 
@@ -84,7 +84,7 @@ def aggregate_parts(pipeline: Pipeline, name: str, aggregate: Window | Session) 
 
 
 def differences(kept: Mapping[str, str], declared: Mapping[str, str]) -> list[str]:
-    """`window.w.size was 5 minutes and is 1 hour`, for each part that is not as it was."""
+    """Returns `window.w.size was 5 minutes and is 1 hour` for each changed part."""
     return [
         f"{part} was {kept.get(part) or 'nothing'} and is {declared.get(part) or 'nothing'}"
         for part in dict.fromkeys((*kept, *declared))
@@ -104,11 +104,11 @@ def check_unchanged(
             + "Either restore the previous declaration, which keeps the state; or delete\n"
             f"  {directory}\n"
             f"and {query.name} starts again at the start position of its sources. "
-            + what_stays(query)
+            + output_text(query)
         )
 
 
-def what_stays(query: Query) -> str:
+def output_text(query: Query) -> str:
     if isinstance(query.target, Archive) and query.target.format is FileFormat.PARQUET:
-        return "With skip_archived = true it goes on with what its archive lacks."
+        return "With skip_archived = true it skips archived records."
     return "Its previous output is kept."

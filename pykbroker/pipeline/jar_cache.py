@@ -1,4 +1,4 @@
-"""Jars kept for one version of Spark, each with its digest, so that a damaged one is noticed."""
+"""Cache of downloaded jars per Spark version, with digests that detect corrupt files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 try:
     import fcntl
-except ImportError:  # Windows has other locks
-    fcntl = None  # type: ignore[assignment]  # there is none
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # not available
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ class JarsUnavailableError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class JarCache:
-    """One directory of jars; it is there whole or not at all."""
+    """A directory of jars that is created atomically."""
 
     directory: Path
 
@@ -41,18 +41,18 @@ class JarCache:
         return cls(root / "pykbroker" / "spark-jars" / version / jar_set)
 
     def files(self) -> tuple[Path, ...]:
-        """The jars, if each is what was fetched; none if one is missing or damaged."""
+        """Returns the jars, or an empty tuple if one is missing or corrupt."""
         try:
             listed = read_digests((self.directory / DIGESTS).read_text())
             jars = tuple(self.directory / name for name in sorted(listed))
-            sound = all(digest(jar) == listed[jar.name] for jar in jars)
+            is_valid = all(digest(jar) == listed[jar.name] for jar in jars)
         except OSError:
             return ()
-        return jars if sound else ()
+        return jars if is_valid else ()
 
     @contextmanager
     def filling(self) -> Iterator[Path]:
-        """A place to fetch into, for one process at a time; a killed one leaves no lock."""
+        """Yields a download directory to one process at a time. A killed process leaves no lock."""
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         with self.directory.with_suffix(".lock").open("w") as lock:
             wait_for_lock(lock.fileno())
@@ -63,7 +63,7 @@ class JarCache:
                 shutil.rmtree(scratch, ignore_errors=True)
 
     def keep(self, scratch: Path) -> tuple[Path, ...]:
-        """Take what was fetched in place of what was here."""
+        """Replaces the cached jars with the downloaded ones."""
         jars = sorted(scratch.glob("*.jar"))
         listed = {jar.name: digest(jar) for jar in jars}
         reject_wrong_digests(listed)
@@ -79,9 +79,9 @@ def wait_for_lock(descriptor: int) -> None:
     if fcntl is not None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return
-    import msvcrt  # noqa: PLC0415  # there is none anywhere else
+    import msvcrt  # noqa: PLC0415  # Windows only
 
-    take, at_once = getattr(msvcrt, "locking"), getattr(msvcrt, "LK_NBLCK")  # noqa: B009  # unknown to mypy elsewhere
+    take, at_once = getattr(msvcrt, "locking"), getattr(msvcrt, "LK_NBLCK")  # noqa: B009  # mypy does not know it on other systems
     while True:
         try:
             take(descriptor, at_once, 1)
@@ -92,13 +92,13 @@ def wait_for_lock(descriptor: int) -> None:
 
 
 def reject_wrong_digests(listed: dict[str, str]) -> None:
-    """A jar that is known here by name must be the very one that is known."""
+    """Raises if a jar that is listed in known.sha256 has another digest."""
     known = read_digests((packaged("pykbroker.pipeline") / "jars" / "known.sha256").read_text())
-    strangers = [name for name in listed if known.get(name, listed[name]) != listed[name]]
-    if strangers:
+    wrong = [name for name in listed if known.get(name, listed[name]) != listed[name]]
+    if wrong:
         raise JarsUnavailableError(
-            f"what was fetched as {', '.join(strangers)} is not what Maven Central has under this "
-            "name (its SHA-256 differs): the download was cut, or a mirror is not to be trusted"
+            f"SHA-256 of {', '.join(wrong)} differs from that on Maven Central: the download is "
+            "truncated, or the mirror is not trustworthy"
         )
 
 
@@ -108,7 +108,7 @@ def digest(file: Path) -> str:
 
 
 def read_digests(text: str) -> dict[str, str]:
-    """The digests by file name, from lines as `sha256sum` writes them."""
+    """Parses the output of `sha256sum` to digests by file name."""
     pairs = (line.split(maxsplit=1) for line in text.splitlines() if line)
     return {name: digest_hex for digest_hex, name in pairs}
 

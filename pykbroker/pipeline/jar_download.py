@@ -1,4 +1,4 @@
-"""Jars from a Maven repository: by Maven if it is installed, else by the Ivy inside Spark."""
+"""Downloads jars from a Maven repository, with Maven or with the Ivy that Spark contains."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 COPY_DEPENDENCIES: Final = (
     "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 )
-FETCH_TIMEOUT_SECONDS: Final = 900.0
-COMPLAINT_CHARACTERS_MAX: Final = 300
+DOWNLOAD_TIMEOUT_SECONDS: Final = 900.0
+REASON_CHARACTERS_MAX: Final = 300
 # Maven names `group:artifact:type:version`, Ivy `group#artifact;version: not found`.
 MISSING: Final = (
     re.compile(r"Could not find artifact (\S+)"),
@@ -32,14 +32,14 @@ MISSING: Final = (
 
 
 class DownloadFailedError(RuntimeError):
-    """One way of fetching failed; the message says why."""
+    """Raised if one tool cannot download the jars; the message names the reason."""
 
 
 def by_maven(description: str, versions: Mapping[str, str], target: Path) -> None:
-    """Copy the jars that `description` names into `target`; heeds the settings of Maven's user."""
+    """Downloads the jars of `description` to `target` with the Maven settings of this user."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise DownloadFailedError("there is no mvn on the PATH")
+        raise DownloadFailedError("mvn is not on the PATH")
     with _shipped(f"{description}.pom.xml") as (pom,):
         command = [maven, "-B", "-q", "-f", str(pom), COPY_DEPENDENCIES]
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={target}"]
@@ -47,10 +47,10 @@ def by_maven(description: str, versions: Mapping[str, str], target: Path) -> Non
 
 
 def by_ivy(description: str, versions: Mapping[str, str], target: Path) -> None:
-    """The same from Maven Central alone, without anything that Spark does not bring along."""
+    """Downloads the jars from Maven Central with the Ivy of pyspark."""
     java = find_java()
     if java is None:
-        raise DownloadFailedError("there is no Java")
+        raise DownloadFailedError("Java is not installed")
     with (
         _shipped("ivysettings.xml", f"{description}.ivy.xml") as (settings, dependencies),
         tempfile.TemporaryDirectory(prefix="pykbroker-ivy-") as scratch,
@@ -63,7 +63,7 @@ def by_ivy(description: str, versions: Mapping[str, str], target: Path) -> None:
 
 @contextmanager
 def _shipped(*names: str) -> Iterator[list[Path]]:
-    """Files of this package as files, wherever the package lies."""
+    """Returns files of this package as paths, also if the package is in an archive."""
     jars = packaged("pykbroker.pipeline") / "jars"
     with ExitStack() as stack:
         yield [stack.enter_context(as_file(jars / name)) for name in names]
@@ -74,30 +74,30 @@ def _definitions(versions: Mapping[str, str]) -> list[str]:
 
 
 def _ivy() -> str:
-    import pyspark  # noqa: PLC0415  # an extra, looked for when its jars are wanted
+    import pyspark  # noqa: PLC0415  # an extra
 
     found = sorted(Path(pyspark.__path__[0]).glob("jars/ivy-*.jar"))
     if not found:
-        raise DownloadFailedError("this Spark brings no Ivy along")
+        raise DownloadFailedError("pyspark does not contain Ivy")
     return str(found[-1])
 
 
 def _run(command: Sequence[str]) -> None:
     try:
-        result = subprocess.run(  # noqa: S603  # the words are ours, versions are Spark's
-            command, check=False, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS
+        result = subprocess.run(  # noqa: S603  # constant words and versions of Spark
+            command, check=False, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_SECONDS
         )
     except subprocess.TimeoutExpired:
-        raise DownloadFailedError(f"it did not end within {FETCH_TIMEOUT_SECONDS:.0f} s") from None
+        raise DownloadFailedError(f"timed out after {DOWNLOAD_TIMEOUT_SECONDS:.0f} s") from None
     if result.returncode != 0:
-        raise DownloadFailedError(complaint(result.stdout + result.stderr))
+        raise DownloadFailedError(failure_reason(result.stdout + result.stderr))
 
 
-def complaint(output: str) -> str:
-    """Which artifact is missing, or the first thing that looks like a reason."""
+def failure_reason(output: str) -> str:
+    """Returns the missing artifacts, the first error line, or the last line of the output."""
     for pattern in MISSING:
         if found := pattern.findall(output):
-            return f"there is no {', '.join(dict.fromkeys(found))}"
+            return f"not found: {', '.join(dict.fromkeys(found))}"
     lines = [line for line in output.splitlines() if line.strip()]
     reasons = [line for line in lines if "ERROR" in line or "Exception" in line] or lines[-1:]
-    return (reasons or ["it failed without a word"])[0][:COMPLAINT_CHARACTERS_MAX]
+    return (reasons or ["failed without output"])[0][:REASON_CHARACTERS_MAX]

@@ -1,4 +1,4 @@
-"""Where a pipeline's directories and addresses really are."""
+"""Resolves the directories and URLs of a pipeline file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locations:
-    """A path without a beginning begins at this directory; an address stays as it is."""
+    """Resolves relative paths against a directory; URLs are unchanged."""
 
     directory: Path
 
@@ -26,6 +26,6 @@ class Locations:
         return str(self.directory.absolute() / local)
 
     def local_files(self, checkpoint: str) -> Files | None:
-        """The files of a checkpoint, if it lies on this machine."""
+        """Returns the files of a local checkpoint, or None for a remote one."""
         local = local_directory(self.resolve(checkpoint))
         return None if local is None else LocalFiles(local)

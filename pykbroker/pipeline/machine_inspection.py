@@ -1,4 +1,4 @@
-"""Looks at this machine for the doctor: asks programs, files, environment; decides nothing."""
+"""Collects the facts about this machine that `pipeline doctor` checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pykbroker.pipeline.spark_jars import FoundJars
 
-ANSWER_TIMEOUT_SECONDS: Final = 60.0
+VERSION_TIMEOUT_SECONDS: Final = 60.0
 PACKAGES: Final = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow"}
 PRINT_VERSION: Final = "import sys; print(*sys.version_info[:2])"
 CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
@@ -51,7 +51,7 @@ def jars_or_reason(jar_set: JarSet) -> FoundJars | str | None:
 
 
 def spark_home_version() -> str | None:
-    """The version of the Spark that SPARK_HOME names, told by the name of its core."""
+    """Returns the version of the Spark in SPARK_HOME, from the file name of its core jar."""
     home = os.environ.get("SPARK_HOME")
     cores = sorted(Path(home).glob("jars/spark-core_*.jar")) if home else []
     return cores[0].stem.rpartition("-")[2] if cores else None
@@ -61,19 +61,19 @@ def python_version(python: str) -> tuple[int, int] | None:
     executable = shutil.which(python)
     if executable is None:
         return None
-    answer = subprocess.run(  # noqa: S603  # what the user's own environment names
+    completed = subprocess.run(  # noqa: S603  # from the environment of the user
         [executable, "-c", PRINT_VERSION],
         check=False,
         capture_output=True,
         text=True,
-        timeout=ANSWER_TIMEOUT_SECONDS,
+        timeout=VERSION_TIMEOUT_SECONDS,
     )
-    numbers = answer.stdout.split()
-    return (int(numbers[0]), int(numbers[1])) if answer.returncode == 0 else None
+    numbers = completed.stdout.split()
+    return (int(numbers[0]), int(numbers[1])) if completed.returncode == 0 else None
 
 
 def memory_free() -> int | None:
-    """What programs may still take: of the machine, and of this container if it has a limit."""
+    """Returns the available memory of the machine, limited by that of this container."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

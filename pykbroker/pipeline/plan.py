@@ -1,4 +1,4 @@
-"""Which queries serve a declared pipeline: one for each sink, archive and dead-letter topic."""
+"""The Spark queries of a pipeline: one for each sink, archive and dead-letter topic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The topic for what a source could not read."""
+    """Topic for the broken records of a source."""
 
     source: str
     topic: str
@@ -39,18 +39,18 @@ Target: TypeAlias = Sink | Archive | DeadLetters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One stream from topics to a target, with a checkpoint of its own."""
+    """A stream from topics to a target, with its own checkpoint."""
 
     name: str
     target: Target
     steps: tuple[str, ...]
-    """Whose rows it needs, each after those it reads."""
+    """Steps that feed the target, each after its inputs."""
     every: Duration
     mode: OutputMode = OutputMode.APPEND
 
 
 def queries_of(pipeline: Pipeline) -> tuple[Query, ...]:
-    """In the order of the declaration, what only keeps records first."""
+    """Returns archives, then dead letters, then sinks, each in the order of the declaration."""
     return (*archives(pipeline), *dead_letters(pipeline), *sinks(pipeline))
 
 
@@ -89,7 +89,7 @@ def sinks(pipeline: Pipeline) -> Iterator[Query]:
 
 
 def steps_in_order(pipeline: Pipeline, name: str) -> tuple[str, ...]:
-    """This step behind all whose rows flow into it."""
+    """Returns the steps upstream of this step, each after its inputs, and the step itself last."""
     order: dict[str, None] = {}
     for feeder in inputs_of(pipeline.steps[name]):
         order |= dict.fromkeys(steps_in_order(pipeline, feeder))
@@ -101,13 +101,13 @@ def sources_of(pipeline: Pipeline, query: Query) -> tuple[str, ...]:
 
 
 def aggregates_of(pipeline: Pipeline, query: Query) -> dict[str, Window | Session]:
-    """The steps of a query that keep a state between batches."""
+    """Returns the windows and sessions of a query."""
     steps = pipeline.steps
     return {it: step for it in query.steps if isinstance(step := steps[it], Window | Session)}
 
 
 def guarantee_of(target: Target) -> Guarantee | None:
-    """What holds for records written to a topic; None for all else."""
+    """Returns the delivery guarantee of a topic; None for other targets."""
     match target:
         case DeadLetters():
             return target.guarantee
@@ -118,7 +118,7 @@ def guarantee_of(target: Target) -> Guarantee | None:
 
 
 def needs_delta(pipeline: Pipeline) -> bool:
-    """Whether anything is written as Delta tables."""
+    """True if a sink or an archive is a Delta table."""
     in_sinks = any(sink.kind is SinkKind.DELTA for sink in pipeline.sink.values())
     return in_sinks or any(it.format is FileFormat.DELTA for it in pipeline.archive.values())
 
@@ -128,7 +128,7 @@ def needs_avro(pipeline: Pipeline) -> bool:
 
 
 def time_column(pipeline: Pipeline, aggregate: Window | Session) -> str:
-    """The column that says when a row happened: its own, or that of the source."""
+    """Returns the time column of an aggregate: its own, or the event time of its source."""
     if aggregate.time is not None:
         return aggregate.time
     steps = steps_in_order(pipeline, aggregate.input)

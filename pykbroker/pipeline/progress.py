@@ -1,4 +1,4 @@
-"""How far a query has come: what Spark reports of a batch, as a value and as one line."""
+"""Progress of a query: Spark's report of a batch as a value and as one line of text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Offsets: TypeAlias = "dict[str, dict[str, int]]"
-"""By topic and partition, the partition as JSON has it."""
+"""By topic and partition; the partition is a string as in JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """One batch of one query."""
+    """Metrics of one batch of a query."""
 
     query: str
     at: str
@@ -23,7 +23,7 @@ class Progress:
     rows: int
     rows_per_s: float
     lag: dict[str, int] = field(default_factory=dict)
-    """By topic, the records that were there and are in no batch yet."""
+    """Records by topic that are not in a batch yet."""
     state_rows: int = 0
     state_bytes: int = 0
     dropped_late: int = 0
@@ -32,7 +32,7 @@ class Progress:
 
     @classmethod
     def of_report(cls, query: str, report: Mapping[str, Any]) -> Self:
-        """From the JSON that Spark makes of a `StreamingQueryProgress`."""
+        """Converts the JSON of a `StreamingQueryProgress`."""
         state = report.get("stateOperators") or ()
         watermark = (report.get("eventTime") or {}).get("watermark")
         return cls(
@@ -58,7 +58,7 @@ class Progress:
 
 
 def is_unset(watermark: str | None) -> bool:
-    """Spark's watermark begins at the epoch."""
+    """True for the epoch, the initial watermark of Spark."""
     return watermark is None or watermark.startswith("1970-01-01T00:00:00")
 
 
@@ -72,7 +72,7 @@ def lag_of(sources: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def offsets_in(text: object) -> Offsets:
-    """Spark writes offsets as JSON, sometimes inside a string."""
+    """Returns the offsets; Spark writes them as JSON or as a string with JSON."""
     if isinstance(text, str):
         try:
             text = json.loads(text)
@@ -82,7 +82,7 @@ def offsets_in(text: object) -> Offsets:
 
 
 def records_between(from_offsets: Offsets, to_offsets: Offsets) -> dict[str, int]:
-    """By topic, how many offsets lie between; a partition that was not read yet counts whole."""
+    """Returns the number of offsets between, by topic; an unread partition counts from offset 0."""
     return {
         topic: sum(
             max(0, end - from_offsets.get(topic, {}).get(partition, 0))
@@ -93,7 +93,7 @@ def records_between(from_offsets: Offsets, to_offsets: Offsets) -> dict[str, int
 
 
 def progress_line(progress: Progress) -> str:
-    """`14:03:22  sink.alerts  batch 17  5,800 rows  2,340 rows/s  lag trucks 0`."""
+    """Returns `14:03:22  sink.alerts  batch 17  5,800 rows  2,340 rows/s  lag trucks 0`."""
     words = [
         progress.at[11:19],
         progress.query,
@@ -107,7 +107,7 @@ def progress_line(progress: Progress) -> str:
     if progress.watermark is not None:
         words.append(f"watermark {progress.watermark[:19].replace('T', ' ')}")
     if progress.dropped_late:
-        words.append(f"{progress.dropped_late:,} too late")
+        words.append(f"{progress.dropped_late:,} late rows dropped")
     return "  ".join(words)
 
 

@@ -1,7 +1,7 @@
-"""From an archive back into a topic, each record once, however often it is begun.
+"""Replays an archive into a topic; each record is written once, also after crashes.
 
-A replay has a name, and by it a transactional id and a group: each transaction commits, with its
-records, the original offsets at which the replay goes on.
+The name of a replay determines its transactional id and its group. Each transaction contains
+records and commits the original offsets at which the replay continues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pykbroker.pipeline.archive.archived_files import archived_files
 from pykbroker.pipeline.archive.archived_records import partitions_of, records_of
 from pykbroker.pipeline.crash_points import CrashPoint, reached
 from pykbroker.pipeline.exactly_once_output import (
-    ANSWER_TIMEOUT_SECONDS,
+    RESPONSE_TIMEOUT_SECONDS,
     TopicOutput,
     is_fatal,
     read_marks,
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 
 TRANSACTION_RECORDS: Final = 5000
 TRANSACTION_BYTES: Final = 64 << 20
-"""Reached by one record at most: so much of keys and values is in memory at once."""
+"""Limit for keys and values in memory; the last record of a transaction may exceed it."""
 ONLY_SLOT: Final = 0
 ORIGIN_HEADERS: Final = ("replay.topic", "replay.partition", "replay.offset", "replay.timestamp")
 
 
 class CannotReplay(Exception):
-    """The archive does not fit into the topic, or there is nothing of that name."""
+    """Raised if the archive has no such topic, or if it cannot be written to the target topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
     archive: Path
     topic: str
-    """The archived one."""
+    """The archived topic."""
     target: TopicTarget
     name: str
-    """The same name goes on where it stopped; a new one begins anew."""
+    """A replay with the same name continues; a new name starts from the beginning."""
     since_ms: int | None = None
     until_ms: int | None = None
-    """The first moment that is not replayed."""
+    """Exclusive end of the time range."""
     has_place_headers: bool = True
     transaction_records: int = TRANSACTION_RECORDS
 
@@ -63,18 +63,18 @@ class Replay:
         return TopicOutput(target=self.target, query=f"replay.{self.name}")
 
 
-def replay(what: Replay, *, progress: Callable[[int], None] = lambda _: None) -> int:
-    """How many records were replayed now; `progress` hears of it after each transaction."""
-    output = what.output
-    spans = archived_partitions(what)
-    reject_narrow_topic(what, max(spans), output.partitions())
+def replay(request: Replay, *, progress: Callable[[int], None] = lambda _: None) -> int:
+    """Replays the archive and returns the record count; reports it after each transaction."""
+    output = request.output
+    spans = archived_partitions(request)
+    reject_narrow_topic(request, max(spans), output.partitions())
     producer = output.transactional_producer(ONLY_SLOT)
     with output.member(output.batches_group) as marker:
-        starts = starts_of(marker, what.target.topic, spans)
-        records = wanted(what, in_time_order(spans, starts))
+        starts = starts_of(marker, request.target.topic, spans)
+        records = in_time_range(request, in_time_order(spans, starts))
         count = 0
-        while chunk := list(next_transaction(records, what.transaction_records)):
-            publish(producer, marker, what, chunk)
+        while chunk := list(next_transaction(records, request.transaction_records)):
+            publish(producer, marker, request, chunk)
             count += len(chunk)
             progress(count)
     return count
@@ -83,7 +83,7 @@ def replay(what: Replay, *, progress: Callable[[int], None] = lambda _: None) ->
 def next_transaction(
     records: Iterator[ArchivedRecord], records_max: int
 ) -> Iterator[ArchivedRecord]:
-    """As many as may be in memory at once, and one at least."""
+    """Yields the records of one transaction: at least one, within the limits."""
     size = 0
     for record in islice(records, records_max):
         yield record
@@ -92,18 +92,20 @@ def next_transaction(
             return
 
 
-def archived_partitions(what: Replay) -> Mapping[int, Sequence[Span]]:
-    spans = partitions_of(file for file in archived_files(what.archive) if file.topic == what.topic)
+def archived_partitions(request: Replay) -> Mapping[int, Sequence[Span]]:
+    spans = partitions_of(
+        file for file in archived_files(request.archive) if file.topic == request.topic
+    )
     if not spans:
-        raise CannotReplay(f"{what.archive} has no records of {what.topic}")
+        raise CannotReplay(f"{request.archive} does not contain records of topic {request.topic}")
     return spans
 
 
-def reject_narrow_topic(what: Replay, last_partition: int, partitions: int) -> None:
+def reject_narrow_topic(request: Replay, last_partition: int, partitions: int) -> None:
     if last_partition >= partitions:
         raise CannotReplay(
-            f"{what.topic} has a partition {last_partition}, and {what.target.topic} only"
-            f" {partitions} partitions: give it at least {last_partition + 1}"
+            f"topic {request.target.topic} has {partitions} partitions, but partition"
+            f" {last_partition} of {request.topic} is archived: use at least {last_partition + 1}"
         )
 
 
@@ -115,7 +117,7 @@ def starts_of(marker: Consumer, topic: str, partitions: Mapping[int, object]) ->
 def in_time_order(
     spans: Mapping[int, Sequence[Span]], starts: Mapping[int, int]
 ) -> Iterator[ArchivedRecord]:
-    """Always from the partition whose next record is the oldest; each keeps its own order."""
+    """Merges the partitions by timestamp; the order within a partition is unchanged."""
     streams = {it: records_of(it, spans[it], starts[it]) for it in spans}
     heads = [(record.timestamp_ms, it, record) for it in spans for record in islice(streams[it], 1)]
     heapq.heapify(heads)
@@ -129,43 +131,43 @@ def in_time_order(
             heapq.heapreplace(heads, (following.timestamp_ms, partition, following))
 
 
-def wanted(what: Replay, records: Iterator[ArchivedRecord]) -> Iterator[ArchivedRecord]:
+def in_time_range(request: Replay, records: Iterator[ArchivedRecord]) -> Iterator[ArchivedRecord]:
     for record in records:
-        is_late_enough = what.since_ms is None or record.timestamp_ms >= what.since_ms
-        if is_late_enough and (what.until_ms is None or record.timestamp_ms < what.until_ms):
+        is_after_start = request.since_ms is None or record.timestamp_ms >= request.since_ms
+        if is_after_start and (request.until_ms is None or record.timestamp_ms < request.until_ms):
             yield record
 
 
 def publish(
-    producer: Producer, marker: Consumer, what: Replay, records: Sequence[ArchivedRecord]
+    producer: Producer, marker: Consumer, request: Replay, records: Sequence[ArchivedRecord]
 ) -> None:
     producer.begin_transaction()
     try:
         for record in records:
-            produce(producer, what.target.topic, outgoing(what, record))
+            produce(producer, request.target.topic, outgoing(request, record))
             reached(CrashPoint.PRODUCING)
         producer.flush()
         reached(CrashPoint.PRODUCED)
         ends = {record.partition: record.offset + 1 for record in records}
-        marks = [TopicPartition(what.target.topic, *end) for end in ends.items()]
+        marks = [TopicPartition(request.target.topic, *end) for end in ends.items()]
         commit(producer, marker, marks)
     except KafkaException as failure:
         if is_fatal(failure):
             raise CannotReplay(
-                f"another replay named {what.name} has begun and goes on in output of this one"
+                f"fenced: another replay with the name {request.name} is running"
             ) from failure
-        producer.abort_transaction(ANSWER_TIMEOUT_SECONDS)
+        producer.abort_transaction(RESPONSE_TIMEOUT_SECONDS)
         raise
 
 
-def outgoing(what: Replay, record: ArchivedRecord) -> Outgoing:
-    origin = (what.topic, record.partition, record.offset, record.timestamp_ms)
-    own = zip(ORIGIN_HEADERS, (str(it).encode() for it in origin), strict=True)
+def outgoing(request: Replay, record: ArchivedRecord) -> Outgoing:
+    origin = (request.topic, record.partition, record.offset, record.timestamp_ms)
+    headers = zip(ORIGIN_HEADERS, (str(it).encode() for it in origin), strict=True)
     return Outgoing(
         key=record.key,
         value=record.value,
-        headers=[*record.headers, *(own if what.has_place_headers else ())],
+        headers=[*record.headers, *(headers if request.has_place_headers else ())],
         partition=record.partition,
-        # Librdkafka has no word for a moment before or at the epoch; the header tells it.
+        # librdkafka cannot write timestamps up to the epoch; the header contains them.
         timestamp_ms=record.timestamp_ms if record.timestamp_ms > 0 else None,
     )

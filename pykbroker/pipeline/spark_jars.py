@@ -1,7 +1,7 @@
-"""The jars that Spark lacks to speak with a broker: found where they lie, or else fetched.
+"""Finds or downloads the jars of Spark's Kafka connector, of Delta and of Avro.
 
-They are looked for in this order: a directory that somebody names, this user's cache, Maven with
-the descriptions shipped here, and the Ivy that Spark itself brings along.
+Search order: a given directory, the cache of this user, Maven with the POM files of this package,
+and the Ivy that Spark contains.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 DIRECTORY_VARIABLE: Final = "PYKBROKER_SPARK_JARS"
 SCALA: Final = "2.13"
 DELTA_OF_LINE: Final = {"4.0": "4.0.0"}
-"""Delta keeps versions of its own; for other lines of Spark nobody has tried one yet."""
+"""Delta versions tested with a line of Spark."""
 
 
 class JarSet(StrEnum):
-    """What is fetched together."""
+    """Jars that are downloaded together."""
 
     CONNECTOR = "connector"
     DELTA = "delta"
@@ -34,7 +34,7 @@ class JarSet(StrEnum):
 
     @property
     def artifact(self) -> str:
-        """The one without which the others are nothing."""
+        """Name of the main jar, which must be in the set."""
         return _ARTIFACTS[self]
 
 
@@ -46,7 +46,7 @@ _ARTIFACTS: Final = {
 
 
 class Origin(Enum):
-    """Where jars come from."""
+    """Source of jars."""
 
     GIVEN = "the directory given"
     CACHE = "the cache"
@@ -56,7 +56,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundJars:
-    """The jars of one set, and who had them."""
+    """The jars of one set and their origin."""
 
     jar_set: JarSet
     origin: Origin
@@ -76,24 +76,24 @@ def minor_line(version: str) -> str:
 
 
 def find_jars(
-    wanted: Iterable[JarSet] = (JarSet.CONNECTOR,),
+    jar_sets: Iterable[JarSet] = (JarSet.CONNECTOR,),
     *,
     directory: Path | None = None,
     token_provider: str | None = None,
 ) -> list[FoundJars]:
-    """The jars of each set wanted; raises `JarsUnavailableError`, which says what is missing.
+    """Returns the jars of each set; raises `JarsUnavailableError`, which names what is missing.
 
-    `token_provider` is another version of the one artifact that repositories most often lack.
+    `token_provider` selects another version of this artifact, which some repositories lack.
     """
-    given = directory or _directory_of_environment()
+    given = directory or _directory_from_environment()
     if given is not None:
-        return [_given(jar_set, given) for jar_set in wanted]
-    return [_cached_or_fetched(jar_set, token_provider) for jar_set in wanted]
+        return [_given(jar_set, given) for jar_set in jar_sets]
+    return [_cached_or_fetched(jar_set, token_provider) for jar_set in jar_sets]
 
 
 def jars_in_cache(jar_set: JarSet) -> FoundJars | None:
-    """The jars if they are on this machine already; nothing is fetched."""
-    given = _directory_of_environment()
+    """Returns the jars of the given directory or of the cache; downloads nothing."""
+    given = _directory_from_environment()
     if given is not None:
         return _given(jar_set, given)
     if files := _cache(jar_set).files():
@@ -101,7 +101,7 @@ def jars_in_cache(jar_set: JarSet) -> FoundJars | None:
     return None
 
 
-def _directory_of_environment() -> Path | None:
+def _directory_from_environment() -> Path | None:
     named = os.environ.get(DIRECTORY_VARIABLE)
     return Path(named).expanduser() if named else None
 
@@ -110,11 +110,11 @@ def _given(jar_set: JarSet, directory: Path) -> FoundJars:
     files = tuple(sorted(directory.glob("*.jar")))
     version = _version_of(jar_set.artifact, files)
     if version is None:
-        raise JarsUnavailableError(f"there is no {jar_set.artifact}-….jar in {directory}")
+        raise JarsUnavailableError(f"{directory} does not contain {jar_set.artifact}-….jar")
     if jar_set is not JarSet.DELTA and minor_line(version) != minor_line(spark_version()):
         raise JarsUnavailableError(
-            f"{jar_set.artifact} in {directory} is of version {version}, Spark of version "
-            f"{spark_version()}: the first two numbers must be the same, or every stream fails"
+            f"{jar_set.artifact} in {directory} has version {version}, but Spark has version "
+            f"{spark_version()}: major and minor version must be equal"
         )
     return FoundJars(jar_set=jar_set, origin=Origin.GIVEN, files=files)
 
@@ -131,7 +131,7 @@ def _cached_or_fetched(jar_set: JarSet, token_provider: str | None) -> FoundJars
     if files := cache.files():
         return FoundJars(jar_set=jar_set, origin=Origin.CACHE, files=files)
     with cache.filling() as scratch:
-        if files := cache.files():  # another process was quicker
+        if files := cache.files():  # another process has filled it
             return FoundJars(jar_set=jar_set, origin=Origin.CACHE, files=files)
         origin = _fetch(jar_set, _versions(jar_set, token_provider), scratch)
         return FoundJars(jar_set=jar_set, origin=origin, files=cache.keep(scratch))
@@ -142,7 +142,7 @@ def _cache(jar_set: JarSet) -> JarCache:
 
 
 def _versions(jar_set: JarSet, token_provider: str | None) -> dict[str, str]:
-    """What the descriptions leave open."""
+    """Returns the versions that the POM and Ivy files take as parameters."""
     spark = spark_version()
     match jar_set:
         case JarSet.CONNECTOR:
@@ -152,8 +152,8 @@ def _versions(jar_set: JarSet, token_provider: str | None) -> dict[str, str]:
         case JarSet.DELTA if delta := DELTA_OF_LINE.get(minor_line(spark)):
             return {"delta": delta}
     raise JarsUnavailableError(
-        f"no version of Delta is known here for Spark {spark}: put its jars and the connector's "
-        f"into one directory, and name it by {DIRECTORY_VARIABLE}"
+        f"no Delta version is tested with Spark {spark}: copy its jars and those of the connector "
+        f"to one directory and set {DIRECTORY_VARIABLE} to it"
     )
 
 
@@ -167,16 +167,17 @@ def _fetch(jar_set: JarSet, versions: dict[str, str], target: Path) -> Origin:
         else:
             if _version_of(jar_set.artifact, target.iterdir()) is not None:
                 return origin
-            failures.append(f"{origin.value}: it fetched no {jar_set.artifact}")
-        for half_done in target.iterdir():
-            half_done.unlink()
+            failures.append(f"{origin.value}: {jar_set.artifact} was not downloaded")
+        for partial in target.iterdir():
+            partial.unlink()
     raise JarsUnavailableError(_advice(jar_set, versions, failures))
 
 
 def _advice(jar_set: JarSet, versions: dict[str, str], failures: list[str]) -> str:
-    ways_out = f"or put the jars into a directory and name it by {DIRECTORY_VARIABLE}"
+    remedy = f"copy the jars to a directory and set {DIRECTORY_VARIABLE} to it"
     if any("spark-token-provider" in failure for failure in failures):
-        ways_out = f"try another version of it with --token-provider 4.0.0, {ways_out}"
-    wanted = ", ".join(f"{name} {version}" for name, version in versions.items())
+        remedy = f"use another version of it with --token-provider 4.0.0, or {remedy}"
+    parameters = ", ".join(f"{name} {version}" for name, version in versions.items())
     reasons = "; ".join(failures)
-    return f"the jars of the set {jar_set} ({wanted}) could not be had. {reasons}. {ways_out}"
+    summary = f"jars of the set {jar_set} ({parameters}) cannot be downloaded"
+    return f"{summary}. {reasons}. To fix: {remedy}"

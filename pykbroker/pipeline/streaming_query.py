@@ -1,4 +1,4 @@
-"""Which streaming query a batch belongs to."""
+"""Finds the streaming query of a batch."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 QUERY_ID: Final = "sql.streaming.queryId"
-"""Spark tells it to the jobs of a query; it lies in the checkpoint and so outlives a restart."""
+"""Local property that Spark sets in the jobs of a query. The id is in the checkpoint."""
 
 
 class NoStreamingQuery(Exception):
-    """A batch belongs to no query, so that nobody could tell it from another one."""
+    """Raised for a batch outside of a streaming query, which cannot be identified."""
 
 
 def query_of(frame: DataFrame) -> str:
     query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     if not query:
         raise NoStreamingQuery(
-            "this batch comes from no streaming query; the target must name whose batches these are"
+            "this batch is not part of a streaming query; set `query` or `writer` of the target"
         )
     return query

@@ -1,4 +1,4 @@
-"""The topic that a query publishes into, each record once."""
+"""The topic to which a query publishes exactly once."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ SOURCE_COLUMNS: Final = ("source_topic", "source_partition", "source_offset")
 
 
 class CannotPublish(Exception):
-    """A batch cannot be published; the message says why, and what to do."""
+    """Raised if a batch cannot be published; the message names the cause and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTarget:
-    """Where rows go: their `key` and `value`, with `headers`, `partition` and `timestamp` if any.
+    """Target of rows with `key` and `value`, and optional `headers`, `partition`, `timestamp`.
 
-    A slot is a share of each batch, published in one transaction. Which slot a row belongs to must
-    not change when the batch is computed again: by default its source partition decides, if the
-    frame has `source_topic`, `source_partition` and `source_offset`, and otherwise its key.
+    A batch is divided into slots; each slot is published in one transaction. The slot of a row must
+    be the same when the batch is recomputed. By default the source partition determines the slot if
+    the frame has `source_topic`, `source_partition` and `source_offset`, otherwise the key.
     """
 
     bootstrap: str
     topic: str
     name: str = ""
-    """Tells two outputs of one query into one topic apart."""
+    """Distinguishes two outputs of one query to the same topic."""
     query: str | None = None
-    """Whose batches these are; None is the streaming query, whose id lies in its checkpoint."""
+    """Identifies the batches; by default the id of the streaming query in its checkpoint."""
     slots: int | None = None
-    """How many transactions share a batch: at most one for each partition of the topic."""
+    """Number of transactions per batch; at most the partition count of the topic."""
     slot_by: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Properties of a client, named as Java or librdkafka names them: `security.protocol`…"""
+    """Client properties with the names of Java or librdkafka, such as `security.protocol`."""
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
 
     def slots_of(self, partitions: int) -> int:

@@ -1,4 +1,4 @@
-"""Whether an archive is whole: no gap, no record twice, and how far it reaches."""
+"""Checks an archive for missing and duplicate records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(IntEnum):
-    """The worst comes last."""
+    """Result of a check, ordered by severity."""
 
     PROVED = 0
     UNPROVED = 1
@@ -39,11 +39,11 @@ class PartitionReport:
     records: int
     first: int | None
     next_offset: int | None
-    """One behind the last archived record."""
+    """Offset after the last archived record."""
     end: int | None
-    """The high watermark; None where no broker was asked, or has no such partition."""
+    """High watermark; None without a broker or if the partition does not exist."""
     is_behind: bool
-    """Whether there are committed records that the archive does not have yet."""
+    """True if committed records are not archived yet."""
     findings: tuple[Finding, ...]
 
     @property
@@ -55,7 +55,7 @@ class PartitionReport:
 class Report:
     partitions: tuple[PartitionReport, ...]
     unfinished: tuple[str, ...]
-    """Files of a recorded batch that are not in place; the next start of its writer moves them."""
+    """Missing files of a recorded batch; the next start of its writer moves them."""
 
     @property
     def verdict(self) -> Verdict:
@@ -64,11 +64,12 @@ class Report:
 
 
 def verify(archive: Path, topics: Topics | None, *, from_first_archived: bool = False) -> Report:
-    """Without a broker, a gap may be anything: a marker, a record taken back, or a loss.
+    """Checks all partitions of an archive.
 
-    An archive that began in the middle of its topic, on purpose, is whole `from_first_archived`.
+    Without a broker a gap is unproved: it can be a transaction marker, an aborted record or a loss.
+    `from_first_archived` accepts an archive that starts after the beginning of its topic.
     """
-    recorded = recorded_of(archive)  # before the files: a batch may be coming into place
+    recorded = recorded_of(archive)  # before the files: a batch may be finishing
     coverage = coverage_of(archived_files(archive))
     known = {*coverage, *recorded.next_offsets}
     reports = (
@@ -86,28 +87,30 @@ def verify(archive: Path, topics: Topics | None, *, from_first_archived: bool = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What the ledger says; a Delta table has a log of its own, and none of ours."""
+    """State of the ledger; empty for a Delta table, which has its own log."""
 
     unfinished: tuple[str, ...]
     next_offsets: Mapping[TopicPartition, int]
-    """How far the files must reach, but for batches that are unfinished."""
+    """Offset up to which files must exist, without unfinished batches."""
 
 
 def recorded_of(archive: Path) -> Recorded:
     unfinished: list[str] = []
-    reaches: list[dict[TopicPartition, int]] = []
+    all_next_offsets: list[dict[TopicPartition, int]] = []
     for record in latest_records(archive):
         missing = missing_files(archive, record)
-        coming = record.ranges if missing else {}
+        unfinished_ranges = record.ranges if missing else {}
         unfinished += missing
-        reaches.append({it: end for it, end in record.next_offsets.items() if it not in coming})
-    return Recorded(unfinished=tuple(unfinished), next_offsets=max_offsets(reaches))
+        all_next_offsets.append(
+            {it: end for it, end in record.next_offsets.items() if it not in unfinished_ranges}
+        )
+    return Recorded(unfinished=tuple(unfinished), next_offsets=max_offsets(all_next_offsets))
 
 
 def partitions_of_topics(
     known: Iterable[TopicPartition], topics: Topics | None
 ) -> Iterator[TopicPartition]:
-    """All partitions of archived topics, of which some may have no archived record."""
+    """Yields all partitions of archived topics, including those without archived records."""
     for topic in {where.topic for where in known} if topics is not None else ():
         assert topics is not None
         for partition in topics.partitions(topic):
@@ -122,15 +125,15 @@ def partition_report(
     recorded_end: int,
     from_first_archived: bool,
 ) -> PartitionReport:
-    findings = [*(doubles(covered) if covered else ()), *lost_end(covered, recorded_end)]
+    findings = [*(duplicates(covered) if covered else ()), *truncation(covered, recorded_end)]
     end, is_behind = None, False
     if topics is None or where.partition not in topics.partitions(where.topic):
-        findings += unknown_gaps(covered, has_asked=topics is not None)
+        findings += unproved_gaps(covered, has_broker=topics is not None)
     else:
         bounds = topics.bounds(*where)
         end = bounds.last
         begins = covered.first if covered and from_first_archived else 0
-        findings += asked_gaps(where, covered, topics, bounds, begins)
+        findings += compared_gaps(where, covered, topics, bounds, begins)
         reach = max(covered.next_offset if covered else 0, bounds.first)
         rest = [OffsetRange(reach, end - 1)] if reach < end else []
         is_behind = topics.first_records(*where, rest) not in ([], [None])
@@ -146,40 +149,42 @@ def partition_report(
     )
 
 
-def doubles(covered: Coverage) -> Iterator[Finding]:
-    for span in covered.doubled:
-        yield Finding(verdict=Verdict.BROKEN, text=f"archived twice: {words(span)}")
+def duplicates(covered: Coverage) -> Iterator[Finding]:
+    for span in covered.duplicates:
+        yield Finding(verdict=Verdict.BROKEN, text=f"duplicates: {span_text(span)}")
 
 
-def lost_end(covered: Coverage | None, recorded_end: int) -> Iterator[Finding]:
-    """What an archive had once, it has for ever."""
+def truncation(covered: Coverage | None, recorded_end: int) -> Iterator[Finding]:
+    """Reports records at the end that were archived and whose files are gone."""
     next_offset = covered.next_offset if covered else 0
     if next_offset < recorded_end:
-        lost = words(OffsetRange(next_offset, recorded_end - 1))
-        text = f"lost: {lost} had been archived, and no file has them"
+        lost = span_text(OffsetRange(next_offset, recorded_end - 1))
+        text = f"lost: {lost}; the ledger records them, but no file contains them"
         yield Finding(verdict=Verdict.BROKEN, text=text)
 
 
-def unknown_gaps(covered: Coverage | None, *, has_asked: bool) -> Iterator[Finding]:
-    why = "the broker has no such partition" if has_asked else "only a broker can say why"
+def unproved_gaps(covered: Coverage | None, *, has_broker: bool) -> Iterator[Finding]:
+    reason = (
+        "the broker does not have this partition" if has_broker else "a broker is needed to check"
+    )
     for gap in covered.gaps if covered else ():
-        yield Finding(verdict=Verdict.UNPROVED, text=f"no record at {words(gap)}: {why}")
-    if has_asked:
-        yield Finding(verdict=Verdict.UNPROVED, text=why)
+        yield Finding(verdict=Verdict.UNPROVED, text=f"gap at {span_text(gap)}: {reason}")
+    if has_broker:
+        yield Finding(verdict=Verdict.UNPROVED, text=reason)
 
 
-def asked_gaps(
+def compared_gaps(
     where: TopicPartition,
     covered: Coverage | None,
     topics: Topics,
     bounds: OffsetRange,
     begins: int,
 ) -> Iterator[Finding]:
-    """Each gap is read: what is a gap to a consumer as well is none."""
+    """Reads each gap from the topic; a gap without committed records is valid."""
     if covered is None:
         return
     if covered.next_offset > bounds.last:
-        text = f"the topic ends at {bounds.last}, before the archive: was it made anew?"
+        text = f"the topic ends at {bounds.last}, before the archive: was it recreated?"
         yield Finding(verdict=Verdict.BROKEN, text=text)
         return
     head = [OffsetRange(begins, covered.first - 1)] if begins < covered.first else []
@@ -187,17 +192,17 @@ def asked_gaps(
     for gap in gaps:
         expired = OffsetRange(gap.first, min(gap.last, bounds.first - 1))
         if expired.first <= expired.last:
-            text = f"no record at {words(expired)}, and the topic begins at {bounds.first} now"
+            text = f"gap at {span_text(expired)}: the topic now starts at {bounds.first}"
             yield Finding(verdict=Verdict.UNPROVED, text=text)
-    there = [OffsetRange(max(it.first, bounds.first), it.last) for it in gaps]
-    asked = [gap for gap in there if gap.first <= gap.last]
-    for gap, missing in zip(asked, topics.first_records(*where, asked), strict=True):
+    readable = [OffsetRange(max(it.first, bounds.first), it.last) for it in gaps]
+    compared = [gap for gap in readable if gap.first <= gap.last]
+    for gap, missing in zip(compared, topics.first_records(*where, compared), strict=True):
         if missing is not None:
-            text = f"missing: {words(gap)}; the topic has a record at {missing}"
+            text = f"missing: {span_text(gap)}; the topic has a record at {missing}"
             yield Finding(verdict=Verdict.BROKEN, text=text)
 
 
-def words(span: OffsetRange) -> str:
+def span_text(span: OffsetRange) -> str:
     if span.first == span.last:
         return f"offset {span.first}"
     return f"offsets {span.first} to {span.last}"

@@ -1,4 +1,4 @@
-"""What a broker says of the offsets that an archive lacks: whether there was ever a record."""
+"""Reads from a broker which offsets of a topic have committed records."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from pykbroker.pipeline.archive.batch_record import OffsetRange
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ANSWER_TIMEOUT_SECONDS: Final = 30.0
-SILENCE_MAX_S: Final = 60.0
+RESPONSE_TIMEOUT_SECONDS: Final = 30.0
+POLL_TIMEOUT_SECONDS: Final = 60.0
 POLL_S: Final = 1.0
-NEAR_OFFSETS: Final = 5000
-"""What lies between two gaps is read rather than leapt over, if it is no more than this."""
+SKIP_OFFSETS_MIN: Final = 5000
+"""A shorter distance between two gaps is read; a longer one is skipped with a seek."""
 
 
 class BrokerUnavailable(Exception):
-    """The broker did not answer, or not to the end."""
+    """Raised if the broker does not respond or a topic cannot be read to its end."""
 
 
 class Topics(Protocol):
-    """What is asked of a cluster."""
+    """Interface to the topics of a cluster."""
 
     def partitions(self, topic: str) -> list[int]:
-        """Empty if there is no such topic."""
+        """Returns an empty list if the topic does not exist."""
 
     def bounds(self, topic: str, partition: int) -> OffsetRange:
-        """The first offset that is still there, and the high watermark."""
+        """Returns log start offset and high watermark."""
 
     def first_records(
         self, topic: str, partition: int, spans: Sequence[OffsetRange]
     ) -> list[int | None]:
-        """For each of these ascending ranges, the offset of the first committed record in it."""
+        """Returns the offset of the first committed record in each of these ascending ranges."""
 
 
 class Cluster:
-    """A real one; `closing` ends it."""
+    """Topics of a running cluster; the caller closes it."""
 
     def __init__(self, bootstrap: str, settings: Mapping[str, str]) -> None:
         client = {
             **settings,
             "bootstrap.servers": bootstrap,
-            "group.id": "pykbroker.verify",  # nothing is ever committed
+            "group.id": "pykbroker.verify",  # the consumer never commits
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
         }
         self._consumer = Consumer({**client, "isolation.level": "read_committed"})
-        # For who reads committed records alone, a topic ends where a transaction is open.
+        # With read_committed the topic ends at an open transaction.
         self._uncommitted = Consumer({**client, "isolation.level": "read_uncommitted"})
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class Cluster:
 
     def partitions(self, topic: str) -> list[int]:
         try:
-            found = self._consumer.list_topics(topic, ANSWER_TIMEOUT_SECONDS).topics[topic]
+            found = self._consumer.list_topics(topic, RESPONSE_TIMEOUT_SECONDS).topics[topic]
         except KafkaException as failure:
             raise BrokerUnavailable(failure.args[0].str()) from failure
         return sorted(found.partitions)
@@ -70,7 +70,7 @@ class Cluster:
         where = TopicPartition(topic, partition)
         try:
             return OffsetRange(
-                *self._uncommitted.get_watermark_offsets(where, ANSWER_TIMEOUT_SECONDS)
+                *self._uncommitted.get_watermark_offsets(where, RESPONSE_TIMEOUT_SECONDS)
             )
         except KafkaException as failure:
             raise BrokerUnavailable(failure.args[0].str()) from failure
@@ -78,12 +78,12 @@ class Cluster:
     def first_records(
         self, topic: str, partition: int, spans: Sequence[OffsetRange]
     ) -> list[int | None]:
-        """Markers, and what was taken back, a consumer does not see."""
+        """Reads with read_committed, which skips markers and aborted records."""
         found: list[int | None] = []
         position = None
         while len(found) < len(spans):
             span = spans[len(found)]
-            if position is None or span.first - position > NEAR_OFFSETS:
+            if position is None or span.first - position > SKIP_OFFSETS_MIN:
                 self._consumer.assign([TopicPartition(topic, partition, span.first)])
             offset = self._next_offset()
             if offset is None:
@@ -97,8 +97,8 @@ class Cluster:
         return found + [None] * (len(spans) - len(found))
 
     def _next_offset(self) -> int | None:
-        """Of the next committed record; None at the end."""
-        deadline = time.monotonic() + SILENCE_MAX_S
+        """Returns the offset of the next committed record, or None at the end."""
+        deadline = time.monotonic() + POLL_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             message = self._consumer.poll(POLL_S)
             if message is None:
@@ -110,7 +110,9 @@ class Cluster:
                 return None
             if error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # likewise
                 raise BrokerUnavailable(error.str())
-        raise BrokerUnavailable(f"no record and no end came within {SILENCE_MAX_S:.0f} s")
+        raise BrokerUnavailable(
+            f"no record and no end of the partition within {POLL_TIMEOUT_SECONDS:.0f} s"
+        )
 
 
 def cluster(bootstrap: str, settings: Mapping[str, str]) -> closing[Cluster]:

@@ -1,4 +1,4 @@
-"""What can be read of a checkpoint without Spark."""
+"""Checkpoints are read without Spark."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def files(tmp_path: Path) -> LocalFiles:
     return LocalFiles(tmp_path)
 
 
-def test_a_checkpoint_says_how_far_it_is(files: LocalFiles) -> None:
+def test_position_is_that_of_the_last_committed_batch(files: LocalFiles) -> None:
     for name in ("8", "9", "10"):
         files.write(f"sink.out/offsets/{name}", OFFSETS.replace("100", f"{name}00"))
     for name in ("8", "9"):
@@ -42,17 +42,17 @@ def test_a_checkpoint_says_how_far_it_is(files: LocalFiles) -> None:
     )
 
 
-def test_a_checkpoint_that_has_only_begun_has_read_nothing(files: LocalFiles) -> None:
+def test_checkpoint_without_commits_has_no_offsets(files: LocalFiles) -> None:
     files.write("sink.out/offsets/0", OFFSETS)
     files.write("sink.out/offsets/.0.crc", "")
     assert position_of(files, "sink.out") == Position(begun=0, committed=None, offsets={})
 
 
-def test_no_checkpoint_has_no_position(files: LocalFiles) -> None:
+def test_missing_checkpoint_has_no_position(files: LocalFiles) -> None:
     assert position_of(files, "sink.out") is None
 
 
-def test_a_definition_is_kept_beside_its_checkpoint(files: LocalFiles) -> None:
+def test_definition_is_stored_in_the_checkpoint(files: LocalFiles) -> None:
     definition = Definition(identity="4f2a", parts={"sources": "trucks"})
     assert stored_definition(files, "sink.out") is None
     store_definition(files, "sink.out", definition)
@@ -60,19 +60,19 @@ def test_a_definition_is_kept_beside_its_checkpoint(files: LocalFiles) -> None:
     assert stored_definition(files, "sink.out") == definition
 
 
-def test_a_definition_binds_nobody_before_spark_has_begun(files: LocalFiles) -> None:
+def test_definition_is_ignored_until_spark_has_created_the_checkpoint(files: LocalFiles) -> None:
     store_definition(files, "sink.out", Definition(identity="4f2a", parts={"sources": "trucks"}))
     assert stored_definition(files, "sink.out") is None
 
 
-def test_progress_is_kept_beside_its_checkpoint(files: LocalFiles) -> None:
+def test_progress_is_stored_in_the_checkpoint(files: LocalFiles) -> None:
     progress = Progress(query="sink.out", at="now", batch_id=1, rows=2, rows_per_s=3.0)
     assert stored_progress(files, "sink.out") is None
     store_progress(files, progress)
     assert stored_progress(files, "sink.out") == progress
 
 
-PLACES = {
+LOCATIONS = {
     "/var/lib/fleet": Path("/var/lib/fleet"),
     "state/fleet": Path("state/fleet"),
     "file:///var/lib/my%20fleet": Path("/var/lib/my fleet"),
@@ -82,6 +82,6 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(("place", "directory"), PLACES.items(), ids=PLACES)
-def test_a_place_is_a_directory_of_this_machine_or_not(place: str, directory: Path | None) -> None:
-    assert local_directory(place) == directory
+@pytest.mark.parametrize(("location", "directory"), LOCATIONS.items(), ids=LOCATIONS)
+def test_paths_and_file_urls_are_local(location: str, directory: Path | None) -> None:
+    assert local_directory(location) == directory

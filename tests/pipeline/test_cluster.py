@@ -1,4 +1,4 @@
-"""The same declaration on a standalone cluster: one master, two workers, started by two routes."""
+"""A pipeline runs on a standalone cluster, started by `pipeline run` and by spark-submit."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from pykbroker import Broker
 
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 TRUCKS = 20
 DECLARATION = """
 name = "fleet"
@@ -80,8 +80,8 @@ class Child:
     log: Path
 
     def wait_for(self, pattern: str) -> str:
-        """What it says at last, or the end of all patience."""
-        deadline = time.monotonic() + PATIENCE_S
+        """Returns the first group of the pattern in the log; fails after the timeout."""
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             if found := re.search(pattern, self.log.read_text()):
                 return found[1]
@@ -101,7 +101,7 @@ def child(directory: Path, name: str, *command: str) -> Iterator[Child]:
         yield Child(process=process, log=log)
     finally:
         process.terminate()
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
 
 
 def bin_of_spark(name: str) -> str:
@@ -112,7 +112,7 @@ def bin_of_spark(name: str) -> str:
 
 @contextmanager
 def standalone_cluster(directory: Path) -> Iterator[str]:
-    """The address of a master with two workers of one core each."""
+    """Yields the URL of a master with two workers of one core each."""
     where = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     spark_class, package = bin_of_spark("spark-class"), "org.apache.spark.deploy"
     with ExitStack() as children:
@@ -122,14 +122,14 @@ def standalone_cluster(directory: Path) -> Iterator[str]:
         address = master.wait_for(r"Starting Spark master at (spark://[\d.]+:\d+)")
         for name in ("one", "two"):
             command = (spark_class, f"{package}.worker.Worker", *where, "--cores", "1")
-            place = ("--memory", "1g", "--work-dir", str(directory / name))
-            worker = children.enter_context(child(directory, name, *command, *place, address))
+            options = ("--memory", "1g", "--work-dir", str(directory / name))
+            worker = children.enter_context(child(directory, name, *command, *options, address))
             worker.wait_for(r"(Successfully registered with master)")
         yield address
 
 
 def reports(minute: int) -> list[str]:
-    """Two reports of each truck in one minute, and one record that is none."""
+    """Two reports of each truck in one minute, and one broken record."""
     rows = [
         {"truck": f"truck-{truck}", "at": f"2026-11-18T10:{minute:02}:{second}Z", "speed": speed}
         for truck in range(TRUCKS)
@@ -140,11 +140,11 @@ def reports(minute: int) -> list[str]:
 
 def run(directory: Path, name: str, *command: str) -> None:
     with child(directory, name, *command) as program:
-        program.process.wait(2 * PATIENCE_S)
+        program.process.wait(2 * TIMEOUT_S)
     assert program.process.returncode == 0, program.log.read_text()
 
 
-def test_a_declaration_runs_on_a_cluster_and_goes_on_there_by_spark_submit(tmp_path: Path) -> None:
+def test_pipeline_runs_on_a_cluster_and_continues_with_spark_submit(tmp_path: Path) -> None:
     from pykbroker.pipeline import submit
 
     topics = {"trucks": 4, "means": 2, "broken": 1}
@@ -169,7 +169,7 @@ def test_a_declaration_runs_on_a_cluster_and_goes_on_there_by_spark_submit(tmp_p
         archived = parquet.read_table(tmp_path / "state" / "archive").num_rows
         assert archived == 2 * (2 * TRUCKS + 1)
         for worker in ("one", "two"):
-            assert list((tmp_path / worker).glob("app-*")), f"worker {worker} had nothing to do"
+            assert list((tmp_path / worker).glob("app-*")), f"worker {worker} received no tasks"
 
 
 def means(broker: Broker) -> set[tuple[str, str, float]]:

@@ -1,4 +1,4 @@
-"""A declaration becomes values; types and times are read from words."""
+"""Pipeline files, column types and durations are parsed."""
 
 from pathlib import Path
 
@@ -81,7 +81,7 @@ mode = "update"
 """
 
 
-def test_a_whole_declaration_becomes_values() -> None:
+def test_pipeline_file_is_parsed() -> None:
     minute, hour_part = Duration(60_000), Duration(300_000)
     assert read_text(FLEET) == Pipeline(
         name="fleet",
@@ -132,19 +132,19 @@ def test_a_whole_declaration_becomes_values() -> None:
     )
 
 
-def test_a_file_is_read_as_its_text(tmp_path: Path) -> None:
+def test_file_and_text_are_parsed_alike(tmp_path: Path) -> None:
     file = tmp_path / "fleet.toml"
     file.write_text(FLEET, encoding="utf-8")
     assert read_pipeline(file) == read_text(FLEET)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DeclarationRefused, match=r"none\.toml: No such file or directory"):
         read_pipeline(tmp_path / "none.toml")
 
 
-def test_what_is_not_toml_is_said_with_its_place() -> None:
-    with pytest.raises(DeclarationRefused, match=r"not TOML: .*line 1"):
+def test_invalid_toml_is_reported_with_its_line() -> None:
+    with pytest.raises(DeclarationRefused, match=r"invalid TOML: .*line 1"):
         read_text("name = fleet")
 
 
@@ -168,7 +168,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize(("text", "is_type"), TYPES.items(), ids=TYPES)
-def test_a_type_is_known_by_its_text(text: str, is_type: bool) -> None:  # noqa: FBT001  # a column of the table
+def test_column_types_are_recognized(text: str, is_type: bool) -> None:  # noqa: FBT001  # a column of the table
     assert is_column_type(text) is is_type
 
 
@@ -189,11 +189,11 @@ DURATIONS = {
 
 
 @pytest.mark.parametrize(("text", "ms"), DURATIONS.items(), ids=DURATIONS)
-def test_a_time_is_read_from_words(text: str, ms: int | None) -> None:
+def test_durations_are_parsed(text: str, ms: int | None) -> None:
     duration = Duration.parse(text)
     assert (None if duration is None else duration.ms) == ms
 
 
 @pytest.mark.parametrize("ms", [0, 1, 999, 1000, 60_000, 90_000, 3_600_000, 604_800_000])
-def test_a_time_is_written_as_it_is_read(ms: int) -> None:
+def test_durations_are_formatted_in_the_syntax_that_is_parsed(ms: int) -> None:
     assert Duration.parse(str(Duration(ms))) == Duration(ms)

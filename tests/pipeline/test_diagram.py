@@ -1,4 +1,4 @@
-"""A pipeline is drawn as it is declared, on a page that needs nothing but itself."""
+"""The diagram shows the declared pipeline on a self-contained page."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -57,7 +57,7 @@ SMALL: Tables = {
     "source": {"letters": {"pattern": "letters.*", "format": "raw"}},
     "sink": {"out": {"input": "letters", "kind": "memory"}},
 }
-DEAD_LETTERS_ALONE: Tables = {
+ONLY_DEAD_LETTERS: Tables = {
     "name": "sorting",
     "checkpoint": "checkpoint",
     "source": {
@@ -69,10 +69,10 @@ DEAD_LETTERS_ALONE: Tables = {
         }
     },
 }
-PIPELINES = {"fleet": fleet(), "small": SMALL, "dead letters alone": DEAD_LETTERS_ALONE}
+PIPELINES = {"fleet": fleet(), "small": SMALL, "only dead letters": ONLY_DEAD_LETTERS}
 
 
-def test_boxes_and_arrows_are_those_of_the_declaration() -> None:
+def test_boxes_and_arrows_match_the_declaration() -> None:
     graph = graph_of(declare(fleet()))
     assert {(box.name, box.shape) for box in graph.boxes} == {
         ("in:trucks", Shape.TOPIC),
@@ -82,7 +82,7 @@ def test_boxes_and_arrows_are_those_of_the_declaration() -> None:
         ("both", Shape.STEP),
         ("drives", Shape.STATE),
         ("archive.raw", Shape.SINK),
-        ("place:lake", Shape.PLACE),
+        ("directory:lake", Shape.DIRECTORY),
         ("out:broken", Shape.TOPIC),
         ("sink.fast", Shape.SINK),
         ("sink.drives", Shape.SINK),
@@ -97,7 +97,7 @@ def test_boxes_and_arrows_are_those_of_the_declaration() -> None:
         ("trucks", "both"),
         ("trucks", "drives"),
         ("trucks", "archive.raw"),
-        ("archive.raw", "place:lake"),
+        ("archive.raw", "directory:lake"),
         ("fast", "sink.fast"),
         ("drives", "sink.drives"),
         ("both", "sink.both"),
@@ -109,7 +109,7 @@ def test_boxes_and_arrows_are_those_of_the_declaration() -> None:
 
 
 @pytest.mark.parametrize("tables", PIPELINES.values(), ids=PIPELINES)
-def test_no_box_covers_another_and_all_flows_to_the_right(tables: Tables) -> None:
+def test_boxes_do_not_overlap_and_arrows_point_right(tables: Tables) -> None:
     graph = graph_of(declare(tables))
     layout = lay_out(graph)
     for one, other in combinations(layout.placed.values(), 2):
@@ -124,7 +124,7 @@ def test_no_box_covers_another_and_all_flows_to_the_right(tables: Tables) -> Non
 
 
 @pytest.mark.parametrize("tables", PIPELINES.values(), ids=PIPELINES)
-def test_no_arrow_runs_through_a_box(tables: Tables) -> None:
+def test_arrows_do_not_cross_boxes(tables: Tables) -> None:
     graph = graph_of(declare(tables))
     layout = lay_out(graph)
     for arrow, routes in layout.routes.items():
@@ -136,18 +136,18 @@ def test_no_arrow_runs_through_a_box(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("tables", PIPELINES.values(), ids=PIPELINES)
-def test_the_drawing_is_sound_xml(tables: Tables) -> None:
+def test_diagram_is_valid_xml(tables: Tables) -> None:
     svg = svg_of(graph_of(declare(tables)))
     assert ET.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
 
 
-def test_the_page_asks_for_nothing_from_elsewhere() -> None:
+def test_page_loads_no_external_resources() -> None:
     page = page_of(declare(fleet()))
     without_namespace = page.replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"https?:|\bsrc=|\bhref=|@import|url\((?!#)|<script", without_namespace)
 
 
-def test_what_is_declared_cannot_become_part_of_the_page() -> None:
+def test_declared_texts_are_escaped() -> None:
     tables = fleet()
     tables["sql"]["fast"]["query"] = "SELECT '<script>' AS x FROM trucks WHERE speed < 5 & 1"
     page = page_of(declare(tables))
@@ -155,8 +155,8 @@ def test_what_is_declared_cannot_become_part_of_the_page() -> None:
     assert "&lt;script&gt;" in page
 
 
-def test_the_page_says_what_each_query_promises_and_keeps() -> None:
+def test_page_lists_guarantee_and_definition_of_each_query() -> None:
     page = page_of(declare(fleet()))
     assert "<code>session.drives.gap</code> 1 minute" in page
     assert page.count("<td>exactly-once</td>") == 4
-    assert page.count("<td>the batch is shown again</td>") == 1
+    assert page.count("<td>the batch is repeated</td>") == 1

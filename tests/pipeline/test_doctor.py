@@ -1,4 +1,4 @@
-"""What the doctor says of a machine."""
+"""Results of `pipeline doctor`."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ OWN = sys.version_info[:2]
 JARS = FoundJars(
     jar_set=JarSet.CONNECTOR, origin=Origin.CACHE, files=(Path("/jars/a.jar"), Path("/jars/b.jar"))
 )
-SOUND = Machine(
+COMPLETE = Machine(
     java=Java(executable=Path("/usr/bin/java"), version=17),
     spark="4.0.0",
     jars={JarSet.CONNECTOR: JARS},
@@ -27,15 +27,15 @@ SOUND = Machine(
 )
 
 
-def test_a_machine_that_has_everything_is_fine() -> None:
-    found = list(findings(SOUND))
+def test_complete_machine_passes() -> None:
+    found = list(findings(COMPLETE))
     assert all(finding.is_fine for finding in found)
     assert [finding.about for finding in found] == [
         "Java",
         "pyspark",
         "connector",
         "memory",
-        "Python of the workers",
+        "worker Python",
     ]
 
 
@@ -46,7 +46,7 @@ def test_a_machine_that_has_everything_is_fine() -> None:
         (
             {"java": None, "java_home": "/nowhere"},
             "Java",
-            "JAVA_HOME is /nowhere, and no Java runs there",
+            "JAVA_HOME is /nowhere, which does not contain a working Java",
             "unset JAVA_HOME",
         ),
         (
@@ -56,43 +56,43 @@ def test_a_machine_that_has_everything_is_fine() -> None:
             "JAVA_HOME",
         ),
         ({"spark": None}, "pyspark", "not installed", "pip install '.[spark]'"),
-        ({"spark": "3.5.9"}, "pyspark", "3.5.9: tried with 4.0 to 4.2", "pip install"),
-        ({"spark_home": "3.5.1"}, "SPARK_HOME", "leads to Spark 3.5.1, but", "unset SPARK_HOME"),
+        ({"spark": "3.5.9"}, "pyspark", "3.5.9 is not tested, use 4.0 to 4.2", "pip install"),
+        ({"spark_home": "3.5.1"}, "SPARK_HOME", "contains Spark 3.5.1, but", "unset SPARK_HOME"),
         (
             {"jars": {JarSet.CONNECTOR: None}},
             "connector",
-            "not fetched yet",
+            "not downloaded yet",
             "pykbroker pipeline jars",
         ),
         (
             {"jars": {JarSet.DELTA: None}},
             "delta",
-            "not fetched yet",
+            "not downloaded yet",
             "pykbroker pipeline jars --with delta",
         ),
         ({"jars": {JarSet.CONNECTOR: "of another line"}}, "connector", "of another line", ""),
-        ({"memory_bytes": 1 << 30}, "memory", "1.0 GiB free, Spark wants 1.5", "driver.memory"),
+        ({"memory_bytes": 1 << 30}, "memory", "1.0 GiB free, Spark needs 1.5", "driver.memory"),
         (
             {"worker_version": (3, 7)},
-            "Python of the workers",
+            "worker Python",
             "is 3.7; the driver is",
             "PYSPARK_PYTHON",
         ),
-        ({"worker_version": None}, "Python of the workers", "does not run", "PYSPARK_PYTHON"),
+        ({"worker_version": None}, "worker Python", "does not run", "PYSPARK_PYTHON"),
         ({"packages_missing": ("pyarrow",)}, "pyarrow", "not installed", "pip install"),
     ],
 )
-def test_one_thing_missing_is_told_with_a_remedy(
+def test_missing_part_is_reported_with_a_remedy(
     without: dict[str, Any], about: str, text: str, remedy: str
 ) -> None:
-    (finding,) = (it for it in findings(dataclasses.replace(SOUND, **without)) if not it.is_fine)
+    (finding,) = (it for it in findings(dataclasses.replace(COMPLETE, **without)) if not it.is_fine)
     assert finding.about == about
     assert text in finding.text
     assert remedy in finding.remedy
 
 
 @pytest.mark.parametrize(
-    ("answer", "version"),
+    ("output", "version"),
     [
         ('openjdk version "17.0.15" 2025-04-15\n', 17),
         ('openjdk version "21" 2023-09-19\n', 21),
@@ -100,25 +100,23 @@ def test_one_thing_missing_is_told_with_a_remedy(
         ("Unable to locate a Java Runtime.", None),
     ],
 )
-def test_the_version_of_java_is_the_number_that_people_say(
-    answer: str, version: int | None
-) -> None:
-    assert version_in(answer) == version
+def test_java_version_is_the_feature_release(output: str, version: int | None) -> None:
+    assert version_in(output) == version
 
 
-def test_the_command_says_what_is_missing_and_ends_so(
+def test_doctor_lists_missing_parts_and_exits_with_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PYKBROKER_SPARK_JARS", str(tmp_path))
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "python"))
     assert main(["pipeline", "doctor", "--json"]) == 1
     missing = {it["about"] for it in json.loads(capsys.readouterr().out) if not it["is_fine"]}
-    assert {"connector", "Python of the workers"} <= missing
+    assert {"connector", "worker Python"} <= missing
     assert main(["pipeline", "doctor"]) == 1
-    assert "missing connector: there is no spark-sql-kafka-0-10_2.13" in capsys.readouterr().out
+    assert "does not contain spark-sql-kafka-0-10_2.13" in capsys.readouterr().out
 
 
-def test_the_jars_of_a_named_directory_are_printed_for_spark_submit(
+def test_jars_of_a_given_directory_are_printed_for_spark_submit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import pyspark
@@ -131,7 +129,7 @@ def test_the_jars_of_a_named_directory_are_printed_for_spark_submit(
     assert capsys.readouterr().out == ",".join(f"{tmp_path / name}" for name in names) + "\n"
 
 
-def test_without_pyspark_the_commands_say_how_to_install_it(
+def test_error_without_pyspark_names_the_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)

@@ -1,4 +1,4 @@
-"""Which changes of a definition a checkpoint can serve, and what is said of the others."""
+"""Changes of a definition that a checkpoint accepts or rejects."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ def with_value(path: str, value: object) -> Tables:
     return changed
 
 
-SERVED = {
+ACCEPTED = {
     "a new order of topics": ("source/trucks/topics", ["vans", "trucks"]),
     "another watermark": ("source/trucks/watermark", "5 minutes"),
     "another filter before an aggregate": (
@@ -92,22 +92,22 @@ SERVED = {
     ),
     "another topic to write to": ("sink/fast/topic", "faster"),
     "another value to write": ("sink/means/value", "CAST(mean AS STRING)"),
-    "another pace": ("every", "1 hour"),
+    "another interval": ("every", "1 hour"),
     "more columns": (
         "source/trucks/schema",
         {"truck_id": "string", "speed": "double", "at": "timestamp", "driver": "string"},
     ),
     "other properties": ("kafka", {"security.protocol": "PLAINTEXT"}),
-    "the mode of rows that are remembered by nobody": ("sink/fast/mode", "update"),
+    "the mode of a stateless query": ("sink/fast/mode", "update"),
 }
 
 
-@pytest.mark.parametrize(("path", "value"), SERVED.values(), ids=SERVED)
-def test_a_checkpoint_serves(path: str, value: object) -> None:
+@pytest.mark.parametrize(("path", "value"), ACCEPTED.values(), ids=ACCEPTED)
+def test_checkpoint_accepts_the_change(path: str, value: object) -> None:
     assert changed_queries(tables(), with_value(path, value)) == {}
 
 
-REFUSED: dict[str, tuple[str, object, dict[str, list[str]]]] = {
+REJECTED: dict[str, tuple[str, object, dict[str, list[str]]]] = {
     "another size of a window": (
         "window/means/size",
         "10 minutes",
@@ -143,7 +143,7 @@ REFUSED: dict[str, tuple[str, object, dict[str, list[str]]]] = {
         "update",
         {"sink.means": ["sink.means.mode was append and is update"]},
     ),
-    "another query that remembers": (
+    "another stateful query": (
         "sql/models/query",
         "SELECT DISTINCT truck_id, speed FROM trucks",
         {
@@ -172,19 +172,19 @@ REFUSED: dict[str, tuple[str, object, dict[str, list[str]]]] = {
 }
 
 
-@pytest.mark.parametrize(("path", "value", "changes"), REFUSED.values(), ids=REFUSED)
-def test_a_checkpoint_does_not_serve(
+@pytest.mark.parametrize(("path", "value", "changes"), REJECTED.values(), ids=REJECTED)
+def test_checkpoint_rejects_the_change(
     path: str, value: object, changes: dict[str, list[str]]
 ) -> None:
     assert changed_queries(tables(), with_value(path, value)) == changes
 
 
-def test_a_topic_more_is_another_stream_for_every_query() -> None:
+def test_changed_topics_are_rejected_for_every_query() -> None:
     changed = changed_queries(tables(), with_value("source/trucks/topics", ["trucks"]))
     assert changed.keys() == {query.name for query in queries_of(declare(tables()))}
 
 
-REMEMBERING = (
+STATEFUL = (
     "SELECT max(speed) AS n FROM trucks",
     "SELECT SUM (speed) AS n FROM trucks",
     "SELECT truck_id FROM trucks UNION ALL SELECT upper(truck_id) FROM trucks",
@@ -192,26 +192,26 @@ REMEMBERING = (
     "SELECT a.at FROM trucks a, trucks b WHERE a.truck_id = b.truck_id",
     "SELECT at FROM trucks WHERE truck_id IN (SELECT truck_id FROM trucks)",
 )
-FORGETTING = (
+STATELESS = (
     "SELECT speed, trucks.at FROM trucks WHERE speed > 90",
     "SELECT maximum(at), lasting, `count` FROM trucks",
 )
 
 
-@pytest.mark.parametrize("query", REMEMBERING)
-def test_a_query_that_needs_many_rows_may_not_change(query: str) -> None:
+@pytest.mark.parametrize("query", STATEFUL)
+def test_changed_stateful_query_is_rejected(query: str) -> None:
     before, after = with_value("sql/fast/query", query), with_value("sql/fast/query", query + " ")
     assert changed_queries(before, after) == {}
     changed = changed_queries(before, with_value("sql/fast/query", f"{query} LIMIT 1"))
     assert changed.keys() == {"sink.means", "sink.fast"}
 
 
-@pytest.mark.parametrize("query", FORGETTING)
-def test_a_query_that_needs_one_row_at_a_time_may_change(query: str) -> None:
+@pytest.mark.parametrize("query", STATELESS)
+def test_changed_stateless_query_is_accepted(query: str) -> None:
     assert changed_queries(with_value("sql/fast/query", query), tables()) == {}
 
 
-def test_all_aggregates_of_this_spark_are_known(spark: "SparkSession") -> None:
+def test_pattern_matches_all_aggregates_of_this_spark(spark: "SparkSession") -> None:
     registry = spark._jsparkSession.sessionState().functionRegistry()
     functions = registry.listFunction().iterator()
     unknown = []
@@ -223,12 +223,12 @@ def test_all_aggregates_of_this_spark_are_known(spark: "SparkSession") -> None:
     assert unknown == []
 
 
-def test_layout_of_a_query_is_no_change() -> None:
+def test_whitespace_of_a_query_may_change() -> None:
     spaced = with_value("sql/models/query", "SELECT DISTINCT truck_id\n  FROM trucks\n")
     assert changed_queries(tables(), spaced) == {}
 
 
-def test_a_refusal_says_what_changed_and_both_ways_on() -> None:
+def test_error_names_the_changes_and_both_remedies() -> None:
     pipeline = declare(tables())
     query = queries_of(pipeline)[1]
     declared = fingerprint_of(pipeline, query)

@@ -1,4 +1,4 @@
-"""What the page on pipelines says is so."""
+"""Examples and tables of docs/pipelines.md are correct."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 INPUT = re.findall(r"^ {4}(\{.*\})$", PAGE.partition("pipeline run")[0], re.MULTILINE)
 
 
-def test_its_tables_are_those_of_the_declaration() -> None:
+def test_tables_are_generated_from_the_declaration() -> None:
     assert with_tables(PAGE) == PAGE, "python -m pykbroker.pipeline.declaration.document FILE"
     for kind in PARTS.values():
         for name, key in keys_of(kind).items():
@@ -28,11 +28,11 @@ def test_its_tables_are_those_of_the_declaration() -> None:
 
 
 @pytest.mark.parametrize("text", DECLARATIONS, ids=range(len(DECLARATIONS)))
-def test_what_it_declares_can_be_declared(text: str) -> None:
+def test_examples_are_valid_pipelines(text: str) -> None:
     assert read_text(text).source
 
 
-def test_its_first_pipeline_does_what_it_says(
+def test_first_pipeline_writes_the_printed_records(
     spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topics = {"trucks": 10, "letters": 1}

@@ -1,4 +1,4 @@
-"""Which queries a declaration asks for, and what each of them needs."""
+"""Queries of a pipeline and their steps, sources and guarantees."""
 
 from pykbroker.pipeline.declaration.durations import Duration
 from pykbroker.pipeline.declaration.reading import declare
@@ -60,13 +60,13 @@ def test_each_sink_archive_and_dead_letter_topic_is_a_query() -> None:
     ]
 
 
-def test_a_query_has_its_own_pace_or_that_of_the_pipeline() -> None:
+def test_interval_of_a_query_defaults_to_that_of_the_pipeline() -> None:
     assert [str(query.every) for query in queries_of(pipeline())] == [
         "1 minute", "5 seconds", "5 seconds", "5 seconds",
     ]  # fmt: skip
 
 
-def test_a_step_stands_behind_all_that_feed_it() -> None:
+def test_steps_follow_their_inputs() -> None:
     declared = pipeline(
         sql={
             "last": {"inputs": ["first", "trucks"], "query": "SELECT * FROM first, trucks"},
@@ -78,7 +78,7 @@ def test_a_step_stands_behind_all_that_feed_it() -> None:
     assert steps_in_order(declared, "last") == ("depots", "first", "trucks", "last")
 
 
-def test_a_query_knows_its_sources_and_its_aggregates() -> None:
+def test_sources_and_aggregates_of_a_query() -> None:
     declared = pipeline()
     visits = queries_of(declared)[2]
     assert sources_of(declared, visits) == ("depots", "trucks")
@@ -86,17 +86,17 @@ def test_a_query_knows_its_sources_and_its_aggregates() -> None:
     assert visits.mode is OutputMode.UPDATE
 
 
-def test_the_time_of_an_aggregate_is_that_of_its_source() -> None:
+def test_time_of_an_aggregate_defaults_to_that_of_its_source() -> None:
     declared = pipeline()
     assert time_column(declared, declared.window["visits"]) == "at"
 
 
-def test_what_is_written_to_a_topic_is_written_exactly_once_unless_told_otherwise() -> None:
+def test_topics_are_written_exactly_once_by_default() -> None:
     guarantees = [guarantee_of(query.target) for query in queries_of(pipeline())]
     assert guarantees == [None, Guarantee.EXACTLY_ONCE, Guarantee.EXACTLY_ONCE, None]
 
 
-def test_packages_are_needed_only_where_they_are_declared() -> None:
+def test_delta_and_avro_are_needed_only_if_declared() -> None:
     plain = pipeline()
     assert (needs_delta(plain), needs_avro(plain)) == (False, False)
     lake = pipeline(archive={"raw": {"source": "trucks", "path": "lake", "format": "delta"}})
@@ -121,5 +121,5 @@ def plain_tables() -> dict[str, object]:
     }
 
 
-def test_a_pace_of_nothing_is_as_fast_as_it_goes() -> None:
+def test_interval_may_be_zero() -> None:
     assert queries_of(pipeline(every="0 seconds"))[3].every == Duration(0)

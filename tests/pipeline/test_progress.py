@@ -1,4 +1,4 @@
-"""What Spark reports of a batch becomes a value and a line."""
+"""Spark's report of a batch is converted to a value and to a line."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ REPORT: dict[str, Any] = {
 }
 
 
-def test_a_report_becomes_a_value() -> None:
+def test_report_is_converted() -> None:
     assert Progress.of_report("sink.alerts", REPORT) == Progress(
         query="sink.alerts",
         at="2026-11-18T14:03:22.120Z",
@@ -42,40 +42,40 @@ def test_a_report_becomes_a_value() -> None:
     )
 
 
-def test_a_line_says_it_all() -> None:
+def test_line_has_all_metrics() -> None:
     assert progress_line(Progress.of_report("sink.alerts", REPORT)) == (
         "14:03:22  sink.alerts  batch 17  5,800 rows  2,340 rows/s  lag trucks 4  lag depots 2  "
-        "state 120 rows 1.2 MiB  watermark 2026-11-18 14:01:10  3 too late"
+        "state 120 rows 1.2 MiB  watermark 2026-11-18 14:01:10  3 late rows dropped"
     )
 
 
-def test_a_query_without_state_has_a_short_line() -> None:
+def test_line_of_a_stateless_query_omits_state() -> None:
     report = {"timestamp": "2026-11-18T14:03:22.120Z", "batchId": 0, "sources": []}
     progress = Progress.of_report("sink.out", report)
     assert progress_line(progress) == "14:03:22  sink.out  batch 0  0 rows  0 rows/s"
 
 
-def test_a_watermark_of_the_epoch_is_none() -> None:
+def test_watermark_of_the_epoch_is_unset() -> None:
     report = REPORT | {"eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}}
     assert Progress.of_report("sink.out", report).watermark is None
 
 
-def test_a_source_that_is_no_topic_has_no_lag() -> None:
+def test_source_without_topics_has_no_lag() -> None:
     report = REPORT | {"sources": [{"endOffset": "12", "latestOffset": None}]}
     assert Progress.of_report("sink.out", report).lag == {}
 
 
-def test_a_stored_progress_is_read_as_it_was() -> None:
+def test_progress_is_stored_and_read() -> None:
     progress = Progress.of_report("sink.alerts", REPORT)
     assert Progress.of_text(progress.to_text()) == progress
 
 
-def test_a_partition_that_was_not_read_yet_counts_whole() -> None:
+def test_unread_partition_counts_from_its_start() -> None:
     assert records_between({"t": {"0": 5}}, {"t": {"0": 7, "1": 3}, "u": {"0": 1}}) == {
         "t": 5,
         "u": 1,
     }
 
 
-def test_a_topic_that_was_made_anew_is_not_behind_by_less_than_nothing() -> None:
+def test_lag_of_a_recreated_topic_is_not_negative() -> None:
     assert records_between({"t": {"0": 500}}, {"t": {"0": 7}}) == {"t": 0}

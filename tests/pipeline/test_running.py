@@ -1,4 +1,4 @@
-"""A declared pipeline at work, with one Spark and a broker of this process."""
+"""Pipelines run on a local Spark session against an embedded broker."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pykbroker.pipeline.progress import Progress
 
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 
 Tables = dict[str, Any]
 
@@ -39,7 +39,7 @@ def broker(_broker: Broker) -> Broker:
 
 
 def tables(broker: Broker, **changes: Any) -> Tables:
-    """Reports of trucks; each test says what becomes of them."""
+    """A pipeline that reads reports of trucks, with more tables of the test."""
     return {
         "name": "fleet",
         "bootstrap": broker.bootstrap,
@@ -67,20 +67,20 @@ def report(truck: str, at: str, speed: float = 80.0) -> str:
 
 
 def once(spark: "SparkSession", declared: Tables, directory: Path) -> PipelineRun:
-    """Run to the end of what is there."""
+    """Runs the pipeline until all existing records are processed."""
     with PipelineRun(spark, declare(declared), directory=directory, once=True) as run:
         run.wait()
     return run
 
 
-def test_broken_records_go_to_their_topic_and_good_ones_to_every_sink(
+def test_broken_records_go_to_dead_letters_and_valid_ones_to_every_sink(
     spark: "SparkSession", broker: Broker, tmp_path: Path
 ) -> None:
     broker.produce(
         "trucks", [report("a", "10:00:00"), report("b", "10:00:10", 95.5)], key=lambda _: "k"
     )
     broker.produce("trucks", ['{"truck": "c"}', "{nonsense", report("d", "soon")], partition=1)
-    heard: list[Progress] = []
+    reported: list[Progress] = []
     declared = declare(
         tables(
             broker,
@@ -103,7 +103,9 @@ def test_broken_records_go_to_their_topic_and_good_ones_to_every_sink(
             },
         )
     )
-    with PipelineRun(spark, declared, directory=tmp_path, once=True, tell=heard.append) as run:
+    with PipelineRun(
+        spark, declared, directory=tmp_path, once=True, on_progress=reported.append
+    ) as run:
         run.wait()
 
     assert sorted((row.truck, row._key, row._topic) for row in run.rows("all")) == [
@@ -118,14 +120,14 @@ def test_broken_records_go_to_their_topic_and_good_ones_to_every_sink(
         value: (headers["dlq.reason"] or b"").decode() for value, headers in letters.items()
     } == {
         b'{"truck": "c"}': "at is missing",
-        b"{nonsense": "its value is not json of the schema",
-        report("d", "soon").encode(): "its value is not json of the schema",
+        b"{nonsense": "value does not match the json schema",
+        report("d", "soon").encode(): "value does not match the json schema",
     }
-    place = {
+    origin = {
         name: letters[b"{nonsense"][f"dlq.{name}"] for name in ("topic", "partition", "offset")
     }
-    assert place == {"topic": b"trucks", "partition": b"1", "offset": b"1"}
-    assert {it.query: it.rows for it in heard} == {
+    assert origin == {"topic": b"trucks", "partition": b"1", "offset": b"1"}
+    assert {it.query: it.rows for it in reported} == {
         "sink.all": 5,
         "sink.fast": 5,
         "dead_letters.trucks": 5,
@@ -133,7 +135,7 @@ def test_broken_records_go_to_their_topic_and_good_ones_to_every_sink(
 
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
-def test_a_broken_record_that_is_too_large_for_its_topic_is_cut_and_says_so(
+def test_too_large_dead_letter_is_truncated_and_has_a_header(
     spark: "SparkSession", broker: Broker, tmp_path: Path, guarantee: str
 ) -> None:
     broker.reset({"trucks": 1, "broken": Topic(1, config={"max.message.bytes": "20000"})})
@@ -171,7 +173,7 @@ AGGREGATES: Tables = {
 }
 
 
-def test_aggregates_go_on_where_the_checkpoint_is_and_only_as_they_were(
+def test_aggregates_continue_from_the_checkpoint_unless_their_definition_changed(
     spark: "SparkSession", broker: Broker, tmp_path: Path
 ) -> None:
     declared = tables(broker, source={"trucks": source(dead_letters=None)}, **AGGREGATES)
@@ -193,7 +195,7 @@ def test_aggregates_go_on_where_the_checkpoint_is_and_only_as_they_were(
     assert spark.streams.active == []
 
 
-def test_a_pipeline_that_is_stopped_ends_its_batch_and_later_goes_on(
+def test_stopped_pipeline_ends_its_batch_and_continues_after_a_restart(
     spark: "SparkSession", broker: Broker, tmp_path: Path
 ) -> None:
     declared = tables(
@@ -203,10 +205,12 @@ def test_a_pipeline_that_is_stopped_ends_its_batch_and_later_goes_on(
     )
     broker.produce("trucks", [str(number) for number in range(60)])
     begun, stop = threading.Event(), threading.Event()
-    run = PipelineRun(spark, declare(declared), directory=tmp_path, tell=lambda _: begun.set())
+    run = PipelineRun(
+        spark, declare(declared), directory=tmp_path, on_progress=lambda _: begun.set()
+    )
 
     def stop_when_begun() -> None:
-        begun.wait(PATIENCE_S)
+        begun.wait(TIMEOUT_S)
         stop.set()
 
     with run:
@@ -223,7 +227,7 @@ def test_a_pipeline_that_is_stopped_ends_its_batch_and_later_goes_on(
     )
 
 
-def test_a_query_that_fails_stops_the_others_and_says_why(
+def test_failed_query_stops_the_others_and_names_the_cause(
     spark: "SparkSession", broker: Broker, tmp_path: Path
 ) -> None:
     broker.produce("trucks", [report("a", "10:00:00"), "{nonsense"], partition=1)
@@ -245,13 +249,13 @@ def test_a_query_that_fails_stops_the_others_and_says_why(
         run.wait()
     assert spark.streams.active == []
     assert str(failed.value) == (
-        "sink.trucks: broken record at offset 1 of trucks-1: its value is not json of the schema "
-        '(name a dead_letters topic, or set broken = "drop")'
+        "sink.trucks: broken record at offset 1 of trucks-1: value does not match the json schema "
+        '(set dead_letters to a topic, or broken = "drop")'
     )
 
 
 def read_as(spark: "SparkSession", declared: Tables, values: Sequence[str | None]) -> list[Any]:
-    """The records of a source that have these values, read by Spark at once."""
+    """Returns records with these values as parsed by Spark."""
     pipeline = declare(tables_of_source(declared))
     columns = "key binary, value binary, headers array<struct<key: string, value: binary>>, "
     columns += "topic string, partition int, offset long, timestamp timestamp"
@@ -267,7 +271,7 @@ def tables_of_source(declared: Tables) -> Tables:
     return {"name": "it", "checkpoint": "c", "source": {"it": declared}, "sink": sink}
 
 
-def test_values_are_read_as_their_format_says_or_are_broken_with_a_reason(
+def test_values_are_parsed_by_format_or_broken_with_a_reason(
     spark: "SparkSession",
 ) -> None:
     schema = {"value": "string", "number": "int"}
@@ -276,25 +280,25 @@ def test_values_are_read_as_their_format_says_or_are_broken_with_a_reason(
     rows = read_as(spark, csv | {"required": ["value"]}, lines)
     assert [(row.value, row.number, row._reason) for row in rows] == [
         ("a", 1, None),
-        ("b", None, "its value is not csv of the schema"),
-        ("c", 3, "its value is not csv of the schema"),
-        (None, None, "it has no value"),
+        ("b", None, "value does not match the csv schema"),
+        ("c", 3, "value does not match the csv schema"),
+        (None, None, "value is empty"),
         (None, 5, "value is missing"),
     ]
     json_values = ['{"value": "a", "number": 1, "more": []}', '{"number": "x"}', "[]", '"a"', ""]
     rows = read_as(spark, {"topics": ["t"], "format": "json", "schema": schema}, json_values)
     assert [(row.value, row.number, row._reason) for row in rows] == [
         ("a", 1, None),
-        (None, None, "its value is not json of the schema"),
-        (None, None, "its value is not json of the schema"),
-        (None, None, "its value is not json of the schema"),
-        (None, None, "it has no value"),
+        (None, None, "value does not match the json schema"),
+        (None, None, "value does not match the json schema"),
+        (None, None, "value does not match the json schema"),
+        (None, None, "value is empty"),
     ]
     more = ['{"value": "a"} {"value": "b"}', '{"value": "a"}x', '{"value": "a"}}', '[{"value": 1}]']
     more += ["null", "5", '{"value": {"x": 1}} ', '\ufeff{"value": "a"}\n']
     rows = read_as(spark, {"topics": ["t"], "format": "json", "schema": schema}, more)
     assert [row._reason for row in rows] == [
-        *6 * ["its value is not json of the schema"],
+        *6 * ["value does not match the json schema"],
         None,
         None,
     ]

@@ -1,4 +1,4 @@
-"""How far a pipeline is, told from its checkpoints and a broker, without Spark."""
+"""`pipeline status` and `explain`, without Spark."""
 
 import json
 import socket
@@ -29,7 +29,7 @@ path = "lake"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A pipeline that has copied two records of each partition, and archived nothing yet."""
+    """A pipeline that has copied two records of each partition and archived none."""
     file = tmp_path / "fleet.toml"
     file.write_text(DECLARATION)
     files = LocalFiles(tmp_path / "checkpoint")
@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def test_lag_is_what_the_broker_has_and_no_batch_does(
+def test_lag_counts_records_after_the_last_committed_batch(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Broker({"trucks": 2}) as broker:
@@ -59,7 +59,7 @@ def test_lag_is_what_the_broker_has_and_no_batch_does(
     )
 
 
-def test_without_a_broker_the_rest_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_without_a_broker_has_no_lag(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         command = ["pipeline", "status", str(file), "--bootstrap", f"127.0.0.1:{port}"]
@@ -69,7 +69,7 @@ def test_without_a_broker_the_rest_is_told(file: Path, capsys: pytest.CaptureFix
     assert (copies["position"]["committed"], copies["lag"]) == (4, None)
 
 
-def test_a_topic_that_is_gone_has_no_lag(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deleted_topic_has_no_lag(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Broker(config={"auto.create.topics.enable": "false"}) as broker:
         assert (
             main(["pipeline", "status", str(file), "--bootstrap", broker.bootstrap, "--json"]) == 0
@@ -77,9 +77,7 @@ def test_a_topic_that_is_gone_has_no_lag(file: Path, capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out)[1]["lag"] == {"trucks": 0}
 
 
-def test_a_checkpoint_far_away_is_refused_in_plain_words(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_remote_checkpoint_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "fleet.toml"
     file.write_text(DECLARATION.replace('"checkpoint"', '"s3a://fleet/checkpoint"'))
     assert main(["pipeline", "status", str(file)]) == 2
@@ -87,19 +85,19 @@ def test_a_checkpoint_far_away_is_refused_in_plain_words(
 
 
 @pytest.mark.parametrize("command", ["run", "status", "explain"])
-def test_a_declaration_with_mistakes_is_refused_whole(
+def test_invalid_pipeline_file_is_rejected_with_all_problems(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "fleet.toml"
     file.write_text(DECLARATION.replace("topics", "topic").replace("raw", "row", 1))
     assert main(["pipeline", command, str(file)]) == 2
-    complaint = capsys.readouterr().err
-    assert complaint.startswith(f"pipeline {command} {file}: ")
-    assert "source.trucks.topic: no such key (did you mean topics?)" in complaint
-    assert "source.trucks.format: should be json, csv, avro or raw, not 'row'" in complaint
+    error = capsys.readouterr().err
+    assert error.startswith(f"pipeline {command} {file}: ")
+    assert "source.trucks.topic: unknown key (did you mean topics?)" in error
+    assert "source.trucks.format: should be json, csv, avro or raw, not 'row'" in error
 
 
-def test_a_drawing_is_written_where_it_is_wanted(
+def test_explain_writes_the_diagram_to_the_output(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = file.with_suffix(".html")

@@ -1,4 +1,4 @@
-"""How a pipeline hears that it should end, and how it says why it ended by itself."""
+"""Signals, the batch gate and the cause of a failed query."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pykbroker.pipeline.running.batch_gate import Gate, StoppedBetweenBatches
+from pykbroker.pipeline.running.batch_gate import BatchGate, StoppedBetweenBatches
 from pykbroker.pipeline.running.failures import failure_cause
 from pykbroker.pipeline.running.program import stop_signals
 from pykbroker.pipeline.running.run import has_no_batch
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 FRAME = cast("DataFrame", None)
 
 
-def test_a_gate_lets_batches_through_until_it_is_closed() -> None:
-    gate = Gate()
+def test_closed_gate_rejects_batches() -> None:
+    gate = BatchGate()
     written: list[int] = []
-    write = gate.before(lambda _, batch_id: written.append(batch_id))
+    write = gate.guard(lambda _, batch_id: written.append(batch_id))
     write(FRAME, 1)
     gate.close()
     with pytest.raises(StoppedBetweenBatches):
@@ -28,15 +28,15 @@ def test_a_gate_lets_batches_through_until_it_is_closed() -> None:
     assert written == [1]
 
 
-def test_a_batch_that_is_inside_ends_though_the_gate_closes() -> None:
-    gate = Gate()
+def test_running_batch_ends_after_the_gate_closes() -> None:
+    gate = BatchGate()
     written: list[int] = []
 
     def write(_: "DataFrame", batch_id: int) -> None:
         gate.close()
         written.append(batch_id)
 
-    gate.before(write)(FRAME, 1)
+    gate.guard(write)(FRAME, 1)
     assert written == [1]
 
 
@@ -49,7 +49,7 @@ def test_a_batch_that_is_inside_ends_though_the_gate_closes() -> None:
         ("Processing new data", True, False, False),
     ],
 )
-def test_a_query_that_only_asks_for_offsets_is_not_waited_for_long(
+def test_query_that_requests_offsets_is_stopped_after_the_waiting_time(
     message: str,
     is_active: bool,  # noqa: FBT001  # a column of the table
     at_first: bool,  # noqa: FBT001  # likewise
@@ -61,40 +61,40 @@ def test_a_query_that_only_asks_for_offsets_is_not_waited_for_long(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_the_first_signal_asks_and_the_second_insists(number: signal.Signals) -> None:
+def test_first_signal_requests_and_second_signal_forces_the_stop(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with stop_signals() as stopping:
-        assert not stopping.asked.is_set()
+        assert not stopping.is_requested.is_set()
         os.kill(os.getpid(), number)
-        assert stopping.asked.wait(60)
-        assert not stopping.insisted.is_set()
+        assert stopping.is_requested.wait(60)
+        assert not stopping.is_forced.is_set()
         os.kill(os.getpid(), number)
-        assert stopping.insisted.wait(60)
+        assert stopping.is_forced.wait(60)
     assert signal.getsignal(number) is before
 
 
-AROUND = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+SURROUNDING = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
 CAUSES = {
-    "what SQL raised": (
+    "an error raised in SQL": (
         (
-            f"{AROUND}[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred\n"
+            f"{SURROUNDING}[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred\n"
             "SparkRuntimeException: [USER_RAISED_EXCEPTION] broken record at offset 1"
             " SQLSTATE: P0001\n\tat org.apache.spark.sql.errors"
         ),
         "broken record at offset 1",
     ),
-    "what Python raised": (
+    "an error raised in Python": (
         (
-            f"{AROUND}[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred SQLSTATE: 39000\n"
+            f"{SURROUNDING}[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred SQLSTATE: 39000\n"
             "Traceback (most recent call last):\n"
             '  File "writers.py", line 7, in write\n'
             "pykbroker.pipeline.topic_target.CannotPublish: the rows have no column `value`\n"
         ),
         "CannotPublish: the rows have no column `value`",
     ),
-    "what a task raised in Python": (
+    "an error raised in a Python task": (
         (
-            f"{AROUND}Return Message: Traceback (most recent call last):\n"
+            f"{SURROUNDING}Return Message: Traceback (most recent call last):\n"
             '  File "gate.py", line 33, in guarded\n'
             "    write(frame, batch_id)\n"
             "py4j.protocol.Py4JJavaError: An error occurred while calling z:PythonRDD.collect.\n"
@@ -108,18 +108,18 @@ CAUSES = {
         ),
         "KafkaException: no broker answers",
     ),
-    "an assertion without words": (
-        f"{AROUND}Traceback (most recent call last):\n  assert False\nAssertionError\n",
+    "an assertion without a message": (
+        f"{SURROUNDING}Traceback (most recent call last):\n  assert False\nAssertionError\n",
         "AssertionError",
     ),
-    "what Spark says": (
-        f"{AROUND}Some data may have been lost because they are not available. SQLSTATE: XXKST\n",
-        "Some data may have been lost because they are not available.",
+    "a message of Spark": (
+        f"{SURROUNDING}Some data may have been lost. SQLSTATE: XXKST\n",
+        "Some data may have been lost.",
     ),
     "nothing": ("", "no reason given"),
 }
 
 
 @pytest.mark.parametrize(("text", "cause"), CAUSES.values(), ids=CAUSES)
-def test_the_sentence_that_matters_is_found(text: str, cause: str) -> None:
+def test_cause_is_extracted(text: str, cause: str) -> None:
     assert failure_cause(text) == cause

@@ -79,7 +79,7 @@ def run(options: Namespace) -> None:
             once=options.once,
             master=options.master,
             jars=Path(options.jars) if options.jars else None,
-            tell=progress_printer(options),
+            on_progress=progress_printer(options),
         )
     except (CannotStart, DefinitionChanged, JarsUnavailableError) as reason:
         raise CannotBegin(str(reason)) from reason

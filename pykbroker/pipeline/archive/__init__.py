@@ -1,1 +1,1 @@
-"""Topics kept in files, each record once."""
+"""Archives of topics in files; each record is stored once."""

@@ -1,4 +1,4 @@
-"""Which files an archive consists of, whoever reads it."""
+"""Lists the files of an archive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY: Final = "day="
 
 
 class CannotReadArchive(Exception):
-    """The directory is no archive that this version understands."""
+    """Raised if a directory is not an archive that this version supports."""
 
 
 class ArchivedFile(NamedTuple):
@@ -33,25 +33,25 @@ class ArchivedFile(NamedTuple):
 
 
 def archived_files(archive: Path) -> list[ArchivedFile]:
-    """By topic and day; of a Delta table, what its log says is in it."""
+    """Returns the files by topic and day; those of a Delta table according to its log."""
     if not archive.is_dir():
-        raise CannotReadArchive(f"{archive} is no directory")
+        raise CannotReadArchive(f"{archive} is not a directory")
     is_delta = (archive / DELTA_LOG).is_dir()
     paths = delta_files(archive) if is_delta else visible_files(archive, SUFFIX)
-    return sorted(placed_file(archive, path) for path in paths)
+    return sorted(archived_file(archive, path) for path in paths)
 
 
-def placed_file(archive: Path, path: Path) -> ArchivedFile:
+def archived_file(archive: Path, path: Path) -> ArchivedFile:
     topic, day, *_ = (*path.relative_to(archive).parts, "", "")
     if not topic.startswith(TOPIC) or not day.startswith(DAY):
         raise CannotReadArchive(
-            f"{path.relative_to(archive)} lies in no directory topic=…/day=…: is it an archive?"
+            f"{path.relative_to(archive)} is not in a directory topic=…/day=…: is it an archive?"
         )
     return ArchivedFile(topic.removeprefix(TOPIC), day.removeprefix(DAY), path)
 
 
 def delta_files(table: Path) -> Iterator[Path]:
-    """The log replayed, from its last checkpoint on: what was added and not removed."""
+    """Replays the log from its last checkpoint; yields files that are added and not removed."""
     log = table / DELTA_LOG
     since, active = checkpointed(log)
     for commit in sorted(log.iterdir()):
@@ -71,7 +71,7 @@ def checkpointed(log: Path) -> tuple[int, set[str]]:
     version, active = last["version"], set[str]()
     parts = sorted(log.glob(f"{version:020}.checkpoint*.parquet"))
     if not parts or last.get("v2Checkpoint"):
-        raise CannotReadArchive(f"{log}: a checkpoint of a kind that is not understood here")
+        raise CannotReadArchive(f"{log}: this kind of checkpoint is not supported")
     for part in parts:
         for row in parquet.read_table(part, columns=["add"]).to_pylist():
             replay(row, active)
@@ -83,7 +83,7 @@ def replay(action: dict[str, Any], active: set[str]) -> None:
     if added:
         if added.get("deletionVector"):
             raise CannotReadArchive(
-                f"{added['path']}: records of the Delta table were deleted within its files"
+                f"{added['path']}: deletion vectors of Delta tables are not supported"
             )
         active.add(added["path"])
     if removed:

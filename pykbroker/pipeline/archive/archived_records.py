@@ -1,4 +1,4 @@
-"""The records of an archive, each partition in the order of its offsets."""
+"""Reads the records of an archive, each partition in offset order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.archive.archived_files import ArchivedFile
 
 MS: Final = pa.timestamp("ms", tz="UTC")
-ROWS_AT_ONCE: Final = 2000
+CHUNK_ROWS: Final = 2000
 
 
 class ArchivedRecord(NamedTuple):
@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 def partitions_of(files: Iterable[ArchivedFile]) -> dict[int, list[Span]]:
-    """Where each partition of a topic lies, in the order of offsets."""
+    """Returns the files of each partition with their offset ranges, in offset order."""
     spans: dict[int, list[Span]] = defaultdict(list)
     for file in files:
         for partition, offsets in offsets_in(file.path).items():
@@ -49,7 +49,7 @@ def partitions_of(files: Iterable[ArchivedFile]) -> dict[int, list[Span]]:
 
 
 def records_of(partition: int, spans: Sequence[Span], start: int) -> Iterator[ArchivedRecord]:
-    """From an offset on; what is archived twice comes once."""
+    """Yields the records from an offset; duplicates are yielded once."""
     next_offset = start
     for overlapping in clusters([span for span in spans if span.last >= start]):
         streams = [records_in(span.path, partition, next_offset) for span in overlapping]
@@ -60,7 +60,7 @@ def records_of(partition: int, spans: Sequence[Span], start: int) -> Iterator[Ar
 
 
 def clusters(spans: Iterable[Span]) -> Iterator[list[Span]]:
-    """Files of two days may share a range of offsets: those are read side by side."""
+    """Groups files with overlapping offset ranges, such as those of two days."""
     cluster: list[Span] = []
     for span in spans:
         if cluster and span.first > max(it.last for it in cluster):
@@ -72,13 +72,13 @@ def clusters(spans: Iterable[Span]) -> Iterator[list[Span]]:
 
 
 def records_in(path: Path, partition: int, start: int) -> Iterator[ArchivedRecord]:
-    """One partition of a file is in memory at a time; a Delta table need not be sorted."""
-    wanted = [("partition", "=", partition), ("offset", ">=", start)]
-    table = parquet.read_table(path, filters=wanted, partitioning=None).sort_by("offset")
+    """Reads one partition of a file into memory, because files of Delta may be unsorted."""
+    filters = [("partition", "=", partition), ("offset", ">=", start)]
+    table = parquet.read_table(path, filters=filters, partitioning=None).sort_by("offset")
     timestamps = compute.cast(compute.cast(table["timestamp"], MS, safe=False), pa.int64())
     columns = ["offset", "key", "value", "headers"]
     narrow = table.select(columns).append_column("timestamp_ms", timestamps)
-    for batch in narrow.to_batches(max_chunksize=ROWS_AT_ONCE):
+    for batch in narrow.to_batches(max_chunksize=CHUNK_ROWS):
         for row in batch.to_pylist():
             yield record_of(partition, row)
 

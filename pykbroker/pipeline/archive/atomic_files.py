@@ -1,4 +1,4 @@
-"""What an archive asks of a file system: all or nothing, and once."""
+"""Atomic file operations of archives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HIDDEN = ("_", ".")
 
 
 def create_once(path: Path, content: bytes) -> bool:
-    """A file appears with all its content; False if it was there before, whoever made it."""
+    """Creates a file atomically with its content; returns False if it exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
@@ -24,7 +24,7 @@ def create_once(path: Path, content: bytes) -> bool:
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(draft, path)  # unlike a rename, it never replaces
+            os.link(draft, path)  # unlike a rename, it never overwrites
         except FileExistsError:
             return False
     finally:
@@ -34,7 +34,7 @@ def create_once(path: Path, content: bytes) -> bool:
 
 
 def move(source: Path, target: Path) -> bool:
-    """Whether it was us who moved it: whoever finishes the same batch may have been quicker."""
+    """Moves a file; returns False if another process has moved it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
         return False
@@ -48,7 +48,7 @@ def move(source: Path, target: Path) -> bool:
 
 
 def flush(path: Path) -> None:
-    """What a file says survives a power cut."""
+    """Flushes a file or directory to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -60,12 +60,12 @@ flush_directory = flush
 
 
 def remove_tree(directory: Path) -> None:
-    """Others may be removing it, or still writing to it; what stays is removed another time."""
+    """Deletes a directory tree. Ignores errors, because other processes may delete or write it."""
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def visible_files(directory: Path, suffix: str) -> Iterator[Path]:
-    """As readers of data sets see it: names that begin with `_` or `.` are not for them."""
+    """Yields the files that dataset readers see: names without a leading `_` or `.`."""
     for root, directories, files in os.walk(directory):
         directories[:] = sorted(name for name in directories if not name.startswith(HIDDEN))
         for name in sorted(files):

@@ -1,4 +1,4 @@
-"""How a batch comes into an archive, once, whatever happened to it before."""
+"""Commits a batch to an archive exactly once, also after crashes of earlier attempts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def archive_once(
     stage: Callable[[Attempt, Mapping[TopicPartition, int]], None],
     computed_ranges: Callable[[], Mapping[TopicPartition, OffsetRange]],
 ) -> None:
-    """`stage` writes the batch's files, `computed_ranges` tells what they would hold."""
+    """Archives a batch unless it is archived.
+
+    `stage` writes the files of the batch, `computed_ranges` returns their offset ranges.
+    """
     ledger.reject_other_file_system()
     latest = ledger.latest()
     if latest is not None:
@@ -33,18 +36,18 @@ def archive_once(
         if batch_id <= latest.batch_id:
             reject_new_offsets(computed_ranges(), latest.next_offsets)
             return
-    reach = ledger.reach()
+    next_offsets = ledger.next_offsets()
     attempt = ledger.attempt(batch_id)
-    stage(attempt, reach)
+    stage(attempt, next_offsets)
     ranges = staged_ranges(attempt.directory)
     if ranges:
-        reject_overlap(ranges, reach)
+        reject_overlap(ranges, next_offsets)
         ledger.finish(ledger.record(attempt, ranges))
     remove_tree(attempt.directory)
 
 
 def staged_ranges(directory: Path) -> dict[TopicPartition, OffsetRange]:
-    """From two narrow columns of the files themselves: the records are not computed again."""
+    """Reads the offset ranges from the staged files, which avoids recomputing the records."""
     ranges: dict[TopicPartition, OffsetRange] = {}
     for file in visible_files(directory, SUFFIX):
         topic = file.relative_to(directory).parts[0].removeprefix("topic=")
@@ -58,26 +61,26 @@ def staged_ranges(directory: Path) -> dict[TopicPartition, OffsetRange]:
 
 
 def reject_overlap(
-    ranges: Mapping[TopicPartition, OffsetRange], reach: Mapping[TopicPartition, int]
+    ranges: Mapping[TopicPartition, OffsetRange], next_offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """An offset names a record: where it is taken already, something is not as it was."""
+    """Raises if offsets of the batch are already archived."""
     for where, span in sorted(ranges.items()):
-        if span.first < reach.get(where, 0):
+        if span.first < next_offsets.get(where, 0):
             raise CannotArchive(
-                f"the archive has {where} up to offset {reach[where] - 1}, and this batch begins at"
-                f" {span.first}. Is it a new query on the same topic, start it with"
-                " skip_archived; was the topic deleted and made anew, give it a new archive"
+                f"{where} is archived up to offset {next_offsets[where] - 1}, but this batch starts"
+                f" at {span.first}: set skip_archived for a new query on the same topic, or use a"
+                " new archive for a recreated topic"
             )
 
 
 def reject_new_offsets(
-    ranges: Mapping[TopicPartition, OffsetRange], reach: Mapping[TopicPartition, int]
+    ranges: Mapping[TopicPartition, OffsetRange], next_offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """A batch that comes again holds nothing new, if the checkpoint is as old as the archive."""
+    """Raises if a repeated batch has new offsets: its checkpoint is older than the archive."""
     for where, span in sorted(ranges.items()):
-        if span.last >= reach.get(where, 0):
+        if span.last >= next_offsets.get(where, 0):
             raise CannotArchive(
-                f"this batch was archived before, but then {where} ended before offset"
-                f" {reach.get(where, 0)}, and now at {span.last}: the checkpoint is older than the"
-                " archive. Start the query with a new checkpoint and skip_archived"
+                f"this batch was archived when {where} ended before offset"
+                f" {next_offsets.get(where, 0)}, but now ends at {span.last}: the checkpoint is"
+                " older than the archive. Start the query with a new checkpoint and skip_archived"
             )

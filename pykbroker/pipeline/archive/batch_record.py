@@ -1,4 +1,4 @@
-"""The record of an archived batch: which files are its, and how far it reaches."""
+"""The ledger entry of an archived batch: its files, offset ranges and next offsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """From the first to the last offset, both in it; there may be gaps between."""
+    """Inclusive range of offsets; may contain gaps."""
 
     first: int
     last: int
@@ -32,9 +32,9 @@ class OffsetRange(NamedTuple):
 
 class StagedFile(NamedTuple):
     staged: str
-    """Below the staging directory."""
-    place: str
-    """Below the archive."""
+    """Path relative to the staging directory."""
+    archived: str
+    """Path relative to the archive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,9 @@ class BatchRecord:
     attempt: str
     files: tuple[StagedFile, ...]
     ranges: Mapping[TopicPartition, OffsetRange]
-    """What this batch holds."""
+    """Offset ranges in this batch."""
     next_offsets: Mapping[TopicPartition, int]
-    """How far the writer has come with it, in all partitions that it ever saw."""
+    """Next offsets of the writer after this batch, for all partitions archived so far."""
 
     def encode(self) -> bytes:
         document = {
@@ -55,15 +55,17 @@ class BatchRecord:
             "batch_id": self.batch_id,
             "attempt": self.attempt,
             "files": [list(file) for file in self.files],
-            "ranges": [[*where, *which] for where, which in sorted(self.ranges.items())],
-            "next_offsets": [[*where, what] for where, what in sorted(self.next_offsets.items())],
+            "ranges": [[*where, *span] for where, span in sorted(self.ranges.items())],
+            "next_offsets": [
+                [*where, offset] for where, offset in sorted(self.next_offsets.items())
+            ],
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
 
 def decode(content: bytes) -> BatchRecord:
     document = json.loads(content)
-    assert document["version"] == VERSION, f"a batch record of version {document['version']}"
+    assert document["version"] == VERSION, f"batch record has version {document['version']}"
     return BatchRecord(
         writer=document["writer"],
         batch_id=document["batch_id"],
@@ -81,11 +83,11 @@ def decode(content: bytes) -> BatchRecord:
 
 
 def max_offsets(
-    reaches: Iterable[Mapping[TopicPartition, int]],
+    offsets_by_source: Iterable[Mapping[TopicPartition, int]],
 ) -> dict[TopicPartition, int]:
-    """The farthest offset of each partition."""
+    """Returns the maximum offset of each partition."""
     merged: dict[TopicPartition, int] = {}
-    for reach in reaches:
-        for where, offset in reach.items():
+    for offsets in offsets_by_source:
+        for where, offset in offsets.items():
             merged[where] = max(offset, merged.get(where, 0))
     return merged

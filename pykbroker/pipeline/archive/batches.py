@@ -1,4 +1,4 @@
-"""A batch of a stream, archived: what `foreachBatch` calls."""
+"""Archives a batch; called by Spark's `foreachBatch`."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.archive.target import ArchiveTarget
 
 MS_PER_DAY: Final = 86_400_000
-PLACE: Final = ("topic", "day", "partition", "offset")
+SORT_COLUMNS: Final = ("topic", "day", "partition", "offset")
 TIMESTAMP_TYPE: Final = "spark.sql.parquet.outputTimestampType"
 HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
 WRITE_OPTIONS: Final = {
-    # Under version 2 a task that dies while it commits leaves files, and its successor more.
+    # With version 2 a task that crashes during its commit leaves duplicate files.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }
 
 
 def archive_batch(frame: DataFrame, batch_id: int, target: ArchiveTarget) -> None:
-    """Keep the records of a batch; the same batch again changes nothing.
+    """Archives the records of a batch; a repeated batch has no effect.
 
-    The frame has the columns of Spark's Kafka source, `headers` only if they were asked for.
+    The frame has the columns of Spark's Kafka source; `headers` is optional.
     """
     writer = target.writer or query_of(frame)
     records = archived_columns(frame)
@@ -48,8 +48,10 @@ def archive_batch(frame: DataFrame, batch_id: int, target: ArchiveTarget) -> Non
 
 
 def archive_parquet(records: DataFrame, batch_id: int, target: ArchiveTarget, writer: str) -> None:
-    def stage_new(attempt: Attempt, reach: Mapping[TopicPartition, int]) -> None:
-        stage(records.filter(not_archived(reach)) if target.skip_archived else records, attempt)
+    def stage_new(attempt: Attempt, next_offsets: Mapping[TopicPartition, int]) -> None:
+        stage(
+            records.filter(not_archived(next_offsets)) if target.skip_archived else records, attempt
+        )
 
     archive_once(
         Ledger(target, writer),
@@ -60,9 +62,9 @@ def archive_parquet(records: DataFrame, batch_id: int, target: ArchiveTarget, wr
 
 
 def archive_delta(records: DataFrame, batch_id: int, target: ArchiveTarget, writer: str) -> None:
-    """Delta's own log knows which batches of a writer it has."""
+    """Appends to a Delta table, whose log stores the last batch of each writer."""
     (
-        records.sortWithinPartitions(*PLACE)
+        records.sortWithinPartitions(*SORT_COLUMNS)
         .write.format("delta")
         .option("txnAppId", writer)
         .option("txnVersion", str(batch_id))
@@ -73,7 +75,7 @@ def archive_delta(records: DataFrame, batch_id: int, target: ArchiveTarget, writ
 
 
 def archived_columns(frame: DataFrame) -> DataFrame:
-    """A record as it is, with its place, and the day in UTC whatever the session's time zone."""
+    """Returns the columns of the archive; the day is in UTC in any time zone of the session."""
     has_headers = "headers" in frame.columns
     headers = sql.col("headers") if has_headers else sql.lit(None).cast(HEADERS_TYPE)
     ms = sql.unix_millis(sql.col("timestamp"))
@@ -92,12 +94,12 @@ def archived_columns(frame: DataFrame) -> DataFrame:
 
 def stage(records: DataFrame, attempt: Attempt) -> None:
     session = records.sparkSession
-    # The old default, 96 bits, is read wrongly by half of the readers.
+    # Many readers misinterpret the default, INT96.
     before = session.conf.get(TIMESTAMP_TYPE, "INT96") or "INT96"
     session.conf.set(TIMESTAMP_TYPE, "TIMESTAMP_MILLIS")
     try:
         (
-            records.sortWithinPartitions(*PLACE)
+            records.sortWithinPartitions(*SORT_COLUMNS)
             .write.options(**WRITE_OPTIONS)
             .partitionBy("topic", "day")
             .parquet(attempt.directory.as_uri())
@@ -116,11 +118,11 @@ def computed_ranges(records: DataFrame) -> dict[TopicPartition, OffsetRange]:
     }
 
 
-def not_archived(reach: Mapping[TopicPartition, int]) -> Column:
+def not_archived(next_offsets: Mapping[TopicPartition, int]) -> Column:
     archived = (
         (sql.col("topic") == where.topic)
         & (sql.col("partition") == where.partition)
         & (sql.col("offset") < offset)
-        for where, offset in reach.items()
+        for where, offset in next_offsets.items()
     )
     return ~reduce(lambda one, other: one | other, archived, sql.lit(False))

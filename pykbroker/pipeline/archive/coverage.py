@@ -1,4 +1,4 @@
-"""Which offsets of a partition are archived: runs without a gap, and what is there twice."""
+"""Computes the archived offsets of a partition: contiguous runs and duplicates."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ COLUMNS: Final = ["partition", "offset"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What the files say of one partition."""
+    """Archived offsets of one partition."""
 
     records: int
     runs: tuple[OffsetRange, ...]
-    """Ascending; between two of them lies a gap."""
-    doubled: tuple[OffsetRange, ...]
+    """Ascending, with a gap between two of them."""
+    duplicates: tuple[OffsetRange, ...]
 
     @property
     def first(self) -> int:
@@ -45,7 +45,7 @@ class Coverage:
 
 
 def coverage_of(files: Iterable[ArchivedFile]) -> dict[TopicPartition, Coverage]:
-    """One file at a time is in memory, and of it two columns."""
+    """Reads two columns of one file at a time."""
     runs: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
     records: dict[TopicPartition, int] = defaultdict(int)
     for file in files:
@@ -57,13 +57,13 @@ def coverage_of(files: Iterable[ArchivedFile]) -> dict[TopicPartition, Coverage]
 
 
 def offsets_in(path: Path) -> Mapping[int, Any]:
-    """Of each partition in a file, its offsets in ascending order."""
+    """Returns the sorted offsets of each partition in a file."""
     try:
         table = parquet.ParquetFile(path).read(columns=COLUMNS)
     except (pa.ArrowInvalid, KeyError) as broken:
         raise CannotReadArchive(f"{path} cannot be read: {broken}") from broken
     if table.column_names != COLUMNS:
-        raise CannotReadArchive(f"{path} has no columns {' and '.join(COLUMNS)}")
+        raise CannotReadArchive(f"{path} lacks the columns {' and '.join(COLUMNS)}")
     offsets: dict[int, Any] = {}
     for partition in compute.unique(table["partition"]).to_pylist():
         own = table.filter(compute.equal(table["partition"], partition))["offset"]
@@ -72,7 +72,7 @@ def offsets_in(path: Path) -> Mapping[int, Any]:
 
 
 def runs_of(offsets: Any) -> Iterator[OffsetRange]:
-    """A doubled offset ends one run and begins another, so that they overlap."""
+    """Yields contiguous runs. A duplicate offset starts a run that overlaps the previous one."""
     steps = compute.subtract(offsets[1:], offsets[:-1])
     breaks = compute.indices_nonzero(compute.not_equal(steps, 1)).to_pylist()
     starts = [0, *(index + 1 for index in breaks)]
@@ -83,12 +83,12 @@ def runs_of(offsets: Any) -> Iterator[OffsetRange]:
 
 def merged(runs: list[OffsetRange], records: int) -> Coverage:
     whole: list[OffsetRange] = []
-    doubled: list[OffsetRange] = []
+    duplicates: list[OffsetRange] = []
     for run in sorted(runs):
         if whole and run.first <= whole[-1].last:
-            doubled.append(OffsetRange(run.first, min(run.last, whole[-1].last)))
+            duplicates.append(OffsetRange(run.first, min(run.last, whole[-1].last)))
         if whole and run.first <= whole[-1].last + 1:
             whole[-1] = whole[-1].with_range(run)
         else:
             whole.append(run)
-    return Coverage(records=records, runs=tuple(whole), doubled=tuple(doubled))
+    return Coverage(records=records, runs=tuple(whole), duplicates=tuple(duplicates))

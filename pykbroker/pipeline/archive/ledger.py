@@ -1,9 +1,8 @@
-"""An archive's ledger: a batch is in it once, and then its files come into place, once.
+"""The ledger of an archive: records each batch once and then moves its files to the archive.
 
-A batch is staged where no reader looks, then recorded, then moved. The record is made by an
-operation that only the first can win, so of all who try the same batch (a second attempt after a
-crash, and the first one if it lives on) exactly one is heard; whoever comes later, to whatever was
-left half done, moves the files that the record names.
+The files of a batch are staged outside of the archive, recorded in the ledger, and then moved. The
+record is created exclusively, so one of several concurrent attempts (a retry after a crash, the
+first attempt if it still runs) succeeds. Later attempts move the files of the existing record.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ RECORDS_DIRECTORY: Final = "_batches"
 RECORD_NAME: Final = re.compile(r"(\d+)\.json")
 SUFFIX: Final = ".parquet"
 RECORDS_KEPT: Final = 10_000
-"""A process that slept through more batches than these could archive an old one again."""
+"""A process suspended for more batches than this could archive an old batch again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try to archive a batch, with a directory of its own."""
+    """An attempt to archive a batch, with its own staging directory."""
 
     batch_id: int
     name: str
@@ -56,7 +55,7 @@ class Attempt:
 
 
 class Ledger:
-    """The batches of one writer in one archive."""
+    """The ledger of one writer in one archive."""
 
     def __init__(self, target: ArchiveTarget, writer: str) -> None:
         self.archive = Path(target.directory)
@@ -64,15 +63,15 @@ class Ledger:
         self.writer = writer
 
     def latest(self) -> BatchRecord | None:
-        """The last batch of this writer; its files may not be in place yet."""
+        """Returns the last batch of this writer; its files may not be moved yet."""
         return latest_record(self._records)
 
-    def reach(self) -> dict[TopicPartition, int]:
-        """How far the archive has come, whoever wrote it."""
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Returns the next offsets of the archive over all its writers."""
         return max_offsets(record.next_offsets for record in latest_records(self.archive))
 
     def reject_other_file_system(self) -> None:
-        """What is recorded must be able to come into place; a mount of its own shows only here."""
+        """Raises if staging and archive are on different file systems; a rename shows it."""
         probe = f".{uuid4().hex}"
         self.staging.mkdir(parents=True, exist_ok=True)
         (self.archive / RECORDS_DIRECTORY).mkdir(parents=True, exist_ok=True)
@@ -84,8 +83,8 @@ class Ledger:
             if failure.errno != errno.EXDEV:
                 raise
             raise CannotArchive(
-                f"files cannot be moved from {self.staging} to {self.archive}, which lies on"
-                " another file system: archive into a directory below, or say where `staging` is"
+                f"staging directory {self.staging} and archive {self.archive} are on different file"
+                " systems: use a subdirectory as archive, or set `staging`"
             ) from failure
         (self.archive / RECORDS_DIRECTORY / probe).unlink()
 
@@ -95,7 +94,7 @@ class Ledger:
         return Attempt(batch_id=batch_id, name=name, directory=directory)
 
     def record(self, attempt: Attempt, ranges: Mapping[TopicPartition, OffsetRange]) -> BatchRecord:
-        """From here on the batch is archived, whatever happens; the answer may be another's."""
+        """Records the batch as archived. Returns the record of another attempt if there is one."""
         staged = list(visible_files(attempt.directory, SUFFIX))
         for file in staged:
             flush(file)
@@ -106,7 +105,7 @@ class Ledger:
             writer=self.writer,
             batch_id=attempt.batch_id,
             attempt=attempt.name,
-            files=tuple(self._placed(attempt, staged)),
+            files=tuple(self._archived_files(attempt, staged)),
             ranges=dict(ranges),
             next_offsets=max_offsets([before.next_offsets if before else {}, ends]),
         )
@@ -116,33 +115,33 @@ class Ledger:
         return record
 
     def finish(self, record: BatchRecord) -> None:
-        """Bring all files of a recorded batch into place, those that are not there yet."""
-        places = [self._bring(file) for file in record.files]
-        for directory in sorted({place.parent for place in places}):
+        """Moves the files of a recorded batch that are not in the archive yet."""
+        paths = [self._move(file) for file in record.files]
+        for directory in sorted({path.parent for path in paths}):
             flush_directory(directory)
-        self._forget_attempts(record.batch_id)
-        self._forget_records(record.batch_id)
+        self._delete_attempts(record.batch_id)
+        self._delete_old_record(record.batch_id)
         reached(CrashPoint.ARCHIVED)
 
-    def _bring(self, file: StagedFile) -> Path:
-        place = self.archive / file.place
-        if move(self.staging / file.staged, place):
+    def _move(self, file: StagedFile) -> Path:
+        path = self.archive / file.archived
+        if move(self.staging / file.staged, path):
             reached(CrashPoint.MOVED)
-        return place
+        return path
 
-    def _placed(self, attempt: Attempt, staged: list[Path]) -> Iterator[StagedFile]:
+    def _archived_files(self, attempt: Attempt, staged: list[Path]) -> Iterator[StagedFile]:
         for number, file in enumerate(staged):
             name = f"batch-{attempt.batch_id:012}-{number:05}-{attempt.name}{SUFFIX}"
-            place = file.relative_to(attempt.directory).with_name(name)
-            yield StagedFile(str(file.relative_to(self.staging)), str(place))
+            archived = file.relative_to(attempt.directory).with_name(name)
+            yield StagedFile(str(file.relative_to(self.staging)), str(archived))
 
-    def _forget_attempts(self, batch_id: int) -> None:
-        """Nobody can record a batch that is recorded: what else was staged for it is waste."""
+    def _delete_attempts(self, batch_id: int) -> None:
+        """Deletes the staged files of recorded batches; they can no longer be recorded."""
         for directory in (self.staging / self.writer).glob("*-*"):
             if int(directory.name.partition("-")[0]) <= batch_id:
                 remove_tree(directory)
 
-    def _forget_records(self, batch_id: int) -> None:
+    def _delete_old_record(self, batch_id: int) -> None:
         self._path_of(batch_id - RECORDS_KEPT).unlink(missing_ok=True)
 
     @property
@@ -154,7 +153,7 @@ class Ledger:
 
 
 def latest_records(archive: Path) -> Iterator[BatchRecord]:
-    """The last batch of each writer."""
+    """Yields the last batch of each writer."""
     directory = archive / RECORDS_DIRECTORY
     for writer in sorted(directory.iterdir()) if directory.is_dir() else ():
         record = latest_record(writer)
@@ -169,5 +168,5 @@ def latest_record(records: Path) -> BatchRecord | None:
 
 
 def missing_files(archive: Path, record: BatchRecord) -> list[str]:
-    """What was recorded and is not in place: the next start of its writer brings it."""
-    return [file.place for file in record.files if not (archive / file.place).exists()]
+    """Returns recorded files that the next start of the writer moves to the archive."""
+    return [it.archived for it in record.files if not (archive / it.archived).exists()]

@@ -1,4 +1,4 @@
-"""Where records are archived, and how."""
+"""Configuration of an archive: location, format and options."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class ArchiveFormat(Enum):
 
 
 class CannotArchive(Exception):
-    """The archive refuses a batch; the message says why, and what to do."""
+    """Raised if a batch is rejected; the message names the cause and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveTarget:
-    """One archive; it may hold many topics, written by one query or by several."""
+    """An archive of one or more topics, written by one or more queries."""
 
     path: str
-    """A directory that all of Spark's processes see under this name; for Delta any address."""
+    """Directory with the same path on all Spark nodes; for Delta also a URL."""
     format: ArchiveFormat = ArchiveFormat.PARQUET
     writer: str | None = None
-    """Whose batches these are; None is the streaming query, whose id lies in its checkpoint."""
+    """Identifies the batches; by default the id of the streaming query in its checkpoint."""
     files_per_day_max: int | None = None
-    """At most so many files of a topic and day in one batch; None is one for each Spark task."""
+    """Maximum files per batch, topic and day; by default one per Spark task."""
     skip_archived: bool = False
-    """Leave out what the archive has already, rather than refuse: for a checkpoint that is new."""
+    """Skip archived records instead of rejecting the batch; for new checkpoints."""
     staging: str | None = None
-    """Where files lie before they are committed; on the archive's own file system."""
+    """Directory of uncommitted files; must be on the file system of the archive."""
 
     @property
     def directory(self) -> str:
@@ -43,26 +43,26 @@ class ArchiveTarget:
 
     @property
     def staging_directory(self) -> str:
-        """Beside the archive, not in it: DuckDB's `**` finds files in hidden directories too."""
+        """By default beside the archive, because DuckDB's `**` matches hidden directories."""
         if self.staging is not None:
             return local_path(self.staging)
         archive = Path(self.directory)
         return str(archive.with_name(f"{STAGING_PREFIX}{archive.name}{STAGING_SUFFIX}"))
 
 
-def local_path(address: str) -> str:
-    """The path that a plain path or a `file:` address names."""
-    parts = urlsplit(address)
+def local_path(location: str) -> str:
+    """Returns the absolute path of a path or `file:` URL."""
+    parts = urlsplit(location)
     match parts.scheme:
         case "":
-            path = address
+            path = location
         case "file":
             path = unquote(parts.path)
         case _:
             raise CannotArchive(
-                f"{address}: Parquet archives need a file system with an atomic rename, mounted"
-                ' where Spark runs; for all others there is the format "delta"'
+                f"{location}: a Parquet archive must be in a mounted file system with atomic"
+                ' rename; use the format "delta" for other locations'
             )
     if not path.strip("/"):
-        raise CannotArchive(f"{address!r} names no directory that could be an archive")
+        raise CannotArchive(f"{location!r} cannot be the directory of an archive")
     return str(Path(path).absolute())

@@ -1,1 +1,1 @@
-"""What a pipeline is, as values: read from TOML, checked as a whole, with no Spark in sight."""
+"""The declaration of a pipeline: parsed from TOML and validated without Spark."""

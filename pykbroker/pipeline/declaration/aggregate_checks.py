@@ -1,4 +1,4 @@
-"""What must hold for windows and sessions, which remember rows until a watermark passes."""
+"""Validates windows and sessions, which keep rows until the watermark passes."""
 
 from __future__ import annotations
 
@@ -24,35 +24,39 @@ def check_aggregate(
     path, feeders = path_of(pipeline, name), upstream(pipeline, name)
     for it in feeders:
         if it in pipeline.window or it in pipeline.session:
-            words = f"{it} has aggregated already; write it to a topic, and read that as a source"
+            words = f"{it} is an aggregate; write it to a topic and read that topic as a source"
             problems.add(f"{path}.input", words)
     check_time(step, path, pipeline, problems)
     if isinstance(step, Session):
         check_session_sinks(pipeline, name, problems)
     if not step.aggregates:
-        problems.add(f"{path}.aggregates", "is missing: at least one new column")
+        problems.add(f"{path}.aggregates", "is missing: define at least one new column")
     if isinstance(step, Window) and step.slide is not None and step.slide > step.size:
-        problems.add(f"{path}.slide", "is longer than the window: rows between would be lost")
+        problems.add(
+            f"{path}.slide", "is longer than the window: rows between windows would be lost"
+        )
     for column in step.aggregates:
         if column in step.by:
-            problems.add(f"{path}.aggregates.{column}", "is a column of `by` already")
+            problems.add(f"{path}.aggregates.{column}", "is also a column of `by`")
 
 
 def check_time(step: Window | Session, path: str, pipeline: Pipeline, problems: Problems) -> None:
-    """Each aggregate has one time and one watermark: its own, or that of its source."""
+    """An aggregate needs one time and one watermark, its own or those of its source."""
     feeders = {step.input, *upstream(pipeline, step.input)}
     sources = [source for name, source in pipeline.source.items() if name in feeders]
     times = {it.event_time for it in sources if it.event_time is not None}
     if step.watermark is None and not times:
-        problems.add(f"{path}.watermark", "is missing: without one, no aggregate is ever final")
+        problems.add(f"{path}.watermark", "is missing: without a watermark no aggregate is final")
     if step.watermark is not None and times:
-        problems.add(f"{path}.watermark", "is settled: the source has one")
+        problems.add(f"{path}.watermark", "conflicts with the watermark of the source")
     if step.time is None and len(times) != 1:
-        problems.add(f"{path}.time", "is missing: the column that says when it happened")
+        problems.add(f"{path}.time", "is missing: the column with the time of a row")
 
 
 def check_session_sinks(pipeline: Pipeline, session: str, problems: Problems) -> None:
     for name, sink in pipeline.sink.items():
         reads = {sink.input, *upstream(pipeline, sink.input)}
         if session in reads and sink.mode is OutputMode.UPDATE:
-            problems.add(f"sink.{name}.mode", f"Spark cannot write the session {session} so")
+            problems.add(
+                f"sink.{name}.mode", f"Spark does not support update mode for the session {session}"
+            )

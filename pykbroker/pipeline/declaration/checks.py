@@ -1,4 +1,4 @@
-"""What must hold between the parts of a pipeline: who reads whom, and what a kind needs."""
+"""Validates the parts of a pipeline against each other: references, keys of each kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.pipeline.declaration.aggregate_checks import check_aggregates
-from pykbroker.pipeline.declaration.problems import listed, perhaps
+from pykbroker.pipeline.declaration.problems import listed, suggestion
 from pykbroker.pipeline.declaration.upstream_steps import path_of, upstream
 from pykbroker.pipeline.declaration.values import (
     Archive,
@@ -38,11 +38,11 @@ TOPIC_SINK_KEYS: Final = ("topic", "key", "value", "headers", "guarantee", "kafk
 
 
 def check(pipeline: Pipeline, problems: Problems) -> None:
-    """Add whatever is wrong between the parts."""
+    """Adds the problems between parts."""
     if not pipeline.source:
         problems.add("source", "is missing: a pipeline reads at least one topic")
     if not pipeline.sink and not pipeline.archive and not dead_letters_of(pipeline):
-        problems.add("sink", "is missing: nothing would be written; declare a sink or an archive")
+        problems.add("sink", "is missing: define a sink, an archive or dead_letters")
     check_kafka(pipeline, problems)
     check_names(pipeline, problems)
     for name, source in pipeline.source.items():
@@ -68,54 +68,56 @@ def check_kafka(pipeline: Pipeline, problems: Problems) -> None:
     for path, settings in tables.items():
         for name in settings:
             if name in SET_BY_THE_PIPELINE:
-                problems.add(f"{path}.{name}", "is set by the pipeline itself")
+                problems.add(f"{path}.{name}", "is set by the pipeline")
             elif name.startswith("kafka."):
-                problems.add(f"{path}.{name}", f"is written here without kafka.: {name[6:]}")
+                problems.add(
+                    f"{path}.{name}", f"must be written without the prefix kafka.: {name[6:]}"
+                )
 
 
 def check_archive(archive: Archive, path: str, problems: Problems) -> None:
     if archive.format is FileFormat.DELTA:
         for name in ("skip_archived", "staging"):
             if getattr(archive, name):
-                problems.add(f"{path}.{name}", "means nothing for delta")
-    elif is_address(archive.path):
-        words = (
-            'parquet is archived in a directory, mounted where Spark runs; for all else, "delta"'
-        )
+                problems.add(f"{path}.{name}", "is not supported for delta")
+    elif is_url(archive.path):
+        words = 'must be a directory mounted on all Spark nodes; use format "delta" for a URL'
         problems.add(f"{path}.path", words)
-    elif archive.staging is not None and is_address(archive.staging):
-        problems.add(f"{path}.staging", "should be a directory on the archive's file system")
+    elif archive.staging is not None and is_url(archive.staging):
+        problems.add(f"{path}.staging", "should be a directory on the file system of the archive")
 
 
-def is_address(place: str) -> bool:
-    return "://" in place and not place.startswith("file:")
+def is_url(path: str) -> bool:
+    return "://" in path and not path.startswith("file:")
 
 
 def check_names(pipeline: Pipeline, problems: Problems) -> None:
-    """A query reads steps by their names, so no two may share one."""
+    """Step names must be unique, because queries use them as table names."""
     sections: dict[str, str] = {}
     for section in ("source", "sql", "window", "session"):
         for name in getattr(pipeline, section):
             if name in sections:
                 path = f"{section}.{name}"
-                problems.add(path, f"there is a {sections[name]}.{name} already")
+                problems.add(path, f"{sections[name]}.{name} has the same name")
             sections[name] = section
 
 
 def check_source(source: Source, path: str, problems: Problems) -> None:
     if bool(source.topics) == (source.pattern is not None):
-        problems.add(path, "names either topics or a pattern")
+        problems.add(path, "must have either topics or pattern")
     check_format(source, path, problems)
     check_columns(source, path, problems)
     if (source.event_time is None) != (source.watermark is None):
-        problems.add(path, "has event_time and watermark, or neither")
+        problems.add(path, "must have both event_time and watermark, or neither")
     if source.dead_letters is not None:
         if source.broken is not None:
-            problems.add(f"{path}.broken", "is settled: broken records go to dead_letters")
+            problems.add(f"{path}.broken", "conflicts with dead_letters")
         if source.format is Format.RAW:
-            problems.add(f"{path}.dead_letters", "a raw record is never broken")
+            problems.add(
+                f"{path}.dead_letters", "is not supported for raw, whose records are never broken"
+            )
         if source.dead_letters in source.topics:
-            problems.add(f"{path}.dead_letters", "is a topic that this source reads")
+            problems.add(f"{path}.dead_letters", "is also an input of this source")
 
 
 def check_format(source: Source, path: str, problems: Problems) -> None:
@@ -124,36 +126,36 @@ def check_format(source: Source, path: str, problems: Problems) -> None:
         problems.add(f"{path}.schema", f"is missing: {kind.value} needs columns and their types")
     if kind is Format.AVRO and source.avro_schema is None:
         problems.add(f"{path}.avro_schema", "is missing: avro needs its schema")
-    unwanted = {
+    unsupported = {
         "schema": bool(source.schema) and kind in (Format.AVRO, Format.RAW),
         "avro_schema": source.avro_schema is not None and kind is not Format.AVRO,
         "avro_prefix_bytes": source.avro_prefix_bytes is not None and kind is not Format.AVRO,
         "parser": bool(source.parser) and kind is Format.RAW,
         "required": bool(source.required) and kind is Format.RAW,
     }
-    for key, is_unwanted in unwanted.items():
-        if is_unwanted:
-            problems.add(f"{path}.{key}", f"means nothing for {kind.value}")
+    for key, is_set in unsupported.items():
+        if is_set:
+            problems.add(f"{path}.{key}", f"is not supported for {kind.value}")
 
 
 def check_columns(source: Source, path: str, problems: Problems) -> None:
-    """Where the columns are declared, they are looked up."""
+    """Checks column names against the schema, if one is declared."""
     for name in source.schema:
         if name.startswith("_"):
-            words = "names that begin with _ are the pipeline's: _key, _topic, _offset..."
+            words = "names with a leading _ are reserved: _key, _topic, _offset..."
             problems.add(f"{path}.schema.{name}", words)
     if not source.schema:
         return
-    for place, name in enumerate(source.required):
+    for index, name in enumerate(source.required):
         if name not in source.schema:
-            words = f"{name} is no column of the schema{perhaps(name, source.schema)}"
-            problems.add(f"{path}.required[{place}]", words)
+            words = f"{name} is not a column of the schema{suggestion(name, source.schema)}"
+            problems.add(f"{path}.required[{index}]", words)
     if source.event_time is None or source.event_time == "_timestamp":
         return
     kind = source.schema.get(source.event_time)
     if kind is None:
-        words = f"{source.event_time} is no column of the schema"
-        problems.add(f"{path}.event_time", words + perhaps(source.event_time, source.schema))
+        words = f"{source.event_time} is not a column of the schema"
+        problems.add(f"{path}.event_time", words + suggestion(source.event_time, source.schema))
     elif not kind.strip().lower().startswith("timestamp"):
         problems.add(f"{path}.event_time", f"{source.event_time} is {kind}, not a timestamp")
 
@@ -165,37 +167,37 @@ def check_sink(sink: Sink, path: str, problems: Problems) -> None:
     if kind in FILES and sink.path is None:
         problems.add(f"{path}.path", "is missing: the directory to write to")
     if kind not in FILES and sink.path is not None:
-        problems.add(f"{path}.path", f"means nothing for {kind.value}")
+        problems.add(f"{path}.path", f"is not supported for {kind.value}")
     for name in TOPIC_SINK_KEYS:
         if kind is not SinkKind.TOPIC and getattr(sink, name):
-            problems.add(f"{path}.{name}", f"means nothing for {kind.value}")
+            problems.add(f"{path}.{name}", f"is not supported for {kind.value}")
     if sink.mode not in MODES[kind]:
-        served = listed(mode.value for mode in MODES[kind])
-        problems.add(f"{path}.mode", f"{kind.value} can be written in {served} mode alone")
+        supported = listed(mode.value for mode in MODES[kind])
+        problems.add(f"{path}.mode", f"{kind.value} supports only {supported} mode")
 
 
 def references_are_valid(pipeline: Pipeline, problems: Problems) -> bool:
-    """Whether every step that is named exists, and none reads itself."""
+    """Adds problems of references; returns true if all named steps exist without cycles."""
     found_before = len(problems.found)
     for path, name, known in references(pipeline):
         if name not in known:
-            problems.add(path, f"there is no {name}{perhaps(name, known)}")
+            problems.add(path, f"{name} does not exist{suggestion(name, known)}")
     for name, step in pipeline.sql.items():
         check_query(step, name, pipeline, problems)
     if len(problems.found) > found_before:
         return False
     for name in pipeline.steps:
         if name in upstream(pipeline, name):
-            problems.add(path_of(pipeline, name), "reads its own rows, in a circle")
+            problems.add(path_of(pipeline, name), "is part of a cycle")
     return len(problems.found) == found_before
 
 
 def references(pipeline: Pipeline) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Each mention of a step: its path, the name, and which names could stand there."""
+    """Yields each reference to a step: its path, the name, and the allowed names."""
     steps, sources = tuple(pipeline.steps), tuple(pipeline.source)
     for name, sql in pipeline.sql.items():
-        for place, it in enumerate(sql.inputs):
-            yield f"sql.{name}.inputs[{place}]", it, steps
+        for index, it in enumerate(sql.inputs):
+            yield f"sql.{name}.inputs[{index}]", it, steps
     for section in ("window", "session", "sink"):
         for name, reader in getattr(pipeline, section).items():
             yield f"{section}.{name}.input", reader.input, steps
@@ -204,32 +206,34 @@ def references(pipeline: Pipeline) -> Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def check_query(step: SqlStep, name: str, pipeline: Pipeline, problems: Problems) -> None:
-    """What a query is said to read stands in it."""
+    """Checks that the query reads exactly its declared inputs."""
     words = set(re.findall(r"\w+", step.query))
-    for place, it in enumerate(step.inputs):
+    for index, it in enumerate(step.inputs):
         if it not in words:
-            problems.add(f"sql.{name}.inputs[{place}]", f"the query does not mention {it}")
+            problems.add(f"sql.{name}.inputs[{index}]", f"the query does not read {it}")
     tables = set(re.findall(r"(?i)\b(?:from|join)\s+`?(\w+)", step.query))
     for table in sorted((tables & pipeline.steps.keys()) - set(step.inputs)):
-        problems.add(f"sql.{name}.inputs", f"the query reads {table}, which is not named here")
+        problems.add(f"sql.{name}.inputs", f"the query also reads {table}")
 
 
 def check_directories(pipeline: Pipeline, problems: Problems) -> None:
-    """No two write to one directory."""
+    """Output directories must be distinct."""
     written = {"checkpoint": pipeline.checkpoint}
     written |= {f"archive.{name}.path": it.path for name, it in pipeline.archive.items()}
     written |= {f"sink.{name}.path": it.path for name, it in pipeline.sink.items() if it.path}
     owners: dict[str, str] = {}
-    for path, place in written.items():
-        owner = owners.setdefault(place.rstrip("/"), path)
+    for path, directory in written.items():
+        owner = owners.setdefault(directory.rstrip("/"), path)
         if owner != path:
-            problems.add(path, f"is the directory of {owner} already")
+            problems.add(path, f"is also the directory of {owner}")
 
 
 def check_loops(pipeline: Pipeline, problems: Problems) -> None:
-    """What a sink writes is not read again on the way to it."""
+    """The topic of a sink must not be upstream of it."""
     for name, sink in pipeline.sink.items():
         feeders = {sink.input, *upstream(pipeline, sink.input)}
         sources = [pipeline.source[it] for it in feeders if it in pipeline.source]
         if any(sink.topic in source.topics for source in sources):
-            problems.add(f"sink.{name}.topic", f"{sink.topic} is what this sink reads: a loop")
+            problems.add(
+                f"sink.{name}.topic", f"{sink.topic} is an input of this sink, which makes a loop"
+            )

@@ -1,4 +1,4 @@
-"""The types a column may have, in Spark's own words, and whether a text names one."""
+"""Parses the names of Spark's column types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DECIMAL_DIGITS_MAX: Final = 38
 
 
 def is_column_type(text: str) -> bool:
-    """Whether this is a type: `double`, `decimal(10,2)`, `array<struct<at:timestamp>>`."""
+    """Returns true for `double`, `decimal(10,2)`, `array<struct<at:timestamp>>`."""
     text = text.strip().lower()
     if text in SIMPLE:
         return True
@@ -46,7 +46,7 @@ def is_field(text: str) -> bool:
 
 
 def split_outside_brackets(text: str) -> list[str]:
-    """Split at the commas that stand in no brackets."""
+    """Splits at commas outside of brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "<(") - (character in ">)")

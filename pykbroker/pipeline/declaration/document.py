@@ -1,4 +1,4 @@
-"""Writes the tables of all keys in docs/pipelines.md, from the declared values.
+"""Generates the tables of keys in docs/pipelines.md.
 
 python -m pykbroker.pipeline.declaration.document docs/pipelines.md
 """

@@ -1,4 +1,4 @@
-"""A length of time as people write it: `20 seconds`, `1 hour 30 minutes`."""
+"""Parses durations such as `20 seconds` or `1 hour 30 minutes`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """What this text says, or None if it says no length of time."""
+        """Returns the duration, or None if the text is not one."""
         words = re.findall(r"\d+\s*[A-Za-z]+|\S+", text.strip())
         parts = [PART.fullmatch(word.lower()) for word in words]
         if not parts:
@@ -33,7 +33,7 @@ class Duration:
         return cls(total_ms)
 
     def __str__(self) -> str:
-        """In the largest unit that needs no fraction: what Spark reads as an interval too."""
+        """Returns the duration in its largest integral unit, in the syntax of Spark's intervals."""
         for unit, unit_ms in reversed(UNITS_MS.items()):
             if self.ms and self.ms % unit_ms == 0:
                 count = self.ms // unit_ms

@@ -1,4 +1,4 @@
-"""What is wrong with a declaration: each mistake at the path of its key, in plain words."""
+"""Problems of a declaration, each with the path of its key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Problem:
 
 
 class DeclarationRefused(Exception):
-    """A declaration cannot be served; all that is wrong with it is said at once."""
+    """Raised for an invalid pipeline file; `problems` lists every error, not only the first."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -29,7 +29,7 @@ class DeclarationRefused(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Problems:
-    """Collects, so that a reader of the message has to come back only once."""
+    """Collects problems, so that one exception reports all of them."""
 
     found: list[Problem] = field(default_factory=list)
 
@@ -45,13 +45,13 @@ def below(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def perhaps(word: str, known: Iterable[str]) -> str:
-    """` (did you mean topics?)`, or nothing."""
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Returns ` (did you mean topics?)`, or an empty string."""
     close = get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
 def listed(words: Iterable[str]) -> str:
-    """`a, b or c`."""
+    """Returns `a, b or c`."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last

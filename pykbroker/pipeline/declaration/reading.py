@@ -1,4 +1,4 @@
-"""Reads a declaration: a TOML file, or the same tables as Python values."""
+"""Reads a declaration from a TOML file or from Python values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pykbroker.pipeline.declaration.problems import (
     Problem,
     Problems,
     below,
-    perhaps,
+    suggestion,
 )
 from pykbroker.pipeline.declaration.values import SECTIONS, Pipeline
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read_pipeline(file: Path) -> Pipeline:
-    """The pipeline that a TOML file declares; raises `DeclarationRefused`."""
+    """Returns the pipeline of a TOML file; raises `DeclarationRefused`."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as failure:
@@ -37,12 +37,12 @@ def read_text(text: str) -> Pipeline:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as failure:
-        raise DeclarationRefused([Problem(path="", words=f"not TOML: {failure}")]) from failure
+        raise DeclarationRefused([Problem(path="", words=f"invalid TOML: {failure}")]) from failure
     return declare(document)
 
 
 def declare(document: Mapping[str, Any]) -> Pipeline:
-    """The pipeline that these tables declare, checked as a whole; raises `DeclarationRefused`."""
+    """Returns the pipeline of these tables; raises `DeclarationRefused`."""
     problems = Problems()
     own = {name: value for name, value in document.items() if name not in SECTIONS}
     settings = read_keys(Pipeline, own, "", problems)
@@ -59,7 +59,7 @@ def declare(document: Mapping[str, Any]) -> Pipeline:
 
 
 def read_section(name: str, tables: object, problems: Problems) -> dict[str, Any]:
-    """`[source.NAME]`: a table of tables."""
+    """Reads a section such as `[source.NAME]`."""
     if not isinstance(tables, Mapping):
         problems.add(name, f"should hold tables as [{name}.NAME], not {type_words(tables)}")
         return {}
@@ -67,7 +67,7 @@ def read_section(name: str, tables: object, problems: Problems) -> dict[str, Any
     for step, table in tables.items():
         path = below(name, step)
         if not STEP.fullmatch(step):
-            problems.add(path, "a name has lower-case letters, digits and underscores")
+            problems.add(path, "a name consists of lower-case letters, digits and underscores")
         if not isinstance(table, Mapping):
             problems.add(path, f"should be a table as [{name}.NAME], not {type_words(table)}")
             continue
@@ -82,12 +82,12 @@ def read_section(name: str, tables: object, problems: Problems) -> dict[str, Any
 def read_keys(
     kind: type, table: Mapping[str, Any], path: str, problems: Problems
 ) -> dict[str, Any]:
-    """The values of a table's keys, each as its field wants it."""
+    """Returns the converted values of the keys of a table."""
     keys = keys_of(kind)
     for name in table:
         if name not in keys:
             known = (*keys, *SECTIONS) if kind is Pipeline else tuple(keys)
-            problems.add(below(path, name), f"no such key{perhaps(name, known)}")
+            problems.add(below(path, name), f"unknown key{suggestion(name, known)}")
     for name in sorted(required_keys(kind) - table.keys()):
         problems.add(below(path, name), f"is missing: {keys[name].says}")
     return {
@@ -99,7 +99,7 @@ def read_keys(
 
 @cache
 def keys_of(kind: type) -> Mapping[str, Key]:
-    """The keys of a part of the declaration, in the order of its fields."""
+    """Returns the keys of a part of the declaration, in the order of its fields."""
     hints = get_type_hints(kind, include_extras=True)
     return {
         name: next(it for it in get_args(hint) if isinstance(it, Key))
@@ -109,7 +109,7 @@ def keys_of(kind: type) -> Mapping[str, Key]:
 
 
 def required_keys(kind: type) -> set[str]:
-    wanted = {
+    required = {
         it.name for it in fields(kind) if it.default is MISSING and it.default_factory is MISSING
     }
-    return wanted & keys_of(kind).keys()
+    return required & keys_of(kind).keys()

@@ -1,4 +1,4 @@
-"""Whose rows flow into a step, and where its table stands."""
+"""Finds the steps upstream of a step, and the path of a step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def upstream(pipeline: Pipeline, name: str) -> list[str]:
-    """All steps whose rows flow into this one, nearest first; itself too if it is in a circle."""
+    """Returns all steps upstream of this one, nearest first; includes itself in a cycle."""
     steps, found = pipeline.steps, list(inputs_of(pipeline.steps[name]))
     for it in found:
         found += [further for further in inputs_of(steps[it]) if further not in found]

@@ -1,1 +1,1 @@
-"""A declared pipeline as a picture: what flows where, drawn without Spark."""
+"""Draws a declared pipeline as a diagram, without Spark."""

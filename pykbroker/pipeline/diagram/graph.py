@@ -1,4 +1,4 @@
-"""The boxes and arrows of a pipeline: topics and directories at the edges, steps between."""
+"""Boxes and arrows of a pipeline: topics, steps, sinks and directories."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Shape(Enum):
     SOURCE = "source"
     STEP = "step"
     STATE = "state"
-    """A step that remembers rows between batches."""
+    """A stateful step."""
     SINK = "sink"
-    PLACE = "place"
+    DIRECTORY = "directory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def graph_of(pipeline: Pipeline) -> Graph:
 
 
 def parts_of(pipeline: Pipeline) -> Iterator[tuple[Box, list[Arrow]]]:
-    """Each box, with the arrows that come in."""
+    """Yields each box with its incoming arrows."""
     for name, source in pipeline.source.items():
         topics = source.topics or (f"/{source.pattern}/",)
         for topic in topics:
@@ -88,8 +88,8 @@ def topic_box(side: str, topic: str) -> Box:
     return Box(name=f"{side}:{topic}", shape=Shape.TOPIC, title=topic, kind="topic")
 
 
-def place_box(path: str) -> Box:
-    return Box(name=f"place:{path}", shape=Shape.PLACE, title=path, kind="files")
+def directory_box(path: str) -> Box:
+    return Box(name=f"directory:{path}", shape=Shape.DIRECTORY, title=path, kind="files")
 
 
 def source_box(name: str, source: Source) -> Box:
@@ -102,7 +102,9 @@ def source_box(name: str, source: Source) -> Box:
         lines.append(f"{source.event_time}, up to {source.watermark} late")
     if source.format is not Format.RAW and source.dead_letters is None:
         drops = source.broken is Broken.DROP
-        lines.append("broken records are dropped" if drops else "a broken record stops it")
+        lines.append(
+            "broken records are dropped" if drops else "a broken record stops the pipeline"
+        )
     return Box(
         name=name,
         shape=Shape.SOURCE,
@@ -120,9 +122,9 @@ def step_box(pipeline: Pipeline, name: str, step: Step) -> Box:
             slide = "" if step.slide is None else f", every {step.slide}"
             kind = f"window of {step.size}{slide}"
         case Session():
-            kind = f"session, ends after {step.gap} of silence"
+            kind = f"session, ends after {step.gap} of inactivity"
         case _:
-            raise AssertionError(f"{name} is no step between")
+            raise AssertionError(f"{name} is a source")
     by = f"by {', '.join(step.by)}; " if step.by else ""
     measures = tuple(f"{column} = {sql}" for column, sql in step.aggregates.items())
     lines = (f"{by}time: {time_column(pipeline, step)}", *measures)
@@ -139,14 +141,16 @@ def end_parts(query: Query) -> Iterator[tuple[Box, list[Arrow]]]:
             end = topic_box("out", target.topic)
             yield end, [Arrow(start=target.source, end=end.name, is_for_broken=True)]
         case Archive():
-            end = place_box(target.path)
+            end = directory_box(target.path)
             yield archive_box(query, target), [Arrow(start=target.source, end=query.name)]
             yield end, [Arrow(start=query.name, end=end.name)]
         case Sink():
             yield sink_box(query, target), [Arrow(start=target.input, end=query.name)]
             if target.topic is not None or target.path is not None:
                 end = (
-                    topic_box("out", target.topic) if target.topic else place_box(target.path or "")
+                    topic_box("out", target.topic)
+                    if target.topic
+                    else directory_box(target.path or "")
                 )
                 yield end, [Arrow(start=query.name, end=end.name)]
 
@@ -157,7 +161,7 @@ def archive_box(query: Query, archive: Archive) -> Box:
         shape=Shape.SINK,
         title=query.name.partition(".")[2],
         kind=f"archive, {archive.format.value}",
-        lines=("records as they came, each once", pace(query)),
+        lines=("unchanged records, exactly-once", pace(query)),
     )
 
 
@@ -183,4 +187,4 @@ def sink_box(query: Query, sink: Sink) -> Box:
 
 
 def pace(query: Query) -> str:
-    return f"every {query.every}" if query.every.ms else "as fast as it goes"
+    return f"every {query.every}" if query.every.ms else "without interval"

@@ -1,4 +1,4 @@
-"""Where each box stands: a column behind all that flow into it, near those it belongs to."""
+"""Computes the position of each box: in a column after its inputs, near their height."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD_HEIGHT: Final = 46
 LINE_HEIGHT: Final = 17
 LINES_MAX: Final = 7
 PASSING_HEIGHT: Final = 4
-ENDS: Final = (Shape.TOPIC, Shape.PLACE)
+ENDS: Final = (Shape.TOPIC, Shape.DIRECTORY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +39,14 @@ class PlacedBox:
 class Layout:
     placed: Mapping[str, PlacedBox]
     routes: Mapping[Arrow, tuple[float, ...]]
-    """At which height an arrow passes each column between its ends."""
+    """Height of an arrow in each column between its ends."""
     width: float
     height: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A place in a column: for a box, or for an arrow that passes by."""
+    """A cell of a column: contains a box or a passing arrow."""
 
     name: str
     column: int
@@ -64,7 +64,7 @@ def lay_out(graph: Graph) -> Layout:
     tops: dict[str, float] = {}
     middles: dict[str, float] = {}
     for column in columns:
-        column.sort(key=lambda cell: nearness(cell, middles))
+        column.sort(key=lambda cell: mean_input_height(cell, middles))
         y = MARGIN + (tallest - column_height(column)) / 2
         for cell in column:
             tops[cell.name], middles[cell.name] = y, y + cell.height / 2
@@ -81,7 +81,7 @@ def lay_out(graph: Graph) -> Layout:
 
 
 def depths_of(graph: Graph) -> dict[str, int]:
-    """A box stands behind all that flow into it; sinks share a column, and so do the ends."""
+    """Returns the column of each box: after its inputs. Sinks share a column, and so do targets."""
     depths = {box.name: 0 for box in graph.boxes}
     for _ in graph.boxes:
         for arrow in graph.arrows:
@@ -121,13 +121,13 @@ def passing_cells(graph: Graph, depths: Mapping[str, int]) -> Iterator[Cell]:
 
 
 def passing(arrow: Arrow, depths: Mapping[str, int]) -> tuple[str, ...]:
-    """The cells that an arrow takes in the columns between its ends."""
+    """Returns the cells of an arrow in the columns between its ends."""
     between = range(depths[arrow.start] + 1, depths[arrow.end])
     return tuple(f"{arrow.start} -> {arrow.end} in {column}" for column in between)
 
 
-def nearness(cell: Cell, middles: Mapping[str, float]) -> float:
-    """How high those stand that flow into it: neighbours in a column stand likewise."""
+def mean_input_height(cell: Cell, middles: Mapping[str, float]) -> float:
+    """Returns the mean height of the inputs of a cell, by which a column is sorted."""
     heights = [middles[it] for it in cell.feeders]
     return sum(heights) / len(heights) if heights else 0.0
 

@@ -1,4 +1,4 @@
-"""The page around the drawing: what is drawn, and what each query keeps."""
+"""HTML page with the diagram and a table of queries."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 STYLE: Final = """
 :root { color-scheme: light dark; --ground: #fbfbfa; --ink: #1d2330; --faint: #667085;
   --card: #ffffff; --edge: #cfd4dc; --topic: #0e7490; --source: #2563eb; --step: #6b7280;
-  --state: #9333ea; --sink: #15803d; --place: #a16207; --broken: #dc2626; }
+  --state: #9333ea; --sink: #15803d; --directory: #a16207; --broken: #dc2626; }
 @media (prefers-color-scheme: dark) { :root { --ground: #14171c; --ink: #e6e8ec;
   --faint: #98a2b3; --card: #1d2129; --edge: #3a414d; --topic: #22d3ee; --source: #60a5fa;
-  --step: #9ca3af; --state: #c084fc; --sink: #4ade80; --place: #facc15; --broken: #f87171; } }
+  --step: #9ca3af; --state: #c084fc; --sink: #4ade80; --directory: #facc15; --broken: #f87171; } }
 body { margin: 0; padding: 24px; background: var(--ground); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 22px; margin: 0 8px; }
@@ -38,7 +38,7 @@ svg .broken { stroke: var(--broken); stroke-dasharray: 5 4; }
 svg marker path { fill: var(--faint); }
 svg .topic rect { stroke: var(--topic); } svg .source rect { stroke: var(--source); }
 svg .step rect { stroke: var(--step); } svg .state rect { stroke: var(--state); }
-svg .sink rect { stroke: var(--sink); } svg .place rect { stroke: var(--place); }
+svg .sink rect { stroke: var(--sink); } svg .directory rect { stroke: var(--directory); }
 table { border-collapse: collapse; margin: 20px 8px; }
 th, td { text-align: left; vertical-align: top; padding: 6px 18px 6px 0;
   border-bottom: 1px solid var(--edge); }
@@ -49,7 +49,7 @@ code { font: 13px ui-monospace, monospace; }
 
 
 def page_of(pipeline: Pipeline) -> str:
-    """A page for the browser that needs nothing but itself."""
+    """Returns a self-contained HTML page."""
     rows = "\n".join(query_row(pipeline, query) for query in queries_of(pipeline))
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -61,14 +61,14 @@ def page_of(pipeline: Pipeline) -> str:
 </head>
 <body>
 <h1>{escape(pipeline.name)}</h1>
-<p>topics of {escape(pipeline.bootstrap)}; checkpoints in {escape(pipeline.checkpoint)};
-<span class="state-ink">what remembers rows between batches</span>,
+<p>Topics on {escape(pipeline.bootstrap)}; checkpoints in {escape(pipeline.checkpoint)};
+<span class="state-ink">stateful steps</span>,
 <span class="broken-ink">broken records</span></p>
 <figure>
 {svg_of(graph_of(pipeline))}
 </figure>
 <table>
-<tr><th>query</th><th>when it dies in the middle</th><th>what its checkpoint depends on</th></tr>
+<tr><th>Query</th><th>After a crash</th><th>Definition in the checkpoint</th></tr>
 {rows}
 </table>
 </body>
@@ -86,7 +86,7 @@ def query_row(pipeline: Pipeline, query: Query) -> str:
 
 
 def outcome_text(target: Target) -> str:
-    """What readers of a target see after a crash and a restart."""
+    """Returns what readers of a target see after a crash and restart."""
     guarantee = guarantee_of(target)
     if guarantee is not None:
         return guarantee.value
@@ -94,4 +94,4 @@ def outcome_text(target: Target) -> str:
         case Archive() | Sink(kind=SinkKind.PARQUET | SinkKind.DELTA):
             return "exactly-once"
         case _:
-            return "the batch is shown again"
+            return "the batch is repeated"

@@ -1,4 +1,4 @@
-"""The drawing itself, as SVG that needs nothing from elsewhere."""
+"""Draws the diagram as self-contained SVG."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LINE_CHARACTERS: Final = 37
 TITLE_CHARACTERS: Final = 27
-ROUND: Final = {Shape.TOPIC: HEAD_HEIGHT / 2, Shape.PLACE: 2}
+CORNERS: Final = {Shape.TOPIC: HEAD_HEIGHT / 2, Shape.DIRECTORY: 2}
 CARD_CORNER: Final = 8
 
 
@@ -31,7 +31,7 @@ def svg_of(graph: Graph) -> str:
     layout = lay_out(graph)
     parts = [
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="the pipeline" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Pipeline diagram" '
             f'width="{layout.width:g}" height="{layout.height:g}" '
             f'viewBox="0 0 {layout.width:g} {layout.height:g}">'
         ),
@@ -50,7 +50,7 @@ TIP: Final = (
 
 
 def arrow_svg(arrow: Arrow, layout: Layout) -> str:
-    """From box to box, straight past those in the columns between."""
+    """Returns the path of an arrow, which is horizontal in the columns that it passes."""
     start, end = layout.placed[arrow.start], layout.placed[arrow.end]
     x, y = start.x + WIDTH, start.middle
     path = f"M{x:g} {y:g}"
@@ -69,7 +69,7 @@ def bend(x: float, y: float, to_x: float, to_y: float) -> str:
 
 def box_svg(placed: PlacedBox) -> str:
     box = placed.box
-    corner = ROUND.get(box.shape, CARD_CORNER)
+    corner = CORNERS.get(box.shape, CARD_CORNER)
     rows = [
         f'<g class="{box.shape.value}" transform="translate({placed.x:g} {placed.y:g})">',
         f"<title>{escape(whole_text(box))}</title>",
@@ -96,5 +96,5 @@ def shortened(text: str, characters: int) -> str:
 
 
 def whole_text(box: Box) -> str:
-    """What a pointer over the box tells: all of it."""
+    """Returns the untruncated text, shown as tooltip."""
     return "\n".join((f"{box.title} ({box.kind})", *box.lines))

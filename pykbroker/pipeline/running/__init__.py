@@ -1,1 +1,1 @@
-"""A declared pipeline at work in Spark: rows from topics, through steps, into targets."""
+"""Runs a declared pipeline on Spark: reads topics, computes steps, writes targets."""

@@ -1,4 +1,4 @@
-"""Lets batches through until it is closed: those inside end, and none begins."""
+"""Prevents new batches while a pipeline stops; running batches finish."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class StoppedBetweenBatches(Exception):
-    """Ends a query whose pipeline stops, before the batch is written."""
+    """Ends a query before it writes a batch, because its pipeline stops."""
 
 
-class Gate:
+class BatchGate:
     def __init__(self) -> None:
         self._closed = threading.Event()
 
@@ -26,7 +26,7 @@ class Gate:
     def close(self) -> None:
         self._closed.set()
 
-    def before(self, write: Write) -> Write:
+    def guard(self, write: Write) -> Write:
         def guarded(frame: DataFrame, batch_id: int) -> None:
             if self._closed.is_set():
                 raise StoppedBetweenBatches

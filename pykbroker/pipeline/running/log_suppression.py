@@ -1,4 +1,4 @@
-"""What Spark says at length of a failure, kept from who hears it from us in one line."""
+"""Suppresses Spark's long logs of failed queries, which the pipeline reports in one line."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-OF_FAILED_BATCHES: Final = (
+BATCH_LOGGERS: Final = (
     "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
     "org.apache.spark.executor.Executor",
     "org.apache.spark.scheduler.TaskSetManager",
     "org.apache.spark.util.Utils",
 )
-OF_MISTAKES: Final = "SQLQueryContextLogger"
-"""Python's: tells of SQL that Spark does not understand."""
-OF_PYTHON: Final = ("py4j.clientserver", "py4j.java_gateway")
-"""Tell of what a batch raised."""
+ANALYSIS_LOGGER: Final = "SQLQueryContextLogger"
+"""Python logger of SQL errors."""
+BRIDGE_LOGGERS: Final = ("py4j.clientserver", "py4j.java_gateway")
+"""Python loggers of exceptions raised in a batch."""
 
 
 @contextmanager
 def spark_logs_suppressed(spark: SparkSession) -> Iterator[None]:
-    """The loggers that tell of a failed query; all others speak as before."""
-    with ExitStack() as silenced:
-        for name in OF_FAILED_BATCHES:
-            silenced.enter_context(java_logger_off(spark, name))
-        # whoever asks for it first decides what it is
-        silenced.enter_context(python_logger_off(PySparkLogger.getLogger(OF_MISTAKES)))
-        for name in OF_PYTHON:
-            silenced.enter_context(python_logger_off(logging.getLogger(name)))
+    """Disables the loggers of failed queries; other loggers are unchanged."""
+    with ExitStack() as stack:
+        for name in BATCH_LOGGERS:
+            stack.enter_context(java_logger_off(spark, name))
+        # getLogger keeps the class of the first caller, so this must be PySparkLogger.
+        stack.enter_context(python_logger_off(PySparkLogger.getLogger(ANALYSIS_LOGGER)))
+        for name in BRIDGE_LOGGERS:
+            stack.enter_context(python_logger_off(logging.getLogger(name)))
         yield
 
 
 @contextmanager
 def java_logger_off(spark: SparkSession, name: str) -> Iterator[None]:
-    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001  # pyspark sets the root's level alone
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001  # pyspark sets only the level of the root logger
     level = log4j.LogManager.getLogger(name).getLevel()
     configurator = log4j.core.config.Configurator
     configurator.setLevel(name, log4j.Level.OFF)

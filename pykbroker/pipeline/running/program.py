@@ -1,4 +1,4 @@
-"""A pipeline as a whole program: from its declaration to a clean end, signals included."""
+"""Runs a pipeline as a program: creates the session, handles signals, stops cleanly."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ QUIET: Final = {LOG_LEVEL: "ERROR", "spark.ui.showConsoleProgress": "false"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
-    """The first signal lets the current batches end, a second one does not."""
+    """The first signal finishes running batches; the second one cancels them."""
 
-    asked: threading.Event
-    insisted: threading.Event
+    is_requested: threading.Event
+    is_forced: threading.Event
 
 
 def run_program(
@@ -42,13 +42,13 @@ def run_program(
     *,
     directory: Path,
     once: bool,
-    tell: Callable[[Progress], None],
+    on_progress: Callable[[Progress], None],
     master: str | None = None,
     jars: Path | None = None,
 ) -> None:
-    """Run until a signal comes, or with `once` until all is read.
+    """Runs until a signal, or with `once` until all existing records are processed.
 
-    Raises `DefinitionChanged` or `CannotStart` if nothing was begun, `PipelineFailed` later.
+    Raises `DefinitionChanged` or `CannotStart` if nothing was started, `PipelineFailed` later.
     """
     spark = spark_session(
         pipeline.name,
@@ -59,21 +59,23 @@ def run_program(
         with_avro=needs_avro(pipeline),
     )
     try:
-        with stop_signals() as stopping, failures_in_one_line(spark, pipeline):
-            run = PipelineRun(spark, pipeline, directory=directory, once=once, tell=tell)
+        with stop_signals() as stopping, short_failures(spark, pipeline):
+            run = PipelineRun(
+                spark, pipeline, directory=directory, once=once, on_progress=on_progress
+            )
             run.start()
             try:
-                run.wait(stopping.asked)
+                run.wait(stopping.is_requested)
             finally:
-                run.stop(stopping.insisted)
+                run.stop(stopping.is_forced)
     finally:
         spark.stop()
 
 
-def failures_in_one_line(spark: SparkSession, pipeline: Pipeline) -> AbstractContextManager[None]:
-    """Who has chosen how much Spark tells wants to read it."""
-    has_chosen = LOG_LEVEL in own_settings(pipeline)
-    return nullcontext() if has_chosen else spark_logs_suppressed(spark)
+def short_failures(spark: SparkSession, pipeline: Pipeline) -> AbstractContextManager[None]:
+    """Suppresses Spark's logs of failures unless the pipeline sets the log level."""
+    sets_log_level = LOG_LEVEL in own_settings(pipeline)
+    return nullcontext() if sets_log_level else spark_logs_suppressed(spark)
 
 
 def spark_settings(pipeline: Pipeline) -> dict[str, str]:
@@ -89,13 +91,13 @@ def own_settings(pipeline: Pipeline) -> dict[str, str]:
 
 @contextmanager
 def stop_signals() -> Iterator[Stopping]:
-    """Spark has installed its own for SIGINT; so this comes after the session."""
-    stopping = Stopping(asked=threading.Event(), insisted=threading.Event())
+    """Installs signal handlers. Must follow the session, which installs its own for SIGINT."""
+    stopping = Stopping(is_requested=threading.Event(), is_forced=threading.Event())
 
-    def hear(_: int, __: FrameType | None) -> None:
-        (stopping.insisted if stopping.asked.is_set() else stopping.asked).set()
+    def handle(_: int, __: FrameType | None) -> None:
+        (stopping.is_forced if stopping.is_requested.is_set() else stopping.is_requested).set()
 
-    before = {number: signal.signal(number, hear) for number in STOP_SIGNALS}
+    before = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
     try:
         yield stopping
     finally:

@@ -1,4 +1,4 @@
-"""Hears from Spark what each query has done."""
+"""Receives the progress of queries from Spark."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 LAST_EVENTS_TIMEOUT_SECONDS = 60.0
 
 
-class Listener(StreamingQueryListener):
-    """Tells each batch of one pipeline's queries; others may share the session."""
+class ProgressListener(StreamingQueryListener):
+    """Reports each batch of the queries of one pipeline; other queries may share the session."""
 
-    def __init__(self, prefix: str, tell: Callable[[Progress], None]) -> None:
+    def __init__(self, prefix: str, on_progress: Callable[[Progress], None]) -> None:
         self._prefix = prefix
-        self._tell = tell
+        self._on_progress = on_progress
         self._ended: set[str] = set()
         self._changed = threading.Condition()
 
     def wait_for_last_events(self, run_ids: set[str]) -> None:
-        """Return when all has been told: the end of a query is told after all its batches."""
+        """Waits until these queries have ended; Spark reports the end after all batches."""
         with self._changed:
             self._changed.wait_for(lambda: run_ids <= self._ended, LAST_EVENTS_TIMEOUT_SECONDS)
 
@@ -47,7 +47,7 @@ class Listener(StreamingQueryListener):
         report = event.progress
         if report.name is not None and report.name.startswith(self._prefix):
             name = report.name.removeprefix(self._prefix)
-            self._tell(Progress.of_report(name, json.loads(report.json)))
+            self._on_progress(Progress.of_report(name, json.loads(report.json)))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # likewise
         with self._changed:

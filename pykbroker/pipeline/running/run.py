@@ -1,4 +1,4 @@
-"""One run of a pipeline: its queries are started, watched, and stopped together."""
+"""One run of a pipeline: starts, monitors and stops its queries."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pykbroker.pipeline.checkpoint import (
 from pykbroker.pipeline.fingerprint import check_unchanged, fingerprint_of
 from pykbroker.pipeline.locations import Locations
 from pykbroker.pipeline.plan import queries_of
-from pykbroker.pipeline.running.batch_gate import Gate
+from pykbroker.pipeline.running.batch_gate import BatchGate
 from pykbroker.pipeline.running.failures import CannotStart, PipelineFailed, failure_cause
 from pykbroker.pipeline.running.log_suppression import spark_logs_suppressed
-from pykbroker.pipeline.running.progress_listener import Listener
+from pykbroker.pipeline.running.progress_listener import ProgressListener
 from pykbroker.pipeline.running.spark_files import SparkFiles
 from pykbroker.pipeline.running.writers import Memory, Writers
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.2
 STOPPING_POLL_S: Final = 0.02
 OFFSET_REQUEST_S_MAX: Final = 10.0
-"""A broker that is down is asked for its offsets for minutes."""
+"""Spark requests offsets from an unreachable broker for minutes."""
 OFFSET_REQUEST_STATES: Final = ("Getting offsets from", "Initializing sources")
 
 
@@ -55,7 +55,7 @@ class Started:
 
 
 class PipelineRun:
-    """Use it as a context: whatever runs when it is left is stopped."""
+    """A context manager that stops all queries at its end."""
 
     def __init__(
         self,
@@ -64,18 +64,18 @@ class PipelineRun:
         *,
         directory: Path | None = None,
         once: bool = False,
-        tell: Callable[[Progress], None] = lambda _: None,
+        on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
-        """Paths begin at `directory`; with `once` it ends when all that is there is read."""
+        """Resolves paths against `directory`; `once` ends after all existing records."""
         self._spark = spark
         self._pipeline = pipeline
         self._once = once
-        self._tell = tell
+        self._on_progress = on_progress
         self._locations = Locations(directory=directory or Path.cwd())
         self._memory = Memory()
-        self._gate = Gate()
+        self._gate = BatchGate()
         self._started: list[Started] = []
-        self._listener = Listener(f"{pipeline.name}.", self._heard)
+        self._listener = ProgressListener(f"{pipeline.name}.", self._record_progress)
         checkpoint = pipeline.checkpoint
         self._checkpoint = self._locations.resolve(checkpoint)
         self._files = self._locations.local_files(checkpoint) or SparkFiles(spark, self._checkpoint)
@@ -93,9 +93,9 @@ class PipelineRun:
         self.stop()
 
     def start(self) -> None:
-        """Begin, or go on from the checkpoints.
+        """Starts all queries from their checkpoints.
 
-        Raises `DefinitionChanged` or `CannotStart`; what had begun till then is stopped.
+        Raises `DefinitionChanged` or `CannotStart` after stopping the queries already started.
         """
         queries = queries_of(self._pipeline)
         identities = {query.name: self._identity(query) for query in queries}
@@ -110,7 +110,7 @@ class PipelineRun:
             raise
 
     def wait(self, stop: threading.Event | None = None) -> None:
-        """Return when all queries have ended, or when told to stop; raises `PipelineFailed`."""
+        """Waits until all queries have ended or `stop` is set; raises `PipelineFailed`."""
         stop = stop or threading.Event()
         while not stop.wait(POLL_S):
             has_ended = not any(it.stream.isActive for it in self._started)
@@ -119,7 +119,7 @@ class PipelineRun:
                 return
 
     def stop(self, at_once: threading.Event | None = None) -> None:
-        """Let the batches end that have begun, or, when told, not even those."""
+        """Stops the queries after their running batches, or immediately once `at_once` is set."""
         self._gate.close()
         with spark_logs_suppressed(self._spark):
             self._stop_streams(at_once or threading.Event())
@@ -127,40 +127,38 @@ class PipelineRun:
         self._spark.streams.removeListener(self._listener)
 
     def _stop_streams(self, at_once: threading.Event) -> None:
-        """Side by side: a client whose broker is down takes a minute to give up."""
-        patience_ends = time.monotonic() + OFFSET_REQUEST_S_MAX
+        """Stops queries in parallel: with an unreachable broker each takes up to a minute."""
+        deadline = time.monotonic() + OFFSET_REQUEST_S_MAX
         with ThreadPoolExecutor(len(self._started) or 1) as pool:
-            stops = [
-                pool.submit(stop_stream, it.stream, at_once, patience_ends) for it in self._started
-            ]
+            stops = [pool.submit(stop_stream, it.stream, at_once, deadline) for it in self._started]
         for stopped in stops:
             stopped.result()
 
     def rows(self, sink: str) -> list[Row]:
-        """What a sink of the kind `memory` has got."""
+        """Returns the rows of a sink of kind `memory`."""
         return self._memory.rows(sink)
 
     def _identity(self, query: Query) -> str:
-        """Whose batches these are; a checkpoint that begins gets a new one."""
+        """Returns the identity of the checkpoint; creates one for a new checkpoint."""
         declared = fingerprint_of(self._pipeline, query)
         kept = stored_definition(self._files, query.name)
         if kept is not None:
-            place = f"{self._checkpoint}/{query.name}"
-            check_unchanged(query, kept.parts, declared, place)
+            directory = f"{self._checkpoint}/{query.name}"
+            check_unchanged(query, kept.parts, declared, directory)
             return kept.identity
         identity = secrets.token_hex(4)
         store_definition(self._files, query.name, Definition(identity=identity, parts=declared))
         return identity
 
     def _stream(self, query: Query, identity: str) -> DataStreamWriter:
-        """Ready to be started: Spark has looked at all its steps."""
+        """Returns the query, analyzed by Spark but not started."""
         writers = Writers(
             spark=self._spark,
             pipeline=self._pipeline,
             locations=self._locations,
             memory=self._memory,
         )
-        write = self._gate.before(writers.write(query, identity))
+        write = self._gate.guard(writers.write(query, identity))
         with errors_name_the_query(query):
             frame = writers.frame(query)
         stream = (
@@ -173,9 +171,9 @@ class PipelineRun:
             return stream.trigger(availableNow=True)
         return stream.trigger(processingTime=str(query.every))
 
-    def _heard(self, progress: Progress) -> None:
+    def _record_progress(self, progress: Progress) -> None:
         store_progress(self._files, progress)
-        self._tell(progress)
+        self._on_progress(progress)
 
     def _raise_if_failed(self) -> None:
         for it in self._started:
@@ -186,26 +184,26 @@ class PipelineRun:
 
 @contextmanager
 def errors_name_the_query(query: Query) -> Iterator[None]:
-    """Spark shows its plans where it does not understand SQL; one line of it is for people."""
+    """Raises errors of Spark's analysis as one line with the name of the query."""
     try:
         yield
-    except PySparkException as mistake:
-        raise CannotStart(f"{query.name}: {failure_cause(str(mistake))}") from mistake
+    except PySparkException as error:
+        raise CannotStart(f"{query.name}: {failure_cause(str(error))}") from error
 
 
-def stop_stream(stream: StreamingQuery, at_once: threading.Event, patience_ends: float) -> None:
+def stop_stream(stream: StreamingQuery, at_once: threading.Event, deadline: float) -> None:
     pause = threading.Event()
     while stream.isActive:
-        has_waited = time.monotonic() > patience_ends
+        has_waited = time.monotonic() > deadline
         if at_once.is_set() or has_no_batch(stream.status, has_waited=has_waited):
             stream.stop()
         pause.wait(STOPPING_POLL_S)
 
 
 def has_no_batch(status: Mapping[str, Any], *, has_waited: bool) -> bool:
-    """Whether nothing is under way; who asks for offsets is given time, and no batch any more.
+    """True if the query is idle, or if it still requests offsets after the waiting time.
 
-    Spark begins a batch after it has asked, and then the gate is closed already.
+    A batch that starts after these requests is rejected by the gate.
     """
-    is_asking = status["message"].startswith(OFFSET_REQUEST_STATES)
-    return not status["isTriggerActive"] or (has_waited and is_asking)
+    requests_offsets = status["message"].startswith(OFFSET_REQUEST_STATES)
+    return not status["isTriggerActive"] or (has_waited and requests_offsets)

@@ -1,4 +1,4 @@
-"""Topics as rows: what Spark is told of a source, and how the value of a record is read."""
+"""Reads topics as rows: options of Spark's source and parsing of record values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REASON: Final = "_reason"
 PARSED: Final = "_parsed"
 KEY: Final = "_bytes_of_key"
 VALUE: Final = "_bytes_of_value"
-OF_THE_RECORD: Final = {
+RECORD_COLUMNS: Final = {
     "_key": "CAST(key AS STRING)",
     "_topic": "topic",
     "_partition": "partition",
@@ -33,7 +33,7 @@ OF_THE_RECORD: Final = {
 
 
 def records(spark: SparkSession, pipeline: Pipeline, name: str) -> DataFrame:
-    """The records of a source as they come: key, value, headers, and their place."""
+    """Returns the unparsed records of a source: key, value, headers, partition, offset."""
     source = pipeline.source[name]
     return spark.readStream.format("kafka").options(**read_options(pipeline, source)).load()
 
@@ -60,7 +60,7 @@ def read_options(pipeline: Pipeline, source: Source) -> dict[str, str]:
 
 
 def valid_rows(spark: SparkSession, pipeline: Pipeline, name: str) -> DataFrame:
-    """The rows of a source that can be read, with the columns of its schema."""
+    """Returns the valid rows of a source, with the columns of its schema."""
     source = pipeline.source[name]
     rows = parsed(records(spark, pipeline, name), source)
     fails = source.dead_letters is None and source.broken is not Broken.DROP
@@ -74,23 +74,25 @@ def valid_rows(spark: SparkSession, pipeline: Pipeline, name: str) -> DataFrame:
 RAISE_IF_BROKEN: Final = f"""
 CASE WHEN {REASON} IS NULL THEN true ELSE CAST(raise_error(concat(
     'broken record at offset ', _offset, ' of ', _topic, '-', _partition, ': ', {REASON},
-    ' (name a dead_letters topic, or set broken = "drop")')) AS BOOLEAN) END"""
+    ' (set dead_letters to a topic, or broken = "drop")')) AS BOOLEAN) END"""
 
 
 def broken_rows(
     spark: SparkSession, pipeline: Pipeline, name: str, record_bytes_max: int
 ) -> DataFrame:
-    """The records of a source that cannot be read, as records for the dead-letter topic.
+    """Returns the broken records of a source as records for the dead-letter topic.
 
-    There they have more headers than before; a value that leaves no room for them is cut, since
-    what is refused there would stop the stream for ever.
+    The headers added make a record larger. A value that then exceeds the limit is truncated,
+    because a rejected record would stop the stream permanently.
     """
     rows = parsed(records(spark, pipeline, name), pipeline.source[name])
-    room = f"greatest(0, {record_bytes_max - DEAD_LETTER_BYTES} - {BYTES_BESIDE_THE_VALUE})"
+    value_bytes_max = (
+        f"greatest(0, {record_bytes_max - DEAD_LETTER_BYTES} - {BYTES_BESIDE_THE_VALUE})"
+    )
     return rows.where(f"{REASON} IS NOT NULL").select(
         sql.col(KEY).alias("key"),
-        sql.expr(f"substring({VALUE}, 1, {room})").alias("value"),
-        sql.expr(f"concat({DEAD_LETTER_HEADERS}, {cut_header(room)})").alias("headers"),
+        sql.expr(f"substring({VALUE}, 1, {value_bytes_max})").alias("value"),
+        sql.expr(f"concat({DEAD_LETTER_HEADERS}, {cut_header(value_bytes_max)})").alias("headers"),
         sql.col("_topic").alias("source_topic"),
         sql.col("_partition").alias("source_partition"),
         sql.col("_offset").alias("source_offset"),
@@ -108,22 +110,22 @@ concat(coalesce(_headers, array()), array(
 
 
 DEAD_LETTER_BYTES: Final = 4096
-"""More than the headers of a dead letter and all that a batch has around its records."""
+"""Upper bound for the headers of a dead letter and the overhead of a batch."""
 BYTES_BESIDE_THE_VALUE: Final = f"""
 (coalesce(octet_length({KEY}), 0) + aggregate(coalesce(_headers, array()), 0, (sum, it) ->
     sum + 16 + octet_length(it.key) + coalesce(octet_length(it.value), 0)))"""
 
 
-def cut_header(room: str) -> str:
-    """Says how long the value was, if not all of it is there."""
+def cut_header(value_bytes_max: str) -> str:
+    """Returns a header with the original size of a truncated value."""
     size = f"octet_length({VALUE})"
     header = f"named_struct('key', 'dlq.cut_from_bytes', 'value', CAST(string({size}) AS BINARY))"
-    return f"IF({size} > {room}, array({header}), array())"
+    return f"IF({size} > {value_bytes_max}, array({header}), array())"
 
 
 def parsed(frame: DataFrame, source: Source) -> DataFrame:
-    """The columns of the value, those of the record, and `_reason` where it is broken."""
-    record = [sql.expr(text).alias(name) for name, text in OF_THE_RECORD.items()]
+    """Returns the columns of the value and of the record, and `_reason` if it is broken."""
+    record = [sql.expr(text).alias(name) for name, text in RECORD_COLUMNS.items()]
     if source.format is Format.RAW:
         return frame.select("key", "value", *record, sql.expr("CAST(NULL AS STRING)").alias(REASON))
     both = (sql.col("key").alias(KEY), sql.col("value").alias(VALUE))
@@ -157,7 +159,7 @@ def value_column(source: Source) -> Column:
 
 
 WHOLE_JSON: Final = """concat('{"it":', ltrim('\ufeff', CAST(value AS STRING)), '\n,"end":0}')"""
-"""Spark reads an object and is content, whatever follows; here all of the value must be one."""
+"""Spark's parser ignores text after an object; wrapped, the whole value must be one object."""
 NOT_ALL_JSON: Final = f"""
 CASE WHEN {PARSED}.`{BROKEN}` IS NOT NULL OR {PARSED}.it IS NULL OR {PARSED}.end IS NULL
     THEN 'broken' END"""
@@ -168,19 +170,19 @@ def schema_text(schema: Mapping[str, str], sign: str = "") -> str:
 
 
 def all_missing(frame: DataFrame) -> Column:
-    """What cannot be read as Avro is a row in which nothing is."""
+    """Returns the check for invalid Avro, for which Spark returns a row of nulls."""
     names = frame.select(f"{PARSED}.*").columns
     missing = " AND ".join(f"{PARSED}.`{name}` IS NULL" for name in names)
     return sql.expr(f"CASE WHEN {missing} THEN 'broken' END")
 
 
 def reason(source: Source) -> str:
-    """Why a record is broken, as SQL; null if it is not."""
+    """Returns SQL for the reason why a record is broken; null for a valid record."""
     return f"CASE {' '.join(reasons(source))} END"
 
 
 def reasons(source: Source) -> Iterator[str]:
-    yield f"WHEN {VALUE} IS NULL OR trim(CAST({VALUE} AS STRING)) = '' THEN 'it has no value'"
-    yield f"WHEN {BROKEN} IS NOT NULL THEN 'its value is not {source.format.value} of the schema'"
+    yield f"WHEN {VALUE} IS NULL OR trim(CAST({VALUE} AS STRING)) = '' THEN 'value is empty'"
+    yield f"WHEN {BROKEN} IS NOT NULL THEN 'value does not match the {source.format.value} schema'"
     for name in source.required:
         yield f"WHEN `{name}` IS NULL THEN '{name} is missing'"

@@ -1,4 +1,4 @@
-"""Small files wherever Spark can write: a bucket, HDFS, a mounted directory."""
+"""Small files in the file systems of Spark: S3, HDFS, mounted directories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SparkFiles:
-    """Reached through the file systems that Spark itself uses."""
+    """Files below a Hadoop path, accessed through Spark's JVM."""
 
     spark: SparkSession
     root: str
@@ -43,7 +43,7 @@ class SparkFiles:
 
     @property
     def _jvm(self) -> Any:
-        return self.spark.sparkContext._jvm  # noqa: SLF001  # pyspark offers no other way to Hadoop's file systems
+        return self.spark.sparkContext._jvm  # noqa: SLF001  # pyspark has no other access to Hadoop file systems
 
     def _open(self, name: str) -> tuple[Any, Any]:
         path = self._jvm.org.apache.hadoop.fs.Path(f"{self.root.rstrip('/')}/{name}")

@@ -1,4 +1,4 @@
-"""The rows of a step, from the rows of the steps that it reads."""
+"""Computes the rows of a step from its inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(spark: SparkSession, pipeline: Pipeline, query: Query) -> DataFrame:
-    """What the last step of a query yields."""
+    """Returns the rows of the last step of a query."""
     frames: dict[str, DataFrame] = {}
     for name in query.steps:
         match step := pipeline.steps[name]:
@@ -42,16 +42,16 @@ def selected(spark: SparkSession, step: SqlStep, frames: dict[str, DataFrame]) -
 
 
 def aggregated(pipeline: Pipeline, step: Window | Session, frame: DataFrame) -> DataFrame:
-    """One row for each span of time and each value of `by`."""
+    """Returns one row per window or session and value of `by`."""
     time = time_column(pipeline, step)
     if step.watermark is not None:
         frame = frame.withWatermark(time, str(step.watermark))
-    word, span = span_of(step, time)
+    prefix, span = span_of(step, time)
     measures = [sql.expr(text).alias(name) for name, text in step.aggregates.items()]
     grouped = frame.groupBy(span.alias("_span"), *step.by).agg(*measures)
     return grouped.select(
-        sql.col("_span.start").alias(f"{word}_start"),
-        sql.col("_span.end").alias(f"{word}_end"),
+        sql.col("_span.start").alias(f"{prefix}_start"),
+        sql.col("_span.end").alias(f"{prefix}_end"),
         *step.by,
         *step.aggregates,
     )

@@ -1,4 +1,4 @@
-"""What is done with the rows of one batch, for each kind of target."""
+"""Writes the rows of a batch to each kind of target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pykbroker.pipeline.declaration.values import (
 )
 from pykbroker.pipeline.exactly_once import publish_batch
 from pykbroker.pipeline.plan import DeadLetters, guarantee_of
-from pykbroker.pipeline.running.sources import OF_THE_RECORD, broken_rows, records
+from pykbroker.pipeline.running.sources import RECORD_COLUMNS, broken_rows, records
 from pykbroker.pipeline.running.steps import rows_of
 from pykbroker.pipeline.topic_target import TopicTarget
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.plan import Query
 
 Write: TypeAlias = "Callable[[DataFrame, int], None]"
-"""Writes the rows of a batch, and writes them once however often it is asked to."""
+"""Writes the rows of a batch; depending on the target, a repeated batch has no effect."""
 
 SHOWN_ROWS: Final = 20
 RECORD_BYTES_MAX_DEFAULT: Final = 1_048_588
 """Default of `max.message.bytes`."""
 CONFIG_TIMEOUT_SECONDS: Final = 10.0
 REQUEST_BYTES_MAX: Final = 32 << 20
-"""All that a producer of Java has room for; how large a record may be is for the broker to say."""
-SOURCE_PLACE: Final = {
+"""Buffer size of the Java producer; the broker limits the size of records."""
+SOURCE_COLUMN_NAMES: Final = {
     "_topic": "source_topic",
     "_partition": "source_partition",
     "_offset": "source_offset",
@@ -52,19 +52,19 @@ SOURCE_PLACE: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Where sinks of the kind `memory` write to: by sink and batch."""
+    """Rows of `memory` sinks, by sink and batch."""
 
     batches: dict[str, dict[int, list[Row]]] = field(default_factory=dict)
 
     def rows(self, sink: str) -> list[Row]:
-        """All rows of a sink, in the order of their batches."""
+        """Returns all rows of a sink in the order of batches."""
         batches = self.batches.get(sink, {})
         return [row for batch_id in sorted(batches) for row in batches[batch_id]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writers:
-    """Knows how the rows of each query are made, and where they go."""
+    """Creates the rows and the write function of each query."""
 
     spark: SparkSession
     pipeline: Pipeline
@@ -72,7 +72,7 @@ class Writers:
     memory: Memory
 
     def frame(self, query: Query) -> DataFrame:
-        """The stream of rows that a query's target takes."""
+        """Returns the stream of rows for the target of a query."""
         match query.target:
             case Archive():
                 return records(self.spark, self.pipeline, query.target.source)
@@ -90,7 +90,7 @@ class Writers:
         return {**known, "bootstrap.servers": self.pipeline.bootstrap}
 
     def write(self, query: Query, identity: str) -> Write:
-        """What becomes of each batch; `identity` tells beginnings of one query apart."""
+        """Returns the function that writes a batch; `identity` identifies the checkpoint."""
         target = query.target
         if isinstance(target, Archive):
             return self._archive(target)
@@ -119,7 +119,7 @@ class Writers:
     def _publish(self, query: Query) -> Write:
         assert isinstance(query.target, Sink | DeadLetters)
         topic = query.target.topic
-        assert topic is not None, "a sink of this kind names a topic"
+        assert topic is not None, "sinks of this kind have a topic"
         own = query.target.kafka if isinstance(query.target, Sink) else {}
         if guarantee_of(query.target) is Guarantee.AT_LEAST_ONCE:
             return publish_at_least_once(
@@ -133,22 +133,22 @@ class Writers:
         return publish_exactly_once(target)
 
     def _parquet(self, sink: Sink, identity: str) -> Write:
-        """A batch is a directory: written again, it takes the place of what a crash left."""
-        place = self.locations.resolve(sink.path or "")
+        """Writes each batch to its own directory; a repeated batch overwrites it."""
+        directory = self.locations.resolve(sink.path or "")
 
         def write(frame: DataFrame, batch_id: int) -> None:
-            frame.write.mode("overwrite").parquet(f"{place}/batch={identity}-{batch_id:010d}")
+            frame.write.mode("overwrite").parquet(f"{directory}/batch={identity}-{batch_id:010d}")
 
         return write
 
     def _delta(self, sink: Sink, identity: str) -> Write:
-        """The table remembers the last batch of each writer, and skips what it has."""
-        place = self.locations.resolve(sink.path or "")
+        """Writes to a table, which stores the last batch of each writer and skips repeated ones."""
+        directory = self.locations.resolve(sink.path or "")
         mode = "overwrite" if sink.mode is OutputMode.COMPLETE else "append"
 
         def write(frame: DataFrame, batch_id: int) -> None:
             once = {"txnAppId": identity, "txnVersion": str(batch_id)}
-            frame.write.format("delta").mode(mode).options(**once).save(place)
+            frame.write.format("delta").mode(mode).options(**once).save(directory)
 
         return write
 
@@ -174,18 +174,18 @@ def record_bytes_max(client: Mapping[str, str], topic: str) -> int:
 
 
 def as_records(frame: DataFrame, sink: Sink) -> DataFrame:
-    """Key, value and headers of a record for each row; its source's place, where that is known."""
-    own = [name for name in frame.columns if name not in OF_THE_RECORD]
+    """Returns key, value and headers of each row, and its source columns if present."""
+    own = [name for name in frame.columns if name not in RECORD_COLUMNS]
     value = sql.to_json(sql.struct(*own)) if sink.value is None else sql.expr(sink.value)
     columns = {"value": value}
     if sink.key is not None:
         columns["key"] = sql.expr(sink.key)
     if sink.headers:
         columns["headers"] = header_column(sink)
-    if all(frame.columns.count(name) == 1 for name in SOURCE_PLACE):
-        columns |= {name: sql.col(known) for known, name in SOURCE_PLACE.items()}
+    if all(frame.columns.count(name) == 1 for name in SOURCE_COLUMN_NAMES):
+        columns |= {name: sql.col(known) for known, name in SOURCE_COLUMN_NAMES.items()}
     rows = frame.select(*(column.alias(name) for name, column in columns.items()))
-    return with_texts(rows)
+    return with_string_columns(rows)
 
 
 def header_column(sink: Sink) -> Column:
@@ -200,8 +200,8 @@ def header_column(sink: Sink) -> Column:
     )
 
 
-def with_texts(rows: DataFrame) -> DataFrame:
-    """A key or a value that is neither a text nor bytes is written as a text."""
+def with_string_columns(rows: DataFrame) -> DataFrame:
+    """Casts keys and values that are neither strings nor bytes to strings."""
     for name, kind in rows.dtypes:
         if name in {"key", "value"} and kind not in {"string", "binary"}:
             rows = rows.withColumn(name, sql.col(name).cast("string"))
@@ -212,8 +212,8 @@ def publish_exactly_once(target: TopicTarget) -> Write:
     by_value = replace(target, slot_by=("value",))
 
     def write(frame: DataFrame, batch_id: int) -> None:
-        has_place = "source_topic" in frame.columns or "key" in frame.columns
-        publish_batch(frame, batch_id, target if has_place else by_value)
+        has_slot_columns = "source_topic" in frame.columns or "key" in frame.columns
+        publish_batch(frame, batch_id, target if has_slot_columns else by_value)
 
     return write
 
@@ -224,7 +224,7 @@ def publish_at_least_once(topic: str, bootstrap: str, settings: Mapping[str, str
     options |= {"kafka.bootstrap.servers": bootstrap, "topic": topic}
 
     def write(frame: DataFrame, _: int) -> None:
-        frame.drop(*SOURCE_PLACE.values()).write.format("kafka").options(**options).save()
+        frame.drop(*SOURCE_COLUMN_NAMES.values()).write.format("kafka").options(**options).save()
 
     return write
 
@@ -232,7 +232,7 @@ def publish_at_least_once(topic: str, bootstrap: str, settings: Mapping[str, str
 def show(name: str) -> Write:
     def write(frame: DataFrame, batch_id: int) -> None:
         rows = frame.persist()
-        print(f"{name}, batch {batch_id}, {rows.count():,} rows:")  # noqa: T201  # the console is what was asked for
+        print(f"{name}, batch {batch_id}, {rows.count():,} rows:")  # noqa: T201  # output of a console sink
         rows.show(SHOWN_ROWS, truncate=False)
         rows.unpersist()
 

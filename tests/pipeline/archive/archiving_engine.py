@@ -1,4 +1,4 @@
-"""A small Spark: plans batches, archives them, notes which are done."""
+"""Replaces Spark: plans batches, archives them and stores which are done."""
 
 import sys
 from pathlib import Path

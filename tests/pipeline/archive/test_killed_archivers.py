@@ -1,4 +1,4 @@
-"""Whatever kills who archives: readers of the files see no record twice, in the end each once."""
+"""Killed archivers never duplicate records, and store each once after a restart."""
 
 import os
 import random
@@ -11,14 +11,14 @@ import duckdb
 import pyarrow.dataset
 import pytest
 
-from tests.pipeline.child import WAS_KILLED, run, start
+from tests.pipeline.engine_process import WAS_KILLED, run, start
 
 ENGINE = Path(__file__).with_name("archiving_engine.py")
 BATCHES = 4
 OFFSETS = BATCHES * 50
 PARTITIONS = 3
 
-MOMENTS = ("STAGED:1", "RECORDED:1", "MOVED:1", "MOVED:7", "STAGED:1", "ARCHIVED:1", "MOVED:5")
+CRASH_POINTS = ("STAGED:1", "RECORDED:1", "MOVED:1", "MOVED:7", "STAGED:1", "ARCHIVED:1", "MOVED:5")
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def seen_by_arrow(archive: Path) -> Counter[tuple[int, int]]:
 
 
 def seen_by_duckdb(archive: Path) -> Counter[tuple[int, int]]:
-    """With the pattern that finds most: in hidden directories, too."""
+    """Uses the widest pattern, which matches hidden directories too."""
     if not list(archive.rglob("*.parquet")):
         return Counter()
     query = f"""SELECT partition, "offset" FROM read_parquet('{archive}/**/*.parquet')"""
@@ -49,61 +49,61 @@ def whole(batches: int) -> Counter[tuple[int, int]]:
     return Counter((it, offset) for it in range(PARTITIONS) for offset in range(batches * 50))
 
 
-def assert_no_doubles(archive: Path) -> None:
+def assert_no_duplicates(archive: Path) -> None:
     for seen in (seen_by_arrow(archive), seen_by_duckdb(archive)):
         assert set(seen.values()) <= {1}
 
 
 def test_killed_at_each_moment_that_matters(archive: Path) -> None:
     checkpoint = archive.with_name("checkpoint")
-    for moment in MOMENTS:
-        killed = run(ENGINE, archive, checkpoint, BATCHES, environment={"KILL_AT": moment})
-        assert killed == WAS_KILLED, moment
-        assert_no_doubles(archive)
+    for point in CRASH_POINTS:
+        killed = run(ENGINE, archive, checkpoint, BATCHES, environment={"KILL_AT": point})
+        assert killed == WAS_KILLED, point
+        assert_no_duplicates(archive)
     assert run(ENGINE, archive, checkpoint, BATCHES) == 0
     assert seen_by_arrow(archive) == seen_by_duckdb(archive) == whole(BATCHES)
     staging = archive.with_name(".lake.staging")
-    assert list(staging.rglob("*.parquet")) == [], "nothing is left of the broken attempts"
+    assert list(staging.rglob("*.parquet")) == [], "failed attempts are deleted"
 
 
-@pytest.mark.parametrize("moment", ["STAGED:1", "RECORDED:1", "MOVED:2"])
-def test_one_that_sleeps_while_another_does_its_work_adds_nothing_when_it_wakes(
-    archive: Path, moment: str
+@pytest.mark.parametrize("point", ["STAGED:1", "RECORDED:1", "MOVED:2"])
+def test_suspended_archiver_adds_nothing_after_another_has_finished(
+    archive: Path, point: str
 ) -> None:
     checkpoint, stopped = archive.with_name("checkpoint"), archive.with_name("stopped")
-    environment = {"STOP_AT": moment, "STOPPED": str(stopped)}
-    with start(ENGINE, archive, checkpoint, BATCHES, environment=environment) as sleeper:
+    environment = {"STOP_AT": point, "STOPPED": str(stopped)}
+    with start(ENGINE, archive, checkpoint, BATCHES, environment=environment) as suspended:
         deadline = time.monotonic() + 60
         while not stopped.exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert run(ENGINE, archive, checkpoint, BATCHES) == 0
-        sleeper.send_signal(signal.SIGCONT)
-        words, _ = sleeper.communicate(timeout=120)
-    assert sleeper.returncode == 0, words
+        suspended.send_signal(signal.SIGCONT)
+        output, _ = suspended.communicate(timeout=120)
+    assert suspended.returncode == 0, output
     assert seen_by_arrow(archive) == seen_by_duckdb(archive) == whole(BATCHES)
 
 
 @pytest.mark.slow
-def test_killed_again_and_again(archive: Path) -> None:
-    """By its own hand at any moment, and by ours at any time; read all the while."""
+def test_archiver_killed_at_random_archives_once(archive: Path) -> None:
+    """Kills at random crash points and at random times, and reads after each kill."""
     checkpoint = archive.with_name("checkpoint")
     chance = random.Random(11)
     kills = batches = 0
-    wanted = int(os.environ.get("PYKBROKER_KILLS", "2"))
-    while kills < wanted:
+    kills_min = int(os.environ.get("PYKBROKER_KILLS", "2"))
+    while kills < kills_min:
         batches += 3
-        environment = {"KILL_NOW_AND_THEN": str(chance.choice([0.02, 0.1, 0.2]))}
+        environment = {"KILL_PROBABILITY": str(chance.choice([0.02, 0.1, 0.2]))}
         while True:
             with start(ENGINE, archive, checkpoint, batches, environment=environment) as child:
                 if chance.random() < 0.4:
                     time.sleep(chance.uniform(0.2, 0.8))
                     child.kill()
-                assert_no_doubles(archive)
-                words, _ = child.communicate(timeout=240)
+                assert_no_duplicates(archive)
+                output, _ = child.communicate(timeout=240)
             if child.returncode == 0:
                 break
-            assert child.returncode == WAS_KILLED, words
+            assert child.returncode == WAS_KILLED, output
             kills += 1
     print(f"{kills} kills, {batches * 50 * PARTITIONS} records")
     assert seen_by_arrow(archive) == seen_by_duckdb(archive) == whole(batches)

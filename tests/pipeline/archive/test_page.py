@@ -1,4 +1,4 @@
-"""The example of the page runs, and the commands behind it."""
+"""The example and the commands of docs/archive.md work."""
 
 import re
 from pathlib import Path
@@ -12,9 +12,7 @@ PAGE = Path(__file__).parents[3] / "docs/archive.md"
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_example_archives_and_alerts_and_is_verified_and_replayed(
-    kafka: Broker, tmp_path: Path
-) -> None:
+def test_example_archives_publishes_verifies_and_replays(kafka: Broker, tmp_path: Path) -> None:
     found = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert found is not None
     program = found[1].replace("127.0.0.1:9092", kafka.bootstrap)

@@ -1,4 +1,4 @@
-"""A topic archived by Spark, read by those who know nothing of Spark."""
+"""Archives written by Spark are read by other tools."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ def archive(frame: "DataFrame", target: ArchiveTarget, checkpoint: Path) -> None
     assert query.awaitTermination(300)
 
 
-def places(directory: Path) -> list[tuple[int, int]]:
+def archived_offsets(directory: Path) -> list[tuple[int, int]]:
     table = pyarrow.dataset.dataset(directory, format="parquet", partitioning="hive").to_table()
     return sorted(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
 
@@ -45,7 +45,7 @@ def rows(count: int, **more: Any) -> list[Row]:
     return [Row(f"v{number}", partition=number % 3, **more) for number in range(count)]
 
 
-def test_records_lie_by_topic_and_day_with_all_that_they_have(
+def test_records_are_stored_by_topic_and_day_with_all_fields(
     source: "DataFrame", kafka: Broker, tmp_path: Path
 ) -> None:
     kafka.produce(
@@ -69,7 +69,7 @@ def test_records_lie_by_topic_and_day_with_all_that_they_have(
     ]
 
 
-def test_a_batch_whose_commit_the_checkpoint_forgot_is_not_archived_again(
+def test_batch_without_a_commit_file_is_not_archived_again(
     source: "DataFrame", kafka: Broker, tmp_path: Path
 ) -> None:
     target = ArchiveTarget(path=str(tmp_path / "lake"), files_per_day_max=1)
@@ -80,11 +80,13 @@ def test_a_batch_whose_commit_the_checkpoint_forgot_is_not_archived_again(
     kafka.produce("007", rows(30))
     archive(source, target, tmp_path / "checkpoint")
 
-    assert places(tmp_path / "lake") == [(p, offset) for p in range(3) for offset in range(20)]
+    assert archived_offsets(tmp_path / "lake") == [
+        (p, offset) for p in range(3) for offset in range(20)
+    ]
     assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 2
 
 
-def test_a_new_query_is_refused_what_the_archive_has_and_may_leave_it_out(
+def test_archived_records_of_a_new_query_are_rejected_or_skipped(
     source: "DataFrame", kafka: Broker, tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException
@@ -93,16 +95,20 @@ def test_a_new_query_is_refused_what_the_archive_has_and_may_leave_it_out(
     kafka.produce("007", rows(30))
     archive(source, target, tmp_path / "first")
     kafka.produce("007", rows(3))
-    with pytest.raises(StreamingQueryException, match="has 007-0 up to offset 9, and this batch"):
+    with pytest.raises(
+        StreamingQueryException, match="007-0 is archived up to offset 9, but this batch"
+    ):
         archive(source, target, tmp_path / "second")
-    assert len(places(tmp_path / "lake")) == 30
+    assert len(archived_offsets(tmp_path / "lake")) == 30
 
     skipping = ArchiveTarget(path=str(tmp_path / "lake"), skip_archived=True)
     archive(source, skipping, tmp_path / "third")
-    assert places(tmp_path / "lake") == [(p, offset) for p in range(3) for offset in range(11)]
+    assert archived_offsets(tmp_path / "lake") == [
+        (p, offset) for p in range(3) for offset in range(11)
+    ]
 
 
-def test_only_a_path_can_be_an_archive_of_parquet_files() -> None:
-    with pytest.raises(CannotArchive, match='there is the format "delta"'):
+def test_parquet_archive_needs_a_local_path() -> None:
+    with pytest.raises(CannotArchive, match='use the format "delta"'):
         _ = ArchiveTarget(path="s3a://bucket/lake").directory
     assert ArchiveTarget(path="file:///a%20b/lake/").staging_directory == "/a b/.lake.staging"

@@ -39,4 +39,4 @@ def publish(output: TopicOutput, batch_id: int) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
-    os._exit(0)  # what is left of attempts that gave up is nobody's business
+    os._exit(0)  # ignores threads of failed attempts

@@ -1,9 +1,9 @@
-"""A Spark of its own that archives a topic and publishes it into another, and is killed."""
+"""Archives a topic and publishes it to another with its own Spark, until it is killed."""
 
 import os
 import sys
 
-from killer import at_the_moment
+from crash_hook import at_crash_point
 from pyspark.sql import DataFrame
 
 from pykbroker.pipeline.archive.batches import archive_batch
@@ -26,18 +26,18 @@ def main(bootstrap: str, directory: str) -> None:
         .option("maxOffsetsPerTrigger", "2000")
         .load()
     )
-    place = ("topic", "partition", "offset")
-    rows = stream.selectExpr("value", *(f"{name} AS source_{name}" for name in place))
+    columns = ("topic", "partition", "offset")
+    rows = stream.selectExpr("value", *(f"{name} AS source_{name}" for name in columns))
     target = TopicTarget(bootstrap=bootstrap, topic="out")
     archive = ArchiveTarget(path=f"{directory}/lake")
 
     def publish(frame: DataFrame, batch_id: int) -> None:
         publish_batch(frame, batch_id, target)
-        at_the_moment("RETURNED")
+        at_crash_point("RETURNED")
 
     def keep(frame: DataFrame, batch_id: int) -> None:
         archive_batch(frame, batch_id, archive)
-        at_the_moment("KEPT")
+        at_crash_point("KEPT")
 
     for name, frame, write in (("publish", rows, publish), ("keep", stream, keep)):
         query = (

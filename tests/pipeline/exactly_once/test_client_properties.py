@@ -1,4 +1,4 @@
-"""What Spark's clients are told, librdkafka can be told, too."""
+"""Java client properties are translated for librdkafka."""
 
 import pytest
 from confluent_kafka import Producer
@@ -28,23 +28,21 @@ SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required userna
         ({"max.request.size": "5000000"}, {"message.max.bytes": "5000000"}),
     ],
 )
-def test_properties_of_java_have_a_name_in_librdkafka(
-    java: dict[str, str], librdkafka: dict[str, str]
-) -> None:
+def test_java_properties_are_translated(java: dict[str, str], librdkafka: dict[str, str]) -> None:
     assert librdkafka_properties(java) == librdkafka
-    if "ssl.ca.location" not in librdkafka:  # it would look for the file
+    if "ssl.ca.location" not in librdkafka:  # it would open the file
         Producer(librdkafka)
 
 
 @pytest.mark.parametrize(
     "java", [{"ssl.keystore.type": "JKS"}, {"sasl.jaas.config": "Krb5LoginModule required;"}]
 )
-def test_what_librdkafka_cannot_do_is_refused(java: dict[str, str]) -> None:
+def test_unsupported_properties_are_rejected(java: dict[str, str]) -> None:
     with pytest.raises(CannotPublish):
         librdkafka_properties(java)
 
 
-OF_JAVA = (
+JAVA_ONLY = (
     "buffer.memory",
     "default.api.timeout.ms",
     "exclude.internal.topics",
@@ -61,7 +59,7 @@ OF_JAVA = (
     "ssl.protocol",
     "ssl.truststore.password",
 )
-OF_BOTH = (
+SUPPORTED = (
     "client.rack",
     "compression.type",
     "max.request.size",
@@ -76,6 +74,6 @@ OF_BOTH = (
 )
 
 
-def test_of_what_all_clients_are_told_librdkafka_hears_what_it_knows() -> None:
-    told = dict.fromkeys((*OF_JAVA, *OF_BOTH), "x")
-    assert tuple(librdkafka_settings(told)) == OF_BOTH
+def test_properties_unknown_to_librdkafka_are_dropped() -> None:
+    properties = dict.fromkeys((*JAVA_ONLY, *SUPPORTED), "x")
+    assert tuple(librdkafka_settings(properties)) == SUPPORTED

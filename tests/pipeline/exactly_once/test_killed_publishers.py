@@ -1,4 +1,4 @@
-"""Whatever kills a publisher, a reader of committed records sees each record once."""
+"""Killed publishers write each record once for consumers with read_committed."""
 
 import os
 import random
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from pykbroker import Broker
-from tests.pipeline.child import WAS_KILLED, run, start
+from tests.pipeline.engine_process import WAS_KILLED, run, start
 
 ENGINE = Path(__file__).with_name("publishing_engine.py")
 BATCH_RECORDS = 200
 
-MOMENTS = ("PRODUCING:137", "PRODUCED:2", "MARKED:3", "PUBLISHED:2")
+CRASH_POINTS = ("PRODUCING:137", "PRODUCED:2", "MARKED:3", "PUBLISHED:2")
 
 
 def numbers(kafka: Broker) -> list[int]:
@@ -27,27 +27,29 @@ def broker(kafka: Broker) -> Broker:
     return kafka
 
 
-def test_killed_at_each_moment_that_matters(broker: Broker, tmp_path: Path) -> None:
-    for moment in MOMENTS:
-        killed = run(ENGINE, broker.bootstrap, tmp_path, 3, 3, environment={"KILL_AT": moment})
-        assert killed == WAS_KILLED, moment
+def test_publisher_killed_at_each_crash_point_publishes_once(
+    broker: Broker, tmp_path: Path
+) -> None:
+    for point in CRASH_POINTS:
+        killed = run(ENGINE, broker.bootstrap, tmp_path, 3, 3, environment={"KILL_AT": point})
+        assert killed == WAS_KILLED, point
     assert run(ENGINE, broker.bootstrap, tmp_path, 3, 3) == 0
     assert numbers(broker) == list(range(3 * BATCH_RECORDS))
 
 
-def test_killed_with_one_number_of_slots_and_started_with_another(
+def test_publisher_restarted_with_another_number_of_slots_publishes_once(
     broker: Broker, tmp_path: Path
 ) -> None:
     crashes = ((3, "CHANGING_SLOTS:1"), (3, "PUBLISHED:2"), (2, "MARKED:1"), (1, "PRODUCED:2"))
-    for slots, moment in crashes:
-        killed = run(ENGINE, broker.bootstrap, tmp_path, 3, slots, environment={"KILL_AT": moment})
-        assert killed == WAS_KILLED, moment
+    for slots, point in crashes:
+        killed = run(ENGINE, broker.bootstrap, tmp_path, 3, slots, environment={"KILL_AT": point})
+        assert killed == WAS_KILLED, point
     assert run(ENGINE, broker.bootstrap, tmp_path, 3, 3) == 0
     assert numbers(broker) == list(range(3 * BATCH_RECORDS))
 
 
 @pytest.mark.parametrize(
-    ("slots", "more_slots", "moment"),
+    ("slots", "more_slots", "point"),
     [
         (3, 3, "PRODUCED:2"),
         (3, 2, "PRODUCED:2"),
@@ -55,35 +57,37 @@ def test_killed_with_one_number_of_slots_and_started_with_another(
         (1, 3, "CHANGING_SLOTS:1"),
     ],
 )
-def test_one_that_sleeps_while_another_does_its_work_adds_nothing_when_it_wakes(
-    broker: Broker, tmp_path: Path, slots: int, more_slots: int, moment: str
+def test_suspended_publisher_adds_nothing_after_another_has_finished(
+    broker: Broker, tmp_path: Path, slots: int, more_slots: int, point: str
 ) -> None:
     stopped = tmp_path / "stopped"
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
-    environment = {"STOP_AT": moment, "STOPPED": str(stopped)}
-    with start(ENGINE, broker.bootstrap, checkpoint, 3, slots, environment=environment) as sleeper:
+    environment = {"STOP_AT": point, "STOPPED": str(stopped)}
+    with start(
+        ENGINE, broker.bootstrap, checkpoint, 3, slots, environment=environment
+    ) as suspended:
         deadline = time.monotonic() + 60
         while not stopped.exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert run(ENGINE, broker.bootstrap, checkpoint, 3, more_slots) == 0
-        sleeper.send_signal(signal.SIGCONT)
-        words, _ = sleeper.communicate(timeout=120)
-    assert sleeper.returncode == 0 or "CannotPublish" in words
+        suspended.send_signal(signal.SIGCONT)
+        output, _ = suspended.communicate(timeout=120)
+    assert suspended.returncode == 0 or "CannotPublish" in output
     assert numbers(broker) == list(range(3 * BATCH_RECORDS))
 
 
 @pytest.mark.slow
-def test_killed_again_and_again(broker: Broker, tmp_path: Path) -> None:
-    """By its own hand at any moment, and by ours at any time; with changing numbers of slots."""
+def test_publisher_killed_at_random_publishes_once(broker: Broker, tmp_path: Path) -> None:
+    """Kills at random crash points and at random times, with changing numbers of slots."""
     chance = random.Random(7)
     kills = 0
     batches = 0
-    wanted = int(os.environ.get("PYKBROKER_KILLS", "2"))
-    while kills < wanted:
+    kills_min = int(os.environ.get("PYKBROKER_KILLS", "2"))
+    while kills < kills_min:
         batches += 2
-        environment = {"KILL_NOW_AND_THEN": str(chance.choice([0.0005, 0.002, 0.01]))}
+        environment = {"KILL_PROBABILITY": str(chance.choice([0.0005, 0.002, 0.01]))}
         while True:
             slots = chance.choice([1, 2, 3, 3])
             with start(
@@ -92,10 +96,10 @@ def test_killed_again_and_again(broker: Broker, tmp_path: Path) -> None:
                 if chance.random() < 0.5:
                     time.sleep(chance.uniform(0.3, 1.5))
                     child.kill()
-                words, _ = child.communicate(timeout=240)
+                output, _ = child.communicate(timeout=240)
             if child.returncode == 0:
                 break
-            assert child.returncode == WAS_KILLED, words
+            assert child.returncode == WAS_KILLED, output
             kills += 1
     print(f"{kills} kills, {batches * BATCH_RECORDS} records", flush=True)
     assert numbers(broker) == list(range(batches * BATCH_RECORDS))

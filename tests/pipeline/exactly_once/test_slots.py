@@ -1,4 +1,4 @@
-"""A slot's records and the mark of its batch, at a broker, without Spark."""
+"""Slots of a batch are published exactly once, without Spark."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +34,7 @@ def committed(kafka: Broker) -> list[str | None]:
     return [record.text for record in kafka.records("out")]
 
 
-def test_a_record_comes_as_it_was_sent(kafka: Broker, output: TopicOutput) -> None:
+def test_record_is_published_unchanged(kafka: Broker, output: TopicOutput) -> None:
     sent = Outgoing(
         key=b"k", value=None, headers=[("h", b"1"), ("n", None)], partition=2, timestamp_ms=5
     )
@@ -44,16 +44,14 @@ def test_a_record_comes_as_it_was_sent(kafka: Broker, output: TopicOutput) -> No
     assert list(record.headers) == [("h", b"1"), ("n", None)]
 
 
-def test_a_record_is_as_large_as_the_broker_allows(output: TopicOutput) -> None:
+def test_broker_limits_the_size_of_records(output: TopicOutput) -> None:
     [large, larger] = (Outgoing(key=None, value=bytes(size)) for size in (1_040_000, 1_060_000))
     assert publish_slot(slot_of(output), [large]) == 1
     with pytest.raises(KafkaException, match="Message size too large"):
         publish_slot(slot_of(output, batch=1), [larger])
 
 
-def test_a_batch_that_comes_again_is_recognised_slot_by_slot(
-    kafka: Broker, output: TopicOutput
-) -> None:
+def test_repeated_batch_publishes_only_missing_slots(kafka: Broker, output: TopicOutput) -> None:
     assert publish_slot(slot_of(output, slot=1), records("a")) == 1
     assert publish_slot(slot_of(output, slot=1), records("a")) == 0
     assert publish_slot(slot_of(output, slot=2), records("b")) == 1
@@ -61,18 +59,14 @@ def test_a_batch_that_comes_again_is_recognised_slot_by_slot(
     assert committed(kafka) == ["a", "b", "c"]
 
 
-def test_a_batch_older_than_what_was_published_is_refused(
-    kafka: Broker, output: TopicOutput
-) -> None:
+def test_batch_older_than_the_output_is_rejected(kafka: Broker, output: TopicOutput) -> None:
     publish_slot(slot_of(output, batch=7), records("a"))
-    with pytest.raises(CannotPublish, match="has batch 7 of this query, and now comes batch 3"):
+    with pytest.raises(CannotPublish, match=r"contains batch 7 .* continues with batch 3"):
         publish_slot(slot_of(output, batch=3), records("b"))
     assert committed(kafka) == ["a"]
 
 
-def test_what_fails_in_the_middle_leaves_nothing_and_may_be_tried_again(
-    kafka: Broker, output: TopicOutput
-) -> None:
+def test_failed_slot_is_aborted_and_can_be_retried(kafka: Broker, output: TopicOutput) -> None:
     def failing() -> Iterator[Outgoing]:
         yield from records("a", "b")
         raise RuntimeError("the source is gone")
@@ -84,7 +78,7 @@ def test_what_fails_in_the_middle_leaves_nothing_and_may_be_tried_again(
     assert committed(kafka) == ["a", "b"]
 
 
-def test_of_two_attempts_at_once_the_one_that_lost_its_slot_waits_and_succeeds(
+def test_fenced_attempt_waits_for_the_other_and_succeeds(
     kafka: Broker, output: TopicOutput
 ) -> None:
     begun, taken = Event(), Event()
@@ -104,7 +98,7 @@ def test_of_two_attempts_at_once_the_one_that_lost_its_slot_waits_and_succeeds(
     assert committed(kafka) == ["a", "b"]
 
 
-def test_an_attempt_whose_successor_never_succeeds_fails(
+def test_fenced_attempt_fails_if_the_other_does_not_succeed(
     kafka: Broker, output: TopicOutput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exactly_once_slots, "SUCCESSOR_TIMEOUT_SECONDS", 0)
@@ -118,78 +112,74 @@ def test_an_attempt_whose_successor_never_succeeds_fails(
     assert committed(kafka) == []
 
 
-def test_as_many_slots_as_wanted_but_no_more_than_partitions(kafka: Broker) -> None:
+def test_slot_count_is_limited_by_partitions(kafka: Broker) -> None:
     kafka.create_topics({"out": 3})
-    for wanted, got in ((None, 3), (2, 2), (9, 3), (1, 1)):
-        target = TopicTarget(bootstrap=kafka.bootstrap, topic="out", slots=wanted)
-        assert decide_slot_count(TopicOutput(target=target, query="q"), 0) == got
+    for slots, expected in ((None, 3), (2, 2), (9, 3), (1, 1)):
+        target = TopicTarget(bootstrap=kafka.bootstrap, topic="out", slots=slots)
+        assert decide_slot_count(TopicOutput(target=target, query="q"), 0) == expected
 
 
-def test_a_batch_that_began_with_two_slots_ends_with_two(
-    kafka: Broker, output: TopicOutput
-) -> None:
+def test_partly_published_batch_keeps_its_slot_count(kafka: Broker, output: TopicOutput) -> None:
     two = TopicOutput(
         target=TopicTarget(bootstrap=kafka.bootstrap, topic="out", slots=2), query="q"
     )
     assert decide_slot_count(two, 4) == 2
     publish_slot(slot_of(two, batch=4, slot=1, slots=2), records("a"))
 
-    assert decide_slot_count(output, 4) == 2  # three are wanted now
+    assert decide_slot_count(output, 4) == 2  # three are configured now
     publish_slot(slot_of(output, batch=4, slot=0, slots=2), records("b"))
     publish_slot(slot_of(output, batch=4, slot=1, slots=2), records("a"))
     assert decide_slot_count(output, 5) == 3
     assert committed(kafka) == ["a", "b"]
 
 
-def test_a_run_that_lives_on_after_the_slots_were_changed_publishes_nothing(
-    kafka: Broker, output: TopicOutput
-) -> None:
+def test_run_with_the_old_slot_count_publishes_nothing(kafka: Broker, output: TopicOutput) -> None:
     two = TopicOutput(
         target=TopicTarget(bootstrap=kafka.bootstrap, topic="out", slots=2), query="q"
     )
     decide_slot_count(two, 0)
-    settled = False
+    changed = False
 
-    def overtaken() -> Iterator[Outgoing]:
-        nonlocal settled
+    def slot_count_changes() -> Iterator[Outgoing]:
+        nonlocal changed
         yield from records("a")
         assert decide_slot_count(output, 0) == 3
-        settled = True
+        changed = True
 
-    with pytest.raises(CannotPublish, match="among 3 slots, and this one among 2"):
-        publish_slot(slot_of(two, slots=2), overtaken())
-    assert settled
-    with pytest.raises(CannotPublish, match="among 3 slots, and this one among 2"):
+    with pytest.raises(CannotPublish, match="number of slots is 2 in this run and 3 in another"):
+        publish_slot(slot_of(two, slots=2), slot_count_changes())
+    assert changed
+    with pytest.raises(CannotPublish, match="number of slots is 2 in this run and 3 in another"):
         publish_slot(slot_of(two, slots=2), records("a"))
     assert committed(kafka) == []
 
 
-def test_a_change_of_slots_that_was_broken_off_is_begun_anew(output: TopicOutput) -> None:
+def test_interrupted_change_of_the_slot_count_is_repeated(output: TopicOutput) -> None:
     decide_slot_count(output, 0)
-    with output.member(output.slots_group) as sharing:
-        write(output.slot_count_producer(), sharing, "out", 1, CHANGING)
-    with pytest.raises(CannotPublish, match="among changing slots"):
+    with output.member(output.slots_group) as consumer:
+        write(output.slot_count_producer(), consumer, "out", 1, CHANGING)
+    with pytest.raises(CannotPublish, match="is 3 in this run and changing in another"):
         publish_slot(slot_of(output, batch=1), records("a"))
     assert decide_slot_count(output, 1) == 3
     assert publish_slot(slot_of(output, batch=1), records("a")) == 1
 
 
-def test_whoever_settles_last_is_heard_alone(output: TopicOutput) -> None:
-    with output.member(output.slots_group) as sharing:
+def test_earlier_change_of_the_slot_count_is_fenced(output: TopicOutput) -> None:
+    with output.member(output.slots_group) as consumer:
         earlier = output.slot_count_producer()
-        write(earlier, sharing, "out", 0, CHANGING)
+        write(earlier, consumer, "out", 0, CHANGING)
         assert decide_slot_count(output, 0) == 3
-        with pytest.raises(CannotPublish, match="another run of this query has begun to settle"):
-            write(earlier, sharing, "out", 0, "2")
+        with pytest.raises(CannotPublish, match="another run of this query changes the number"):
+            write(earlier, consumer, "out", 0, "2")
     assert decide_slot_count(output, 0) == 3
 
 
-def test_slots_are_not_settled_anew_for_a_batch_that_is_done(output: TopicOutput) -> None:
+def test_slot_count_is_not_changed_for_a_published_batch(output: TopicOutput) -> None:
     one = TopicOutput(target=replace(output.target, slots=1), query="q")
     for batch in range(2):
         assert decide_slot_count(one, batch) == 1
         publish_slot(slot_of(one, batch=batch, slots=1), records("a"))
-    with pytest.raises(CannotPublish, match="has batch 1 of this query, and now comes batch 0"):
+    with pytest.raises(CannotPublish, match=r"contains batch 1 .* continues with batch 0"):
         decide_slot_count(output, 0)
 
 
@@ -203,7 +193,7 @@ def test_slots_are_not_settled_anew_for_a_batch_that_is_done(output: TopicOutput
         ("EndTxn", "COORDINATOR_NOT_AVAILABLE"),
     ],
 )
-def test_a_coordinator_that_cannot_answer_yet_is_asked_again(
+def test_retriable_coordinator_errors_are_retried(
     kafka: Broker, output: TopicOutput, api: str, error: str
 ) -> None:
     kafka.faults.refuse(api, error, times=2)

@@ -1,4 +1,4 @@
-"""Spark is killed as a whole, driver and JVM and workers, and each record is there once."""
+"""Killing driver, JVM and workers of Spark neither loses nor duplicates records."""
 
 import os
 import random
@@ -11,13 +11,13 @@ import pytest
 
 from pykbroker import Broker
 from pykbroker.pipeline.java import find_java
-from tests.pipeline.child import WAS_KILLED, start
-from tests.pipeline.killer import kill_session
+from tests.pipeline.crash_hook import kill_session
+from tests.pipeline.engine_process import WAS_KILLED, start
 
 ENGINE = Path(__file__).with_name("spark_engine.py")
 KILLS = int(os.environ.get("PYKBROKER_KILLS", "0"))
 RECORDS = 10_000
-MOMENTS = (
+CRASH_POINTS = (
     "PRODUCING:500",
     "PRODUCED:1",
     "MARKED:1",
@@ -36,38 +36,40 @@ pytestmark = [
 ]
 
 
-def run_until_it_ends(
-    bootstrap: str, directory: Path, *, moment: str | None = None, after_s: float | None = None
+def has_ended(
+    bootstrap: str, directory: Path, *, point: str | None = None, after_s: float | None = None
 ) -> bool:
-    """Whether it came to its end, and was not killed."""
-    environment = {"KILL_ALL": "1"} | ({"KILL_AT": moment} if moment else {})
+    """Runs the engine; returns true if it ended without a kill."""
+    environment = {"KILL_ALL": "1"} | ({"KILL_AT": point} if point else {})
     with start(ENGINE, bootstrap, directory, environment=environment) as child:
         if after_s is not None:
             time.sleep(after_s)
             kill_session(child.pid)
-        words, _ = child.communicate(timeout=240)
-    assert child.returncode in {0, WAS_KILLED}, words
+        output, _ = child.communicate(timeout=240)
+    assert child.returncode in {0, WAS_KILLED}, output
     return child.returncode == 0
 
 
-def test_killed_at_each_moment_and_at_any_time(kafka: Broker, tmp_path: Path) -> None:
+def test_spark_killed_at_crash_points_and_random_times_writes_once(
+    kafka: Broker, tmp_path: Path
+) -> None:
     assert find_java() is not None
     kafka.create_topics({"in": 5, "out": 5})
     kafka.produce("in", [b"%d" % number for number in range(RECORDS)])
     chance = random.Random(3)
     for kill in range(KILLS):
-        if kill < len(MOMENTS):
-            assert not run_until_it_ends(kafka.bootstrap, tmp_path, moment=MOMENTS[kill])
+        if kill < len(CRASH_POINTS):
+            assert not has_ended(kafka.bootstrap, tmp_path, point=CRASH_POINTS[kill])
         else:
-            run_until_it_ends(kafka.bootstrap, tmp_path, after_s=chance.uniform(6, 25))
-        assert_no_doubles(kafka, tmp_path)
+            has_ended(kafka.bootstrap, tmp_path, after_s=chance.uniform(6, 25))
+        assert_no_duplicates(kafka, tmp_path)
         kafka.produce("in", [b"%d" % (RECORDS * (kill + 1) + number) for number in range(RECORDS)])
-    assert run_until_it_ends(kafka.bootstrap, tmp_path)
-    wanted = Counter(b"%d" % number for number in range(RECORDS * (KILLS + 1)))
-    assert published(kafka) == archived(tmp_path) == wanted
+    assert has_ended(kafka.bootstrap, tmp_path)
+    expected = Counter(b"%d" % number for number in range(RECORDS * (KILLS + 1)))
+    assert published(kafka) == archived(tmp_path) == expected
 
 
-def assert_no_doubles(kafka: Broker, directory: Path) -> None:
+def assert_no_duplicates(kafka: Broker, directory: Path) -> None:
     assert set(published(kafka).values()) <= {1}
     assert set(archived(directory).values()) <= {1}
 

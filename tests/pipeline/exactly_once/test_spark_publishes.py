@@ -1,4 +1,4 @@
-"""A stream from a topic into another one, through Spark."""
+"""Spark publishes a stream to a topic."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ def published(frame: "DataFrame", target: TopicTarget, checkpoint: Path) -> "Str
     return query
 
 
-def test_rows_come_with_their_headers_and_times_in_the_order_of_their_source(
+def test_rows_keep_headers_timestamps_and_order_of_their_source(
     source: "DataFrame", kafka: Broker, tmp_path: Path
 ) -> None:
     rows = [
@@ -55,7 +55,7 @@ def test_rows_come_with_their_headers_and_times_in_the_order_of_their_source(
     target = TopicTarget(bootstrap=kafka.bootstrap, topic="out")
     published(source.selectExpr(*AS_SOURCE), target, tmp_path)
 
-    for partition in range(3):  # the keys choose the same partition as a producer of Java's would
+    for partition in range(3):  # keys are partitioned like in the Java client
         before = kafka.records("in", partition=partition)
         after = kafka.records("out", partition=partition)
         assert [str(it.text).upper() for it in before] == [it.text for it in after]
@@ -64,7 +64,7 @@ def test_rows_come_with_their_headers_and_times_in_the_order_of_their_source(
         ]
 
 
-def test_a_batch_whose_commit_the_checkpoint_forgot_is_not_published_again(
+def test_batch_without_a_commit_file_is_not_published_again(
     source: "DataFrame", kafka: Broker, tmp_path: Path
 ) -> None:
     kafka.produce("in", [f"v{number}" for number in range(50)])
@@ -80,19 +80,17 @@ def test_a_batch_whose_commit_the_checkpoint_forgot_is_not_published_again(
     assert len({it.text for it in kafka.records("out")}) == 51
 
 
-def test_rows_without_anything_to_share_them_out_by_are_refused(
-    spark: "SparkSession", kafka: Broker
-) -> None:
+def test_rows_without_slot_columns_are_rejected(spark: "SparkSession", kafka: Broker) -> None:
     from pykbroker.pipeline.exactly_once import publish_batch
 
     target = TopicTarget(bootstrap=kafka.bootstrap, topic="out", query="q")
-    with pytest.raises(CannotPublish, match="rows without a key must say"):
+    with pytest.raises(CannotPublish, match="rows without a key need the columns"):
         publish_batch(spark.range(3).selectExpr("cast(id AS string) AS value"), 0, target)
-    with pytest.raises(CannotPublish, match="no column `value`"):
+    with pytest.raises(CannotPublish, match="do not have a column `value`"):
         publish_batch(spark.range(3).selectExpr("cast(id AS string) AS key"), 0, target)
 
 
-def test_aggregates_are_shared_out_by_their_keys(spark: "SparkSession", kafka: Broker) -> None:
+def test_aggregates_are_divided_into_slots_by_key(spark: "SparkSession", kafka: Broker) -> None:
     from pykbroker.pipeline.exactly_once import publish_batch
 
     kafka.create_topics({"out": 4})

@@ -1,4 +1,4 @@
-"""Archived records come back as they were, each once."""
+"""Archived records are replayed unchanged and once."""
 
 import os
 import random
@@ -14,16 +14,16 @@ from pykbroker.pipeline import replay as replay_module
 from pykbroker.pipeline.archive.archived_records import ArchivedRecord
 from pykbroker.pipeline.replay import CannotReplay, Replay, next_transaction, replay
 from pykbroker.pipeline.topic_target import TopicTarget
-from tests.pipeline.archived import write_offsets, write_records
-from tests.pipeline.child import WAS_KILLED, run, start
+from tests.pipeline.archive_files import write_offsets, write_records
+from tests.pipeline.engine_process import WAS_KILLED, run, start
 
 ENGINE = Path(__file__).with_name("replaying_engine.py")
 
 
 def replay_of(archive: Path, kafka: Broker, **more: object) -> Replay:
     target = TopicTarget(bootstrap=kafka.bootstrap, topic="again")
-    chosen: dict[str, Any] = {"name": "n", "transaction_records": 20, **more}
-    return Replay(archive=archive, topic="trucks", target=target, **chosen)
+    options: dict[str, Any] = {"name": "n", "transaction_records": 20, **more}
+    return Replay(archive=archive, topic="trucks", target=target, **options)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def broker(kafka: Broker) -> Broker:
     return kafka
 
 
-def test_a_record_has_its_key_headers_partition_time_and_origin(
+def test_replayed_record_has_key_headers_partition_timestamp_and_origin(
     broker: Broker, tmp_path: Path
 ) -> None:
     headers = [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
@@ -52,7 +52,7 @@ def test_a_record_has_its_key_headers_partition_time_and_origin(
     ]
 
 
-def test_files_that_share_a_range_of_offsets_are_read_in_order_and_doubles_once(
+def test_overlapping_files_are_read_in_order_without_duplicates(
     broker: Broker, tmp_path: Path
 ) -> None:
     write_offsets(tmp_path, (0, range(0, 100, 2)), (1, range(10)), day="2026-11-18")
@@ -67,9 +67,7 @@ def test_files_that_share_a_range_of_offsets_are_read_in_order_and_doubles_once(
     ]
 
 
-def test_what_is_replayed_is_not_replayed_again_but_under_another_name(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_records_are_replayed_again_only_under_another_name(broker: Broker, tmp_path: Path) -> None:
     write_offsets(tmp_path, (0, range(50)))
     assert replay(replay_of(tmp_path, broker)) == 50
     write_offsets(tmp_path, (0, range(50, 70)), name="b")
@@ -79,7 +77,7 @@ def test_what_is_replayed_is_not_replayed_again_but_under_another_name(
     assert [it.text for it in broker.records("again")][-2:] == ["0:10", "0:11"]
 
 
-def test_a_transaction_ends_at_so_many_records_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transactions_are_limited_by_records_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_module, "TRANSACTION_BYTES", 100)
     sizes = [10, 10, 10, 10, 500, 99, 1, 5]
     records = iter([ArchivedRecord(0, at, 0, None, bytes(it), ()) for at, it in enumerate(sizes)])
@@ -89,24 +87,24 @@ def test_a_transaction_ends_at_so_many_records_or_bytes(monkeypatch: pytest.Monk
     assert found == [[0, 1, 2], [3, 4], [5, 6], [7]]
 
 
-def test_a_topic_with_too_few_partitions_is_refused(broker: Broker, tmp_path: Path) -> None:
+def test_topic_with_too_few_partitions_is_rejected(broker: Broker, tmp_path: Path) -> None:
     write_offsets(tmp_path, (3, range(5)))
-    with pytest.raises(CannotReplay, match="give it at least 4"):
+    with pytest.raises(CannotReplay, match="use at least 4"):
         replay(replay_of(tmp_path, broker))
     assert broker.records("again") == []
 
 
-def test_the_command_says_how_many_and_then_that_there_is_nothing(
+def test_command_prints_the_record_count_or_that_the_replay_is_complete(
     broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_offsets(tmp_path, (0, range(5)))
     command = ["pipeline", "replay", str(tmp_path), "trucks", "--to", "again"]
     command += ["--bootstrap", broker.bootstrap]
-    for words in ("5 records replayed to again", "nothing to replay: trucks is complete"):
+    for line in ("5 records replayed to again", "nothing to replay: trucks is complete"):
         assert main(command) == 0
-        assert words in capsys.readouterr().out
+        assert line in capsys.readouterr().out
     assert main([*command[:3], "ships", *command[4:]]) == 1
-    assert "has no records of ships" in capsys.readouterr().err
+    assert "does not contain records of topic ships" in capsys.readouterr().err
 
 
 def assert_each_once(kafka: Broker, offsets: int) -> None:
@@ -116,35 +114,35 @@ def assert_each_once(kafka: Broker, offsets: int) -> None:
         ]
 
 
-def test_killed_at_each_moment_that_matters(broker: Broker, tmp_path: Path) -> None:
+def test_replay_killed_at_each_crash_point_writes_once(broker: Broker, tmp_path: Path) -> None:
     write_offsets(tmp_path, (0, range(100)), (1, range(100)))
-    for moment in ("PRODUCING:33", "PRODUCED:2", "MARKED:2", "PUBLISHED:2"):
-        killed = run(ENGINE, broker.bootstrap, tmp_path, environment={"KILL_AT": moment})
-        assert killed == WAS_KILLED, moment
+    for point in ("PRODUCING:33", "PRODUCED:2", "MARKED:2", "PUBLISHED:2"):
+        killed = run(ENGINE, broker.bootstrap, tmp_path, environment={"KILL_AT": point})
+        assert killed == WAS_KILLED, point
     assert run(ENGINE, broker.bootstrap, tmp_path) == 0
     assert_each_once(broker, 100)
 
 
 @pytest.mark.slow
-def test_killed_again_and_again(broker: Broker, tmp_path: Path) -> None:
+def test_replay_killed_at_random_writes_once(broker: Broker, tmp_path: Path) -> None:
     chance = random.Random(5)
-    wanted = int(os.environ.get("PYKBROKER_KILLS", "2"))
+    kills_min = int(os.environ.get("PYKBROKER_KILLS", "2"))
     kills = offsets = 0
-    while kills < wanted:
+    while kills < kills_min:
         write_offsets(
             tmp_path, *((it, range(offsets, offsets + 300)) for it in range(2)), name=f"{offsets}"
         )
         offsets += 300
         while True:
-            environment = {"KILL_NOW_AND_THEN": str(chance.choice([0.001, 0.004]))}
+            environment = {"KILL_PROBABILITY": str(chance.choice([0.001, 0.004]))}
             with start(ENGINE, broker.bootstrap, tmp_path, environment=environment) as child:
                 if chance.random() < 0.5:
                     time.sleep(chance.uniform(0.4, 1.5))
                     child.kill()
-                words, _ = child.communicate(timeout=240)
+                output, _ = child.communicate(timeout=240)
             if child.returncode == 0:
                 break
-            assert child.returncode == WAS_KILLED, words
+            assert child.returncode == WAS_KILLED, output
             kills += 1
     print(f"{kills} kills, {2 * offsets} records", flush=True)
     assert_each_once(broker, offsets)

@@ -1,4 +1,4 @@
-"""What holds on our broker holds on a real Apache Kafka: each record once, whoever is killed."""
+"""Killed publishers and replays write each record once on Apache Kafka, too."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from compat.apache import ApacheKafka
 from pykbroker.pipeline.archive.batch_record import OffsetRange
 from pykbroker.pipeline.verify import Verdict, verify
 from pykbroker.pipeline.verify_broker import cluster
-from tests.pipeline.archived import write_offsets
-from tests.pipeline.child import WAS_KILLED, run
+from tests.pipeline.archive_files import write_offsets
+from tests.pipeline.engine_process import WAS_KILLED, run
 
 PUBLISHING = Path(__file__).with_name("publishing_engine.py")
 REPLAYING = Path(__file__).parents[1] / "replay" / "replaying_engine.py"
@@ -21,14 +21,14 @@ KILLS = ("PRODUCING:37", "PRODUCED:2", "MARKED:2", "PUBLISHED:2")
 @pytest.fixture
 def bootstrap(apache: ApacheKafka) -> str:
     admin = AdminClient({"bootstrap.servers": apache.bootstrap})
-    wanted = {"out": 3, "again": 2, "trucks": 2}
+    topics = {"out": 3, "again": 2, "trucks": 2}
     missing = [
         NewTopic(name, count, 1, config={"retention.ms": "-1"})  # the records are of 1970
-        for name, count in wanted.items()
+        for name, count in topics.items()
         if name not in admin.list_topics(timeout=60).topics
     ]
-    for made in admin.create_topics(missing).values() if missing else ():
-        made.result(60)
+    for created in admin.create_topics(missing).values() if missing else ():
+        created.result(60)
     return apache.bootstrap
 
 
@@ -40,7 +40,7 @@ def committed(bootstrap: str, topic: str, partition: int) -> list[bytes | None]:
     values: list[bytes | None] = []
     while True:
         message = consumer.poll(60)
-        assert message is not None, "neither a record nor the end came"
+        assert message is not None, "no record and no end of the partition"
         if (error := message.error()) is not None:
             assert error.code() == KafkaError._PARTITION_EOF
             consumer.close()
@@ -49,10 +49,10 @@ def committed(bootstrap: str, topic: str, partition: int) -> list[bytes | None]:
 
 
 def test_a_killed_publisher_publishes_once_on_apache(bootstrap: str, tmp_path: Path) -> None:
-    for moment in KILLS:
-        slots = 2 if moment.startswith("MARKED") else 3
-        killed = run(PUBLISHING, bootstrap, tmp_path, 3, slots, environment={"KILL_AT": moment})
-        assert killed == WAS_KILLED, moment
+    for point in KILLS:
+        slots = 2 if point.startswith("MARKED") else 3
+        killed = run(PUBLISHING, bootstrap, tmp_path, 3, slots, environment={"KILL_AT": point})
+        assert killed == WAS_KILLED, point
     assert run(PUBLISHING, bootstrap, tmp_path, 3, 3) == 0
     found = [value for partition in range(3) for value in committed(bootstrap, "out", partition)]
     assert sorted(int(value or b"") for value in found) == list(range(600))
@@ -60,17 +60,17 @@ def test_a_killed_publisher_publishes_once_on_apache(bootstrap: str, tmp_path: P
 
 def test_a_killed_replay_replays_once_on_apache(bootstrap: str, tmp_path: Path) -> None:
     write_offsets(tmp_path, (0, range(100)), (1, range(100)))
-    for moment in KILLS:
-        killed = run(REPLAYING, bootstrap, tmp_path, environment={"KILL_AT": moment})
-        assert killed == WAS_KILLED, moment
+    for point in KILLS:
+        killed = run(REPLAYING, bootstrap, tmp_path, environment={"KILL_AT": point})
+        assert killed == WAS_KILLED, point
     assert run(REPLAYING, bootstrap, tmp_path) == 0
     for partition in range(2):
-        wanted = [f"{partition}:{offset}".encode() for offset in range(100)]
-        assert committed(bootstrap, "again", partition) == wanted
+        expected = [f"{partition}:{offset}".encode() for offset in range(100)]
+        assert committed(bootstrap, "again", partition) == expected
 
 
-def test_markers_on_apache_are_no_gaps(bootstrap: str, tmp_path: Path) -> None:
-    """The replay before left a marker after each transaction, and transactions taken back."""
+def test_markers_on_apache_are_not_gaps(bootstrap: str, tmp_path: Path) -> None:
+    """The previous replay wrote transaction markers and aborted transactions."""
     write_offsets(tmp_path / "source", (0, range(60)))
     run(REPLAYING, bootstrap, tmp_path / "source")
     with cluster(bootstrap, {}) as topics:

@@ -1,4 +1,4 @@
-"""What `pipeline run` says of a pipeline that Spark or a checkpoint refuses."""
+"""Errors of `pipeline run` for pipelines that Spark or a checkpoint rejects."""
 
 import tomllib
 from pathlib import Path
@@ -52,7 +52,7 @@ def broker() -> "Iterator[Broker]":
 def run(
     spark: "SparkSession", broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> "Callable[[str, str], int]":
-    """The command with the session that all tests share; the declaration with one change."""
+    """Runs the command with the shared session and one change in the pipeline file."""
     monkeypatch.setattr(program, "spark_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
@@ -64,25 +64,25 @@ def run(
     return command
 
 
-def test_a_changed_definition_is_refused_in_words(
+def test_changed_definition_is_rejected_without_traceback(
     run: "Callable[..., int]", capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run() == 0
     assert run('["trucks"]', '["trucks", "vans"]') == 2
-    said = capsys.readouterr().err
-    assert "sink.means has a checkpoint that does not fit this declaration:" in said
-    assert "Traceback" not in said
+    error = capsys.readouterr().err
+    assert "sink.means has a checkpoint that does not fit this declaration:" in error
+    assert "Traceback" not in error
 
 
-MISTAKES = {
+SQL_ERRORS = {
     "an unknown column": ("avg(speed)", "avg(sped)", "sink.means: [UNRESOLVED_COLUMN.WITH_SUGG"),
     "broken SQL": ("avg(speed)", "avg(speed", "sink.means: [PARSE_SYNTAX_ERROR] Syntax error at"),
     "no such function": ("avg(speed)", "av(speed)", "sink.means: [UNRESOLVED_ROUTINE] Cannot"),
 }
 
 
-@pytest.mark.parametrize(("old", "new", "words"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_in_sql_is_one_line_and_once_mended_forgotten(
+@pytest.mark.parametrize(("old", "new", "words"), SQL_ERRORS.values(), ids=SQL_ERRORS)
+def test_sql_error_is_one_line_and_leaves_no_checkpoint(
     run: "Callable[..., int]",
     capsys: pytest.CaptureFixture[str],
     old: str,
@@ -95,7 +95,7 @@ def test_a_mistake_in_sql_is_one_line_and_once_mended_forgotten(
     assert run() == 0
 
 
-def test_nothing_has_begun_if_the_last_query_is_a_mistake(
+def test_no_query_starts_if_the_last_one_is_invalid(
     spark: "SparkSession", broker: Broker, tmp_path: Path
 ) -> None:
     tables: dict[str, Any] = tomllib.loads(DECLARATION.replace("BOOTSTRAP", broker.bootstrap))

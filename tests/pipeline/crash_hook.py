@@ -1,4 +1,4 @@
-"""Ends, or stops, the process that imports it, at the moment that the environment names."""
+"""Kills or stops its process at the crash point in the environment."""
 
 import os
 import random
@@ -9,9 +9,9 @@ from pathlib import Path
 PASSES = count(1)
 
 
-def at_the_moment(moment: object) -> None:
-    """`KILL_AT=MARKED:2` is the second time; `KILL_NOW_AND_THEN=0.01` a share of all moments."""
-    name = getattr(moment, "name", moment)
+def at_crash_point(point: object) -> None:
+    """`KILL_AT=MARKED:2` is the second pass; `KILL_PROBABILITY=0.01` applies to all points."""
+    name = getattr(point, "name", point)
     stopped, _, time_to_stop = os.environ.get("STOP_AT", "").partition(":")
     killed, _, time_to_kill = os.environ.get("KILL_AT", "").partition(":")
     if name in {stopped, killed}:
@@ -21,12 +21,12 @@ def at_the_moment(moment: object) -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
         if name == killed and passed == time_to_kill:
             kill()
-    if random.random() < float(os.environ.get("KILL_NOW_AND_THEN", "0")):
+    if random.random() < float(os.environ.get("KILL_PROBABILITY", "0")):
         kill()
 
 
 def kill() -> None:
-    """With the whole of Spark, if this is a part of it."""
+    """Kills this process, with `KILL_ALL` all of Spark."""
     own = os.getpid()
     if "KILL_ALL" in os.environ:
         kill_session(os.getsid(0), but=own)
@@ -34,7 +34,7 @@ def kill() -> None:
 
 
 def kill_session(session: int, *, but: int = 0) -> None:
-    """Driver, JVM and workers: whoever a process of ours has started."""
+    """Kills all processes of the session: driver, JVM and workers."""
     for process in (int(it.name) for it in Path("/proc").iterdir() if it.name.isdecimal()):
         try:
             if process != but and os.getsid(process) == session:

@@ -1,4 +1,4 @@
-"""Runs the engines of these tests as processes, to be killed."""
+"""Runs the engines of these tests as processes that are killed."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def start(
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
-            HOOK_VARIABLE: "killer:at_the_moment",
+            HOOK_VARIABLE: "crash_hook:at_crash_point",
             **(environment or {}),
         },
         stdout=subprocess.PIPE,
@@ -35,8 +35,8 @@ def start(
 
 
 def run(script: Path, *arguments: object, environment: Mapping[str, str] | None = None) -> int:
-    """The exit code; any but success and a kill fails the test with the child's words."""
+    """Returns the exit code; fails with the output of the child unless it is 0 or a kill."""
     with start(script, *arguments, environment=environment) as child:
-        words, _ = child.communicate(timeout=RUN_TIMEOUT_SECONDS)
-    assert child.returncode in {0, WAS_KILLED}, words
+        output, _ = child.communicate(timeout=RUN_TIMEOUT_SECONDS)
+    assert child.returncode in {0, WAS_KILLED}, output
     return child.returncode

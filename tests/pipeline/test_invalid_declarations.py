@@ -1,4 +1,4 @@
-"""What a declaration must not say is told at its key, in words, all at once."""
+"""Invalid pipeline files are rejected with all problems, each at its key."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from pykbroker.pipeline.declaration.reading import declare
 
 
 def document(**changes: object) -> dict[str, object]:
-    """The smallest pipeline, with some tables in place of its own."""
+    """Returns the smallest pipeline with some tables replaced."""
     return {
         "name": "small",
         "checkpoint": "checkpoint",
@@ -63,7 +63,7 @@ TWO_WINDOWS = document(
     }
 )
 
-REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
+INVALID: dict[str, tuple[dict[str, object], list[str]]] = {
     "nothing": (
         {},
         [
@@ -71,14 +71,14 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
             "name: is missing: name of the pipeline in Spark and on the broker",
         ],
     ),
-    "an unknown key of the whole": (
+    "an unknown top-level key": (
         document(bootstraps="one:9092"),
-        ["bootstraps: no such key (did you mean bootstrap?)"],
+        ["bootstraps: unknown key (did you mean bootstrap?)"],
     ),
-    "an unknown section": (document(sinks={}), ["sinks: no such key (did you mean sink?)"]),
+    "an unknown section": (document(sinks={}), ["sinks: unknown key (did you mean sink?)"]),
     "an unknown key": (
         source(topic="letters"),
-        ["source.letters.topic: no such key (did you mean topics?)"],
+        ["source.letters.topic: unknown key (did you mean topics?)"],
     ),
     "a name in capitals": (
         document(name="Fleet"),
@@ -86,7 +86,7 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
     ),
     "a step with a hyphen": (
         document(archive={"a-b": {"source": "letters", "path": "lake"}}),
-        ["archive.a-b: a name has lower-case letters, digits and underscores"],
+        ["archive.a-b: a name consists of lower-case letters, digits and underscores"],
     ),
     "an address without a port": (
         document(bootstrap="localhost"),
@@ -101,11 +101,11 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
         document(every=5),
         ["every: should be a duration such as '20 seconds', not 5"],
     ),
-    "a section that is no table": (
+    "a section that is not a table": (
         document(source="letters"),
         ["source: should hold tables as [source.NAME], not a string"],
     ),
-    "a step that is no table": (
+    "a step that is not a table": (
         document(archive={"raw": "lake"}),
         ["archive.raw: should be a table as [archive.NAME], not a string"],
     ),
@@ -117,27 +117,27 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
         document(source={}),
         [
             "source: is missing: a pipeline reads at least one topic",
-            "sink.out.input: there is no letters",
+            "sink.out.input: letters does not exist",
         ],
     ),
     "no sink": (
         document(sink={}),
-        ["sink: is missing: nothing would be written; declare a sink or an archive"],
+        ["sink: is missing: define a sink, an archive or dead_letters"],
     ),
-    "a setting that is the pipeline's": (
+    "a setting that the pipeline sets": (
         document(kafka={"group.id": "mine"}),
-        ["kafka.group.id: is set by the pipeline itself"],
+        ["kafka.group.id: is set by the pipeline"],
     ),
     "a setting with Spark's prefix": (
         source(kafka={"kafka.fetch.max.wait.ms": 5}),
         [
             (
                 "source.letters.kafka.kafka.fetch.max.wait.ms: "
-                "is written here without kafka.: fetch.max.wait.ms"
+                "must be written without the prefix kafka.: fetch.max.wait.ms"
             )
         ],
     ),
-    "topics that are one text": (
+    "topics as a string": (
         source(topics="letters"),
         [
             "source.letters.topics: should be a list of topics, not a string",
@@ -157,11 +157,11 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
     ),
     "topics and a pattern": (
         source(pattern="letters.*"),
-        ["source.letters: names either topics or a pattern"],
+        ["source.letters: must have either topics or pattern"],
     ),
     "neither topics nor a pattern": (
         source(topics=None),
-        ["source.letters: names either topics or a pattern"],
+        ["source.letters: must have either topics or pattern"],
     ),
     "a broken pattern": (
         source(topics=None, pattern="letters("),
@@ -179,7 +179,7 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
         source(schema={"_offset": "long"}),
         [
             (
-                "source.letters.schema._offset: names that begin with _ are the pipeline's: "
+                "source.letters.schema._offset: names with a leading _ are reserved: "
                 "_key, _topic, _offset..."
             )
         ],
@@ -192,20 +192,26 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
         source(format="avro", schema=None),
         ["source.letters.avro_schema: is missing: avro needs its schema"],
     ),
-    "avro whose schema is no JSON": (
+    "an avro schema that is not JSON": (
         source(format="avro", schema=None, avro_schema="record"),
         ["source.letters.avro_schema: 'record' is not an Avro schema in JSON"],
     ),
-    "raw with a schema": (source(format="raw"), ["source.letters.schema: means nothing for raw"]),
-    "a required column that is none": (
+    "raw with a schema": (
+        source(format="raw"),
+        ["source.letters.schema: is not supported for raw"],
+    ),
+    "a required column that does not exist": (
         source(required=["amuont"]),
         [
-            "source.letters.required[0]: amuont is no column of the schema (did you mean amount?)",
+            (
+                "source.letters.required[0]: amuont is not a column of the schema"
+                " (did you mean amount?)"
+            ),
         ],
     ),
-    "an event time that is none": (
+    "an event time that does not exist": (
         source(event_time="when", watermark="1 minute"),
-        ["source.letters.event_time: when is no column of the schema"],
+        ["source.letters.event_time: when is not a column of the schema"],
     ),
     "an event time that is a number": (
         source(event_time="amount", watermark="1 minute"),
@@ -213,19 +219,19 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
     ),
     "an event time without a watermark": (
         source(event_time="at"),
-        ["source.letters: has event_time and watermark, or neither"],
+        ["source.letters: must have both event_time and watermark, or neither"],
     ),
-    "dead letters and another fate": (
+    "dead letters and broken": (
         source(dead_letters="dead", broken="drop"),
-        ["source.letters.broken: is settled: broken records go to dead_letters"],
+        ["source.letters.broken: conflicts with dead_letters"],
     ),
     "dead letters into the same topic": (
         source(dead_letters="letters"),
-        ["source.letters.dead_letters: is a topic that this source reads"],
+        ["source.letters.dead_letters: is also an input of this source"],
     ),
     "dead letters of raw records": (
         source(format="raw", schema=None, dead_letters="dead"),
-        ["source.letters.dead_letters: a raw record is never broken"],
+        ["source.letters.dead_letters: is not supported for raw, whose records are never broken"],
     ),
     "no records in a batch": (
         source(batch_records_max=0),
@@ -239,9 +245,9 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
         source(partitions_min=True),
         ["source.letters.partitions_min: should be an integer, not true or false"],
     ),
-    "a sink of nothing": (
+    "a sink with an unknown input": (
         sink(input="leters"),
-        ["sink.out.input: there is no leters (did you mean letters?)"],
+        ["sink.out.input: leters does not exist (did you mean letters?)"],
     ),
     "a topic sink without a topic": (
         document(sink={"out": {"input": "letters", "kind": "topic"}}),
@@ -253,36 +259,36 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
     ),
     "a console with a path": (
         document(sink={"out": {"input": "letters", "kind": "console", "path": "here"}}),
-        ["sink.out.path: means nothing for console"],
+        ["sink.out.path: is not supported for console"],
     ),
     "a file with a guarantee": (
         sink(kind="parquet", path="here"),
-        ["sink.out.topic: means nothing for parquet"],
+        ["sink.out.topic: is not supported for parquet"],
     ),
-    "files that change": (
+    "files in update mode": (
         document(
             sink={"out": {"input": "letters", "kind": "parquet", "path": "p", "mode": "update"}}
         ),
-        ["sink.out.mode: parquet can be written in append mode alone"],
+        ["sink.out.mode: parquet supports only append mode"],
     ),
     "a sink into its own source": (
         sink(topic="letters"),
-        ["sink.out.topic: letters is what this sink reads: a loop"],
+        ["sink.out.topic: letters is an input of this sink, which makes a loop"],
     ),
-    "two in one directory": (
+    "two outputs in one directory": (
         document(archive={"raw": {"source": "letters", "path": "checkpoint/"}}),
-        ["archive.raw.path: is the directory of checkpoint already"],
+        ["archive.raw.path: is also the directory of checkpoint"],
     ),
-    "an archive of Parquet at an address": (
+    "a Parquet archive at a URL": (
         document(archive={"raw": {"source": "letters", "path": "s3a://bucket/lake"}}),
         [
             (
-                "archive.raw.path: parquet is archived in a directory, mounted where Spark runs; "
-                'for all else, "delta"'
+                "archive.raw.path: must be a directory mounted on all Spark nodes; "
+                'use format "delta" for a URL'
             )
         ],
     ),
-    "a table of Delta that should skip": (
+    "a Delta archive with skip_archived": (
         document(
             archive={
                 "raw": {
@@ -293,17 +299,17 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
                 }
             }
         ),
-        ["archive.raw.skip_archived: means nothing for delta"],
+        ["archive.raw.skip_archived: is not supported for delta"],
     ),
-    "an archive of no source": (
+    "an archive of a sink": (
         document(archive={"raw": {"source": "out", "path": "lake"}}),
-        ["archive.raw.source: there is no out"],
+        ["archive.raw.source: out does not exist"],
     ),
     "a query that does not read its input": (
         sql("SELECT 1", "letters"),
-        ["sql.q.inputs[0]: the query does not mention letters"],
+        ["sql.q.inputs[0]: the query does not read letters"],
     ),
-    "a query that reads more than it says": (
+    "a query with an undeclared input": (
         document(
             source={
                 "letters": {"topics": ["letters"], "format": "raw"},
@@ -311,9 +317,9 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
             },
             sql={"q": {"inputs": ["letters"], "query": "SELECT * FROM letters JOIN others"}},
         ),
-        ["sql.q.inputs: the query reads others, which is not named here"],
+        ["sql.q.inputs: the query also reads others"],
     ),
-    "a circle": (
+    "a cycle": (
         document(
             sql={
                 "a": {"inputs": ["b"], "query": "SELECT * FROM b"},
@@ -321,46 +327,46 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
             }
         ),
         [
-            "sql.a: reads its own rows, in a circle",
-            "sql.b: reads its own rows, in a circle",
+            "sql.a: is part of a cycle",
+            "sql.b: is part of a cycle",
         ],
     ),
     "two steps of one name": (
         document(sql={"letters": {"inputs": ["letters"], "query": "SELECT * FROM letters"}}),
         [
-            "sql.letters: there is a source.letters already",
-            "source.letters: reads its own rows, in a circle",
+            "sql.letters: source.letters has the same name",
+            "source.letters: is part of a cycle",
         ],
     ),
-    "a window of no length": (
+    "a window of length zero": (
         window(size="0 seconds"),
         ["window.w.size: should be longer than zero"],
     ),
     "a window without a watermark": (
         window(watermark=None),
-        ["window.w.watermark: is missing: without one, no aggregate is ever final"],
+        ["window.w.watermark: is missing: without a watermark no aggregate is final"],
     ),
     "a window without a time": (
         window(time=None),
-        ["window.w.time: is missing: the column that says when it happened"],
+        ["window.w.time: is missing: the column with the time of a row"],
     ),
     "a window with two watermarks": (
         source(event_time="at", watermark="1 minute") | {"window": window()["window"]},
-        ["window.w.watermark: is settled: the source has one"],
+        ["window.w.watermark: conflicts with the watermark of the source"],
     ),
-    "a window of nothing": (
+    "a window without aggregates": (
         window(aggregates={}),
-        ["window.w.aggregates: is missing: at least one new column"],
+        ["window.w.aggregates: is missing: define at least one new column"],
     ),
     "windows with gaps between": (
         window(slide="2 minutes"),
-        ["window.w.slide: is longer than the window: rows between would be lost"],
+        ["window.w.slide: is longer than the window: rows between windows would be lost"],
     ),
-    "an aggregate that hides its key": (
+    "an aggregate with the name of its key": (
         window(by=["number"]),
-        ["window.w.aggregates.number: is a column of `by` already"],
+        ["window.w.aggregates.number: is also a column of `by`"],
     ),
-    "a session that changes": (
+    "a session in update mode": (
         document(
             session={
                 "s": {
@@ -374,28 +380,28 @@ REFUSALS: dict[str, tuple[dict[str, object], list[str]]] = {
             },
             sink={"out": {"input": "s", "kind": "memory", "mode": "update"}},
         ),
-        ["sink.out.mode: Spark cannot write the session s so"],
+        ["sink.out.mode: Spark does not support update mode for the session s"],
     ),
     "a window of windows": (
         TWO_WINDOWS,
         [
             (
-                "window.second.input: first has aggregated already; "
-                "write it to a topic, and read that as a source"
+                "window.second.input: first is an aggregate; "
+                "write it to a topic and read that topic as a source"
             )
         ],
     ),
 }
 
 
-@pytest.mark.parametrize(("tables", "problems"), REFUSALS.values(), ids=REFUSALS)
-def test_a_mistake_is_said_at_its_key(tables: dict[str, object], problems: list[str]) -> None:
+@pytest.mark.parametrize(("tables", "problems"), INVALID.values(), ids=INVALID)
+def test_problem_is_reported_at_its_key(tables: dict[str, object], problems: list[str]) -> None:
     with pytest.raises(DeclarationRefused) as refused:
         declare(tables)
     assert str(refused.value).splitlines() == problems
 
 
-def test_all_mistakes_are_said_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     with pytest.raises(DeclarationRefused) as refused:
         declare(document(name=5, every="soon", kafka=[]))
     assert [problem.path for problem in refused.value.problems] == ["name", "every", "kafka"]

@@ -1,4 +1,4 @@
-"""Archives made by hand, as Spark would write them."""
+"""Writes archives like Spark does."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,14 +21,17 @@ SCHEMA = pa.schema(
 
 
 def write_offsets(
-    archive: Path, *places: tuple[int, Iterable[int]], day: str = "2026-11-18", name: str = "a"
+    archive: Path,
+    *offsets_by_partition: tuple[int, Iterable[int]],
+    day: str = "2026-11-18",
+    name: str = "a",
 ) -> None:
-    """Records of topic `trucks` whose content is their place; one file."""
+    """Writes a file of topic `trucks` with values `PARTITION:OFFSET`."""
     write_records(
         archive,
         [
             (partition, offset, 1000 + offset, None, f"{partition}:{offset}".encode(), [])
-            for partition, offsets in places
+            for partition, offsets in offsets_by_partition
             for offset in offsets
         ],
         day=day,
@@ -39,7 +42,7 @@ def write_offsets(
 def write_records(
     archive: Path, rows: Sequence[tuple[object, ...]], *, day: str = "2026-11-18", name: str = "a"
 ) -> None:
-    """Of partition, offset, timestamp, key, value and headers each."""
+    """Writes rows of partition, offset, timestamp, key, value and headers."""
     directory = archive / "topic=trucks" / f"day={day}"
     directory.mkdir(parents=True, exist_ok=True)
     columns = [*zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""What an archive refuses before a batch is recorded."""
+"""Checks before a batch is recorded."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -10,16 +10,16 @@ from pykbroker.pipeline.archive.batch_commit import archive_once
 from pykbroker.pipeline.archive.batch_record import OffsetRange, TopicPartition
 from pykbroker.pipeline.archive.ledger import Attempt, Ledger
 from pykbroker.pipeline.archive.target import ArchiveTarget, CannotArchive
-from tests.pipeline.archived import write_offsets
+from tests.pipeline.archive_files import write_offsets
 
 MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[Path]:
+def other_file_system(tmp_path: Path) -> Iterator[Path]:
     """A directory on another file system."""
     if not MEMORY.is_dir() or MEMORY.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is one file system only")
+        pytest.skip("the machine has one file system only")
     with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
         yield Path(directory)
 
@@ -32,13 +32,13 @@ def archive_five(ledger: Ledger) -> None:
     archive_once(ledger, 0, stage=stage, computed_ranges=lambda: ranges)
 
 
-def test_a_batch_that_could_not_come_into_place_is_refused_before_it_is_recorded(
-    tmp_path: Path, elsewhere: Path
+def test_staging_on_another_file_system_is_rejected_before_recording(
+    tmp_path: Path, other_file_system: Path
 ) -> None:
-    target = ArchiveTarget(path=str(tmp_path / "lake"), staging=str(elsewhere))
+    target = ArchiveTarget(path=str(tmp_path / "lake"), staging=str(other_file_system))
     ledger = Ledger(target, "writer")
-    with pytest.raises(CannotArchive, match="lies on another file system"):
+    with pytest.raises(CannotArchive, match="are on different file"):
         archive_five(ledger)
     assert ledger.latest() is None
-    assert list(elsewhere.iterdir()) == []
+    assert list(other_file_system.iterdir()) == []
     archive_five(Ledger(ArchiveTarget(path=str(tmp_path / "lake")), "writer"))

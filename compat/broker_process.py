@@ -1,4 +1,4 @@
-"""A PyKBroker node as a process of its own, started, stopped and killed as an operator would."""
+"""Starts, stops and kills a PyKBroker node as a separate process."""
 
 import re
 import signal
@@ -17,14 +17,14 @@ _READY = re.compile(r"^pykbroker ready bootstrap=(?P<host>\S+):(?P<port>\d+) .*$
 
 
 class BrokerFailedError(RuntimeError):
-    """The broker did not start or ended by itself; the message ends with its log."""
+    """The broker did not start or exited; the message ends with its log."""
 
 
 class BrokerProcess:
-    """One node on a data directory; a context manager that starts and stops it.
+    """A node on a data directory. The context manager starts and stops it.
 
-    A restart keeps the port of the first start, as clients expect of a broker. What the process
-    prints lies beside the data directory, in `<data directory>.node`.
+    A restart keeps the port of the first start. Standard output and the log are written to
+    `<data directory>.node`.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class BrokerProcess:
 
     @property
     def bootstrap(self) -> str:
-        assert self.port, "the broker has not started yet, so its port is unknown"
+        assert self.port, "the broker is not started, its port is unknown"
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -78,7 +78,7 @@ class BrokerProcess:
         self.stop()
 
     def command(self) -> list[str]:
-        """The command line that starts this node."""
+        """Returns the command line that starts this node."""
         command = [*self._python, "-m", "pykbroker", "serve"]
         command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.data_dir)]
         for key, value in self.settings.items():
@@ -86,7 +86,7 @@ class BrokerProcess:
         return [*command, *self.arguments]
 
     def start(self, *, wait: bool = True) -> Self:
-        """Start the node; return when it says that it serves."""
+        """Starts the node and waits for its ready line."""
         assert not self.is_running, "the broker is running already"
         self._own_dir.mkdir(parents=True, exist_ok=True)
         with self._stdout_file.open("wb") as stdout, self.log_file.open("ab") as log:
@@ -101,16 +101,16 @@ class BrokerProcess:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while (ready := _READY.search(self.stdout())) is None:
             if not self.is_running:
-                raise self._failure(f"ended while starting, exit code {self.exit_code}")
+                raise self._failure(f"exited during startup with exit code {self.exit_code}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise self._failure(f"did not serve within {START_TIMEOUT_SECONDS:.0f} s")
+                raise self._failure(f"was not ready within {START_TIMEOUT_SECONDS:.0f} s")
             time.sleep(_POLL_SECONDS)
         self.ready_line = ready[0]
         self.port = int(ready["port"])
 
     def stop(self) -> int | None:
-        """End the node with SIGTERM and return its exit code; a node that lingers is killed."""
+        """Sends SIGTERM and returns the exit code. After a timeout, kills the node and raises."""
         if self._process is None:
             return None
         if self.is_running:
@@ -119,16 +119,16 @@ class BrokerProcess:
             return self._process.wait(STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise self._failure(f"did not end within {STOP_TIMEOUT_SECONDS:.0f} s") from None
+            raise self._failure(f"did not stop within {STOP_TIMEOUT_SECONDS:.0f} s") from None
 
     def kill(self) -> None:
-        """End the node as a power cut would, with SIGKILL."""
+        """Ends the node with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def restart(self) -> Self:
-        """Stop and start on the same data, address and settings."""
+        """Stops and starts the node with the same data, address and settings."""
         self.stop()
         return self.start()
 
@@ -148,4 +148,4 @@ class BrokerProcess:
 
     def _failure(self, what: str) -> BrokerFailedError:
         tail = "\n".join(self.log().splitlines()[-40:])
-        return BrokerFailedError(f"PyKBroker {what}; its log ends:\n{tail}")
+        return BrokerFailedError(f"PyKBroker {what}; last lines of its log:\n{tail}")

@@ -1,4 +1,4 @@
-"""The command `pykbroker-compat`: run the suite, compare two brokers, list what there is."""
+"""Runs stock Kafka clients against a broker, and compares two brokers."""
 
 from __future__ import annotations
 
@@ -50,32 +50,36 @@ if TYPE_CHECKING:
 
 Named = TypeVar("Named", "Scenario", "Fault")
 
-ALL_TRUE, SOME_FALSE, WRONG_USE = 0, 1, 2
+SUCCESS, FAILURE, USAGE_ERROR = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(SOME_FALSE))  # brokers and programs end too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILURE))  # brokers and programs end too
     try:
         return int(options.command(options))
     except UsageError as error:
         print(f"pykbroker-compat: {error}", file=sys.stderr)
-        return WRONG_USE
+        return USAGE_ERROR
     except BrokenPipeError:  # as in `list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SOME_FALSE
+        return FAILURE
+
+
+CLIENTS_METAVAR = "NAME[=VERSION],…"
+CLIENTS_HELP = "Run only these clients"
 
 
 class UsageError(ValueError):
-    """The command line asks for what there is not."""
+    """Raised for an invalid command line or an unreachable broker."""
 
 
 def run(options: argparse.Namespace) -> int:
     if options.disbelieve and options.keep:
-        raise UsageError("what is played in disbelief is not kept")
+        raise UsageError("--disbelieve and --keep are mutually exclusive")
     clients = _chosen_clients(options.clients)
     scenarios = _chosen_scenarios(options.scenarios, quick=options.quick)
-    if options.disbelieve:  # nobody else need be installed
+    if options.disbelieve:  # other clients need not be installed
         scenarios = [it for it in scenarios if any(it.name in one.not_true for one in clients)]
         clients = [it for it in clients if it.not_true]
     results = _results(options, clients, scenarios)
@@ -86,19 +90,19 @@ def run(options: argparse.Namespace) -> int:
         keep(results, current_matrix())
         write_page(options)
     if options.disbelieve:
-        return _disbelieved(results)
-    if not results.was_tried():
-        print("\npykbroker-compat: nothing was tried", file=sys.stderr)
-        return SOME_FALSE
-    return SOME_FALSE if results.failures() else ALL_TRUE
+        return _wrong_manifests(results)
+    if not results.has_run():
+        print("\npykbroker-compat: no cell was run", file=sys.stderr)
+        return FAILURE
+    return FAILURE if results.failures() else SUCCESS
 
 
-def _disbelieved(results: Results) -> int:
-    """What a manifest calls not true has to fail, on one broker at least."""
-    wrongly = results.true_everywhere()
-    for scenario, client in wrongly:
-        print(f"true, against the manifest: {scenario} · {client}")
-    return SOME_FALSE if wrongly else ALL_TRUE
+def _wrong_manifests(results: Results) -> int:
+    """Prints the cells of `not_true` that pass on every broker."""
+    wrong = results.passed_everywhere()
+    for scenario, client in wrong:
+        print(f"listed in not_true of the manifest, but passed: {scenario} · {client}")
+    return FAILURE if wrong else SUCCESS
 
 
 def _results(
@@ -144,7 +148,7 @@ def _brokers(options: argparse.Namespace, stack: ExitStack, directory: Path) -> 
 
 
 def _reached(bootstrap: str) -> list[Address]:
-    """The addresses, if a broker answers at each."""
+    """Parses the addresses and checks that a broker responds at each."""
     try:
         addresses = addresses_in(bootstrap)
         for host, port in addresses:
@@ -164,11 +168,11 @@ def write_reports(results: Results, directory: Path) -> None:
     directory.joinpath("junit.xml").write_text(junit_report.report(results))
     directory.joinpath("report.html").write_text(html_report.report(results))
     results.write(directory / "results.json")
-    print(f"\nreports are in {directory}")
+    print(f"\nreports written to {directory}")
 
 
 def sabotage(options: argparse.Namespace) -> int:
-    """Give a broker one fault after the other, and see that the suite finds each."""
+    """Injects each fault and checks that the suite detects it."""
     clients, faults = _chosen_clients(options.clients), _chosen_faults(options.faults)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="compat-")))
@@ -178,41 +182,41 @@ def sabotage(options: argparse.Namespace) -> int:
             pool=stack.enter_context(ProcessPool(directory / "programs")),
             relays=stack.enter_context(Relays()),
         )
-        doubtful = sabotaged.failures_without(faults)
-        for cell in doubtful:
-            print(f"false without any fault: {cell.scenario} with {cell.client}: {cell.reason}")
+        unreliable = sabotaged.failures_without(faults)
+        for cell in unreliable:
+            print(f"failed without a fault: {cell.scenario} with {cell.client}: {cell.reason}")
         missed = 0
-        with ThreadPoolExecutor(options.at_once) as threads:  # most faults are found by waiting
-            for verdict in threads.map(sabotaged.trial_of, () if doubtful else faults):
+        with ThreadPoolExecutor(options.at_once) as threads:  # most faults are detected by timeouts
+            for verdict in threads.map(sabotaged.trial_of, () if unreliable else faults):
                 missed += not verdict.is_found
                 print("\n".join(verdict.lines()), flush=True)
-    if doubtful:
-        return SOME_FALSE
-    print(f"\n{len(faults)} faults, {missed} not found")
-    return SOME_FALSE if missed else ALL_TRUE
+    if unreliable:
+        return FAILURE
+    print(f"\n{len(faults)} faults, {missed} not detected")
+    return FAILURE if missed else SUCCESS
 
 
 def write_page(_: argparse.Namespace) -> int:
     PAGE.write_text(compatibility_page(read_stored(), all_scenarios(), stock_clients()))
-    return ALL_TRUE
+    return SUCCESS
 
 
 def diff(options: argparse.Namespace) -> int:
-    """Print where two brokers answer differently, but for what is allowed."""
+    """Prints the differences between two brokers that are not allowed."""
     left, right = (_reached(it)[0] for it in (options.left, options.right))
     apis = options.apis.split(",") if options.apis else ()
     try:
-        compared = compare(left, right, apis=apis, thorough=options.thorough, told=_to_stderr)
+        compared = compare(left, right, apis=apis, thorough=options.thorough, progress=_to_stderr)
     except Closed as error:
-        raise UsageError(f"a broker is gone, or too old to be asked: {error}") from error
+        raise UsageError(f"connection closed, or the broker is too old: {error}") from error
     found = compared.differences_found if options.all else compared.unexpected(read_allowed())
     for line in difference_lines(found):
         print(line)
-    print(f"\n{compared.questions} questions to each, {len(found)} differences")
+    print(f"\n{compared.requests} requests to each broker, {len(found)} differences")
     for side, names in (("left", compared.only_left), ("right", compared.only_right)):
         if names:
-            print(f"served on the {side} alone: {', '.join(names)}")
-    return SOME_FALSE if found else ALL_TRUE
+            print(f"advertised only by the {side} broker: {', '.join(names)}")
+    return FAILURE if found else SUCCESS
 
 
 def _to_stderr(line: str) -> None:
@@ -224,18 +228,18 @@ def list_all(_: argparse.Namespace) -> int:
         print(f"{client!s:<24} {client.language}: {client.why}")
     for scenario in all_scenarios():
         print(f"{scenario.name:<40} {scenario.sentence}")
-    return ALL_TRUE
+    return SUCCESS
 
 
-def _chosen_clients(wanted: str | None) -> list[StockClient]:
-    """By name, or by name and version as `kafka-python=3.0.12`."""
+def _chosen_clients(selection: str | None) -> list[StockClient]:
+    """Selects clients by name, or by name and version (`kafka-python=3.0.12`)."""
     clients = stock_clients()
-    if wanted is None:
+    if selection is None:
         return clients
-    patterns = wanted.split(",")
+    patterns = selection.split(",")
     for pattern in patterns:
         if not any(_is_called(it, pattern) for it in clients):
-            raise UsageError(f"there is no client {pattern}")
+            raise UsageError(f"unknown client {pattern}")
     return [it for it in clients if any(_is_called(it, pattern) for pattern in patterns)]
 
 
@@ -243,66 +247,96 @@ def _is_called(client: StockClient, pattern: str) -> bool:
     return pattern in (client.name, f"{client.name}={client.version}")
 
 
-def _chosen_scenarios(wanted: str | None, *, quick: bool) -> list[Scenario]:
+def _chosen_scenarios(selection: str | None, *, quick: bool) -> list[Scenario]:
     scenarios = [it for it in all_scenarios() if it.is_core or not quick]
-    return _fitting(scenarios, wanted, "scenario")
+    return _matching(scenarios, selection, "scenario")
 
 
-def _chosen_faults(wanted: str | None) -> list[Fault]:
-    return _fitting(FAULTS, wanted, "fault")
+def _chosen_faults(selection: str | None) -> list[Fault]:
+    return _matching(FAULTS, selection, "fault")
 
 
-def _fitting(all_of_them: Sequence[Named], wanted: str | None, kind: str) -> list[Named]:
-    """Those whose names fit a pattern of the list; all of them where none is given."""
-    if wanted is None:
-        return list(all_of_them)
-    patterns = wanted.split(",")
+def _matching(items: Sequence[Named], selection: str | None, kind: str) -> list[Named]:
+    """Returns the items whose names match one of the patterns; all items if None."""
+    if selection is None:
+        return list(items)
+    patterns = selection.split(",")
     for pattern in patterns:
-        if not any(fnmatchcase(it.name, pattern) for it in all_of_them):
-            raise UsageError(f"there is no {kind} {pattern}")
-    return [it for it in all_of_them if any(fnmatchcase(it.name, one) for one in patterns)]
+        if not any(fnmatchcase(it.name, pattern) for it in items):
+            raise UsageError(f"unknown {kind} {pattern}")
+    return [it for it in items if any(fnmatchcase(it.name, one) for one in patterns)]
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pykbroker-compat", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    runs = commands.add_parser("run", help="play the scenarios with the clients")
+    runs = commands.add_parser("run", help="Run the scenarios with the clients")
     runs.set_defaults(command=run)
-    runs.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker that is running already")
-    runs.add_argument("--clients", metavar="NAME[=VERSION],…", help="these alone")
-    runs.add_argument("--scenarios", metavar="PATTERN,…", help="these alone, as in `produce*`")
-    runs.add_argument("--report", type=Path, metavar="DIR", help="where reports are written")
-    runs.add_argument("--oracle", action="store_true", help="Apache Kafka beside it")
-    runs.add_argument("--only-oracle", action="store_true", help="Apache Kafka instead of it")
-    runs.add_argument("--quick", action="store_true", help="the core scenarios alone")
     runs.add_argument(
-        "--at-once", type=_count, default=max(2, os.cpu_count() or 2), metavar="N", help="cells"
+        "--bootstrap", metavar="HOST:PORT", help="Test this running broker instead of PyKBroker"
+    )
+    runs.add_argument("--clients", metavar=CLIENTS_METAVAR, help=CLIENTS_HELP)
+    runs.add_argument(
+        "--scenarios", metavar="PATTERN,…", help="Run only these scenarios, for example `produce*`"
+    )
+    runs.add_argument("--report", type=Path, metavar="DIR", help="Write reports to this directory")
+    runs.add_argument("--oracle", action="store_true", help="Also test Apache Kafka")
+    runs.add_argument("--only-oracle", action="store_true", help="Test Apache Kafka only")
+    runs.add_argument("--quick", action="store_true", help="Run only the core scenarios")
+    runs.add_argument(
+        "--at-once",
+        type=_count,
+        default=max(2, os.cpu_count() or 2),
+        metavar="N",
+        help="Number of concurrent cells (default: %(default)s)",
     )
     runs.add_argument(
-        "--disbelieve", action="store_true", help="what manifests call not true, to see if it is"
+        "--disbelieve",
+        action="store_true",
+        help="Run only the cells that manifests list in not_true; fail if one passes",
     )
-    runs.add_argument("--keep", action="store_true", help="keep the results for the documentation")
-    faults = commands.add_parser("sabotage", help="see whether the suite finds known faults")
+    runs.add_argument(
+        "--keep", action="store_true", help="Store the results for docs/compatibility.md"
+    )
+    faults = commands.add_parser("sabotage", help="Check that the suite detects injected faults")
     faults.set_defaults(command=sabotage)
-    faults.add_argument("--clients", metavar="NAME[=VERSION],…", default="kafka-python=3.0.12")
-    faults.add_argument("--faults", metavar="PATTERN,…", help="these alone, as in `lost-*`")
-    faults.add_argument("--at-once", type=_count, default=4, metavar="N", help="faults")
-    diffs = commands.add_parser("diff", help="ask two brokers the same and compare")
+    faults.add_argument(
+        "--clients",
+        metavar=CLIENTS_METAVAR,
+        default="kafka-python=3.0.12",
+        help=f"{CLIENTS_HELP} (default: %(default)s)",
+    )
+    faults.add_argument(
+        "--faults", metavar="PATTERN,…", help="Inject only these faults, for example `lost-*`"
+    )
+    faults.add_argument(
+        "--at-once",
+        type=_count,
+        default=4,
+        metavar="N",
+        help="Number of concurrent faults (default: %(default)s)",
+    )
+    diffs = commands.add_parser("diff", help="Compare the responses of two brokers")
     diffs.set_defaults(command=diff)
-    diffs.add_argument("--left", required=True, metavar="HOST:PORT")
-    diffs.add_argument("--right", required=True, metavar="HOST:PORT")
-    diffs.add_argument("--apis", metavar="NAME,…", help="these alone, as in `fetch` or `*topics`")
-    diffs.add_argument("--thorough", action="store_true", help="boundary values in every version")
-    diffs.add_argument("--all", action="store_true", help="differences that are allowed, too")
-    pages = commands.add_parser("page", help="write docs/compatibility.md from the results kept")
+    diffs.add_argument("--left", required=True, metavar="HOST:PORT", help="First broker")
+    diffs.add_argument("--right", required=True, metavar="HOST:PORT", help="Second broker")
+    diffs.add_argument(
+        "--apis", metavar="NAME,…", help="Compare only these APIs, for example `fetch` or `*topics`"
+    )
+    diffs.add_argument(
+        "--thorough", action="store_true", help="Send boundary values in every version"
+    )
+    diffs.add_argument("--all", action="store_true", help="Also print allowed differences")
+    pages = commands.add_parser("page", help="Write docs/compatibility.md from stored results")
     pages.set_defaults(command=write_page)
-    commands.add_parser("list", help="tell what there is").set_defaults(command=list_all)
+    lists = commands.add_parser("list", help="List clients and scenarios")
+    lists.set_defaults(command=list_all)
     return parser
 
 

@@ -4,7 +4,7 @@ import shutil
 
 
 class MissingToolError(RuntimeError):
-    """The machine lacks `tool`; the message says what needs it and why it cannot be had.
+    """`tool` is not installed or failed to install; the message names the cause.
 
     The test suite skips a test that raises this error, and fails it in CI (tests/conftest.py).
     """
@@ -15,8 +15,8 @@ class MissingToolError(RuntimeError):
 
 
 def find_program(*names: str) -> str:
-    """Return the path of the first of these programs that is on the PATH."""
+    """Returns the path of the first of these programs that is on the PATH."""
     for name in names:
         if path := shutil.which(name):
             return path
-    raise MissingToolError(names[0], f"there is no `{names[0]}` on the PATH")
+    raise MissingToolError(names[0], f"`{names[0]}` is not on the PATH")

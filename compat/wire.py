@@ -1,4 +1,4 @@
-"""A client that sends what it is told, in the version it is told, and reads the answer."""
+"""A blocking client that sends single requests in a given version."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PATIENCE_SECONDS = 30.0
 
 
 class Closed(ConnectionError):
-    """The broker has closed the connection, or is not there."""
+    """The broker closed the connection or cannot be reached."""
 
 
 class Wire:
-    """One connection to a broker; requests may be sent ahead of the answers."""
+    """A connection to a broker. Several requests may be sent before their responses are read."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A real Apache Kafka as oracle and rival: its install, a node of it, its tools."""
+"""Apache Kafka for comparisons and benchmarks: installation, a node, its tools."""
 
 from compat.apache.apache_kafka import ApacheKafka, ApacheKafkaFailedError
 from compat.apache.installation import ApacheKafkaUnavailableError, install

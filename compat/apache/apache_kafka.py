@@ -1,4 +1,4 @@
-"""An Apache Kafka node of one's own: broker and controller in one process, on loopback only."""
+"""Starts, stops and kills an Apache Kafka node (broker and controller) on loopback."""
 
 import re
 import signal
@@ -19,9 +19,9 @@ STOP_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _SERVING = "Kafka Server started"
 
-# An oracle is asked a few questions: it must start soon and leave the cores to others.
+# For few requests: a fast start and little CPU.
 MODEST_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog.level=INFO")
-# The collector settings of Apache's own start script; a rival in a benchmark deserves them.
+# The garbage collector settings of Apache's start script, for benchmarks.
 SERVER_JVM = (
     "-server",
     "-XX:+UseG1GC",
@@ -31,8 +31,8 @@ SERVER_JVM = (
     "-Dlog.level=INFO",
 )
 
-# One node can hold only one replica; fifty partitions of internal topics slow every start; and
-# after a kill the controller lets a node in again only when its former session has run out.
+# A single node holds one replica. Fifty partitions of internal topics would slow down the start.
+# After a kill, the controller accepts the node only after its previous session has expired.
 SINGLE_NODE = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
@@ -50,14 +50,14 @@ SINGLE_NODE = {
 
 
 class ApacheKafkaFailedError(RuntimeError):
-    """The node did not start or ended by itself; the message ends with its log."""
+    """The node did not start or exited; the message ends with its log."""
 
 
 class ApacheKafka:
-    """One node on a data directory, new or existing; a context manager that starts and stops it.
+    """A node on a new or existing data directory. The context manager starts and stops it.
 
-    The node's own files (`server.properties`, `server.log`) lie beside the data directory in
-    `<data directory>.node`, so that the data directory holds Kafka's data alone.
+    `server.properties` and `server.log` are written to `<data directory>.node`, so the data
+    directory contains only Kafka's data.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ApacheKafka:
         self.jvm = [f"-Xms{heap}", f"-Xmx{heap}", *jvm]
         self.tools = tools or ApacheTools.installed()
         self._process: subprocess.Popen[bytes] | None = None
-        self._log_start = 0  # where the running process's part of the log file begins
+        self._log_start = 0  # position in the log file at which the running process began
 
     @property
     def bootstrap(self) -> str:
@@ -111,7 +111,7 @@ class ApacheKafka:
         self.stop()
 
     def start(self, *, wait: bool = True) -> Self:
-        """Start the node, formatting the data directory if nobody did; return when it serves."""
+        """Formats the data directory if necessary, starts the node and waits until it serves."""
         assert not self.is_running, "the node is running already"
         self.prepare()
         self._spawn()
@@ -120,7 +120,7 @@ class ApacheKafka:
         return self
 
     def prepare(self) -> None:
-        """Do what comes before the first start: write the settings, format the directory."""
+        """Writes the settings and formats the data directory if necessary."""
         self._own_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._write_properties()
@@ -131,14 +131,14 @@ class ApacheKafka:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not (self._has_announced_itself() and _accepts(self.port)):
             if not self.is_running:
-                raise self._failure(f"ended while starting, exit code {self._exit_code()}")
+                raise self._failure(f"exited during startup with exit code {self._exit_code()}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise self._failure(f"did not serve within {START_TIMEOUT_SECONDS:.0f} s")
+                raise self._failure(f"was not ready within {START_TIMEOUT_SECONDS:.0f} s")
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """End the node as an operator would, with SIGTERM; a node that lingers is killed."""
+        """Sends SIGTERM; kills the node after a timeout."""
         if not self.is_running:
             return
         assert self._process is not None
@@ -149,13 +149,13 @@ class ApacheKafka:
             self.kill()
 
     def kill(self) -> None:
-        """End the node as a power cut would, with SIGKILL."""
+        """Ends the node with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def restart(self) -> Self:
-        """Stop and start on the same data, address and settings."""
+        """Stops and starts the node with the same data, address and settings."""
         self.stop()
         return self.start()
 
@@ -165,7 +165,7 @@ class ApacheKafka:
         *arguments: object,
         input: str | None = None,  # noqa: A002 (named as in subprocess.run, which it feeds)
     ) -> Completed:
-        """Run a console tool against this node."""
+        """Runs a console tool against this node."""
         return self.tools.tool(name, "--bootstrap-server", self.bootstrap, *arguments, input=input)
 
     def log_tail(self, *, lines: int = 40) -> str:
@@ -231,11 +231,13 @@ class ApacheKafka:
         return self._process.poll() if self._process is not None else None
 
     def _failure(self, what: str) -> ApacheKafkaFailedError:
-        return ApacheKafkaFailedError(f"Apache Kafka {what}; its log ends:\n{self.log_tail()}")
+        return ApacheKafkaFailedError(
+            f"Apache Kafka {what}; last lines of its log:\n{self.log_tail()}"
+        )
 
 
 def free_port() -> int:
-    """A port nobody on loopback listens to at this moment."""
+    """Returns a loopback port that is currently free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -243,7 +245,7 @@ def free_port() -> int:
 
 
 def _existing_node_id(data_dir: Path) -> int:
-    """A formatted directory belongs to a node; a new one is node 1's."""
+    """Returns the node id of a formatted directory; 1 for a new one."""
     try:
         properties = (data_dir / "meta.properties").read_text()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Brings Apache Kafka from Maven into a cache directory, once for all who ask."""
+"""Downloads Apache Kafka with Maven into a cache directory shared by all processes."""
 
 import fcntl
 import hashlib
@@ -20,7 +20,7 @@ POM = Path(__file__).with_name("pom.xml")
 
 
 _FAILURES: dict[Path, str] = {}
-"""Why Maven failed, by directory: a process asks an unreachable registry only once."""
+"""Maven errors by directory, so that a process tries an unreachable registry only once."""
 
 
 class ApacheKafkaUnavailableError(MissingToolError):
@@ -28,21 +28,21 @@ class ApacheKafkaUnavailableError(MissingToolError):
 
 
 def install() -> Path:
-    """Return the directory of Apache Kafka's jars, fetched by the first call on this machine."""
+    """Returns the directory of Apache Kafka's jars; the first call downloads them."""
     java()
     libraries = cache_directory()
     if _is_complete(libraries):
         return libraries
     if libraries in _FAILURES:
         raise ApacheKafkaUnavailableError("mvn", _FAILURES[libraries])
-    with _alone(libraries):
-        if not _is_complete(libraries):  # another process may have been quicker
+    with _locked(libraries):
+        if not _is_complete(libraries):  # another process may have downloaded them meanwhile
             _fetch(libraries)
     return libraries
 
 
 def cache_directory() -> Path:
-    """Where the jars lie: the environment's choice, else below the user's cache."""
+    """Returns the directory of the jars: from the environment, or below the user's cache."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -50,7 +50,7 @@ def cache_directory() -> Path:
 
 
 def java() -> str:
-    """Return the path of a Java runtime."""
+    """Returns the path of a Java runtime."""
     return _program("java", "a Java runtime, version 17 or newer")
 
 
@@ -59,14 +59,14 @@ def _program(name: str, description: str) -> str:
     if found is None:
         raise ApacheKafkaUnavailableError(
             name,
-            f"Apache Kafka {KAFKA_VERSION} needs {description}; there is no `{name}` on the PATH",
+            f"Apache Kafka {KAFKA_VERSION} needs {description}, but `{name}` is not on the PATH",
         )
     return found
 
 
 def _is_complete(libraries: Path) -> bool:
     try:
-        return _stamp(libraries).read_text() == _recipe()
+        return _stamp(libraries).read_text() == _fingerprint()
     except OSError:
         return False
 
@@ -75,14 +75,14 @@ def _stamp(libraries: Path) -> Path:
     return libraries / ".complete"
 
 
-def _recipe() -> str:
-    """A changed pom.xml means other jars, so its digest marks what was fetched."""
+def _fingerprint() -> str:
+    """Returns the digest of pom.xml, which determines the jars."""
     return hashlib.sha256(POM.read_bytes()).hexdigest()
 
 
 @contextmanager
-def _alone(libraries: Path) -> Iterator[None]:
-    """Let one process at a time fetch; the lock goes with its holder, even a killed one."""
+def _locked(libraries: Path) -> Iterator[None]:
+    """Holds the lock of the directory; the kernel releases it if the process dies."""
     libraries.parent.mkdir(parents=True, exist_ok=True)
     with libraries.with_name(libraries.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -90,21 +90,21 @@ def _alone(libraries: Path) -> Iterator[None]:
 
 
 def _fetch(libraries: Path) -> None:
-    """Fetch beside the final place and move there at the end: nobody ever sees half of it."""
+    """Downloads to a temporary directory and renames it, so that the result is complete."""
     maven = _program("mvn", "Maven to be fetched")
     with tempfile.TemporaryDirectory(dir=libraries.parent, prefix="fetching-") as scratch:
         fetched = Path(scratch) / "libraries"
         if failure := _copy_dependencies(maven, fetched):
             _FAILURES[libraries] = failure
             raise ApacheKafkaUnavailableError("mvn", failure)
-        _stamp(fetched).write_text(_recipe())
+        _stamp(fetched).write_text(_fingerprint())
         if libraries.exists():
             libraries.rename(Path(scratch) / "outdated")
         fetched.rename(libraries)
 
 
 def _copy_dependencies(maven: str, target: Path) -> str | None:
-    """Run Maven; return why it failed, if it did."""
+    """Runs Maven; returns an error message if it fails."""
     command = [maven, "--quiet", "--batch-mode", "--file", str(POM)]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={target}"]
     try:
@@ -116,7 +116,7 @@ def _copy_dependencies(maven: str, target: Path) -> str | None:
             timeout=INSTALL_TIMEOUT_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return f"Maven did not fetch Apache Kafka within {INSTALL_TIMEOUT_SECONDS} s"
+        return f"Maven did not download Apache Kafka within {INSTALL_TIMEOUT_SECONDS} s"
     if result.returncode == 0:
         return None
-    return f"Maven could not fetch Apache Kafka {KAFKA_VERSION}:\n{result.stdout}{result.stderr}"
+    return f"Maven cannot download Apache Kafka {KAFKA_VERSION}:\n{result.stdout}{result.stderr}"

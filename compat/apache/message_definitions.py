@@ -1,4 +1,4 @@
-"""Apache Kafka's own message definitions, read out of the jars that carry them."""
+"""Reads Apache Kafka's message definitions from its jars."""
 
 import zipfile
 from pathlib import PurePosixPath
@@ -7,17 +7,17 @@ from compat.apache.installation import KAFKA_VERSION, install
 
 _FOLDERS = ("common/message/", "common/metadata/")
 _JARS = (
-    "kafka-clients",  # requests, responses and what clients keep in groups
-    "kafka-metadata",  # records of the cluster's metadata log
+    "kafka-clients",  # requests, responses and the consumer protocol
+    "kafka-metadata",  # records of the metadata log
     "kafka-group-coordinator",  # records of __consumer_offsets
     "kafka-transaction-coordinator",  # records of __transaction_state
     "kafka-share-coordinator",  # records of __share_group_state
-    "kafka-raft",  # the state a voter keeps
+    "kafka-raft",  # quorum state
 )
 
 
 def message_definitions() -> dict[str, str]:
-    """Return the JSON text (it has comments) of every message, by names as `ProduceRequest`."""
+    """Returns the JSON text (with comments) of every message by name, such as `ProduceRequest`."""
     definitions: dict[str, str] = {}
     for jar in _JARS:
         with zipfile.ZipFile(install() / f"{jar}-{KAFKA_VERSION}.jar") as archive:

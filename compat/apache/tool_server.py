@@ -1,4 +1,4 @@
-"""One warm JVM that runs many console tools, a tenth of a second each instead of a second."""
+"""Runs console tools in one warm JVM: 0.1 s per tool instead of 1 s."""
 
 import select
 import subprocess
@@ -23,8 +23,8 @@ from compat.apache.tools import (
 
 SOURCE = Path(__file__).with_name("ToolServer.java")
 
-# The others run long, or are interrupted, or measure: each of them has a process of its own.
-_ASK_AND_ANSWER = frozenset(
+# Tools that run long, are interrupted or measure performance get their own process.
+_SHORT_TOOLS = frozenset(
     {
         "acls",
         "api-versions",
@@ -54,7 +54,7 @@ _ASK_AND_ANSWER = frozenset(
 
 
 class ToolServer:
-    """A process that lives until it is closed; a tool that takes it down costs one restart."""
+    """The JVM process. It is restarted after a tool that ends the JVM."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = [*command]
@@ -74,14 +74,14 @@ class ToolServer:
 
     def close(self) -> None:
         if self._process is not None:
-            self._process.kill()  # it holds nothing that an orderly end would save
+            self._process.kill()  # it has no state to save
             self._process.communicate()
             self._process = None
 
     def run(
         self, main: str, arguments: Sequence[str], standard_input: str, timeout_seconds: float
     ) -> Completed:
-        """Run one main class to its end."""
+        """Runs a main class to its end."""
         command = [main, *arguments]
         words = [main, standard_input, *arguments]
         request = b" ".join(b64encode(word.encode()) for word in words) + b"\n"
@@ -110,7 +110,7 @@ class ToolServer:
     def _answer(
         self, process: subprocess.Popen[bytes], command: list[str], timeout_seconds: float
     ) -> bytes:
-        """Wait for the answer's line, which is written at once when the tool has ended."""
+        """Waits for the response line, which is written when the tool has ended."""
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], timeout_seconds)
         if not ready:
@@ -120,14 +120,14 @@ class ToolServer:
         if not answer.endswith(b"\n"):
             code = process.wait()
             self.close()
-            excuse = b64encode(b"the tool ended its JVM; what it printed is lost")
-            return b"%d  %b" % (code, excuse)
+            message = b64encode(b"the tool ended the JVM; its output is lost")
+            return b"%d  %b" % (code, message)
         return answer.rstrip(b"\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmTools(ApacheTools):
-    """The same tools, those that only ask and answer in one warm JVM."""
+    """Console tools; the short ones run in one warm JVM."""
 
     server: ToolServer
 
@@ -145,8 +145,8 @@ class WarmTools(ApacheTools):
         input: str | None = None,  # noqa: A002 (named as in subprocess.run)
         timeout_seconds: float = TOOL_TIMEOUT_SECONDS,
     ) -> Completed:
-        if name not in _ASK_AND_ANSWER:
-            # Spelled out: a slotted dataclass is made twice, which `super()` cannot follow.
+        if name not in _SHORT_TOOLS:
+            # `super()` does not work: `slots=True` creates the class a second time.
             return ApacheTools.tool(
                 self, name, *arguments, input=input, timeout_seconds=timeout_seconds
             )

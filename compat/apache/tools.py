@@ -1,4 +1,4 @@
-"""Apache Kafka's console tools, each called by a short name."""
+"""Runs Apache Kafka's console tools by short names."""
 
 import subprocess
 from collections.abc import Sequence
@@ -49,16 +49,16 @@ TOOLS = {
 }
 TOOL_TIMEOUT_SECONDS = 120.0
 
-# A tool lives for a second or two: no time for the optimising compiler or a parallel collector.
+# Tools run for a second or two: the optimising compiler and a parallel collector do not pay off.
 SHORT_LIVED_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-# A tool that measures has to be as fast as Java can be.
+# For tools that measure performance.
 MEASURING_JVM = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
 
 Completed = subprocess.CompletedProcess[str]
 
 
 def java_command(libraries: Path, jvm: Sequence[str], main: str, *arguments: str) -> list[str]:
-    """The command line of a Java program out of Apache Kafka's jars."""
+    """Returns the command line of a Java program with Apache Kafka's jars."""
     command = [java(), *jvm, "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true"]
     if not any(option.startswith("-Dlog.level=") for option in jvm):
         command.append("-Dlog.level=ERROR")
@@ -84,7 +84,7 @@ class ApacheTools:
         input: str | None = None,  # noqa: A002 (named as in subprocess.run, which it feeds)
         timeout_seconds: float = TOOL_TIMEOUT_SECONDS,
     ) -> Completed:
-        """Run a tool to its end; what it says and its exit code are the caller's to judge."""
+        """Runs a tool to its end. A non-zero exit code does not raise."""
         return subprocess.run(
             self.command(name, *arguments),
             check=False,
@@ -95,21 +95,21 @@ class ApacheTools:
         )
 
     def command(self, name: str, *arguments: object) -> list[str]:
-        """The command line of a tool, for callers who start and stop it themselves."""
+        """Returns the command line of a tool."""
         return java_command(self.libraries, self.jvm, TOOLS[name], *map(str, arguments))
 
     def dump_log(self, *files: Path, options: Sequence[str] = ()) -> str:
-        """What DumpLogSegments prints about log, index and snapshot files."""
+        """Returns the output of DumpLogSegments for log, index and snapshot files."""
         listed = ",".join(str(file) for file in files)
         return _output_of(self.tool("dump-log", "--files", listed, *options))
 
     def metadata_shell(self, snapshot: Path, *command: str) -> str:
-        """What MetadataShell answers, having loaded a snapshot (or metadata log) file."""
+        """Returns the output of MetadataShell for a snapshot or metadata log file."""
         return _output_of(self.tool("metadata-shell", "--snapshot", snapshot, *command))
 
 
 class ToolFailedError(AssertionError):
-    """A tool that had to succeed did not; the message is all it said."""
+    """A tool failed; the message is its output."""
 
 
 def _output_of(completed: Completed) -> str:

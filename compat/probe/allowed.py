@@ -1,4 +1,4 @@
-"""The differences between two brokers that are right: each is told in known_differences.md."""
+"""Allowed differences between two brokers. known_differences.md explains them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL_OF_IT = "(all)"
 
 
 class Difference(NamedTuple):
-    """A field in which two answers differ, and what was asked."""
+    """A response field that differs, and the API and variation of the request."""
 
     api: str
     note: str
@@ -34,15 +34,15 @@ class Difference(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """Places at which two brokers may differ; in them `*` stands for anything."""
+    """Response fields that may differ. `*` matches any text."""
 
     places: tuple[str, ...]
     section: str = ""
-    """Of known_differences.md, where it is told."""
+    """Section of known_differences.md that explains the difference."""
     own: str = ""
-    """Instead: what each broker has of its own there, and no client goes by."""
+    """Set instead of `section` if each broker has its own value and clients ignore it."""
     thorough: bool = False
-    """Whether it takes the questions to older versions to see it."""
+    """Whether the difference occurs only with `--thorough`, in older versions."""
 
     def covers(self, it: Difference) -> bool:
         return any(_fits(place, it) for place in self.places)
@@ -54,7 +54,7 @@ def read_allowed(file: Path = ALLOWED) -> list[Allowed]:
 
 
 def unused_places(allowed: Iterable[Allowed], found: Iterable[Difference]) -> Iterator[str]:
-    """The places of which no difference was found, those apart that only many questions show."""
+    """Yields allowed places without a difference, except those that need `--thorough`."""
     found = list(found)
     for rule in (it for it in allowed if not it.thorough):
         yield from (place for place in rule.places if not any(_fits(place, it) for it in found))

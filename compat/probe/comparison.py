@@ -1,4 +1,4 @@
-"""Asks two brokers the same questions and tells where their answers differ."""
+"""Sends the same requests to two brokers and reports differences of the responses."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 CUT_BYTES = (1, 5, 12)
-UNSERVED_VERSION = "a version that is not served"
+UNSERVED_VERSION = "unsupported version"
 VERSION_RANGE = "versions served"
 VALUE_TEXT_MAX = 160
 
 
 @dataclass(slots=True)
 class Comparison:
-    """What came of a comparison."""
+    """Result of a comparison."""
 
-    questions: int = 0
+    requests: int = 0
+    """Requests sent to each broker."""
     only_left: list[str] = field(default_factory=list)
     only_right: list[str] = field(default_factory=list)
     differences_found: dict[Difference, list[int]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    """Every difference with the versions in which it shows."""
+    """Each difference with the versions in which it occurs."""
 
     def unexpected(self, allowed: Sequence[Allowed]) -> dict[Difference, list[int]]:
         return {
@@ -54,18 +55,21 @@ def compare(
     *,
     apis: Sequence[str] = (),
     thorough: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Over every API and version that both serve; boundary values in the newest unless thorough."""
+    """Compares all APIs and versions that both brokers support.
+
+    Boundary values are sent in the newest version only, with `thorough` in all versions.
+    """
     compared = Comparison()
     word = secrets.token_hex(3)
     with ProbedBroker(left, word) as one, ProbedBroker(right, word) as other:
         for name, side in (("left", one), ("right", other)):
             if count := side.topic_count():
-                told(f"the {name} one holds {count} topics already, which will differ")
+                progress(f"the {name} broker has {count} topics, which will differ")
         compared.only_left = sorted(ApiKey(it).name for it in one.served.keys() - other.served)
         compared.only_right = sorted(ApiKey(it).name for it in other.served.keys() - one.served)
-        answered: list[_ResponsePair] = []
+        pairs: list[_ResponsePair] = []
         for key in sorted(one.served.keys() & other.served.keys()):
             name = ApiKey(key).name
             if apis and not _is_selected(name, apis):
@@ -73,10 +77,10 @@ def compare(
             _compare_ranges(compared, name, one.served[key], other.served[key])
             request = request_of(key)
             if request is not None and name not in SKIPPED:
-                answered += _compare_api(one, other, request, thorough=thorough)
-                told(f"{name}: {len(answered)} questions so far")
-        compared.questions = len(answered)
-        for it in answered:
+                pairs += _compare_api(one, other, request, thorough=thorough)
+                progress(f"{name}: {len(pairs)} requests so far")
+        compared.requests = len(pairs)
+        for it in pairs:
             both = one.resolved(it.left), other.resolved(it.right)
             for path, ours, theirs in differences("", *both):
                 place = Difference(it.api, it.note, path, _frozen(ours), _frozen(theirs))
@@ -88,14 +92,14 @@ def _compare_ranges(
     compared: Comparison, name: str, left: tuple[int, int], right: tuple[int, int]
 ) -> None:
     if left != right:
-        told = ("-".join(map(str, it)) for it in (left, right))
-        compared.differences_found[Difference(name, "", VERSION_RANGE, *told)] += [
+        texts = ("-".join(map(str, it)) for it in (left, right))
+        compared.differences_found[Difference(name, "", VERSION_RANGE, *texts)] += [
             max(left[1], right[1])
         ]
 
 
 class _ResponsePair(NamedTuple):
-    """A probe that both were asked, and what each said to it."""
+    """The responses of both brokers to a request."""
 
     api: str
     version: int
@@ -116,9 +120,9 @@ def _compare_api(
         with_boundaries = thorough or version == known[-1]
         yield from _compare_version(one, other, request, version, with_boundaries=with_boundaries)
     if left == right and known:
-        beyond = {shared[0] - 1, *shared, shared[-1] + 1} - {*known, -1}
+        unserved = {shared[0] - 1, *shared, shared[-1] + 1} - {*known, -1}
         yield from _compare_unserved_versions(
-            one, other, request, _target_name(request, known[-1]), sorted(beyond)
+            one, other, request, _target_name(request, known[-1]), sorted(unserved)
         )
 
 
@@ -134,7 +138,7 @@ def _compare_version(
     *,
     with_boundaries: bool,
 ) -> Iterator[_ResponsePair]:
-    """Each side has a topic and a group of its own for these questions."""
+    """Compares one version. Each broker has its own topic and group for these requests."""
     api = ApiKey(request.api).name
     name = _target_name(request, version)
     pairs = zip(
@@ -143,11 +147,11 @@ def _compare_version(
         strict=True,
     )
     for ours, theirs in pairs:
-        yield _ResponsePair(api, version, ours.note, one.answer(ours), other.answer(theirs))
+        yield _ResponsePair(api, version, ours.note, one.response(ours), other.response(theirs))
         if not with_boundaries:
             return
     for cut in CUT_BYTES:
-        parts = (it.answer_to_truncated(name, cut, request, version) for it in (one, other))
+        parts = (it.response_to_truncated(name, cut, request, version) for it in (one, other))
         yield _ResponsePair(api, version, f"{cut} bytes cut off", *parts)
 
 
@@ -158,10 +162,10 @@ def _compare_unserved_versions(
     targets: str,
     versions: Iterable[int],
 ) -> Iterator[_ResponsePair]:
-    """Below the lowest, above the highest, and what is advertised for appearance's sake alone."""
+    """Compares versions below and above the supported range, and those not implemented here."""
     for version in versions:
-        answers = (it.answer_to_unserved(targets, request, version) for it in (one, other))
-        yield _ResponsePair(ApiKey(request.api).name, version, UNSERVED_VERSION, *answers)
+        responses = (it.response_to_unserved(targets, request, version) for it in (one, other))
+        yield _ResponsePair(ApiKey(request.api).name, version, UNSERVED_VERSION, *responses)
 
 
 def _is_selected(name: str, apis: Sequence[str]) -> bool:
@@ -173,10 +177,10 @@ def _frozen(value: Normalized) -> Any:
 
 
 def difference_lines(found: dict[Difference, list[int]]) -> Iterator[str]:
-    """One line for each difference, its versions together."""
+    """Yields one line for each difference, with all its versions."""
     for it, versions in sorted(found.items(), key=lambda pair: tuple(map(str, pair[0]))):
-        spoken = ",".join(map(str, sorted(set(versions))))
-        yield f"{it.place}, v{spoken}: {_shortened(it.left)} | {_shortened(it.right)}"
+        shown = ",".join(map(str, sorted(set(versions))))
+        yield f"{it.place}, v{shown}: {_shortened(it.left)} | {_shortened(it.right)}"
 
 
 def _shortened(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Requests made from their declarations: a sensible one, then each field at its boundaries."""
+"""Generates requests from message declarations: a typical one, then boundary values per field."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Field, Kind
 
 SKIPPED = {
-    "UNREGISTER_BROKER": "would end the cluster of one",
-    "UPDATE_FEATURES": "cannot be taken back",
-    "ADD_RAFT_VOTER": "would end the quorum of one",
-    "REMOVE_RAFT_VOTER": "would end the quorum of one",
-    "PUSH_TELEMETRY": "says nothing of a broker's behaviour",
-    "GET_TELEMETRY_SUBSCRIPTIONS": "says nothing of a broker's behaviour",
+    "UNREGISTER_BROKER": "would stop a cluster of one broker",
+    "UPDATE_FEATURES": "cannot be reverted",
+    "ADD_RAFT_VOTER": "would break a quorum of one voter",
+    "REMOVE_RAFT_VOTER": "would break a quorum of one voter",
+    "PUSH_TELEMETRY": "unrelated to broker behaviour",
+    "GET_TELEMETRY_SUBSCRIPTIONS": "unrelated to broker behaviour",
 }
-"""What is not asked, and why."""
+"""APIs that are not compared, with the reason."""
 
 NUMBERS: dict[str, int] = {
     "acks": -1,
@@ -58,19 +58,19 @@ NUMBERS: dict[str, int] = {
     "pattern_type_filter": 3,
     "resource_type_filter": 2,
 }
-"""What a request says that its default does not."""
+"""Field values that differ from the declared defaults."""
 
 MESSAGE_VALUES: dict[tuple[str, str], Any] = {
     ("WritableTxnMarker", "producer_id"): 1_000,
     ("WritableTxnMarker", "producer_epoch"): 0,
     ("MetadataRequestTopic", "topic_id"): bytes(16),
 }
-"""Where a message means something else by the same word."""
+"""Field values for single messages, by message and field."""
 
 CREATING = {"CreateTopicsRequest"}
-"""Speak of topics that there are not."""
+"""Requests that name a topic that does not exist yet."""
 JOINING = {"JoinGroupRequest", "ConsumerGroupHeartbeatRequest"}
-"""Every one of these joins another group: who is in one already is waited for."""
+"""Each of these requests uses its own group, because a join waits for existing members."""
 TEXTS = {
     "value": "100000",
     "protocol_type": "consumer",
@@ -85,7 +85,7 @@ FOREIGN_ID = bytes(range(16))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTargets:
-    """What sensible questions speak of; both clusters have it, under the same names."""
+    """Topic and group that typical requests refer to; both clusters use the same names."""
 
     topic: str
     topic_id: bytes
@@ -94,7 +94,7 @@ class RequestTargets:
 
 
 class ProbeRequest(NamedTuple):
-    """One request, and in what it is not the sensible one."""
+    """A request, with a note on how it differs from the typical one."""
 
     request: Message
     version: int
@@ -104,18 +104,18 @@ class ProbeRequest(NamedTuple):
 def probe_requests(
     request: type[Message], version: int, targets: RequestTargets
 ) -> Iterator[ProbeRequest]:
-    """The sensible probe first; then those that differ from it in one field."""
-    asked = RequestBuilder(version, targets, creates=request.__name__ in CREATING)
-    yield ProbeRequest(asked.message(request), version, "")
-    for number, (path, value, note) in enumerate(asked.variations(request)):
+    """Yields the typical request first, then requests that differ from it in one field."""
+    builder = RequestBuilder(version, targets, creates=request.__name__ in CREATING)
+    yield ProbeRequest(builder.message(request), version, "")
+    for number, (path, value, note) in enumerate(builder.variations(request)):
         if request.__name__ in JOINING:
             other = replace(targets, group=f"{targets.group}-{number}")
-            asked = RequestBuilder(version, other, creates=False)
-        yield ProbeRequest(asked.message(request, path, value), version, note)
+            builder = RequestBuilder(version, other, creates=False)
+        yield ProbeRequest(builder.message(request, path, value), version, note)
 
 
 class RequestBuilder:
-    """Builds a request of one version, with at most one field that is not sensible."""
+    """Builds requests of one version with at most one atypical field."""
 
     def __init__(self, version: int, targets: RequestTargets, *, creates: bool) -> None:
         self.version = version
@@ -187,16 +187,16 @@ class RequestBuilder:
                 assert field.kind is not None
                 for value in boundaries(field.kind, field.name):
                     shown = value if len(str(value)) < 40 else f"{len(value)} characters"
-                    if value == MISSING:  # what nobody else has made in the meantime
+                    if value == MISSING:  # a name that no other request creates
                         value = f"{self.targets.topic}-missing"  # noqa: PLW2901 (said above)
                     yield path, [value] if field.is_array else value, f"{name}={shown!r}"
 
 
 def boundaries(kind: Kind, name: str) -> list[Any]:
-    """Values at which brokers part; of times the great ones are left out, for both would wait."""
+    """Returns boundary values. Large timeouts are omitted, because brokers would wait."""
     if kind in BOUNDARIES:
         return BOUNDARIES[kind]
-    if name == "timeout_ms":  # within one millisecond a broker is done or not, as it happens
+    if name == "timeout_ms":  # with 1 ms the result would depend on timing
         return [-1, 0]
     if name.endswith("_ms") or name == "min_bytes":
         return [-1, 0, 1]

@@ -1,4 +1,4 @@
-"""One of the two clusters that are asked, and the targets that have been made in it."""
+"""One of the two compared clusters, with the topics and groups created in it."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
 
 Address = tuple[str, int]
 Served = dict[int, tuple[int, int]]
-ANSWER_SECONDS_MAX = 2.0
-"""So long the other questions wait for an answer."""
+RESPONSE_SECONDS_MAX = 2.0
+"""Time to wait before the next request is sent."""
 LATE_SECONDS_MAX = 4.0
-"""So long an answer may take; usually it is looked for again much later, at the end."""
-LOOK_SECONDS_MAX = 0.1
+"""Maximum response time. Late responses are read at the end of the comparison."""
+LATE_POLL_SECONDS = 0.1
 COORDINATOR_REQUESTS: tuple[tuple[Message, int], ...] = (
     (FindCoordinatorRequest(key="compat", key_type=0), 2),
     (FindCoordinatorRequest(key="compat", key_type=1), 2),
     (InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1), 1),
 )
 TOPIC_ID_VERSION_MIN = 10
-"""From this version on Metadata tells the ids of topics."""
+"""First version of Metadata with topic ids."""
 METADATA_VERSION_MAX = 12
-CLOSED = "the connection is closed"
-SILENT = "no answer in time"
+CLOSED = "connection closed"
+SILENT = "no response in time"
 
 
 class PendingResponse(NamedTuple):
-    """An answer that has not come yet."""
+    """A response that was not received yet."""
 
     wire: Wire
     request: type[Message]
     version: int
     until: float
-    """By then, on the monotonic clock, it had to come."""
+    """Deadline on the monotonic clock."""
 
 
 class ProbedBroker:
-    """Asks one cluster, and makes the topics and groups of which the questions speak."""
+    """Sends requests to one cluster and creates the topics and groups they refer to."""
 
     def __init__(self, address: Address, word: str) -> None:
         self.host, self.port = address
@@ -77,12 +77,12 @@ class ProbedBroker:
         self.reference.close()
 
     def topic_count(self) -> int:
-        """How many topics there are, Kafka's own not counted."""
-        answer = self.wire.ask(MetadataRequest(topics=None), 1)
-        return sum(not it.is_internal for it in answer.topics)
+        """Returns the number of topics without internal ones."""
+        response = self.wire.ask(MetadataRequest(topics=None), 1)
+        return sum(not it.is_internal for it in response.topics)
 
     def create_targets(self, names: Iterable[str]) -> None:
-        """All at once, which is quicker."""
+        """Creates the topics of several versions in one request."""
         topics = {name: f"compat-{self.word}-{name}" for name in names}
         self.reference.create_many_topics(tuple(topics.values()), {"retention.ms": "-1"})
         for name, topic in topics.items():
@@ -92,51 +92,51 @@ class ProbedBroker:
                 topic=topic, topic_id=topic_id, group=f"{topic}-group", new_name=f"{topic}-new"
             )
 
-    def answer(self, probe: ProbeRequest) -> Normalized | PendingResponse:
-        """An answer in plain words, or how there was none."""
+    def response(self, probe: ProbeRequest) -> Normalized | PendingResponse:
+        """Returns the normalized response, or the reason why there is none."""
         return self._outcome(
             lambda: self.wire.send(probe.request, probe.version),
             type(probe.request),
             probe.version,
         )
 
-    def answer_to_truncated(
+    def response_to_truncated(
         self, name: str, cut: int, request: type[Message], version: int
     ) -> Normalized | PendingResponse:
-        """What comes when the last bytes of a sensible request are missing."""
+        """Returns the response to a typical request without its last bytes."""
         frame = self._typical_frame(name, request, version)
         if len(frame) <= cut + 10:
             return None
         return self._outcome(lambda: self.wire.send_frame(frame[:-cut]), request, version)
 
-    def answer_to_unserved(
+    def response_to_unserved(
         self, name: str, request: type[Message], version: int
     ) -> Normalized | PendingResponse:
-        """What comes when a version is asked that is not served, in the words of the nearest."""
+        """Returns the response to an unsupported version, decoded in the nearest known version."""
         nearest = min(max(version, request.versions.first), request.versions.last)
         frame = bytearray(self._typical_frame(name, request, nearest))
         frame[2:4] = struct.pack(">h", version)
-        answered = 0 if request.api == ApiKey.API_VERSIONS else nearest  # by KIP-511
-        return self._outcome(lambda: self.wire.send_frame(bytes(frame)), request, answered)
+        response_version = 0 if request.api == ApiKey.API_VERSIONS else nearest  # by KIP-511
+        return self._outcome(lambda: self.wire.send_frame(bytes(frame)), request, response_version)
 
-    def resolved(self, answer: Normalized | PendingResponse) -> Normalized:
-        """What has become of an answer that was late."""
-        if not isinstance(answer, PendingResponse):
-            return answer
-        left = answer.until - time.monotonic()
-        answer.wire.socket.settimeout(max(left, LOOK_SECONDS_MAX))
+    def resolved(self, response: Normalized | PendingResponse) -> Normalized:
+        """Reads a late response."""
+        if not isinstance(response, PendingResponse):
+            return response
+        remaining = response.until - time.monotonic()
+        response.wire.socket.settimeout(max(remaining, LATE_POLL_SECONDS))
         try:
-            return self._received(answer.wire, answer.request, answer.version)
+            return self._received(response.wire, response.request, response.version)
         except TimeoutError:
             return SILENT
         except Closed:
             return CLOSED
         finally:
-            answer.wire.close()
+            response.wire.close()
 
     def _typical_frame(self, name: str, request: type[Message], version: int) -> bytes:
-        asked = next(iter(probe_requests(request, version, self.targets[name])))
-        return b"".join(write_request(asked.request, version, 7, "test"))
+        typical = next(iter(probe_requests(request, version, self.targets[name])))
+        return b"".join(write_request(typical.request, version, 7, "test"))
 
     def _outcome(
         self, send: Callable[[], None], request: type[Message], version: int
@@ -146,7 +146,7 @@ class ProbedBroker:
             return self._received(self.wire, request, version)
         except TimeoutError:
             late, self.wire = self.wire, self._connect()
-            until_then = time.monotonic() + LATE_SECONDS_MAX - ANSWER_SECONDS_MAX
+            until_then = time.monotonic() + LATE_SECONDS_MAX - RESPONSE_SECONDS_MAX
             return PendingResponse(late, request, version, until_then)
         except Closed:
             self._reconnect()
@@ -158,7 +158,7 @@ class ProbedBroker:
         except (MalformedMessage, AssertionError) as error:
             if wire is self.wire:
                 self._reconnect()
-            return f"an answer that cannot be read: {type(error).__name__}"
+            return f"malformed response: {type(error).__name__}"
 
     def _reconnect(self) -> None:
         self.wire.close()
@@ -166,29 +166,27 @@ class ProbedBroker:
 
     def _connect(self) -> Wire:
         wire = Wire(self.port, host=self.host)
-        wire.socket.settimeout(ANSWER_SECONDS_MAX)
+        wire.socket.settimeout(RESPONSE_SECONDS_MAX)
         return wire
 
     def _served(self) -> Served:
-        answer = self.wire.ask(ApiVersionsRequest(), 0)
-        return {it.api_key: (it.min_version, it.max_version) for it in answer.api_keys}
+        response = self.wire.ask(ApiVersionsRequest(), 0)
+        return {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
 
     def _topic_id(self, topic: str) -> bytes:
-        """Zero where the cluster gives topics no ids, or tells none."""
+        """Returns the topic id; zero if the cluster has no topic ids."""
         version = min(self.served[ApiKey.METADATA][1], METADATA_VERSION_MAX)
         if version < TOPIC_ID_VERSION_MIN:
             return bytes(16)
-        asked = MetadataRequest(
+        request = MetadataRequest(
             topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
-        return bytes(self.wire.ask(asked, version).topics[0].topic_id)
+        return bytes(self.wire.ask(request, version).topics[0].topic_id)
 
     def _wait_for_coordinators(self) -> None:
-        """A new cluster makes its internal topics when somebody first asks for them."""
-        for asked, version in COORDINATOR_REQUESTS:
-            until(
-                partial(self._has_an_answer, asked, version), f"{type(asked).__name__} is answered"
-            )
+        """Waits until internal topics exist; a new cluster creates them at the first request."""
+        for request, version in COORDINATOR_REQUESTS:
+            until(partial(self._succeeds, request, version), f"{type(request).__name__} succeeds")
 
-    def _has_an_answer(self, asked: Message, version: int) -> bool:
-        return bool(self.wire.ask(asked, version).error_code == ErrorCode.NONE)
+    def _succeeds(self, request: Message, version: int) -> bool:
+        return bool(self.wire.ask(request, version).error_code == ErrorCode.NONE)

@@ -1,9 +1,9 @@
-"""Writes what Redpanda offers, from the sources of one of its releases.
+"""Writes the API versions of a Redpanda release, read from its source code.
 
 git clone https://github.com/redpanda-data/redpanda
 python -m compat.releases.redpanda redpanda v24.3.2-rc5 > pykbroker/testing/profiles/redpanda.csv
 
-Each request has a handler there that is declared with its lowest and its highest version.
+Each request handler there declares its lowest and highest version.
 """
 
 from __future__ import annotations

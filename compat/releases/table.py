@@ -1,4 +1,4 @@
-"""Writes the table of what brokers of each Apache Kafka release advertise, from their own jars.
+"""Writes a table of the API versions of each Apache Kafka release, read from its jars.
 
 python -m compat.releases.table > pykbroker/testing/profiles/apache_releases.csv
 """
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 900
 ALL = "all"
 
 Ranges = dict[str, dict[str, str]]
-"""By name of API or feature, then by release."""
+"""Version ranges by name of API or feature, then by release."""
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def fetch(directory: str) -> None:
-    """One directory for each release."""
+    """Downloads the jars of each release into its own directory."""
     command = ["mvn", "--quiet", "--batch-mode", "--file", str(HERE / "pom.xml")]
     command += ["dependency:copy", f"-Dreleases={directory}"]
     subprocess.run(command, check=True, timeout=TIMEOUT_SECONDS, stdout=sys.stderr)
@@ -56,7 +56,7 @@ def ranges_in(directory: Path) -> Ranges:
 
 
 def write(ranges: Ranges) -> None:
-    """APIs by their keys, then features by name; an empty cell is one that is not there."""
+    """Writes APIs by key, then features by name. An empty cell means not supported."""
     releases = sorted({it for row in ranges.values() for it in row}, key=order)
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(["", *releases])
@@ -65,7 +65,7 @@ def write(ranges: Ranges) -> None:
 
 
 def name_of(which: str) -> str:
-    """Releases have named some APIs differently; a key is a key."""
+    """Returns the current name of an API, because releases named some APIs differently."""
     return ApiKey(int(which)).name if which.isdecimal() else which
 
 

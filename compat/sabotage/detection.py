@@ -1,4 +1,4 @@
-"""Whether the scenarios find a fault: they are true without it, and false with it."""
+"""Checks that scenarios detect a fault: they pass without it and fail with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CELLS_AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultTrial:
-    """What became of the cells that should be false under a fault."""
+    """Results of the cells that must fail with a fault."""
 
     fault: Fault
     tried: list[Cell]
@@ -49,7 +49,7 @@ class FaultTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultTrials:
-    """A broker whose frames can be changed on their way."""
+    """Runs scenarios against a broker while the relay changes its frames."""
 
     broker: Broker
     clients: Sequence[StockClient]
@@ -61,7 +61,7 @@ class FaultTrials:
         return FaultTrial(fault=fault, tried=[it for it in cells if it.outcome in _TRIED])
 
     def failures_without(self, faults: Iterable[Fault]) -> list[Cell]:
-        """What fails by itself proves nothing about a fault."""
+        """Returns cells that fail without a fault; such cells prove nothing."""
         names = dict.fromkeys(name for it in faults for name in it.caught_by)
         return [it for it in self._played(names, ()) if it.outcome == Outcome.FAILED]
 

@@ -1,4 +1,4 @@
-"""Faults that a broker might have, each with the scenarios that have to find it."""
+"""Faults of a broker, each with the scenarios that must detect it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fault:
     sentence: str
     frame_changes: tuple[FrameChange, ...]
     caught_by: tuple[str, ...]
-    """Each of these scenarios has to be false under the fault."""
+    """Each of these scenarios must fail with the fault."""
 
 
 def fault(name: str, sentence: str, caught_by: str, *frame_changes: FrameChange) -> Fault:
@@ -66,7 +66,7 @@ def without_the_last(elements: Any) -> Any:
 
 
 def in_batches(change: Callable[[Rows], Rows]) -> Callable[[Any], Any]:
-    """Other records in each batch; batches that compress or belong to transactions are left."""
+    """Changes the records of each batch, except compressed and transactional batches."""
 
     def changed(records: Any) -> Any:
         if not records:
@@ -135,49 +135,49 @@ def null_keys(rows: Rows) -> Rows:
 FAULTS = (
     fault(
         "wrong-base-offset",
-        "Produce answers with an offset that is one too great.",
+        "Produce returns an offset that is too high by one.",
         "produce-acks-all-none",
         answers(ApiKey.PRODUCE, base_offset=one_more),
     ),
     fault(
         "lost-header",
-        "Records come without their headers.",
+        "Fetched records have no headers.",
         "consume-any-record",
         answers(ApiKey.FETCH, records=in_batches(no_headers)),
     ),
     fault(
         "swapped-timestamps",
-        "The records of a batch have each other's times.",
+        "The timestamps of the records of a batch are swapped.",
         "consume-from-beginning",
         answers(ApiKey.FETCH, records=in_batches(times_reversed)),
     ),
     fault(
         "swapped-key-and-value",
-        "Keys come as values.",
+        "Keys and values of fetched records are swapped.",
         "consume-any-record",
         answers(ApiKey.FETCH, records=in_batches(keys_as_values)),
     ),
     fault(
         "null-is-empty",
-        "A value that is none comes as an empty one.",
+        "Null values are returned as empty values.",
         "consume-any-record",
         answers(ApiKey.FETCH, records=in_batches(empty_for_null)),
     ),
     fault(
         "lost-record",
-        "The last record of each batch is missing for readers.",
+        "The last record of each fetched batch is missing.",
         "consume-from-beginning",
         answers(ApiKey.FETCH, records=in_batches(last_lost)),
     ),
     fault(
         "lost-on-the-way-in",
-        "Of each batch the last record is not written.",
+        "The last record of each produced batch is not written.",
         "produce-acks-1-none",
         requests(ApiKey.PRODUCE, records=in_batches(last_lost)),
     ),
     fault(
         "doubled-on-the-way-in",
-        "Of each batch the last record is written twice.",
+        "The last record of each produced batch is written twice.",
         "produce-acks-1-none",
         requests(ApiKey.PRODUCE, records=in_batches(last_doubled)),
     ),
@@ -189,25 +189,25 @@ FAULTS = (
     ),
     fault(
         "empty-key-not-written",
-        "An empty key is written as none.",
+        "An empty key is written as null.",
         "produce-keys",
         requests(ApiKey.PRODUCE, records=in_batches(null_keys)),
     ),
     fault(
         "aborted-data-shown",
-        "Readers of committed records are not told which are aborted.",
+        "Fetch returns no aborted transactions to read_committed consumers.",
         "transaction-aborts",
         answers(ApiKey.FETCH, aborted_transactions=no_elements),
     ),
     fault(
         "open-transaction-shown",
-        "Readers of committed records get those of open transactions.",
+        "read_committed consumers receive records of open transactions.",
         "transaction-open",
         requests(ApiKey.FETCH, isolation_level=nothing),
     ),
     fault(
         "fenced-producer-accepted",
-        "A producer that was fenced is told that all is well.",
+        "A fenced producer gets no error.",
         "transaction-fences",
         answers(ApiKey.PRODUCE, error_code=nothing),
         answers(ApiKey.END_TXN, error_code=nothing),
@@ -215,56 +215,56 @@ FAULTS = (
     ),
     fault(
         "end-one-too-far",
-        "Partitions end one record later than they do.",
+        "ListOffsets returns offsets that are too high by one.",
         "consume-offsets",
         answers(ApiKey.LIST_OFFSETS, offset=one_more),
     ),
     fault(
         "time-one-second-late",
-        "Records are looked up a second after the time that was asked for.",
+        "ListOffsets searches one second after the requested timestamp.",
         "consume-from-timestamp",
         requests(ApiKey.LIST_OFFSETS, timestamp=lambda it: it + 1_000 if it >= 0 else it),
     ),
     fault(
         "committed-offset-off-by-one",
-        "A group is told an offset that is one too great.",
+        "OffsetFetch returns an offset that is too high by one.",
         "committed-offsets",
         answers(ApiKey.OFFSET_FETCH, committed_offset=one_more),
     ),
     fault(
         "commit-of-nothing",
-        "Whatever is committed, offset 0 is kept.",
+        "Every OffsetCommit stores offset 0.",
         "commit-of-an-offset,committed-offsets",
         requests(ApiKey.OFFSET_COMMIT, committed_offset=nothing),
     ),
     fault(
         "metadata-lost",
-        "What is noted beside an offset is not kept.",
+        "The metadata of committed offsets is lost.",
         "commit-metadata",
         requests(ApiKey.OFFSET_COMMIT, committed_metadata=lambda _: ""),
     ),
     fault(
         "stale-member-accepted",
-        "A member that was replaced is told that all is well.",
+        "A fenced static member gets no error.",
         "group-static-member-fenced",
         answers(ApiKey.OFFSET_COMMIT, error_code=nothing),
         answers(ApiKey.HEARTBEAT, error_code=nothing),
     ),
     fault(
         "error-swallowed",
-        "A topic that is there already is made again, it is said.",
+        "Creating an existing topic returns no error.",
         "error-topic-exists",
         answers(ApiKey.CREATE_TOPICS, error_code=nothing),
     ),
     fault(
         "wrong-error",
-        "Another error is told than the one there is.",
+        "Deleting a missing topic returns the wrong error.",
         "error-topic-unknown",
         answers(ApiKey.DELETE_TOPICS, error_code=another_error),
     ),
     fault(
         "low-watermark-wrong",
-        "DeleteRecords tells of a start that is one too great.",
+        "DeleteRecords returns a low watermark that is too high by one.",
         "records-delete",
         answers(ApiKey.DELETE_RECORDS, low_watermark=one_more),
     ),
@@ -282,19 +282,19 @@ FAULTS = (
     ),
     fault(
         "partition-missing",
-        "Clients are not told of the last partition.",
+        "The last partition is missing in Metadata responses.",
         "produce-partition-as-java",
         answers(ApiKey.METADATA, partitions=without_the_last),
     ),
     fault(
         "impatient",
-        "Fetch is answered at once, though there is nothing.",
+        "Fetch returns immediately without records.",
         "long-poll-waits",
         requests(ApiKey.FETCH, max_wait_ms=nothing),
     ),
     fault(
         "deaf",
-        "Who waits for records is not woken when there are some.",
+        "A waiting Fetch does not return when records are written.",
         "long-poll-returns",
         requests(ApiKey.FETCH, min_bytes=lambda _: 1 << 20, max_wait_ms=lambda _: 18_000),
     ),

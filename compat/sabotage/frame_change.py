@@ -1,4 +1,4 @@
-"""Changes fields of frames on their way, as a broker would that has a certain fault."""
+"""Changes fields of relayed frames to simulate a fault of the broker."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Change = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameChange:
-    """What is changed in the requests or the responses of one API: fields by name, at any depth."""
+    """Changes of fields in requests or responses of one API, by field name at any depth."""
 
     api_key: ApiKey
     of_requests: bool = False
     fields: Mapping[str, Change]
 
     def changed(self, header: RequestHeader, frame: bytes, *, is_request: bool) -> bytes:
-        """The frame with other values; what cannot be read stays as it is."""
+        """Returns the changed frame; frames that cannot be decoded stay unchanged."""
         if (header.api_key, is_request) != (self.api_key, self.of_requests):
             return frame
         try:

@@ -1,4 +1,4 @@
-"""Topics, configurations, records and groups are looked after."""
+"""Scenarios of admin clients: topics, configurations, records and groups."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def administrator(context: ScenarioContext) -> Actor:
 
 
 def new_topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> dict[str, Any]:
-    told = {key.replace("_", "."): value for key, value in configs.items()}
-    return {"name": name, "partitions": partitions, "replicas": replicas, "configs": told}
+    properties = {key.replace("_", "."): value for key, value in configs.items()}
+    return {"name": name, "partitions": partitions, "replicas": replicas, "configs": properties}
 
 
 def create(client: Actor, *topics: dict[str, Any], validate_only: bool = False) -> None:
@@ -86,8 +86,8 @@ def topic_describe(context: ScenarioContext) -> None:
     must_equal(found["name"], name, "the name")
     must_equal(sorted(it["partition"] for it in found["partitions"]), [0, 1, 2], "the partitions")
     for it in found["partitions"]:
-        must(it["leader"] in nodes, f"partition {it['partition']} is led by {it['leader']}")
-        must(it["leader"] in it["replicas"], "the leader is no replica")
+        must(it["leader"] in nodes, f"unknown leader {it['leader']} of {it['partition']}")
+        must(it["leader"] in it["replicas"], "the leader is not in the replicas")
         must_equal(sorted(it["in_sync"]), sorted(it["replicas"]), "replicas in sync")
 
 
@@ -179,13 +179,13 @@ def configs_of_broker(context: ScenarioContext) -> None:
     node = client.do("describe_cluster", "a")["brokers"][0]["id"]
     found = configs_of(client, str(node), kind="broker")
     for key in ("log.retention.hours", "num.partitions", "message.max.bytes"):
-        must(found.get(key, {}).get("value"), f"{key} is not told")
+        must(found.get(key, {}).get("value"), f"{key} is missing")
 
 
 @scenario("cluster-describe", "Cluster id, controller and nodes are described.")
 def cluster_describe(context: ScenarioContext) -> None:
     found = administrator(context).do("describe_cluster", "a")
-    must_equal(len(found["brokers"]), len(context.reference.nodes()), "how many nodes there are")
+    must_equal(len(found["brokers"]), len(context.reference.nodes()), "the number of nodes")
     ids = [it["id"] for it in found["brokers"]]
     must(found["controller"] in ids, f"the controller is {found['controller']}, of {ids}")
     must(found["cluster_id"] is None or len(found["cluster_id"]) >= 22, "the cluster's id")
@@ -198,11 +198,11 @@ def cluster_describe(context: ScenarioContext) -> None:
 def records_delete(context: ScenarioContext) -> None:
     name = topic_with(context, 20)
     client = administrator(context)
-    answer = client.do("delete_records", "a", topic=name, partition=0, before=7)
-    must_equal(answer["low_watermark"], 7, "the low watermark told")
+    response = client.do("delete_records", "a", topic=name, partition=0, before=7)
+    must_equal(response["low_watermark"], 7, "the returned low watermark")
     client.open_consumer()
     at = client.do("offsets_at", "c", partitions=[[name, 0]], at="beginning")["offsets"]
-    must_equal(at[0]["offset"], 7, "where the partition begins")
+    must_equal(at[0]["offset"], 7, "the start offset of the partition")
     client.read_from([(name, 0, "beginning")])
     must_equal(values(client.read(13)), numbers(7, 20), "the values read")
 
@@ -212,21 +212,21 @@ def records_offsets(context: ScenarioContext) -> None:
     name = topic_with(context, 20)
     context.reference.write(name, numbered(name, 1, 5))
     client = administrator(context)
-    for at, wanted in (
+    for at, expected in (
         ("beginning", 0),
         ("end", 21),
         (1_700_000_004_500, 5),
         ("max_timestamp", 19),
     ):
-        answer = client.do("list_offsets", "a", topic=name, partition=0, at=at)
-        must_equal(answer["offset"], wanted, f"the offset at {at}")
+        response = client.do("list_offsets", "a", topic=name, partition=0, at=at)
+        must_equal(response["offset"], expected, f"the offset at {at}")
 
 
 # --- groups
 
 
 def group_with_offsets(context: ScenarioContext, topic: str, count: int) -> tuple[str, Members]:
-    """A group of one member that has read so many records and committed them."""
+    """Returns a group whose only member has read and committed `count` records."""
     group = context.name("group")
     members = Members([member(context, group, [topic])])
     members.until_read(count)
@@ -256,12 +256,12 @@ def groups_describe(context: ScenarioContext) -> None:
     client = administrator(context)
     found = client.do("describe_group", "a", group=group)
     must_equal(found["state"].lower(), "stable", "the state")
-    (its_member,) = found["members"]
+    (group_member,) = found["members"]
     must_equal(
-        its_member["client_id"], f"compat-{members.actors[0].name}", "the member's client id"
+        group_member["client_id"], f"compat-{members.actors[0].name}", "the member's client id"
     )
-    if its_member["assignment"] is not None:
-        must_equal(its_member["assignment"], [[topic, 0]], "the member's partitions")
+    if group_member["assignment"] is not None:
+        must_equal(group_member["assignment"], [[topic, 0]], "the member's partitions")
     members.actors[0].close("c")
     found = client.do("describe_group", "a", group=group)
     must_equal((found["state"].lower(), found["members"]), ("empty", []), "the group, empty")
@@ -280,8 +280,8 @@ def groups_alter_offsets(context: ScenarioContext) -> None:
     group, members = group_with_offsets(context, topic, 5)
     members.actors[0].close("c")
     client = administrator(context)
-    place = {"topic": topic, "partition": 0, "offset": 2, "metadata": ""}
-    client.do("alter_group_offsets", "a", group=group, offsets=[place])
+    offset_entry = {"topic": topic, "partition": 0, "offset": 2, "metadata": ""}
+    client.do("alter_group_offsets", "a", group=group, offsets=[offset_entry])
     must_equal(offsets_of(client, group), {0: 2}, "the offsets")
     again = Members([member(context, group, [topic])])
     again.until_read(3)

@@ -1,4 +1,4 @@
-"""A group remembers how far it has read."""
+"""Scenarios of committed offsets."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def commit(
     actor: Actor, topic: str, offset: int, *, partition: int = 0, metadata: str = ""
 ) -> None:
-    place = {"topic": topic, "partition": partition, "offset": offset, "metadata": metadata}
-    actor.do("commit", "c", offsets=[place])
+    offset_entry = {"topic": topic, "partition": partition, "offset": offset, "metadata": metadata}
+    actor.do("commit", "c", offsets=[offset_entry])
 
 
 def committed(actor: Actor, topic: str, *partitions: int) -> list[int | None]:
-    answer = actor.do("committed", "c", partitions=[[topic, it] for it in partitions])
-    return [it["offset"] for it in answer["offsets"]]
+    response = actor.do("committed", "c", partitions=[[topic, it] for it in partitions])
+    return [it["offset"] for it in response["offsets"]]
 
 
 @scenario("commit-and-resume", "The next member starts after the committed offset.", core=True)
@@ -40,7 +40,7 @@ def commit_and_resume(context: ScenarioContext) -> None:
     second = Members([member(context, group, [topic])])
     second.until_read(6)
     found = sorted((it.partition, it.offset) for it in second.read)
-    must_equal(found, [(p, o) for p in (0, 1) for o in (5, 6, 7)], "what the second one read")
+    must_equal(found, [(p, o) for p in (0, 1) for o in (5, 6, 7)], "offsets of the second member")
 
 
 @scenario("commit-of-an-offset", "A member resumes at an explicitly committed offset.")
@@ -68,7 +68,7 @@ def committed_offsets(context: ScenarioContext) -> None:
     commit(actor, topic, 3, partition=1)
     must_equal(committed(actor, topic, 0, 1), [None, 3], "committed then")
     commit(actor, topic, 2, partition=1)
-    must_equal(committed(actor, topic, 1), [2], "committed in the end: back is allowed too")
+    must_equal(committed(actor, topic, 1), [2], "committed after a lower offset")
 
 
 @scenario("commit-metadata", "Metadata of a committed offset is returned.")
@@ -79,12 +79,12 @@ def commit_metadata(context: ScenarioContext) -> None:
     members.until_read(5)
     (actor,) = members.actors
     commit(actor, topic, 4, metadata="größe: 4")
-    offset, kept = context.reference.committed(group, topic)
-    kept = (kept or "").rstrip("\0")  # confluent-kafka sends the end of the C string with it
-    must_equal((offset, kept), (4, "größe: 4"), "what the broker keeps")
+    offset, stored = context.reference.committed(group, topic)
+    stored = (stored or "").rstrip("\0")  # confluent-kafka also sends the terminating null byte
+    must_equal((offset, stored), (4, "größe: 4"), "the stored offset and metadata")
     (found,) = actor.do("committed", "c", partitions=[[topic, 0]])["offsets"]
-    told = found["metadata"]
-    must(told in (None, "größe: 4"), f"the metadata told is {told!r}")
+    metadata = found["metadata"]
+    must(metadata in (None, "größe: 4"), f"the returned metadata is {metadata!r}")
 
 
 @scenario("commit-without-members", "A consumer with manual assignment commits for a group.")

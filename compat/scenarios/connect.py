@@ -1,4 +1,4 @@
-"""Kafka Connect carries lines of a file into a topic, and from there into another file."""
+"""Scenarios of Kafka Connect: copies lines of a file to a topic and from there to a file."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from compat.suite.scenario_context import ScenarioContext
 
 SECONDS = 300.0
-CARRIED_SECONDS = 100.0
+COPIED_SECONDS = 100.0
 REST_SECONDS = 10.0
 FIRST, SECOND = ("one", "two", "three"), ("four", "five")
 STORES = ("config", "offset", "status")
-COMMITTED_ALONE = {"consumer.override.isolation.level": "read_committed"}
+READ_COMMITTED = {"consumer.override.isolation.level": "read_committed"}
 STRINGS = "org.apache.kafka.connect.storage.StringConverter"
 
 
-class Carrying:
-    """Two files, the topic between them, and the workers that carry."""
+class FileCopy:
+    """An input file, a topic, an output file, and the settings of workers and connectors."""
 
     def __init__(self, context: ScenarioContext) -> None:
         self.context = context
@@ -43,14 +43,18 @@ class Carrying:
         with self.input.open("a") as file:
             file.writelines(f"{line}\n" for line in lines)
 
-    def until_carried(self) -> None:
-        """Every line is in the topic and in the other file, once and in order."""
-        until(lambda: len(self._arrived()) >= len(self.lines), "all lines", seconds=CARRIED_SECONDS)
-        must_equal(self._arrived(), self.lines, "the lines that arrived")
+    def until_copied(self) -> None:
+        """Waits until each line is in the topic and in the output file, once and in order."""
+        until(
+            lambda: len(self._copied_lines()) >= len(self.lines),
+            "all lines",
+            seconds=COPIED_SECONDS,
+        )
+        must_equal(self._copied_lines(), self.lines, "the copied lines")
         found = self.context.reference.committed_records(self.topic)
         must_equal([(it.value or b"").decode() for it in found], self.lines, "the values")
 
-    def _arrived(self) -> list[str]:
+    def _copied_lines(self) -> list[str]:
         return self.output.read_text().splitlines() if self.output.exists() else []
 
     def source(self) -> dict[str, str]:
@@ -94,22 +98,22 @@ class Carrying:
     core=True,
 )
 def standalone(context: ScenarioContext) -> None:
-    carrying = Carrying(context)
+    copy = FileCopy(context)
     port = free_port()
-    worker = carrying.worker(
-        offset_storage_file_filename=str(carrying.here / "offsets"),
+    worker = copy.worker(
+        offset_storage_file_filename=str(copy.here / "offsets"),
         listeners=f"http://127.0.0.1:{port}",
     )
     arguments = [
-        carrying.file("worker.properties", worker),
-        carrying.file("source.properties", carrying.source()),
-        carrying.file("sink.properties", carrying.sink()),
+        copy.file("worker.properties", worker),
+        copy.file("source.properties", copy.source()),
+        copy.file("sink.properties", copy.sink()),
     ]
     for name, lines in (("first", FIRST), ("second", SECOND)):
-        carrying.write(lines)
-        carrying.actor.do("start_tool", name, tool="connect-standalone", arguments=arguments)
-        carrying.until_carried()
-        carrying.actor.close(name)
+        copy.write(lines)
+        copy.actor.do("start_tool", name, tool="connect-standalone", arguments=arguments)
+        copy.until_copied()
+        copy.actor.close(name)
 
 
 @scenario(
@@ -131,24 +135,24 @@ def exactly_once(context: ScenarioContext) -> None:
 
 
 def play_distributed(context: ScenarioContext, *, exactly_once: bool) -> None:
-    carrying = Carrying(context)
-    carrying.write(FIRST)
-    address = start_distributed(carrying, "first", exactly_once=exactly_once)
-    for connector in (carrying.source(), carrying.sink() | COMMITTED_ALONE):
-        until_answered(f"{address}/{connector['name']}/config", connector)
-    carrying.until_carried()
-    carrying.actor.close("first")
-    carrying.write(SECOND)
-    start_distributed(carrying, "second", exactly_once=exactly_once)
-    carrying.until_carried()
-    carrying.actor.close("second")
+    copy = FileCopy(context)
+    copy.write(FIRST)
+    address = start_distributed(copy, "first", exactly_once=exactly_once)
+    for connector in (copy.source(), copy.sink() | READ_COMMITTED):
+        until_accepted(f"{address}/{connector['name']}/config", connector)
+    copy.until_copied()
+    copy.actor.close("first")
+    copy.write(SECOND)
+    start_distributed(copy, "second", exactly_once=exactly_once)
+    copy.until_copied()
+    copy.actor.close("second")
 
 
-def start_distributed(carrying: Carrying, name: str, *, exactly_once: bool) -> str:
-    """Start a worker; return where its connectors are."""
-    word = carrying.context.name
+def start_distributed(copy: FileCopy, name: str, *, exactly_once: bool) -> str:
+    """Starts a worker; returns the address of its connectors API."""
+    word = copy.context.name
     port = free_port()
-    worker = carrying.worker(
+    worker = copy.worker(
         group_id=word("workers"),
         **{f"{it}_storage_topic": word(it) for it in STORES},
         **{f"{it}_storage_replication_factor": "1" for it in STORES},
@@ -156,19 +160,19 @@ def start_distributed(carrying: Carrying, name: str, *, exactly_once: bool) -> s
         listeners=f"http://127.0.0.1:{port}",
         exactly_once_source_support="enabled" if exactly_once else "disabled",
     )
-    arguments = [carrying.file("worker.properties", worker)]
-    carrying.actor.do("start_tool", name, tool="connect-distributed", arguments=arguments)
+    arguments = [copy.file("worker.properties", worker)]
+    copy.actor.do("start_tool", name, tool="connect-distributed", arguments=arguments)
     address = f"http://127.0.0.1:{port}/connectors"
-    until_answered(address)
+    until_accepted(address)
     return address
 
 
-def until_answered(address: str, put: dict[str, str] | None = None) -> None:
-    """A worker that is starting, or sharing out its work, refuses for a while."""
-    until(lambda: is_answered(address, put), f"{address} answers", seconds=CARRIED_SECONDS)
+def until_accepted(address: str, put: dict[str, str] | None = None) -> None:
+    """Retries until the worker accepts the request. It rejects requests during rebalances."""
+    until(lambda: is_accepted(address, put), f"{address} responds", seconds=COPIED_SECONDS)
 
 
-def is_answered(address: str, put: dict[str, str] | None) -> bool:
+def is_accepted(address: str, put: dict[str, str] | None) -> bool:
     request = urllib.request.Request(  # noqa: S310 (the worker that was started above)
         address,
         data=None if put is None else json.dumps(put).encode(),

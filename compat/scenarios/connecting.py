@@ -1,4 +1,4 @@
-"""Connections end, in the middle of frames too, and brokers restart; nothing is lost by it."""
+"""Scenarios of closed connections, cut frames and broker restarts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from compat.scenarios.consuming import numbered, numbers, topic_with, values
-from compat.scenarios.groups import fill, member, places
+from compat.scenarios.groups import fill, member, partitions_of
 from compat.suite.assertions import must, must_equal
 from compat.suite.groups import Members
 from compat.suite.line_process import ClientError
@@ -26,7 +26,7 @@ RESTART = frozenset({Need.RESTART})
 RESTART_SECONDS = 200.0
 
 
-# --- connections that end
+# --- closed connections
 
 
 @scenario("reconnect-producer", "A producer reconnects and continues.", core=True)
@@ -59,7 +59,7 @@ def reconnect_group(context: ScenarioContext) -> None:
     topic = context.topic(partitions=2)
     group = context.name("group")
     members = Members([member(context, group, [topic])])
-    members.until_shared(places(topic, 2))
+    members.until_shared(partitions_of(topic, 2))
     context.relay.cut_all()
     fill(context, topic, 2, 5)
     found = read_on(members.actors[0], 10)
@@ -68,26 +68,26 @@ def reconnect_group(context: ScenarioContext) -> None:
 
 
 def read_on(client: Actor, count: int, *, seconds: float = 30.0) -> list[Read]:
-    """Poll on, past errors that say that the connection was lost."""
+    """Polls until `count` records are read. Ignores network errors."""
     found: list[Read] = []
     deadline = time.monotonic() + scaled(seconds)
     while len(found) < count:
-        must(time.monotonic() < deadline, f"{len(found)} of {count} records came")
+        must(time.monotonic() < deadline, f"{len(found)} of {count} records read")
         try:
             found += client.poll().records
         except ClientError as error:
-            must(is_of_the_network(error), f"a poll ended so: {error}")
+            must(is_network_error(error), f"unexpected error of a poll: {error}")
             time.sleep(0.2)
     return found
 
 
-def is_of_the_network(error: ClientError) -> bool:
+def is_network_error(error: ClientError) -> bool:
     return error.code in {"CLIENT", "TIMED_OUT", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"} or (
         error.code.startswith(("-", "_", "COORDINATOR_", "NOT_COORDINATOR", "NOT_LEADER"))
     )
 
 
-# --- connections that are cut in the middle of a frame
+# --- connections closed in the middle of a frame
 
 
 def cut_produce(context: ScenarioContext, *, which: Which, after_bytes: int) -> None:
@@ -141,17 +141,17 @@ def cut_commit_response(context: ScenarioContext) -> None:
     members.until_read(10)
     (actor,) = members.actors
     context.relay.cut(ApiKey.OFFSET_COMMIT, Which.RESPONSE, after_bytes=6)
-    place = {"topic": topic, "partition": 0, "offset": 7, "metadata": ""}
+    offset_entry = {"topic": topic, "partition": 0, "offset": 7, "metadata": ""}
     try:
-        actor.do("commit", "c", offsets=[place])
+        actor.do("commit", "c", offsets=[offset_entry])
     except ClientError as error:
-        must(is_of_the_network(error), f"the commit ended so: {error}")
+        must(is_network_error(error), f"unexpected error of the commit: {error}")
     must_equal(context.relay.cuts_done, 1, "connections cut")
-    answer = actor.do("committed", "c", partitions=[[topic, 0]])
-    must_equal([it["offset"] for it in answer["offsets"]], [7], "the offset committed")
+    response = actor.do("committed", "c", partitions=[[topic, 0]])
+    must_equal([it["offset"] for it in response["offsets"]], [7], "the offset committed")
 
 
-# --- brokers that restart
+# --- broker restarts
 
 
 @scenario(

@@ -1,4 +1,4 @@
-"""What lies in the log reaches whoever reads it, from wherever he begins."""
+"""Scenarios of consumers without groups."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 START_MS = 1_700_000_000_000
 OUT_OF_RANGE = {"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"}
-"""The second is librdkafka's own name for what the policy `none` leads to."""
+"""The second is librdkafka's error for the reset policy `none`."""
 
 
 def numbered(topic: str, count: int, start: int = 0) -> list[dict[str, Any]]:
-    """Records a second apart, each with its number as value."""
+    """Returns records with their number as value and timestamps one second apart."""
     return [
         record(topic, b"%d" % number, timestamp_ms=START_MS + number * 1_000)
         for number in range(start, start + count)
@@ -35,7 +35,7 @@ def numbered(topic: str, count: int, start: int = 0) -> list[dict[str, Any]]:
 
 
 def topic_with(context: ScenarioContext, count: int) -> str:
-    """A topic of one partition with so many records, in batches of ten."""
+    """Creates a topic of one partition with `count` records, in batches of ten."""
     topic = context.topic()
     for start in range(0, count, 10):
         context.reference.write(topic, numbered(topic, min(10, count - start), start))
@@ -64,7 +64,7 @@ def consume_from_beginning(context: ScenarioContext) -> None:
     must_equal(values(found), numbers(0, 35), "the values read")
     must_equal([it.offset for it in found], [*range(35)], "their offsets")
     times = [START_MS + number * 1_000 for number in range(35)]
-    must_equal([it.timestamp_ms for it in found], times, "their times")
+    must_equal([it.timestamp_ms for it in found], times, "their timestamps")
 
 
 @scenario("consume-from-offset", "A consumer that starts within a batch gets no earlier records.")
@@ -88,18 +88,18 @@ def consume_from_timestamp(context: ScenarioContext) -> None:
     topic = topic_with(context, 35)
     client = context.client()
     client.open_consumer()
-    for at_ms, wanted in (
+    for at_ms, expected in (
         (START_MS, 0),
         (START_MS + 17_000, 17),
         (START_MS + 16_001, 17),
         (START_MS - 1, 0),
         (START_MS + 34_001, None),
     ):
-        answer = client.do("offsets_at", "c", partitions=[[topic, 0]], at=at_ms)
-        told = [(it["topic"], it["partition"], it["offset"]) for it in answer["offsets"]]
-        must_equal(told, [(topic, 0, wanted)], f"the offset at {at_ms - START_MS:+d} ms")
+        response = client.do("offsets_at", "c", partitions=[[topic, 0]], at=at_ms)
+        found = [(it["topic"], it["partition"], it["offset"]) for it in response["offsets"]]
+        must_equal(found, [(topic, 0, expected)], f"the offset at {at_ms - START_MS:+d} ms")
     client.read_from([(topic, 0, 17)])
-    must_equal(client.read(18)[0].timestamp_ms, START_MS + 17_000, "the first one's time")
+    must_equal(client.read(18)[0].timestamp_ms, START_MS + 17_000, "the first timestamp")
 
 
 @scenario("consume-offsets", "Start and end offsets of a partition are returned.")
@@ -108,9 +108,9 @@ def consume_offsets(context: ScenarioContext) -> None:
     context.reference.write(topic, numbered(topic, 7), partition=1)
     client = context.client()
     client.open_consumer()
-    for at, wanted in (("beginning", [0, 0]), ("end", [0, 7])):
-        answer = client.do("offsets_at", "c", partitions=[[topic, 0], [topic, 1]], at=at)
-        must_equal([it["offset"] for it in answer["offsets"]], wanted, f"offsets at the {at}")
+    for at, expected in (("beginning", [0, 0]), ("end", [0, 7])):
+        response = client.do("offsets_at", "c", partitions=[[topic, 0], [topic, 1]], at=at)
+        must_equal([it["offset"] for it in response["offsets"]], expected, f"offsets at the {at}")
 
 
 def consume_compressed(context: ScenarioContext, *, compression: str) -> None:
@@ -171,8 +171,8 @@ def consume_position(context: ScenarioContext) -> None:
     topic = topic_with(context, 5)
     client = reader_from(context, topic, 2)
     found = client.read(3)
-    answer = client.do("position", "c", topic=topic, partition=0)
-    must_equal((len(found), answer["offset"]), (3, 5), "records read, and the position")
+    response = client.do("position", "c", topic=topic, partition=0)
+    must_equal((len(found), response["offset"]), (3, 5), "records read, and the position")
 
 
 @scenario("consume-pause", "A paused partition returns no records until it is resumed.")
@@ -220,7 +220,7 @@ def consume_out_of_range_error(context: ScenarioContext) -> None:
             must(error.code in OUT_OF_RANGE, f"the error was {error}")
             return
         must_equal(found, [], "records")
-    raise ScenarioFailedError("the consumer told no error")
+    raise ScenarioFailedError("the consumer reported no error")
 
 
 @scenario("consume-many-partitions", "Twenty partitions are read concurrently.")
@@ -271,7 +271,7 @@ def long_poll_returns(context: ScenarioContext) -> None:
     found = polled(client.finish()).records
     must_equal(values(found), numbers(0, 1), "the values read")
     seconds = time.monotonic() - started
-    must(seconds < scaled(3), f"it took {seconds:.1f} s until the record was read")
+    must(seconds < scaled(3), f"the record was read after {seconds:.1f} s")
 
 
 @scenario("long-poll-waits", "A waiting consumer does not poll repeatedly.")

@@ -1,4 +1,4 @@
-"""Members of a group share partitions out, come, go and die."""
+"""Scenarios of consumer groups: assignment, joins, leaves, crashes and static members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FENCED = {
     "UNKNOWN_MEMBER_ID",
     "UNRELEASED_INSTANCE_ID",
     "COMMIT_FAILED",
-    "_FATAL",  # librdkafka's word, with the reason in its text
+    "_FATAL",  # librdkafka; its text contains the reason
 }
 
 
@@ -34,12 +34,12 @@ def member(context: ScenarioContext, group: str, topics: list[str], **options: A
     return actor
 
 
-def places(topic: str, count: int) -> list[PartitionKey]:
+def partitions_of(topic: str, count: int) -> list[PartitionKey]:
     return [(topic, partition) for partition in range(count)]
 
 
 def fill(context: ScenarioContext, topic: str, partitions: int, count: int) -> None:
-    """So many records in each partition."""
+    """Writes `count` records to each partition."""
     for partition in range(partitions):
         context.reference.write(topic, numbered(topic, count), partition=partition)
 
@@ -57,7 +57,7 @@ def group_of_one(context: ScenarioContext) -> None:
     members = Members([member(context, context.name("group"), [topic])])
     members.until_read(12)
     each_once(members, 12)
-    must_equal(members.owned[0], frozenset(places(topic, 3)), "what the member owns")
+    must_equal(members.owned[0], frozenset(partitions_of(topic, 3)), "the assignment of the member")
 
 
 def group_shares(context: ScenarioContext, *, protocol: str, assignor: str) -> None:
@@ -65,7 +65,7 @@ def group_shares(context: ScenarioContext, *, protocol: str, assignor: str) -> N
     group = context.name("group")
     options = {"protocol": protocol, "assignor": assignor}
     members = Members([member(context, group, [topic], **options) for _ in range(2)])
-    members.until_shared(places(topic, 4))
+    members.until_shared(partitions_of(topic, 4))
     fill(context, topic, 4, 5)
     members.until_read(20)
     each_once(members, 20)
@@ -105,12 +105,12 @@ def group_more_members_than_partitions(context: ScenarioContext) -> None:
     topic = context.topic(partitions=2)
     group = context.name("group")
     members = Members([member(context, group, [topic]) for _ in range(3)])
-    members.until_shared(places(topic, 2))
+    members.until_shared(partitions_of(topic, 2))
     must_equal(sorted(map(len, members.owned)), [0, 1, 1], "partitions of each member")
     owners = [it for it, owned in zip(members.actors, members.owned, strict=True) if owned]
     owners[0].close("c")
     members.actors.remove(owners[0])
-    members.until_shared(places(topic, 2))
+    members.until_shared(partitions_of(topic, 2))
 
 
 @scenario(
@@ -122,9 +122,9 @@ def group_member_dies(context: ScenarioContext) -> None:
     topic = context.topic(partitions=2)
     group = context.name("group")
     members = Members([member(context, group, [topic]) for _ in range(2)])
-    members.until_shared(places(topic, 2))
+    members.until_shared(partitions_of(topic, 2))
     context.kill(members.actors.pop())
-    members.until_shared(places(topic, 2))
+    members.until_shared(partitions_of(topic, 2))
     fill(context, topic, 2, 3)
     members.until_read(6)
     each_once(members, 6)
@@ -139,9 +139,9 @@ def group_member_joins_later(context: ScenarioContext) -> None:
     topic = context.topic(partitions=4)
     group = context.name("group")
     members = Members([member(context, group, [topic])])
-    members.until_shared(places(topic, 4))
+    members.until_shared(partitions_of(topic, 4))
     members.actors.append(member(context, group, [topic]))
-    members.until_shared(places(topic, 4))
+    members.until_shared(partitions_of(topic, 4))
     fill(context, topic, 4, 2)
     members.until_read(8)
     each_once(members, 8)
@@ -159,12 +159,12 @@ def group_static_member_returns(context: ScenarioContext) -> None:
     members = Members(
         [member(context, group, [topic], instance_id=it, **long_session) for it in ("one", "two")]
     )
-    members.until_shared(places(topic, 4))
+    members.until_shared(partitions_of(topic, 4))
     before = list(members.owned)
     context.kill(members.actors.pop())
     members.actors.append(member(context, group, [topic], instance_id="two", **long_session))
-    members.until_shared(places(topic, 4))
-    must_equal(members.owned, before, "what each owns")
+    members.until_shared(partitions_of(topic, 4))
+    must_equal(members.owned, before, "the assignments")
 
 
 @scenario(
@@ -179,12 +179,12 @@ def group_static_member_fenced(context: ScenarioContext) -> None:
     fill(context, topic, 2, 3)
     Members([first]).until_read(6)
     second = Members([member(context, group, [topic], instance_id="same")])
-    second.until_shared(places(topic, 2))
-    code = fencing_told(first)
+    second.until_shared(partitions_of(topic, 2))
+    code = fencing_error(first)
     must(code in FENCED, f"the error was {code}")
 
 
-def fencing_told(actor: Actor) -> str:
+def fencing_error(actor: Actor) -> str:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         try:

@@ -1,4 +1,4 @@
-"""MirrorMaker 2 copies topics from an Apache Kafka to the broker under test, and back."""
+"""Scenarios of MirrorMaker 2: mirrors topics between Apache Kafka and the tested broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = [
 
 @contextmanager
 def apache_beside(context: ScenarioContext) -> Iterator[tuple[ApacheKafka, ReferenceClient]]:
-    """Another cluster, whose topics are mirrored or which mirrors ours."""
+    """Starts a second cluster, the other side of the mirror."""
     data = context.scratch() / "there"
     with ApacheKafka(data, settings=SINGLE_NODE, heap=HEAP) as node:
         reference = ReferenceClient("127.0.0.1", node.port)
@@ -97,16 +97,16 @@ INTERNAL = (
 
 
 def until_mirrored(origin: ReferenceClient, topic: str, mirror: ReferenceClient, name: str) -> None:
-    """Every record is there once, in its partition, with key, value, headers and time."""
-    wanted = [what(it) for it in origin.records(topic, 1)]
+    """Waits until each record is mirrored once, with partition, key, value, headers, timestamp."""
+    expected = [content(it) for it in origin.records(topic, 1)]
 
-    def has_come() -> bool:
-        return mirror.partition_count(name) > 1 and len(mirror.records(name, 1)) >= len(wanted)
+    def is_complete() -> bool:
+        return mirror.partition_count(name) > 1 and len(mirror.records(name, 1)) >= len(expected)
 
-    until(has_come, f"{len(wanted)} records of {name}", seconds=MIRRORED_SECONDS)
-    must_equal([what(it) for it in mirror.records(name, 1)], wanted, f"the records of {name}")
+    until(is_complete, f"{len(expected)} records of {name}", seconds=MIRRORED_SECONDS)
+    must_equal([content(it) for it in mirror.records(name, 1)], expected, f"the records of {name}")
     must_equal(mirror.records(name, 0), [], f"the records of the other partition of {name}")
 
 
-def what(record: StoredRecord) -> tuple[object, ...]:
+def content(record: StoredRecord) -> tuple[object, ...]:
     return record.timestamp_ms, record.key, record.value, record.headers

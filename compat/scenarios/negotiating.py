@@ -1,4 +1,4 @@
-"""A client and a broker agree on what they speak, and meet from any address."""
+"""Scenarios of version negotiation and bootstrap."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def negotiate(context: ScenarioContext) -> None:
     client.read_from([(topic, 0, "beginning")])
     client.read(1)
     offered = list(context.relay.recording.of(ApiKey.API_VERSIONS, requests=False))
-    must(offered, "the client asked for no versions")
+    must(offered, "the client sent no ApiVersions request")
     ranges = ranges_in(offered[-1])
     for frame in tuple(context.relay.recording.frames):
         if frame.is_request and frame.api_key != ApiKey.API_VERSIONS:
@@ -41,9 +41,9 @@ def negotiate(context: ScenarioContext) -> None:
 
 def ranges_in(frame: Frame) -> dict[int, tuple[int, int]]:
     _, position = read_response_header(frame.content, ApiVersionsResponse, frame.version)
-    answer = decode(ApiVersionsResponse, frame.version, frame.content, position)
-    must_equal(answer.error_code, 0, "the answer to ApiVersions")
-    return {it.api_key: (it.min_version, it.max_version) for it in answer.api_keys}
+    response = decode(ApiVersionsResponse, frame.version, frame.content, position)
+    must_equal(response.error_code, 0, "the error code of ApiVersions")
+    return {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
 
 
 @scenario(

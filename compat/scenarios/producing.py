@@ -1,4 +1,4 @@
-"""What a producer sends lies in the log as it was sent."""
+"""Scenarios of producers without transactions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def produce(context: ScenarioContext, *, acks: str, compression: str, idempotent
     if acks == "0":
         until(lambda: len(context.reference.records(topic)) >= len(values), "records in the log")
     else:
-        must_equal([it.offset for it in written], [*range(20)], "the offsets told")
+        must_equal([it.offset for it in written], [*range(20)], "the returned offsets")
     must_equal(
         [it.value for it in context.reference.records(topic)], values, "the values in the log"
     )
@@ -114,7 +114,7 @@ def produce_timestamps(context: ScenarioContext) -> None:
     client.open_producer()
     client.produce([record(topic, timestamp_ms=time_ms) for time_ms in times])
     found = [it.timestamp_ms for it in context.reference.records(topic)]
-    must_equal(found, times, "the times in the log")
+    must_equal(found, times, "the timestamps in the log")
 
 
 @scenario(
@@ -127,7 +127,7 @@ def produce_log_append_time(context: ScenarioContext) -> None:
     client.produce([record(topic, timestamp_ms=1_600_000_000_000)])
     (batch,) = context.reference.batches(topic)
     (found,) = batch.records()
-    must_equal(batch.timestamp_type.name, "LOG_APPEND_TIME", "the kind of the time")
+    must_equal(batch.timestamp_type.name, "LOG_APPEND_TIME", "the timestamp type")
     must(abs(found.timestamp - time.time() * 1_000) < 600_000, f"{found.timestamp} is not now")
 
 
@@ -144,12 +144,12 @@ def produce_large_value(context: ScenarioContext) -> None:
 
 @scenario("produce-explicit-partition", "A record is written to its explicit partition.")
 def produce_explicit_partition(context: ScenarioContext) -> None:
-    wanted = [2, 0, 1, 2, 2, 0]
+    expected = [2, 0, 1, 2, 2, 0]
     topic = context.topic(partitions=3)
     client = context.client()
     client.open_producer()
-    written = client.produce([record(topic, key=b"k", partition=it) for it in wanted])
-    must_equal([it.partition for it in written], wanted, "the partitions told")
+    written = client.produce([record(topic, key=b"k", partition=it) for it in expected])
+    must_equal([it.partition for it in written], expected, "the returned partitions")
     counts = [len(context.reference.records(topic, it)) for it in range(3)]
     must_equal(counts, [2, 1, 3], "records in each partition")
 
@@ -197,8 +197,8 @@ def produce_keyed_order(context: ScenarioContext) -> None:
         for it in context.reference.records(topic, partition):
             found.setdefault(it.key, []).append(it.value)
             homes.setdefault(it.key, set()).add(partition)
-    wanted = {key: [value for its, value in rows if its == key] for key, _ in rows}
-    must_equal(found, wanted, "the values of each key, in order")
+    expected = {key: [value for its, value in rows if its == key] for key, _ in rows}
+    must_equal(found, expected, "the values of each key, in order")
     must(all(len(it) == 1 for it in homes.values()), f"a key has two partitions: {homes}")
 
 
@@ -210,7 +210,7 @@ def produce_many(context: ScenarioContext) -> None:
     values = [b"%06d" % number + bytes(94) for number in range(5_000)]
     written = client.produce([record(topic, value) for value in values])
     offsets = [it.offset for it in written]
-    must_equal(offsets, [*range(5_000)], "the offsets told")
+    must_equal(offsets, [*range(5_000)], "the returned offsets")
     found = [it.value for it in context.reference.records(topic)]
     must(found == values, f"{len(found)} records in the log, or in another order")
 
@@ -224,8 +224,10 @@ def produce_to_many_partitions(context: ScenarioContext) -> None:
     client.open_producer()
     rows = [record(topic, b"%d" % number, partition=number % 20) for number in range(200)]
     written: list[Written] = client.produce(rows)
-    must_equal([it.partition for it in written], [it % 20 for it in range(200)], "partitions told")
+    must_equal(
+        [it.partition for it in written], [it % 20 for it in range(200)], "the returned partitions"
+    )
     for partition in range(20):
         found = [it.value for it in context.reference.records(topic, partition)]
-        wanted = [b"%d" % number for number in range(partition, 200, 20)]
-        must_equal(found, wanted, f"the values in partition {partition}")
+        expected = [b"%d" % number for number in range(partition, 200, 20)]
+        must_equal(found, expected, f"the values in partition {partition}")

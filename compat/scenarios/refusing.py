@@ -1,4 +1,4 @@
-"""What a broker refuses, its client is told as what it is."""
+"""Scenarios of rejected requests: the client reports the broker's error code."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def refused_topic(context: ScenarioContext, code: str, **changes: object) -> None:
     client = administrator(context)
-    wanted = new_topic(context.name()) | changes
-    error = client.refused("create_topics", "a", topics=[wanted], validate_only=False)
+    expected = new_topic(context.name()) | changes
+    error = client.refused("create_topics", "a", topics=[expected], validate_only=False)
     must_equal(error.code, code, "the error")
 
 
@@ -125,7 +125,7 @@ def validate_topic(context: ScenarioContext) -> None:
 
 
 def refused_record(client: Actor, row: dict[str, object]) -> str:
-    (told,) = client.try_to_produce([row])
-    must(isinstance(told, ClientError), f"the record was taken: {told}")
-    assert isinstance(told, ClientError)
-    return told.code
+    (result,) = client.try_to_produce([row])
+    must(isinstance(result, ClientError), f"the record was accepted: {result}")
+    assert isinstance(result, ClientError)
+    return result.code

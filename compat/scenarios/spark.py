@@ -1,4 +1,4 @@
-"""Spark's connector reads topics, writes to them, and remembers how far a stream has come."""
+"""Scenarios of Spark's Kafka connector: batches, streams and checkpoints."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FIRST_MS = 1_700_000_000_000
 PARTITIONS = 2
 
 
-def rows(topic: str, first: int, behind: int) -> list[dict[str, object]]:
-    """Records with keys, headers and times, some without a value."""
+def rows(topic: str, first: int, end: int) -> list[dict[str, object]]:
+    """Returns records with keys, headers and timestamps; some have null values."""
     return [
         record(
             topic,
@@ -29,19 +29,19 @@ def rows(topic: str, first: int, behind: int) -> list[dict[str, object]]:
             headers=[("h", b"%d" % number), ("empty", b"")],
             timestamp_ms=FIRST_MS + number,
         )
-        for number in range(first, behind)
+        for number in range(first, end)
     ]
 
 
-def fill(context: ScenarioContext, topic: str, first: int, behind: int) -> None:
-    for row in rows(topic, first, behind):
+def fill(context: ScenarioContext, topic: str, first: int, end: int) -> None:
+    for row in rows(topic, first, end):
         partition = row["partition"]
         assert isinstance(partition, int)
         context.reference.write(topic, [row], partition=partition)
 
 
 def content(context: ScenarioContext, topic: str) -> set[tuple[bytes | None, bytes | None, int]]:
-    """Key, value and number of headers of each record, in whatever partition."""
+    """Returns key, value and number of headers of the records of all partitions."""
     return {
         (it.key, it.value, len(it.headers))
         for partition in range(PARTITIONS)
@@ -50,8 +50,8 @@ def content(context: ScenarioContext, topic: str) -> set[tuple[bytes | None, byt
 
 
 def batch(client: Actor, topic: str, **options: str) -> list[Read]:
-    told = client.do("read_batch", bootstrap=client.bootstrap, topic=topic, options=options)
-    return [from_line(it) for it in told["records"]]
+    response = client.do("read_batch", bootstrap=client.bootstrap, topic=topic, options=options)
+    return [from_line(it) for it in response["records"]]
 
 
 @scenario(
@@ -63,16 +63,16 @@ def reads(context: ScenarioContext) -> None:
     topic = context.topic(partitions=PARTITIONS)
     fill(context, topic, 0, 20)
     found = batch(context.client(), topic)
-    wanted = [
+    expected = [
         (partition, it.offset, it.timestamp_ms, it.key, it.value, [*it.headers])
         for partition in range(PARTITIONS)
         for it in context.reference.records(topic, partition)
     ]
-    told = [
+    actual = [
         (it.partition, it.offset, it.timestamp_ms, it.key, it.value, [*map(tuple, it.headers)])
         for it in found
     ]
-    must_equal(told, wanted, "the rows")
+    must_equal(actual, expected, "the rows")
 
 
 @scenario(
@@ -100,8 +100,8 @@ def writes(context: ScenarioContext) -> None:
     client.do("write_batch", bootstrap=client.bootstrap, records=lines)
     for partition in range(PARTITIONS):
         found = {it.key for it in context.reference.records(topic, partition)}
-        wanted = {b"k%d" % number for number in range(partition, 20, PARTITIONS)}
-        must_equal(found, wanted, f"the keys in partition {partition}")
+        expected = {b"k%d" % number for number in range(partition, 20, PARTITIONS)}
+        must_equal(found, expected, f"the keys in partition {partition}")
     must_equal({headers for _, _, headers in content(context, topic)}, {2}, "headers of each")
 
 
@@ -114,8 +114,8 @@ def streams(context: ScenarioContext) -> None:
     source = context.topic("source", partitions=PARTITIONS)
     sink = context.topic("sink", partitions=PARTITIONS)
     client = context.client()
-    for first, behind in ((0, 10), (10, 25), (25, 25)):
-        fill(context, source, first, behind)
+    for first, end in ((0, 10), (10, 25), (25, 25)):
+        fill(context, source, first, end)
         client.do(
             "stream",
             bootstrap=client.bootstrap,
@@ -124,6 +124,6 @@ def streams(context: ScenarioContext) -> None:
             directory=str(context.scratch() / "checkpoint"),
             options={"startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"},
         )
-        must_equal(content(context, sink), content(context, source), "what is in the other topic")
+        must_equal(content(context, sink), content(context, source), "the content of the sink")
         counts = [len(context.reference.records(sink, it)) for it in range(PARTITIONS)]
-        must_equal(sum(counts), behind, "records in the other topic")
+        must_equal(sum(counts), end, "records in the sink")

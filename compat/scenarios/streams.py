@@ -1,4 +1,4 @@
-"""Kafka Streams counts words, each exactly once, whatever happens in between."""
+"""Scenarios of Kafka Streams: a word count with exactly-once semantics."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LINES = ("the quick brown fox", "jumps over the lazy dog", "the end of the line"
 PARTITIONS = 2
 
 
-class Counting:
-    """A topic of lines, a topic of counts, and the application between them."""
+class WordCounts:
+    """The word count application with its source and sink topics."""
 
     def __init__(self, context: ScenarioContext) -> None:
         self.context = context
@@ -29,7 +29,7 @@ class Counting:
         self.written: Counter[str] = Counter()
 
     def write(self) -> None:
-        """Some lines more, some for each partition."""
+        """Writes lines to each partition."""
         for number, line in enumerate(LINES):
             partition = number % PARTITIONS
             self.context.reference.write(
@@ -38,7 +38,7 @@ class Counting:
             self.written.update(line.split())
 
     def start(self, name: str = "w") -> Actor:
-        """One more process of the application, with a state of its own."""
+        """Starts another process of the application with its own state directory."""
         actor = self.context.client()
         actor.do(
             "open_word_count",
@@ -53,17 +53,17 @@ class Counting:
         return actor
 
     def until_counted(self) -> None:
-        """Each count was told once: a word that came thrice was 1, 2 and 3, in this order."""
-        wanted = {word: list(range(1, count + 1)) for word, count in self.written.items()}
+        """Waits for all counts and checks them: each word has the counts 1, 2, 3, … in order."""
+        expected = {word: list(range(1, count + 1)) for word, count in self.written.items()}
         total = sum(self.written.values())
         until(lambda: len(self._committed()) >= total, "all counts", seconds=COUNTED_SECONDS)
         found: dict[str, list[int]] = {}
         for word, count in self._committed():
             found.setdefault(word, []).append(count)
-        must_equal(found, wanted, "the counts of each word")
+        must_equal(found, expected, "the counts of each word")
 
     def _committed(self) -> list[tuple[str, int]]:
-        """What readers of committed records see."""
+        """Returns the committed words and counts."""
         reader = self.context.reference.committed_records(self.sink)
         return [((it.key or b"").decode(), int(it.value or b"0")) for it in reader]
 
@@ -75,13 +75,13 @@ class Counting:
     core=True,
 )
 def word_count(context: ScenarioContext) -> None:
-    counting = Counting(context)
-    counting.write()
-    actor = counting.start()
-    counting.until_counted()
+    word_counts = WordCounts(context)
+    word_counts.write()
+    actor = word_counts.start()
+    word_counts.until_counted()
     must_equal(actor.do("state", "w")["state"], "RUNNING", "the state")
-    counting.write()
-    counting.until_counted()
+    word_counts.write()
+    word_counts.until_counted()
     actor.close("w")
 
 
@@ -91,14 +91,14 @@ def word_count(context: ScenarioContext) -> None:
     timeout_seconds=SECONDS,
 )
 def resumes(context: ScenarioContext) -> None:
-    counting = Counting(context)
-    counting.write()
-    first = counting.start()
-    counting.until_counted()
+    word_counts = WordCounts(context)
+    word_counts.write()
+    first = word_counts.start()
+    word_counts.until_counted()
     first.close("w")
-    counting.write()
-    counting.start()
-    counting.until_counted()
+    word_counts.write()
+    word_counts.start()
+    word_counts.until_counted()
 
 
 @scenario(
@@ -107,15 +107,15 @@ def resumes(context: ScenarioContext) -> None:
     timeout_seconds=SECONDS,
 )
 def takes_over(context: ScenarioContext) -> None:
-    counting = Counting(context)
-    counting.write()
-    first = counting.start("first")
-    counting.start("second")
-    counting.until_counted()
-    counting.write()
+    word_counts = WordCounts(context)
+    word_counts.write()
+    first = word_counts.start("first")
+    word_counts.start("second")
+    word_counts.until_counted()
+    word_counts.write()
     context.kill(first)
-    counting.write()
-    counting.until_counted()
+    word_counts.write()
+    word_counts.until_counted()
 
 
 @scenario(
@@ -125,10 +125,10 @@ def takes_over(context: ScenarioContext) -> None:
     timeout_seconds=SECONDS,
 )
 def outlives_a_restart(context: ScenarioContext) -> None:
-    counting = Counting(context)
-    counting.write()
-    counting.start()
-    counting.until_counted()
-    context.restart(counting.source, partitions=PARTITIONS)
-    counting.write()
-    counting.until_counted()
+    word_counts = WordCounts(context)
+    word_counts.write()
+    word_counts.start()
+    word_counts.until_counted()
+    context.restart(word_counts.source, partitions=PARTITIONS)
+    word_counts.write()
+    word_counts.until_counted()

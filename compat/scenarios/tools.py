@@ -1,8 +1,8 @@
-"""Every console tool of Apache Kafka's distribution does its work: a scenario for each.
+"""Scenarios of the console tools of Apache Kafka's distribution, one for each tool.
 
-Left out is what never talks to a broker that is not its own: `connect-plugin-path` looks into
-folders, `kafka-jmx` into a Java process, `trogdor` drives agents of its own, `kafka-server-*` and
-`kafka-run-class` start programs. Connect and MirrorMaker have scenarios in modules of their own.
+Tools that do not connect to a broker are omitted: `connect-plugin-path` reads folders, `kafka-jmx`
+a Java process, `trogdor` controls its own agents, `kafka-server-*` and `kafka-run-class` start
+programs. Connect and MirrorMaker have their own modules.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
 }
-"""What is asked of tools that need an address alone."""
+"""Commands of tools that need only a bootstrap address."""
 
 FILE_LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
     "dump-log": (
@@ -272,7 +272,7 @@ FILE_LINES: dict[str, tuple[str, tuple[Line, ...]]] = {
         ),
     ),
 }
-"""What is asked of tools that read the broker's files."""
+"""Commands of tools that read the broker's files."""
 
 NEW_GROUP = Line(
     "--alter --group {group} --add-config share.auto.offset.reset=earliest",
@@ -334,7 +334,7 @@ SHARE_LINES: dict[str, tuple[str, ApiKey, tuple[Line, ...]]] = {
         ),
     ),
 }
-"""What is asked of tools for groups of the newer kinds, and the API that these need."""
+"""Commands of tools for share and streams groups, and the API they require."""
 
 
 def play(
@@ -344,7 +344,7 @@ def play(
         context.must_serve(api)
     fixture = ToolFixture(context)
     for line in lines:
-        fixture.types(tool, line)
+        fixture.run(tool, line)
 
 
 for _tool, (_sentence, _lines) in LINES.items():
@@ -359,7 +359,7 @@ for _tool, (_sentence, _lines) in LINES.items():
     timeout_seconds=TOOL_SECONDS,
 )
 def replica_verification(context: ScenarioContext) -> None:
-    """The tool goes on for ever; one report is enough."""
+    """The tool runs until it is stopped; the scenario waits for one report."""
     fixture = ToolFixture(context)
     command = (
         "--broker-list {bootstrap} --topics-include {topic} --time -2 --report-interval-ms 200"
@@ -368,9 +368,9 @@ def replica_verification(context: ScenarioContext) -> None:
     fixture.actor.do("start_tool", "worker", tool="replica-verification", arguments=arguments)
 
     def has_reported() -> bool:
-        said = fixture.actor.do("heard", "worker")
-        must_equal(said["exit_code"], None, f"the exit code: {said['output'][-800:]}")
-        return f"max lag is 0 for partition {fixture.names['topic']}-" in said["output"]
+        result = fixture.actor.do("heard", "worker")
+        must_equal(result["exit_code"], None, f"the exit code: {result['output'][-800:]}")
+        return f"max lag is 0 for partition {fixture.names['topic']}-" in result["output"]
 
     until(has_reported, "a report of the tool", seconds=60)
     fixture.actor.close("worker")

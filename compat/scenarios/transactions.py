@@ -1,4 +1,4 @@
-"""What belongs together is seen together or not at all."""
+"""Scenarios of transactions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reader(context: ScenarioContext, topic: str, isolation: str, *, partitions: 
     return client
 
 
-def nothing_comes(client: Actor, what: str, *, polls: int = 3) -> None:
+def must_read_nothing(client: Actor, what: str, *, polls: int = 3) -> None:
     found: list[Read] = []
     for _ in range(polls):
         found += client.poll(timeout_ms=700).records
@@ -70,12 +70,12 @@ def transaction_aborts(context: ScenarioContext) -> None:
         client.do("begin", "p")
         client.produce(rows(topic, start, start + 5))
         client.do(f"{end}_transaction", "p")
-    wanted = [*numbers(0, 5), *numbers(10, 15)]
+    expected = [*numbers(0, 5), *numbers(10, 15)]
     committed = reader(context, topic, "read_committed")
-    must_equal(values(committed.read(10)), wanted, "the values read, committed alone")
-    nothing_comes(committed, "what came behind them")
+    must_equal(values(committed.read(10)), expected, "the values read, read_committed")
+    must_read_nothing(committed, "values after the committed ones")
     found = reader(context, topic, "read_uncommitted").read(20)
-    must_equal(values(found), numbers(0, 20), "the values read, all of them")
+    must_equal(values(found), numbers(0, 20), "the values read, read_uncommitted")
 
 
 @scenario("transaction-open", "An open transaction also holds back the records after it.")
@@ -86,7 +86,7 @@ def transaction_open(context: ScenarioContext) -> None:
     client.produce(rows(topic, 0, 3))
     context.reference.write(topic, rows(topic, 3, 5))
     committed = reader(context, topic, "read_committed")
-    nothing_comes(committed, "what was read of an open transaction")
+    must_read_nothing(committed, "values read from an open transaction")
     client.do("commit_transaction", "p")
     must_equal(values(committed.read(5)), numbers(0, 5), "the values read afterwards")
 
@@ -132,23 +132,23 @@ def transaction_fences(context: ScenarioContext) -> None:
     second.do("begin", "p")
     second.produce(rows(topic, 3, 6))
     second.do("commit_transaction", "p")
-    code = fencing_of(first, topic)
-    must(code in FENCED, f"the first one's error was {code}")
+    code = fencing_error(first, topic)
+    must(code in FENCED, f"the error of the first producer was {code}")
     found = reader(context, topic, "read_committed").read(3)
     must_equal(values(found), numbers(3, 6), "the values read")
 
 
-def fencing_of(client: Actor, topic: str) -> str:
-    """What a producer is told that is no longer the one."""
-    for told in (
+def fencing_error(client: Actor, topic: str) -> str:
+    """Returns the error code of a fenced producer."""
+    for action in (
         lambda: client.produce(rows(topic, 90, 91)),
         lambda: client.do("commit_transaction", "p"),
     ):
         try:
-            told()
+            action()
         except ClientError as error:
             return error.code
-    raise ScenarioFailedError("the first producer was told of no error")
+    raise ScenarioFailedError("the first producer got no error")
 
 
 @scenario(
@@ -181,20 +181,20 @@ def transaction_with_offsets(context: ScenarioContext) -> None:
     members = Members([client])
     members.until_read(10)
     client.open_producer(transactional_id=context.name("transaction"), idempotent=True)
-    for end, offset, wanted in (("abort", 4, None), ("commit", 6, 6)):
+    for end, offset, expected in (("abort", 4, None), ("commit", 6, 6)):
         client.do("begin", "p")
         client.produce(rows(sink, 0, 1))
-        place = {"topic": source, "partition": 0, "offset": offset, "metadata": ""}
-        client.do("send_offsets", "p", consumer="c", offsets=[place])
+        offset_entry = {"topic": source, "partition": 0, "offset": offset, "metadata": ""}
+        client.do("send_offsets", "p", consumer="c", offsets=[offset_entry])
         client.do(f"{end}_transaction", "p")
-        is_told = partial(is_committed, client, source, wanted)
-        until(is_told, f"{wanted} is told as committed after the {end}")
+        is_expected = partial(is_committed, client, source, expected)
+        until(is_expected, f"the committed offset is {expected} after the {end}")
 
 
-def is_committed(client: Actor, topic: str, wanted: int | None) -> bool:
-    """Markers are written after the answer; clients from before KIP-447 do not wait for them."""
+def is_committed(client: Actor, topic: str, expected: int | None) -> bool:
+    """Markers are written after the response; clients without KIP-447 do not wait for them."""
     (found,) = client.do("committed", "c", partitions=[[topic, 0]])["offsets"]
-    return bool(found["offset"] == wanted)
+    return bool(found["offset"] == expected)
 
 
 @scenario(
@@ -215,7 +215,7 @@ def transaction_relays_once(context: ScenarioContext) -> None:
 def relay(
     context: ScenarioContext, source: str, sink: str, group: str, *, batch: int, end: str
 ) -> None:
-    """One member reads so many records and writes them on, in one transaction."""
+    """A member reads `batch` records and writes them to the sink in one transaction."""
     client = member(context, group, [source], isolation="read_committed")
     found: list[Read] = []
     while len(found) < batch:
@@ -225,8 +225,8 @@ def relay(
     client.do("begin", "p")
     client.produce([record(sink, it.value, partition=0) for it in found[:batch]])
     offset = found[batch - 1].offset + 1
-    place = {"topic": source, "partition": 0, "offset": offset, "metadata": ""}
-    client.do("send_offsets", "p", consumer="c", offsets=[place])
+    offset_entry = {"topic": source, "partition": 0, "offset": offset, "metadata": ""}
+    client.do("send_offsets", "p", consumer="c", offsets=[offset_entry])
     client.do(f"{end}_transaction", "p")
     client.close("p")
     client.close("c")

@@ -1,9 +1,9 @@
-"""One process of the client under test, as a scenario drives it."""
+"""A process of the client under test, driven by a scenario."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compat.suite.assertions import ScenarioFailedError, must
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 COMMAND_TIMEOUT_SECONDS = 60.0
 SLOW_COMMANDS = {"read_batch": 200.0, "write_batch": 200.0, "stream": 200.0}
-"""Whoever is given the first of these starts Spark before."""
+"""The first of these commands in a process also starts Spark."""
 POLL_MS = 1_000
 DELIVERY_TIMEOUT_MS = 20_000
 REQUEST_TIMEOUT_MS = 10_000
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 500
-_SHOWN_MAX = 300
+_TEXT_LENGTH_MAX = 300
 
 PartitionKey = tuple[str, int]
 
 
 class CannotError(Exception):
-    """The library has no way to do this; the message is the manifest's reason."""
+    """The library lacks this feature; the message is the reason from the manifest."""
 
 
 class Polled(NamedTuple):
@@ -40,16 +40,16 @@ class Polled(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A command and what came of it, for whoever reads a failure."""
+    """A command and its response, shown for failed cells."""
 
     actor: str
-    said: str
-    answered: str
+    command: str
+    response: str
 
 
 @dataclass(slots=True)
 class Actor:
-    """Asks one thing at a time; what is given no other way is what the suite always asks for."""
+    """Sends one command at a time and adds the suite's default options."""
 
     name: str
     process: LineProcess
@@ -57,47 +57,50 @@ class Actor:
     deadline: float
     steps: list[Step]
     _command: str = ""
-    _said: str = ""
-    _opened: dict[str, str] = field(default_factory=dict)
+    _command_text: str = ""
 
     # --- any command
 
     def do(self, command: str, on: str | None = None, **options: Any) -> Any:
-        """Give a command and wait for its answer; an error of the library is raised."""
+        """Sends a command and returns the response. Raises ClientError for a library error."""
         self.begin_to(command, on, **options)
         return self.finish()
 
     def begin_to(self, command: str, on: str | None = None, **options: Any) -> None:
-        """Give a command whose answer `finish` waits for."""
-        given = complete(command, options)
-        reason = self.process.client.missing_feature(required_features(command, given))
+        """Sends a command; `finish` waits for its response."""
+        completed = complete(command, options)
+        reason = self.process.client.missing_feature(required_features(command, completed))
         if reason is not None:
             raise CannotError(reason)
-        place = {} if on is None else {"on": on}
+        target = {} if on is None else {"on": on}
         self._command = command
-        self._said = _shown({command: on, **{k: v for k, v in given.items() if v is not None}})
-        self.process.say(command, place | given)
+        present = {key: value for key, value in completed.items() if value is not None}
+        self._command_text = _shortened({command: on, **present})
+        self.process.send(command, target | completed)
 
     def finish(self) -> Any:
         longest = SLOW_COMMANDS.get(self._command, COMMAND_TIMEOUT_SECONDS)
-        left = max(1.0, min(scaled(longest), self.deadline - time.monotonic()))
+        remaining = max(1.0, min(scaled(longest), self.deadline - time.monotonic()))
         try:
-            answer = self.process.answer(left)
+            response = self.process.receive(remaining)
         except Exception as error:
-            self.steps.append(Step(self.name, self._said, f"{type(error).__name__} {error}"))
+            text = f"{type(error).__name__} {error}"
+            self.steps.append(Step(self.name, self._command_text, text))
             raise
-        self.steps.append(Step(self.name, self._said, _shown(answer)))
-        return answer
+        self.steps.append(Step(self.name, self._command_text, _shortened(response)))
+        return response
 
     def refused(self, command: str, on: str | None = None, **options: Any) -> ClientError:
-        """A command that must end in an error, which is returned."""
+        """Sends a command that must fail; returns the error."""
         try:
-            answer = self.do(command, on, **options)
+            response = self.do(command, on, **options)
         except ClientError as error:
             return error
-        raise ScenarioFailedError(f"{command} was not refused; the answer was {_shown(answer)}")
+        raise ScenarioFailedError(
+            f"{command} did not fail; the response was {_shortened(response)}"
+        )
 
-    # --- the usual ones
+    # --- common commands
 
     def open_producer(self, on: str = "p", **options: Any) -> None:
         usual = {
@@ -126,21 +129,21 @@ class Actor:
         self._open("open_admin", on, {"request_timeout_ms": REQUEST_TIMEOUT_MS} | options)
 
     def produce(self, rows: Sequence[dict[str, Any]], *, on: str = "p") -> list[Written]:
-        """Write records, each of which must be taken."""
-        told = self.try_to_produce(rows, on=on)
-        for it in told:
+        """Produces records. Raises the error of the first failed record."""
+        results = self.try_to_produce(rows, on=on)
+        for it in results:
             if isinstance(it, ClientError):
                 raise it
-        return [it for it in told if isinstance(it, Written)]
+        return [it for it in results if isinstance(it, Written)]
 
     def try_to_produce(
         self, rows: Sequence[dict[str, Any]], *, on: str = "p"
     ) -> list[Written | ClientError]:
-        """Write records; for each, where it went or why it did not."""
-        answer = self.do("produce", on, records=[to_line(it) for it in rows])
-        told = [_written(it) for it in answer["written"]]
-        must(len(told) == len(rows), f"{len(rows)} records were given, {len(told)} answered for")
-        return told
+        """Produces records; returns the offset or the error of each."""
+        response = self.do("produce", on, records=[to_line(it) for it in rows])
+        results = [_written(it) for it in response["written"]]
+        must(len(results) == len(rows), f"{len(rows)} records were sent, {len(results)} reported")
+        return results
 
     def poll(self, *, on: str = "c", timeout_ms: int = POLL_MS) -> Polled:
         return polled(self.do("poll", on, timeout_ms=timeout_ms))
@@ -148,20 +151,20 @@ class Actor:
     def read(
         self, count: int, *, on: str = "c", seconds: float = 20.0, idle_ms: int = POLL_MS
     ) -> list[Read]:
-        """Poll until so many records have come; more than that is told as well."""
+        """Polls until at least `count` records are read; returns all of them."""
         found: list[Read] = []
         deadline = min(time.monotonic() + scaled(seconds), self.deadline)
         while len(found) < count:
             if time.monotonic() > deadline:
                 raise ScenarioFailedError(
-                    f"{len(found)} of {count} records came in {seconds:.0f} s"
+                    f"{len(found)} of {count} records read in {seconds:.0f} s"
                 )
             found += self.poll(on=on, timeout_ms=idle_ms).records
         return found
 
-    def read_from(self, places: Iterable[tuple[str, int, int | str]], *, on: str = "c") -> None:
-        """Assign partitions, each from an offset on."""
-        partitions = [{"topic": t, "partition": p, "offset": o} for t, p, o in places]
+    def read_from(self, starts: Iterable[tuple[str, int, int | str]], *, on: str = "c") -> None:
+        """Assigns partitions with their start offsets."""
+        partitions = [{"topic": t, "partition": p, "offset": o} for t, p, o in starts]
         self.do("assign", on, partitions=partitions)
 
     def close(self, on: str) -> None:
@@ -172,27 +175,29 @@ class Actor:
         self.do(command, on, **(usual | options))
 
 
-def polled(answer: dict[str, Any]) -> Polled:
+def polled(response: dict[str, Any]) -> Polled:
     return Polled(
-        [from_line(it) for it in answer["records"]],
-        frozenset((topic, partition) for topic, partition in answer["assignment"] or ()),
+        [from_line(it) for it in response["records"]],
+        frozenset((topic, partition) for topic, partition in response["assignment"] or ()),
     )
 
 
-def until(is_so: Callable[[], bool], what: str, *, seconds: float = 20.0) -> None:
-    """Look again and again until something is so."""
+def until(condition: Callable[[], bool], what: str, *, seconds: float = 20.0) -> None:
+    """Polls a condition until it is true. `what` describes it in the error."""
     deadline = time.monotonic() + scaled(seconds)
-    while not is_so():
-        must(time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}")
+    while not condition():
+        must(time.monotonic() < deadline, f"timed out after {seconds:.0f} s: {what}")
         time.sleep(0.05)
 
 
-def _written(told: dict[str, Any]) -> Written | ClientError:
-    if error := told.get("error"):
+def _written(entry: dict[str, Any]) -> Written | ClientError:
+    if error := entry.get("error"):
         return client_error(error)
-    return Written(told["topic"], told["partition"], told.get("offset"))
+    return Written(entry["topic"], entry["partition"], entry.get("offset"))
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = str(value)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}… ({len(text)} characters)"
+    if len(text) <= _TEXT_LENGTH_MAX:
+        return text
+    return f"{text[:_TEXT_LENGTH_MAX]}… ({len(text)} characters)"

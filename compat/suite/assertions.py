@@ -1,4 +1,4 @@
-"""What is compared, and what is said when it is not as it must be."""
+"""Assertions of scenarios; their messages appear in the report."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ TEXT_MAX = 1_500
 
 
 class ScenarioFailedError(AssertionError):
-    """What a scenario says is not so; the message says what was found."""
+    """An assertion of a scenario failed."""
 
 
-def must(is_so: object, what: str) -> None:
-    if not is_so:
-        raise ScenarioFailedError(what)
+def must(condition: object, message: str) -> None:
+    if not condition:
+        raise ScenarioFailedError(message)
 
 
-def must_equal(found: Any, wanted: Any, what: str) -> None:
-    """Compare; where two lists differ, the first place at which they do is named."""
-    if found == wanted:
+def must_equal(actual: Any, expected: Any, what: str) -> None:
+    """Compares two values. For lists the message contains the first difference."""
+    if actual == expected:
         return
-    lines = [f"{what}:", f"    found  {_text(found)}", f"    wanted {_text(wanted)}"]
-    if isinstance(found, list) and isinstance(wanted, list):
-        lines.append(f"    {_first_difference(found, wanted)}")
+    lines = [f"{what}:", f"    actual   {_text(actual)}", f"    expected {_text(expected)}"]
+    if isinstance(actual, list) and isinstance(expected, list):
+        lines.append(f"    {_first_difference(actual, expected)}")
     raise ScenarioFailedError("\n".join(lines))
 
 
-def _first_difference(found: list[Any], wanted: list[Any]) -> str:
-    for index, (one, other) in enumerate(zip(found, wanted, strict=False)):
+def _first_difference(actual: list[Any], expected: list[Any]) -> str:
+    for index, (one, other) in enumerate(zip(actual, expected, strict=False)):
         if one != other:
-            return f"first at [{index}]: {_text(one)} instead of {_text(other)}"
-    return f"{len(found)} instead of {len(wanted)}"
+            return f"first difference at [{index}]: {_text(one)} instead of {_text(other)}"
+    return f"{len(actual)} elements instead of {len(expected)}"
 
 
 def _text(value: object) -> str:

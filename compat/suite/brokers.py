@@ -1,4 +1,4 @@
-"""The brokers that a run is about: those that it starts, and one that is somewhere already."""
+"""The brokers of a run: started by the suite, or given by address."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ APACHE = "Apache Kafka"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Broker:
-    """A cluster under test."""
+    """A broker or cluster under test."""
 
     name: str
     version: str
     addresses: list[Address]
     restart: Callable[[], object] | None = None
-    """Only where the suite started it."""
+    """None if the suite did not start the broker."""
     data_dir: Path | None = None
-    """Likewise."""
+    """None if the suite did not start the broker."""
     log: Callable[[], str] = lambda: ""
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Broker:
 
 @contextmanager
 def pykbroker(directory: Path) -> Iterator[Broker]:
-    """A node of the checkout, on a new data directory."""
+    """Starts PyKBroker from this checkout on a new data directory."""
     with BrokerProcess(directory / "pykbroker", settings=SINGLE_NODE) as node:
         until_coordinating(node.bootstrap)
         yield Broker(
@@ -75,28 +75,31 @@ def apache_kafka(directory: Path) -> Iterator[Broker]:
 
 
 def broker_names() -> tuple[str, str]:
-    """What the two are called in reports, PyKBroker and its oracle as they are now."""
+    """Returns the names of PyKBroker and Apache Kafka in reports, with current versions."""
     return f"{PYKBROKER} {__version__}", f"{APACHE} {KAFKA_VERSION}"
 
 
 def until_coordinating(bootstrap: str) -> None:
-    """What the first client of a new cluster would meet is no part of a scenario."""
+    """Waits until the coordinators of a new cluster are loaded."""
     reference = ReferenceClient(*addresses_in(bootstrap)[0])
     reference.until_coordinating()
     reference.close()
 
 
 def must_speak_kafka(host: str, port: int) -> None:
-    """A cell would wait long for what never answers, or answers in another protocol."""
+    """Raises Closed if the address does not respond to ApiVersions.
+
+    Without this check, each cell would wait for its own timeout.
+    """
     try:
         with Wire(port, host=host, patience_seconds=scaled(GREETING_SECONDS_MAX)) as wire:
             wire.ask(ApiVersionsRequest(), 0)
     except (TimeoutError, MalformedMessage, AssertionError) as error:
-        raise Closed(f"what listens there does not answer as a Kafka broker: {error}") from error
+        raise Closed(f"no Kafka broker at this address: {error}") from error
 
 
 def broker_at(bootstrap: str) -> Broker:
-    """A broker of the user's."""
+    """Returns a running broker that the suite did not start."""
     return Broker(name=bootstrap, version="", addresses=addresses_in(bootstrap))
 
 

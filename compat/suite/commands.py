@@ -1,4 +1,4 @@
-"""The commands that a client's program takes, with every option; compat/README.md explains them."""
+"""Commands of the line protocol with their options. compat/README.md describes them."""
 
 from typing import Any, Final
 
@@ -94,32 +94,32 @@ RECORD_FIELDS: Final = ("topic", "partition", "key", "value", "headers", "timest
 
 
 def complete(command: str, given: Options) -> Options:
-    """Every option of a command, null where none was given."""
+    """Returns all options of a command, None for those that are not given."""
     unknown = given.keys() - set(COMMANDS[command])
     assert not unknown, f"{command} has no option {', '.join(sorted(unknown))}"
     return {option: given.get(option) for option in COMMANDS[command]}
 
 
 def required_features(command: str, options: Options) -> set[str]:
-    """What a client would have to be able to do, in the words of a manifest's `cannot`."""
-    wanted = {command}
-    for option, value in _said(options):
-        wanted.add(f"{command}.{option}")
+    """Returns the features that a command uses, written like keys of a manifest's `cannot`."""
+    features = {command}
+    for option, value in _set_options(options):
+        features.add(f"{command}.{option}")
         if isinstance(value, (str, int)):
-            wanted.add(f"{command}.{option}={_as_text(value)}")
+            features.add(f"{command}.{option}={_as_text(value)}")
     for record in options.get("records") or ():
-        wanted |= {f"{command}.{field}" for field, _ in _said(record)}
-    return wanted
+        features |= {f"{command}.{field}" for field, _ in _set_options(record)}
+    return features
 
 
-def is_command_or_option(wanted: str) -> bool:
-    """Whether a key of `cannot` speaks of something that there is."""
-    command, _, option = wanted.partition("=")[0].partition(".")
+def is_command_or_option(feature: str) -> bool:
+    """Returns whether a key of `cannot` names an existing command or option."""
+    command, _, option = feature.partition("=")[0].partition(".")
     options = (*COMMANDS.get(command, ()), *RECORD_FIELDS * (command == "produce"))
     return command in COMMANDS and (not option or option in options)
 
 
-def _said(options: Options) -> list[tuple[str, Any]]:
+def _set_options(options: Options) -> list[tuple[str, Any]]:
     return [it for it in options.items() if it[1] not in (None, False, [])]
 
 

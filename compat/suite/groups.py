@@ -1,4 +1,4 @@
-"""Several members of a group, which have to poll side by side to share partitions out."""
+"""Several members of a group that poll concurrently, as rebalances require."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARE_SECONDS_MAX = 40.0
 
 
 def round_of_polls(actors: Sequence[Actor], *, timeout_ms: int = ROUND_MS) -> list[Polled]:
-    """Each actor polls once, all at the same time."""
+    """Polls once with each actor, concurrently."""
     for actor in actors:
         actor.begin_to("poll", "c", timeout_ms=timeout_ms)
     return [polled(actor.finish()) for actor in actors]
@@ -29,25 +29,25 @@ def round_of_polls(actors: Sequence[Actor], *, timeout_ms: int = ROUND_MS) -> li
 
 @dataclass(slots=True)
 class Members:
-    """Those of one group, what they have read and what they own."""
+    """Members of one group with their records and current assignments."""
 
     actors: list[Actor]
     read: list[Read] = field(default_factory=list)
     owned: list[frozenset[PartitionKey]] = field(default_factory=list)
 
     def poll(self) -> None:
-        told = round_of_polls(self.actors)
-        self.owned = [it.assignment for it in told]
-        for it in told:
+        polls = round_of_polls(self.actors)
+        self.owned = [it.assignment for it in polls]
+        for it in polls:
             self.read += it.records
 
-    def until_shared(self, places: Iterable[PartitionKey]) -> None:
-        """Every partition has one owner, and nobody more than a fair share."""
-        wanted = frozenset(places)
+    def until_shared(self, partitions: Iterable[PartitionKey]) -> None:
+        """Polls until each partition has one owner and the assignment is balanced."""
+        expected = frozenset(partitions)
         deadline = time.monotonic() + scaled(SHARE_SECONDS_MAX)
-        while not self._is_shared(wanted):
+        while not self._is_shared(expected):
             shares = [sorted(it) for it in self.owned]
-            must(time.monotonic() < deadline, f"{sorted(wanted)} not shared out: {shares}")
+            must(time.monotonic() < deadline, f"{sorted(expected)} not assigned evenly: {shares}")
             self.poll()
 
     def until_read(self, count: int, *, seconds: float = 30.0) -> None:
@@ -56,12 +56,12 @@ class Members:
             must(time.monotonic() < deadline, f"{len(self.read)} of {count} records were read")
             self.poll()
 
-    def _is_shared(self, wanted: frozenset[PartitionKey]) -> bool:
+    def _is_shared(self, expected: frozenset[PartitionKey]) -> bool:
         if len(self.owned) != len(self.actors):
             return False
-        fair = -(-len(wanted) // len(self.actors))
+        fair = -(-len(expected) // len(self.actors))
         return (
-            frozenset().union(*self.owned) == wanted
-            and sum(map(len, self.owned)) == len(wanted)
+            frozenset().union(*self.owned) == expected
+            and sum(map(len, self.owned)) == len(expected)
             and max(map(len, self.owned)) <= fair
         )

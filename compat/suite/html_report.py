@@ -1,4 +1,4 @@
-"""The results as one HTML page that needs no network: the matrix, and each failure to look into."""
+"""HTML report as one self-contained page: the matrix and the details of each failure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def report(results: Results) -> str:
 
 
 def _matrix(results: Results) -> Iterator[str]:
-    """A table for each subject, with the clients that play it."""
+    """Yields a table for each subject, with the clients tested for it."""
     cells = results.by_place()
     for subject, scenarios in results.subjects().items():
         clients = results.players(subject)
@@ -76,11 +76,12 @@ def _head(clients: Sequence[str], brokers: Sequence[str]) -> Iterator[str]:
 def _box(cell: Cell | None) -> str:
     if cell is None:
         return "<td></td>"
-    told = f"{cell.client} · {cell.broker}: {cell.outcome}, {cell.seconds:.1f} s. {cell.reason}"
+    text = f"{cell.client} · {cell.broker}: {cell.outcome.label}, {cell.seconds:.1f} s."
+    text = f"{text} {cell.reason}".rstrip()
     sign = cell.outcome.sign
     if cell.outcome == Outcome.FAILED:
         sign = f'<a href="#{_anchor(cell)}">{sign}</a>'
-    return f'<td class="{_CLASSES[cell.outcome]}" title="{escape(told)}">{sign}</td>'
+    return f'<td class="{_CLASSES[cell.outcome]}" title="{escape(text)}">{sign}</td>'
 
 
 def _failures(results: Results) -> Iterator[str]:
@@ -90,17 +91,18 @@ def _failures(results: Results) -> Iterator[str]:
         title = f"{cell.scenario} · {cell.client} · {cell.broker}"
         yield f'<section id="{_anchor(cell)}"><h3>{escape(title)}</h3>'
         yield f"<pre>{escape(cell.reason)}</pre>"
-        yield "<details><summary>what was done</summary><ol>"
-        for actor, said, answered in cell.steps:
-            yield f"<li><small>{escape(actor)}</small> {escape(said)}<br>→ {escape(answered)}</li>"
+        yield "<details><summary>commands</summary><ol>"
+        for actor, command, response in cell.steps:
+            line = f"{escape(command)}<br>→ {escape(response)}"
+            yield f"<li><small>{escape(actor)}</small> {line}</li>"
         yield "</ol></details>"
-        yield "<details open><summary>the frames that led to it</summary>"
+        yield "<details open><summary>frames before the failure</summary>"
         for frame in cell.frames:
             yield f"<details><summary><code>{escape(frame.headline)}</code></summary>"
             yield f"<pre>{escape(chr(10).join(frame.lines))}</pre></details>"
         yield "</details>"
         if cell.errors:
-            yield "<details><summary>what the program wrote</summary>"
+            yield "<details><summary>standard error of the program</summary>"
             yield f"<pre>{escape(cell.errors)}</pre></details>"
         yield "</section>"
 
@@ -113,9 +115,9 @@ def _not_run(results: Results) -> Iterator[str]:
     }
     if not rows:
         return
-    yield "<h2>What was passed over</h2><ul>"
+    yield "<h2>Not run</h2><ul>"
     for (client, reason), outcome in sorted(rows.items()):
-        yield f"<li>{escape(client)}, {outcome}: {escape(reason)}</li>"
+        yield f"<li>{escape(client)}, {outcome.label}: {escape(reason)}</li>"
     yield "</ul>"
 
 

@@ -1,4 +1,4 @@
-"""Installs a client from the registry of its language, once for all runs on this machine."""
+"""Installs a client from the registry of its language into a cache shared by all runs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 CACHE_VARIABLE = "PYKBROKER_COMPAT_CACHE"
 INSTALL_TIMEOUT_SECONDS = 900
-_LEFT_OUT = ("__pycache__", "target", "node_modules", ".mypy_cache", ".ruff_cache")
+_IGNORED = ("__pycache__", "target", "node_modules", ".mypy_cache", ".ruff_cache")
 
 
 def installed(client: StockClient) -> list[str]:
-    """The command that starts the client's program, which is installed if it is not."""
+    """Installs the client if necessary; returns the command that starts its program."""
     home = home_of(client)
     home.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(home):
-        if _stamp(home) != _recipe(client):
+    with _locked(home):
+        if _stamp(home) != _fingerprint(client):
             _install(client, home)
     return filled_in(client.run, client, home)
 
@@ -42,15 +42,15 @@ def home_of(client: StockClient) -> Path:
 
 
 def filled_in(command: Sequence[str], client: StockClient, home: Path) -> list[str]:
-    places = {
+    values = {
         "{home}": str(home),
         "{here}": str(home / "source"),
         "{version}": client.version,
         "{python}": sys.executable,
     }
     filled = list(command)
-    for place, text in places.items():
-        filled = [word.replace(place, text) for word in filled]
+    for placeholder, text in values.items():
+        filled = [word.replace(placeholder, text) for word in filled]
     return filled
 
 
@@ -66,20 +66,20 @@ def _install(client: StockClient, home: Path) -> None:
                 raise MissingToolError(client.installer, failure)
     else:
         _copy_source(client, source)
-    home.joinpath("installed").write_text(_recipe(client))
+    home.joinpath("installed").write_text(_fingerprint(client))
 
 
 def _copy_source(client: StockClient, source: Path) -> None:
     shutil.rmtree(source, ignore_errors=True)
-    left_out = shutil.ignore_patterns(*_LEFT_OUT)
-    # New times of modification, else cargo takes what it built of an earlier copy for current.
-    shutil.copytree(client.folder, source, ignore=left_out, copy_function=shutil.copy)
+    ignored = shutil.ignore_patterns(*_IGNORED)
+    # `copy` sets new modification times; with the old ones cargo would not rebuild changed files.
+    shutil.copytree(client.folder, source, ignore=ignored, copy_function=shutil.copy)
     for file in client.also:
         shutil.copy(file, source)
 
 
 def _run(command: list[str], directory: Path) -> str | None:
-    """Run a command; return why it failed, if it did."""
+    """Runs a command; returns an error message if it fails."""
     try:
         done = subprocess.run(
             command,
@@ -105,8 +105,8 @@ def _stamp(home: Path) -> str:
         return ""
 
 
-def _recipe(client: StockClient) -> str:
-    """Changes whenever what lies in the home would be another."""
+def _fingerprint(client: StockClient) -> str:
+    """Returns a digest of everything that is installed: commands, version and files."""
     digest = hashlib.sha256()
     for file in (*sorted(_own_files(client.folder)), *client.also):
         digest.update(file.name.encode())
@@ -115,25 +115,25 @@ def _recipe(client: StockClient) -> str:
 
 
 def _commands_digest(client: StockClient) -> str:
-    told = json.dumps([client.install, client.version, _python(client) and sys.version])
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = json.dumps([client.install, client.version, _python(client) and sys.version])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _python(client: StockClient) -> str:
-    """A Python client has one installation for each version of Python."""
+    """Returns a suffix for Python clients, which are installed once per Python version."""
     return f"-{sys.implementation.cache_tag}" if client.language == "Python" else ""
 
 
 def _own_files(folder: Path) -> Iterator[Path]:
     for file in folder.rglob("*"):
-        is_left_out = set(file.relative_to(folder).parts) & set(_LEFT_OUT)
-        if file.is_file() and not is_left_out and file.name != "client.toml":
+        is_ignored = set(file.relative_to(folder).parts) & set(_IGNORED)
+        if file.is_file() and not is_ignored and file.name != "client.toml":
             yield file
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """One process at a time; the lock ends with its owner."""
+def _locked(home: Path) -> Iterator[None]:
+    """Holds the lock of this installation; the kernel releases it if the process dies."""
     with home.with_name(home.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""The results as JUnit XML, which every CI can show."""
+"""JUnit XML report."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from compat.suite.results import Cell, Results
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML may hold, not even escaped."""
+"""Characters that XML forbids, even escaped."""
 
 
 def report(results: Results) -> str:
-    """One suite for each client and broker."""
+    """Returns a document with one test suite for each client and broker."""
     root = ET.Element("testsuites", name="compatibility")
     for client in results.clients:
         for broker in results.brokers:
@@ -49,13 +49,13 @@ def _case(cell: Cell) -> ET.Element:
     if cell.outcome == Outcome.FAILED:
         first = cell.reason.splitlines()[0] if cell.reason else ""
         failure = ET.SubElement(case, "failure", message=_clean(first))
-        failure.text = _clean(_story(cell))
+        failure.text = _clean(_details(cell))
     elif cell.outcome != Outcome.PASSED:
         ET.SubElement(case, "skipped", message=_clean(cell.reason))
     return case
 
 
-def _story(cell: Cell) -> str:
+def _details(cell: Cell) -> str:
     lines = [cell.reason, ""]
     for frame in cell.frames:
         lines += [frame.headline, *(f"    {line}" for line in frame.lines)]

@@ -1,4 +1,4 @@
-"""A client's program as a process: one line of JSON in, one line of JSON out."""
+"""Runs a client's program as a process that speaks the JSON line protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import queue
 import subprocess
 import threading
-import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
@@ -24,11 +23,11 @@ _NAMES = {code.value: code.name for code in ErrorCode}
 
 
 class ProgramFailedError(RuntimeError):
-    """The program ended, was silent for too long or said what is no answer."""
+    """The program exited, did not respond in time or sent an invalid response."""
 
 
 class ClientError(Exception):
-    """The library told its user of an error."""
+    """An error that the library reported to its user."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -37,7 +36,7 @@ class ClientError(Exception):
 
 
 class LineProcess:
-    """One process of a client's program; whoever has it asks one thing at a time."""
+    """A process of a client's program. The next command is sent after the response."""
 
     def __init__(self, client: StockClient, command: list[str], errors: Path) -> None:
         self.client = client
@@ -51,7 +50,7 @@ class LineProcess:
                 stderr=stderr,
                 env=os.environ | options,
             )
-        self._answers: queue.Queue[bytes] = queue.Queue()
+        self._responses: queue.Queue[bytes] = queue.Queue()
         assert self._process.stdout is not None
         self._reader = threading.Thread(
             target=self._read, args=(self._process.stdout,), daemon=True
@@ -67,8 +66,8 @@ class LineProcess:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def say(self, command: str, options: dict[str, Any]) -> int:
-        """Give a command without waiting for its answer."""
+    def send(self, command: str, options: dict[str, Any]) -> int:
+        """Sends a command; returns its id."""
         self._last_id += 1
         line = json.dumps({"id": self._last_id, "do": command, **options})
         assert self._process.stdin is not None
@@ -76,22 +75,21 @@ class LineProcess:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise ProgramFailedError(self._story("takes no commands any more")) from error
+            raise ProgramFailedError(self._failure("closed its standard input")) from error
         return self._last_id
 
-    def answer(self, timeout_seconds: float) -> Any:
-        """The answer to the last command."""
-        deadline = time.monotonic() + timeout_seconds
+    def receive(self, timeout_seconds: float) -> Any:
+        """Returns the response to the last command. Raises ClientError or ProgramFailedError."""
         try:
-            line = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+            line = self._responses.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
             self.kill()
             raise ProgramFailedError(
-                self._story(f"did not answer within {timeout_seconds:.0f} s")
+                self._failure(f"did not respond within {timeout_seconds:.0f} s")
             ) from None
         if not line:
-            raise ProgramFailedError(self._story(f"ended, exit code {self._process.wait()}"))
-        return self._judged(line)
+            raise ProgramFailedError(self._failure(f"exited with code {self._process.wait()}"))
+        return self._result(line)
 
     def kill(self) -> None:
         self._process.kill()
@@ -99,7 +97,7 @@ class LineProcess:
         self._close()
 
     def end(self) -> None:
-        """Let it end by itself, as the end of its input tells it to; not for long."""
+        """Closes standard input, which ends the program; kills it after a timeout."""
         self._close()
         try:
             self._process.wait(_END_TIMEOUT_SECONDS)
@@ -108,41 +106,41 @@ class LineProcess:
         self._reader.join()
 
     def errors(self) -> str:
-        """The last that the program wrote to its standard error."""
+        """Returns the end of the program's standard error."""
         if not self._errors.exists():
             return ""
         return self._errors.read_bytes()[-STDERR_TAIL_BYTES:].decode(errors="replace")
 
     def _close(self) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError):  # what it did not read is lost with it
+        with suppress(OSError):  # the program may have exited with unread input
             self._process.stdin.close()
 
     def _read(self, output: IO[bytes]) -> None:
         with output:
             for line in output:
-                self._answers.put(line)
-        self._answers.put(b"")
+                self._responses.put(line)
+        self._responses.put(b"")
 
-    def _judged(self, line: bytes) -> Any:
+    def _result(self, line: bytes) -> Any:
         try:
-            answer = json.loads(line)
+            response = json.loads(line)
         except ValueError:
-            answer = None
-        if not isinstance(answer, dict) or answer.get("id") != self._last_id:
+            response = None
+        if not isinstance(response, dict) or response.get("id") != self._last_id:
             self.kill()
-            raise ProgramFailedError(self._story(f"said what is no answer: {line[:200]!r}"))
-        if error := answer.get("error"):
+            raise ProgramFailedError(self._failure(f"sent an invalid response: {line[:200]!r}"))
+        if error := response.get("error"):
             raise client_error(error)
-        return answer["ok"]
+        return response["ok"]
 
-    def _story(self, what: str) -> str:
+    def _failure(self, what: str) -> str:
         tail = "\n".join(self.errors().splitlines()[-15:])
         return f"the program of {self.client} {what}\n{tail}".rstrip()
 
 
 def client_error(error: dict[str, Any]) -> ClientError:
-    """An error as it was told, its code by name."""
+    """Converts a reported error; numeric codes become names."""
     return ClientError(_code_name(error.get("code")), str(error.get("text", "")))
 
 

@@ -1,4 +1,4 @@
-"""What the suite knows of a client: how it is installed and started, and what it cannot do."""
+"""Client manifests: installation, start command and missing features of each version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _VERSION_KEYS = {"why", "install", "run", "cannot", "not_true", "options"}
 
 
 class BadManifestError(ValueError):
-    """A manifest says something that the suite does not understand."""
+    """Raised for an invalid client.toml."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +43,14 @@ class StockClient:
     version: str
     language: str
     why: str
-    """Why this version is tried, and where it is the only one, why one is enough."""
+    """Reason for testing this version; also the reason for a single version."""
     plays: tuple[str, ...]
-    """The subjects whose scenarios are tried with it."""
+    """Subjects whose scenarios run with this client."""
     folder: Path
     also: tuple[Path, ...]
-    """Files from elsewhere that lie beside those of the folder once it is installed."""
+    """Files outside the folder that are installed with it."""
     interpreted: bool
-    """Whether a change of a file asks for nothing but another copy of it."""
+    """Whether a changed file is only copied, without running the install commands again."""
     needs: tuple[str, ...]
     install: tuple[tuple[str, ...], ...]
     run: tuple[str, ...]
@@ -63,16 +63,16 @@ class StockClient:
 
     @property
     def installer(self) -> str:
-        """The tool that fetches the client from the registry: the last of those it needs."""
+        """Returns the tool that downloads the client: the last entry of `needs`."""
         return self.needs[-1] if self.needs else "pip"
 
-    def missing_feature(self, wanted: Iterable[str]) -> str | None:
-        """Why the library cannot do what is wanted, if it cannot."""
-        return next((self.cannot[it] for it in sorted(wanted) if it in self.cannot), None)
+    def missing_feature(self, features: Iterable[str]) -> str | None:
+        """Returns the manifest's reason for the first missing feature, or None."""
+        return next((self.cannot[it] for it in sorted(features) if it in self.cannot), None)
 
 
 def stock_clients(stock: Path = STOCK) -> list[StockClient]:
-    """Every version of every client, in the order in which reports show them."""
+    """Returns all versions of all clients in report order."""
     manifests = sorted(stock.glob("*/client.toml"))
     return [client for manifest in manifests for client in read_manifest(manifest)]
 
@@ -81,13 +81,13 @@ def read_manifest(file: Path) -> Iterator[StockClient]:
     manifest = tomllib.loads(file.read_text())
     _refuse_unknown(file, manifest, _KEYS)
     if "single" in manifest and len(manifest["versions"]) > 1:
-        raise BadManifestError(f"{file}: says why one version is enough, and names several")
+        raise BadManifestError(f"{file}: `single` is not allowed with several versions")
     for version, own in manifest["versions"].items():
         _refuse_unknown(file, own, _VERSION_KEYS)
         cannot = {**manifest.get("cannot", {}), **own.get("cannot", {})}
-        for wanted in cannot:
-            if not is_command_or_option(wanted):
-                raise BadManifestError(f"{file}: no command or option is called {wanted}")
+        for feature in cannot:
+            if not is_command_or_option(feature):
+                raise BadManifestError(f"{file}: unknown command or option {feature}")
         yield StockClient(
             name=manifest["name"],
             version=version,
@@ -116,4 +116,4 @@ def _commands(given: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 
 def _refuse_unknown(file: Path, table: Mapping[str, Any], known: set[str]) -> None:
     if unknown := table.keys() - known:
-        raise BadManifestError(f"{file}: unknown {', '.join(sorted(unknown))}")
+        raise BadManifestError(f"{file}: unknown keys {', '.join(sorted(unknown))}")

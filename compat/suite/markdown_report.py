@@ -1,4 +1,4 @@
-"""The matrix as Markdown, for a pull request or a page of documentation."""
+"""Markdown report, for pull requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def report(results: Results) -> str:
 
 
 def matrix(results: Results) -> Iterator[str]:
-    """One table for each subject; in a cell one sign for each broker."""
+    """Yields a table for each subject. A cell has one symbol per broker."""
     cells = results.by_place()
     for subject, scenarios in results.subjects().items():
         yield f"## {subject.capitalize()}"
@@ -78,7 +78,7 @@ def failures(results: Results) -> Iterator[str]:
 
 
 def reasons(results: Results) -> Iterator[str]:
-    """Why cells were passed over, each reason once."""
+    """Yields each reason for cells that did not run, once."""
     found: dict[tuple[str, str], list[str]] = {}
     for cell in results.cells:
         if cell.outcome in NOT_RUN:
@@ -87,7 +87,7 @@ def reasons(results: Results) -> Iterator[str]:
                 scenarios.append(cell.scenario)
     if not found:
         return
-    yield "## What was passed over"
+    yield "## Not run"
     yield ""
     for (client, reason), scenarios in sorted(found.items()):
         yield f"- {client}: {reason} ({', '.join(scenarios)})"

@@ -1,4 +1,4 @@
-"""Processes of clients' programs, kept warm from one scenario to the next."""
+"""Reuses processes of client programs for several scenarios."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from compat.suite.manifest import StockClient
 
 IDLE_MAX = 3
-"""Processes of one client that are kept: as many as most scenarios take at once."""
+"""Idle processes kept for each client; most scenarios use at most three at once."""
 RESET_TIMEOUT_SECONDS = 10.0
 HELLO_TIMEOUT_SECONDS = 30.0
 
 
 class ProcessPool:
-    """Gives out processes that are clean; a context manager that leaves none behind."""
+    """Lends reset processes of clients. The context manager ends all of them on exit."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -63,24 +63,22 @@ class ProcessPool:
         return process
 
     def start(self, client: StockClient) -> LineProcess:
-        """A new process that has said what it is."""
+        """Starts a process and checks the client's version."""
         errors = self._directory / f"{client.name}-{client.version}-{next(self._numbers)}.err"
         process = LineProcess(client, installed(client), errors)
         try:
-            process.say("hello", {})
-            told = process.answer(scaled(HELLO_TIMEOUT_SECONDS))
+            process.send("hello", {})
+            response = process.receive(scaled(HELLO_TIMEOUT_SECONDS))
         except ClientError as error:
             process.kill()
-            raise ProgramFailedError(
-                f"the program of {client} does not say hello: {error}"
-            ) from error
-        if told.get("version") != client.version:
+            raise ProgramFailedError(f"the program of {client} failed at hello: {error}") from error
+        if response.get("version") != client.version:
             process.kill()
-            raise ProgramFailedError(f"{client} was to be tried, but {told} answered")
+            raise ProgramFailedError(f"expected {client}, but the program is {response}")
         return process
 
     def give_back(self, process: LineProcess) -> None:
-        """Whoever gives it back has no answer outstanding, or has killed it."""
+        """Returns a process to the pool. It has no pending response, or was killed."""
         is_clean = process.is_running and self._reset(process)
         with self._lock:
             self._busy.discard(process)
@@ -93,8 +91,8 @@ class ProcessPool:
     @staticmethod
     def _reset(process: LineProcess) -> bool:
         try:
-            process.say("reset", {})
-            process.answer(scaled(RESET_TIMEOUT_SECONDS))
+            process.send("reset", {})
+            process.receive(scaled(RESET_TIMEOUT_SECONDS))
         except (ProgramFailedError, ClientError):
             return False
         return True

@@ -1,4 +1,4 @@
-"""The frames that went between a client and a broker, and what they say."""
+"""Recorded frames between a client and a broker, and their decoded fields."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 FRAMES_MAX: Final = 2_000
-"""The last ones are kept, which is more than most scenarios need."""
+"""Older frames are dropped; most scenarios exchange fewer."""
 FRAME_BYTES_MAX: Final = 256 * 1024
-"""Of a greater frame the beginning is kept."""
+"""Only the first bytes of a larger frame are kept."""
 BYTES_MAX: Final = 16 * 1024 * 1024
 LINES_SHOWN_MAX: Final = 60
 LINES_AT_THE_END: Final = 20
-"""Of those that are shown; what comes behind a long list says much, and so does a fault."""
+"""Of the shown lines; the end contains the fields after long lists, and decoding errors."""
 _API_VERSIONS_KNOWN: Final = ApiVersionsRequest.versions.last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One request or response, as it went through the relay."""
+    """A request or response recorded by the relay."""
 
     at_seconds: float
     connection: int
@@ -38,7 +38,7 @@ class Frame:
     is_request: bool
     size: int
     content: bytes
-    """Without the size that goes before it; the beginning alone where the frame is large."""
+    """Bytes after the size prefix, cut to FRAME_BYTES_MAX."""
     client_id: str | None = None
     note: str = ""
 
@@ -60,9 +60,9 @@ class Frame:
         )
 
     def explanation(self) -> tuple[str, ...]:
-        """The fields, one a line; none of a frame that was not kept as a whole."""
+        """Returns the decoded fields, one per line, or a note if the frame was cut."""
         if len(self.content) < self.size:
-            return (f"only {len(self.content)} of {self.size} bytes were kept",)
+            return (f"not decoded: only {len(self.content)} of {self.size} bytes are recorded",)
         if self.is_request:
             explained = explain_request(self.content)
         else:
@@ -70,8 +70,8 @@ class Frame:
         return tuple(_without_the_middle(str(explained).splitlines()[1:]))
 
     def fault(self) -> str | None:
-        """Where the frame is malformed, if it is; of an API that we do not know, nobody knows."""
-        if len(self.content) < self.size or self.note or self._asks_ahead():
+        """Returns the error of a malformed frame, or None. Unknown APIs are not checked."""
+        if len(self.content) < self.size or self.note or self._is_newer_api_versions():
             return None
         if response_of(self.api_key) is None:
             return None
@@ -81,22 +81,22 @@ class Frame:
             explained = explain_response(self.content, self.api_key, self.version)
         return None if explained.fault is None else f"{self.headline()}: {explained.fault}"
 
-    def _asks_ahead(self) -> bool:
-        """Whether a client tries a version of ApiVersions that is newer than us (KIP-511)."""
+    def _is_newer_api_versions(self) -> bool:
+        """Whether this is an ApiVersions request in a version unknown here (KIP-511)."""
         return self.api_key == ApiKey.API_VERSIONS and self.version > _API_VERSIONS_KNOWN
 
 
 def _without_the_middle(lines: Sequence[str]) -> Sequence[str]:
-    left_out = len(lines) - LINES_SHOWN_MAX
-    if left_out <= 0:
+    omitted = len(lines) - LINES_SHOWN_MAX
+    if omitted <= 0:
         return lines
     first, last = lines[: LINES_SHOWN_MAX - LINES_AT_THE_END], lines[-LINES_AT_THE_END:]
-    return [*first, f"… {left_out} lines are left out", *last]
+    return [*first, f"… {omitted} lines omitted", *last]
 
 
 @dataclass(slots=True)
 class Recording:
-    """The last frames of one cell, in the order in which the relay saw them."""
+    """The last frames of a cell, in the order in which the relay forwarded them."""
 
     started: float = field(default_factory=time.monotonic)
     frames: deque[Frame] = field(default_factory=deque)
@@ -118,7 +118,7 @@ class Recording:
         return time.monotonic() - self.started
 
     def all(self) -> list[Frame]:
-        """What was kept, while more may be coming."""
+        """Returns a copy; the relay's thread may still add frames."""
         return list(self.frames)
 
     def of(self, api: ApiKey, *, requests: bool = True) -> list[Frame]:
@@ -126,5 +126,5 @@ class Recording:
 
 
 def malformed(frames: Iterable[Frame]) -> list[str]:
-    """Every frame that is not what its version says."""
+    """Returns the errors of all frames that cannot be decoded in their version."""
     return [fault for frame in tuple(frames) if (fault := frame.fault()) is not None]

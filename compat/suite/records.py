@@ -1,4 +1,4 @@
-"""Records as scenarios write them and as they travel to and from a client's program."""
+"""Records of scenarios, and their conversion to and from the line protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Header = tuple[str, bytes | None]
 
 
 class Read(NamedTuple):
-    """A record as a consumer handed it out."""
+    """A record returned by a consumer."""
 
     topic: str
     partition: int
@@ -24,7 +24,7 @@ class Read(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Where a producer was told that its record went."""
+    """Partition and offset that a producer reported for its record."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ def record(
     headers: Sequence[Header] = (),
     timestamp_ms: int | None = None,
 ) -> dict[str, Any]:
-    """A record that is to be produced."""
+    """Returns a record to produce."""
     return {
         "topic": topic,
         "partition": partition,
@@ -59,15 +59,15 @@ def to_line(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def from_line(told: dict[str, Any]) -> Read:
+def from_line(row: dict[str, Any]) -> Read:
     return Read(
-        topic=told["topic"],
-        partition=told["partition"],
-        offset=told["offset"],
-        timestamp_ms=told.get("timestamp_ms"),
-        key=_from_text(told["key"]),
-        value=_from_text(told["value"]),
-        headers=tuple((name, _from_text(value)) for name, value in told["headers"]),
+        topic=row["topic"],
+        partition=row["partition"],
+        offset=row["offset"],
+        timestamp_ms=row.get("timestamp_ms"),
+        key=_from_text(row["key"]),
+        value=_from_text(row["value"]),
+        headers=tuple((name, _from_text(value)) for name, value in row["headers"]),
     )
 
 

@@ -1,4 +1,4 @@
-"""The suite's own client, which sets the context for a scenario and looks at what came of it."""
+"""The suite's own client: prepares topics and records for scenarios and reads their results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 READY_SECONDS_MAX = 20.0
 _PAUSE_SECONDS = 0.02
 GROUPS_TRIED = 16
-"""Names enough to meet every partition of an internal topic of four."""
+"""Enough names to use every partition of an internal topic with four partitions."""
 TRANSACTION_TIMEOUT_MS = 60_000
 LATEST, EARLIEST = -1, -2
 TOPIC_RESOURCE = 2
@@ -49,7 +49,7 @@ NOTHING_SET: Mapping[str, str] = MappingProxyType({})
 
 
 class StoredRecord(NamedTuple):
-    """A record as it lies in the log."""
+    """A record read from the log."""
 
     offset: int
     timestamp_ms: int
@@ -60,7 +60,7 @@ class StoredRecord(NamedTuple):
 
 @dataclass(slots=True)
 class ReferenceClient:
-    """Speaks to each node of the cluster in old and plain versions, without any relay."""
+    """Sends requests to each node directly, in old API versions that every broker supports."""
 
     host: str
     port: int
@@ -74,22 +74,22 @@ class ReferenceClient:
     # --- topics
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Make a topic; return when every partition of it is led and served."""
+        """Creates a topic and waits until all its partitions have leaders and respond."""
         self._create([new_topic(name, partitions, configs)])
         self.until_ready(name, partitions)
 
     def create_many_topics(
         self, names: Sequence[str], configs: Mapping[str, str] = NOTHING_SET
     ) -> None:
-        """Many topics of one partition, all ready when this returns."""
+        """Creates topics of one partition and waits until all of them are ready."""
         self._create([new_topic(name, 1, configs) for name in names])
         for name in names:
             self.until_ready(name, 1)
 
     def _create(self, topics: Sequence[create_topics.CreatableTopic]) -> None:
-        asked = create_topics.CreateTopicsRequest(topics=topics, timeout_ms=10_000)
-        for answer in self._ask(asked, 5).topics:
-            assert answer.error_code == ErrorCode.NONE, answer
+        request = create_topics.CreateTopicsRequest(topics=topics, timeout_ms=10_000)
+        for topic in self._ask(request, 5).topics:
+            assert topic.error_code == ErrorCode.NONE, topic
 
     def until_ready(
         self, name: str, partitions: int, *, seconds: float = READY_SECONDS_MAX
@@ -100,12 +100,12 @@ class ReferenceClient:
             time.sleep(_PAUSE_SECONDS)
 
     def partition_count(self, name: str) -> int:
-        """How many partitions a topic has; none where there is no topic."""
+        """Returns the number of partitions of a topic; 0 if it does not exist."""
         found = self._metadata(name).topics[0]
         return 0 if found.error_code else len(found.partitions)
 
     def configured(self, topic: str, name: str) -> str | None:
-        """The value of a property that a topic has, or would have."""
+        """Returns the value of a topic property, including defaults."""
         asked = describe_configs.DescribeConfigsResource(
             resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]
         )
@@ -129,7 +129,7 @@ class ReferenceClient:
         partition: int = 0,
         compression: Compression = Compression.NONE,
     ) -> int:
-        """Append one batch of records as a scenario writes them; returns the first's offset."""
+        """Appends records as one batch; returns the offset of the first record."""
         builder = BatchBuilder(compression=compression)
         now_ms = time.time_ns() // 1_000_000
         for row in rows:
@@ -151,7 +151,7 @@ class ReferenceClient:
         return int(found.base_offset)
 
     def records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
-        """Every record of a partition, those of transactions that were aborted too."""
+        """Returns all records of a partition, including those of aborted transactions."""
         return [
             _stored_record(it)
             for batch in self.batches(topic, partition)
@@ -160,17 +160,17 @@ class ReferenceClient:
         ]
 
     def committed_records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
-        """Those of transactions that are committed by now, and those of none."""
+        """Returns non-transactional records and those of committed transactions."""
         found: list[StoredRecord] = []
-        undecided: dict[int, list[StoredRecord]] = defaultdict(list)
+        ongoing: dict[int, list[StoredRecord]] = defaultdict(list)
         for batch in self.batches(topic, partition):
             if batch.is_control:
                 (marker,) = batch.records()
-                of_transaction = undecided.pop(batch.producer_id, [])
+                of_transaction = ongoing.pop(batch.producer_id, [])
                 if control_record_type(marker.key) == ControlRecordType.COMMIT:
                     found += of_transaction
             elif batch.is_transactional:
-                undecided[batch.producer_id] += map(_stored_record, batch.records())
+                ongoing[batch.producer_id] += map(_stored_record, batch.records())
             else:
                 found += map(_stored_record, batch.records())
         return sorted(found)
@@ -180,14 +180,14 @@ class ReferenceClient:
         offset = self.offset_at(topic, EARLIEST, partition)
         end = self.offset_at(topic, LATEST, partition)
         while offset < end:
-            part = self._fetched(topic, partition, offset)
-            assert part, f"nothing at {offset} of {topic}-{partition}, which ends at {end}"
-            found += part
-            offset = part[-1].next_offset
+            fetched = self._fetched(topic, partition, offset)
+            assert fetched, f"{topic}-{partition}: no batch at offset {offset}, log end is {end}"
+            found += fetched
+            offset = fetched[-1].next_offset
         return found
 
     def offset_at(self, topic: str, at: int, partition: int = 0) -> int:
-        """The offset at a timestamp, or at LATEST or EARLIEST."""
+        """Returns the offset for a timestamp, LATEST or EARLIEST."""
         place = list_offsets.ListOffsetsPartition(partition_index=partition, timestamp=at)
         asked = list_offsets.ListOffsetsRequest(
             replica_id=-1,
@@ -201,7 +201,7 @@ class ReferenceClient:
     # --- groups
 
     def committed(self, group: str, topic: str, partition: int = 0) -> tuple[int, str | None]:
-        """The offset that a group has committed, and what was noted beside it."""
+        """Returns the committed offset of a group and its metadata."""
         found = self._ask(find_coordinator.FindCoordinatorRequest(key=group), 2)
         assert found.error_code == ErrorCode.NONE, found
         place = offset_fetch.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
@@ -211,16 +211,16 @@ class ReferenceClient:
         return int(answer.committed_offset), answer.metadata
 
     def until_coordinating(self) -> None:
-        """A new cluster makes its internal topics when somebody first asks, and loads them then.
+        """Waits until all coordinators are loaded and have completed a transaction.
 
-        Each coordinator is asked, and each ends a transaction, so that no client meets the first.
+        A new cluster creates and loads its internal topics at the first request.
         """
         deadline = time.monotonic() + scaled(READY_SECONDS_MAX)
         for number in range(GROUPS_TRIED):
             name = f"compat-reference-{number}"
             for is_done in (self._is_coordinated, self._has_aborted, self._has_a_producer):
                 while not is_done(name):
-                    assert time.monotonic() < deadline, "nobody coordinates groups and transactions"
+                    assert time.monotonic() < deadline, "coordinators are not loaded in time"
                     time.sleep(_PAUSE_SECONDS)
 
     def _is_coordinated(self, name: str) -> bool:
@@ -233,20 +233,20 @@ class ReferenceClient:
         return not self._ask(request, 5).error_code
 
     def _has_aborted(self, name: str) -> bool:
-        """Begin a transaction with a group of the same name, and ask that it be aborted."""
+        """Begins a transaction that includes a group of the same name, and aborts it."""
         producer = self._producer(name)
-        whose = {
+        identity = {
             "transactional_id": name,
             "producer_id": producer.producer_id,
             "producer_epoch": producer.producer_epoch,
         }
-        added = add_offsets_to_txn.AddOffsetsToTxnRequest(**whose, group_id=name)
+        added = add_offsets_to_txn.AddOffsetsToTxnRequest(**identity, group_id=name)
         if producer.error_code or self._ask(added, 1).error_code:
             return False
-        return not self._ask(end_txn.EndTxnRequest(**whose, committed=False), 1).error_code
+        return not self._ask(end_txn.EndTxnRequest(**identity, committed=False), 1).error_code
 
     def _has_a_producer(self, name: str) -> bool:
-        """Nobody has, while a transaction is being aborted."""
+        """InitProducerId fails while the previous transaction is being aborted."""
         return not self._producer(name).error_code
 
     def _producer(self, name: str) -> Any:
@@ -261,10 +261,10 @@ class ReferenceClient:
         answer = self._ask(api_versions.ApiVersionsRequest(), 0)
         return any(it.api_key == api for it in answer.api_keys)
 
-    # --- asking
+    # --- requests
 
     def ask(self, request: Message, version: int) -> Any:
-        """Ask the first node whatever a scenario has to know."""
+        """Sends a request to the first node; returns the response."""
         return self._ask(request, version)
 
     def _fetched(self, topic: str, partition: int, offset: int) -> list[RecordBatch]:
@@ -283,7 +283,7 @@ class ReferenceClient:
         return list(iterate_batches(bytes(found.records or b"")))
 
     def _is_ready(self, name: str, partitions: int) -> bool:
-        """A broker may tell of partitions a little before it serves them."""
+        """Metadata can list partitions shortly before their leader serves them."""
         found = self._metadata(name)
         topic = found.topics[0]
         if topic.error_code or len(topic.partitions) != partitions:
@@ -311,13 +311,13 @@ class ReferenceClient:
         return nodes[leaders[partition]]
 
     def _ask(self, request: Message, version: int, node: tuple[str, int] | None = None) -> Any:
-        """Ask a node; a connection that the broker has closed since is made anew."""
+        """Sends a request to a node; reconnects once if the broker closed the connection."""
         host, port = node or (self.host, self.port)
         try:
             return self._wire(host, port).ask(request, version)
         except Closed:
-            if (gone := self._wires.pop((host, port), None)) is not None:
-                gone.close()
+            if (closed := self._wires.pop((host, port), None)) is not None:
+                closed.close()
             return self._wire(host, port).ask(request, version)
 
     def _wire(self, host: str, port: int) -> Wire:

@@ -1,4 +1,4 @@
-"""The suite's place between a client and a broker: keeps frames, changes some, cuts others."""
+"""Relay between a client and a broker: records frames, changes them, cuts connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _START_SECONDS: Final = 10.0
 
 
 class Relays:
-    """The event loop in which all relays of a run live, in a thread of its own."""
+    """The event loop of all relays of a run, in its own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -36,13 +36,13 @@ class Relays:
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(_end_everything(), self._loop).result(_START_SECONDS)
+        asyncio.run_coroutine_threadsafe(_cancel_all_tasks(), self._loop).result(_START_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def open(self, bootstrap: list[Address], frame_changes: tuple[FrameChange, ...] = ()) -> Relay:
-        """A relay for one cell, before these brokers and all that they tell of."""
+        """Opens the relay of a cell for these brokers and those in their metadata."""
         opened = Opened(frame_changes)
         for address in bootstrap:
             self.run(opened.listen_for(address))
@@ -53,7 +53,7 @@ class Relays:
 
 
 class Which(StrEnum):
-    """Requests go to the broker, responses come from it."""
+    """Direction of a frame."""
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -61,7 +61,7 @@ class Which(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """The next frame of an API is passed on up to some byte; then its connection is cut."""
+    """Forwards the first bytes of the next frame of an API, then closes the connection."""
 
     api_key: ApiKey
     which: Which
@@ -69,7 +69,7 @@ class Cut:
 
 
 class Relay:
-    """All connections between one cell's clients and the cluster under test, from its thread."""
+    """The relay of one cell, as used from the thread of the scenario."""
 
     def __init__(self, relays: Relays, opened: Opened) -> None:
         self._relays = relays
@@ -88,18 +88,18 @@ class Relay:
         return ",".join("{}:{}".format(*self.address_of(it)) for it in self._opened.brokers)
 
     def address_of(self, broker: Address) -> Address:
-        """Where clients reach this broker through the relay."""
+        """Returns the relay's address for a broker."""
         return self._opened.address_of(broker)
 
     def listen_for(self, broker: Address) -> None:
-        """Be there before anybody hears of this broker."""
+        """Opens the relay's listener for a broker before a client learns its address."""
         self._relays.run(self._opened.listen_for(broker))
 
     def cut(self, api_key: ApiKey, which: Which, *, after_bytes: int) -> None:
         self._opened.cuts.append(Cut(api_key=api_key, which=which, after_bytes=after_bytes))
 
     def cut_all(self) -> None:
-        """Every connection ends, as if the network had."""
+        """Closes all connections, like a network failure."""
         self._relays.run(self._opened.cut_all())
 
     def close(self) -> None:
@@ -107,12 +107,12 @@ class Relay:
 
 
 class Opened(PlainRelay):
-    """The same in the relays' own loop."""
+    """The relay of one cell, in the event loop of the relays."""
 
     def __init__(self, frame_changes: tuple[FrameChange, ...]) -> None:
         super().__init__()
         self.frame_changes = frame_changes
-        """What is changed on the way, to see whether the suite finds it."""
+        """Faults injected by `pykbroker-compat sabotage`."""
         self.recording = Recording()
         self.cuts: list[Cut] = []
         self.cuts_done = 0
@@ -158,8 +158,7 @@ class Opened(PlainRelay):
         )
 
 
-async def _end_everything() -> None:
-    """Conversations end with the loop in which they live."""
+async def _cancel_all_tasks() -> None:
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

@@ -1,4 +1,4 @@
-"""What a run found: one outcome for each client, scenario and broker."""
+"""Results of a run: one outcome for each client, scenario and broker."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """How one cell of the matrix came out."""
+    """Result of a cell of the matrix. The values are stored in results.json."""
 
     PASSED = "true"
     FAILED = "false"
     CANNOT = "cannot"
-    """The library has no way to do it, or fails it on any broker; the manifest says why."""
+    """The library lacks a feature, or fails on every broker; the manifest gives the reason."""
     NOT_SERVED = "not served"
-    """The broker does not offer an API without which there is nothing to try, and says so."""
+    """The broker does not advertise a required API."""
     NOT_TRIED = "not tried"
-    """The client or the broker could not be had."""
+    """The client or the broker is not available."""
 
     @property
     def sign(self) -> str:
         return SIGNS[self]
+
+    @property
+    def label(self) -> str:
+        return LABELS[self]
 
 
 SIGNS = {
@@ -36,12 +40,19 @@ SIGNS = {
     Outcome.NOT_SERVED: "○",
     Outcome.NOT_TRIED: "?",
 }
+LABELS = {
+    Outcome.PASSED: "passed",
+    Outcome.FAILED: "failed",
+    Outcome.CANNOT: "not supported by the client",
+    Outcome.NOT_SERVED: "not supported by the broker",
+    Outcome.NOT_TRIED: "not run",
+}
 NOT_RUN = frozenset({Outcome.CANNOT, Outcome.NOT_SERVED, Outcome.NOT_TRIED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownFrame:
-    """A frame as it is shown: its headline, and its fields one a line."""
+    """A frame in a report: headline and decoded fields."""
 
     headline: str
     lines: tuple[str, ...]
@@ -55,26 +66,26 @@ class Cell:
     outcome: Outcome
     seconds: float = 0.0
     reason: str = ""
-    """Of whatever is not true: why."""
+    """Empty for a passed cell."""
     steps: tuple[tuple[str, str, str], ...] = ()
     frames: tuple[ShownFrame, ...] = ()
     errors: str = ""
-    """The last that the client's program wrote to its standard error."""
+    """End of the standard error of the client's program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """A run as reports are made of it."""
+    """A complete run, the input of all reports."""
 
     day: str
     seconds: float
     suite: str
-    """The version of PyKBroker that the suite is part of."""
+    """PyKBroker version of the suite."""
     machine: str
     clients: tuple[str, ...]
     brokers: tuple[str, ...]
     scenarios: tuple[tuple[str, str, str], ...]
-    """Name, subject and sentence of each."""
+    """Name, subject and sentence of each scenario."""
     cells: tuple[Cell, ...]
 
     def by_place(self) -> dict[tuple[str, str, str], Cell]:
@@ -83,29 +94,30 @@ class Results:
     def count(self, outcome: Outcome, broker: str | None = None) -> int:
         return sum(it.outcome == outcome and broker in (None, it.broker) for it in self.cells)
 
-    def was_tried(self) -> bool:
+    def has_run(self) -> bool:
+        """Returns whether at least one cell ran."""
         played = (Outcome.PASSED, Outcome.FAILED, Outcome.NOT_SERVED)
         return any(it.outcome in played for it in self.cells)
 
     def failures(self) -> list[Cell]:
         return [it for it in self.cells if it.outcome == Outcome.FAILED]
 
-    def true_everywhere(self) -> list[tuple[str, str]]:
-        """The scenarios and clients of which that is so on every broker."""
+    def passed_everywhere(self) -> list[tuple[str, str]]:
+        """Returns scenario and client of the cells that passed on every broker."""
         found: dict[tuple[str, str], set[Outcome]] = {}
         for it in self.cells:
             found.setdefault((it.scenario, it.client), set()).add(it.outcome)
-        return [place for place, outcomes in found.items() if outcomes == {Outcome.PASSED}]
+        return [cell for cell, outcomes in found.items() if outcomes == {Outcome.PASSED}]
 
     def subjects(self) -> dict[str, list[tuple[str, str]]]:
-        """Name and sentence of the scenarios of each subject."""
+        """Returns name and sentence of the scenarios of each subject."""
         found: dict[str, list[tuple[str, str]]] = {}
         for name, subject, sentence in self.scenarios:
             found.setdefault(subject, []).append((name, sentence))
         return found
 
     def players(self, subject: str) -> list[str]:
-        """The clients that anything about a subject was tried with."""
+        """Returns the clients that have cells of a subject."""
         names = {name for name, its, _ in self.scenarios if its == subject}
         found = {it.client for it in self.cells if it.scenario in names}
         return [it for it in self.clients if it in found]
@@ -115,26 +127,26 @@ class Results:
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        told = json.loads(file.read_text())
-        return cls(**{**told, **_tuples(told), "cells": tuple(map(_cell, told["cells"]))})
+        stored = json.loads(file.read_text())
+        return cls(**{**stored, **_tuples(stored), "cells": tuple(map(_cell, stored["cells"]))})
 
 
-def _tuples(told: dict[str, Any]) -> dict[str, Any]:
+def _tuples(stored: dict[str, Any]) -> dict[str, Any]:
     return {
-        "clients": tuple(told["clients"]),
-        "brokers": tuple(told["brokers"]),
-        "scenarios": tuple(tuple(it) for it in told["scenarios"]),
+        "clients": tuple(stored["clients"]),
+        "brokers": tuple(stored["brokers"]),
+        "scenarios": tuple(tuple(it) for it in stored["scenarios"]),
     }
 
 
-def _cell(told: dict[str, Any]) -> Cell:
-    changed = {
-        "outcome": Outcome(told["outcome"]),
-        "steps": tuple(tuple(it) for it in told["steps"]),
-        "frames": tuple(_told_frames(told["frames"])),
+def _cell(stored: dict[str, Any]) -> Cell:
+    converted = {
+        "outcome": Outcome(stored["outcome"]),
+        "steps": tuple(tuple(it) for it in stored["steps"]),
+        "frames": tuple(_shown_frames(stored["frames"])),
     }
-    return Cell(**(told | changed))
+    return Cell(**(stored | converted))
 
 
-def _told_frames(frames: Iterable[dict[str, Any]]) -> Iterable[ShownFrame]:
+def _shown_frames(frames: Iterable[dict[str, Any]]) -> Iterable[ShownFrame]:
     return (ShownFrame(headline=it["headline"], lines=tuple(it["lines"])) for it in frames)

@@ -1,4 +1,4 @@
-"""Plays every scenario with every client against every broker, some cells at a time."""
+"""Runs every scenario with every client against every broker, several cells at a time."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from compat.suite.relay import Relays
 
 RESTARTED_AT_ONCE_MAX = 6
-"""Clients that see the same restart; each has a process or two."""
+"""Cells that share a restart; each has one or two client processes."""
 FIRST_SHOWN, LAST_SHOWN = 60, 80
-"""Of many commands and frames the beginning and the end are diagnostics."""
+"""Reports contain the first and the last commands and frames of a failed cell."""
 _EXPECTED = (ScenarioFailedError, ClientError, ProgramFailedError, Closed)
-"""Failures that say all there is to say; of others the traceback is diagnostics."""
+"""Failures reported without a traceback."""
 
 
 class PlannedCell(NamedTuple):
-    """Where in the matrix a cell is."""
+    """A cell of the matrix before it runs."""
 
     scenario: Scenario
     client: StockClient
@@ -52,11 +52,11 @@ class Runner:
     relays: Relays
     at_once: int
     report: Callable[[Cell], None]
-    """Is given each cell when it is done."""
+    """Called with each finished cell."""
     frame_changes: tuple[FrameChange, ...] = ()
-    """Faults that the brokers are given, to see whether the scenarios find them."""
+    """Injected faults, which the scenarios must detect."""
     tests_not_true: bool = False
-    """Plays what a manifest calls not true on any broker, and nothing else."""
+    """Runs only the scenarios that manifests list in `not_true`."""
 
     def run(
         self,
@@ -64,9 +64,9 @@ class Runner:
         clients: Sequence[StockClient],
         brokers: Sequence[Broker],
     ) -> list[Cell]:
-        """Those that look into its files come first, those that need it for themselves last.
+        """Runs all cells: first those that read files, last those that restart the broker.
 
-        MetadataShell tells of a small log only: of a large one it answers before it has read it.
+        MetadataShell responds before it has loaded a large metadata log, so it runs early.
         """
         unavailable = self._install(clients)
         planned_cells = [
@@ -103,18 +103,18 @@ class Runner:
         return cells
 
     def _known_not_true(self, planned: PlannedCell) -> str | None:
-        """Why a scenario need not be played with this client, if its manifest is believed."""
+        """Returns the manifest's reason for skipping this cell, or None."""
         return None if self.tests_not_true else planned.client.not_true.get(planned.scenario.name)
 
     def _play_with_one_restart(self, planned_cells: Sequence[PlannedCell]) -> Iterable[Cell]:
-        """Cells of one scenario and broker, side by side, since they share the restart."""
+        """Runs cells of one scenario and broker concurrently; they share one restart."""
         restart = planned_cells[0].broker.restart
         shared = None if restart is None else SharedRestart(restart, len(planned_cells))
         with ThreadPoolExecutor(len(planned_cells)) as threads:
             return threads.map(lambda it: self._report(self._played(it, shared)), planned_cells)
 
     def _install(self, clients: Sequence[StockClient]) -> dict[str, str]:
-        """The clients that this machine cannot have, and why."""
+        """Installs the clients; returns those that are not available, with the reason."""
         unavailable: dict[str, str] = {}
 
         def install(client: StockClient) -> None:
@@ -137,9 +137,10 @@ class Runner:
     def _played(self, planned: PlannedCell, restart: SharedRestart | None = None) -> Cell:
         scenario, client, broker = planned
         if Need.RESTART in scenario.needs and restart is None:
-            return _cell(planned, Outcome.NOT_TRIED, reason="the suite cannot restart this broker")
+            return _cell(planned, Outcome.NOT_TRIED, reason="the suite did not start this broker")
         if Need.FILES in scenario.needs and broker.data_dir is None:
-            return _cell(planned, Outcome.NOT_TRIED, reason="the broker's files are elsewhere")
+            reason = "the suite cannot access the broker's files"
+            return _cell(planned, Outcome.NOT_TRIED, reason=reason)
         started = time.monotonic()
         with open_context(
             client,
@@ -157,7 +158,7 @@ class Runner:
 
 
 def _together(planned_cells: Sequence[PlannedCell]) -> Iterator[list[PlannedCell]]:
-    """Those of one scenario and broker, some at a time."""
+    """Yields the cells of one scenario and broker in groups that share a restart."""
     for _, same in groupby(planned_cells, key=lambda it: (it.scenario.name, str(it.broker))):
         yield from map(list, batched(same, RESTARTED_AT_ONCE_MAX))
 
@@ -178,13 +179,13 @@ def _verdict(scenario: Scenario, context: ScenarioContext) -> tuple[Outcome, str
         return Outcome.NOT_SERVED, str(reason)
     except _EXPECTED as error:
         return Outcome.FAILED, f"{_line_of(error)}{error}"
-    except Exception:  # noqa: BLE001 (a scenario that breaks is a cell that failed)
+    except Exception:  # noqa: BLE001 (any error in a scenario fails its cell)
         return Outcome.FAILED, traceback.format_exc(limit=-6)
     return Outcome.PASSED, ""
 
 
 def _line_of(error: BaseException) -> str:
-    """Which line of the scenario it was."""
+    """Returns file and line in the scenario where the error was raised."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if "/scenarios/" in frame.filename.replace("\\", "/"):
             return f"{frame.filename.rpartition('/')[2]}:{frame.lineno}: "
@@ -192,7 +193,7 @@ def _line_of(error: BaseException) -> str:
 
 
 def _diagnostics(context: ScenarioContext) -> dict[str, Any]:
-    """What led to a failure: the commands, the frames, what the program itself said."""
+    """Returns commands, frames and the program's standard error for the report."""
     errors = "\n".join(it.process.errors() for it in context.actors).strip()
     return {
         "steps": tuple(map(tuple, _ends(context.steps, lambda count: ("", "…", f"{count} more")))),
@@ -207,12 +208,12 @@ def _shown(frame: Frame | int) -> ShownFrame:
     return ShownFrame(headline=frame.headline(), lines=frame.explanation())
 
 
-def _ends(found: Sequence[Any], left_out: Callable[[int], Any]) -> list[Any]:
-    """The beginning and the end, with a word about what lies between."""
-    between = len(found) - FIRST_SHOWN - LAST_SHOWN
-    if between <= 0:
+def _ends(found: Sequence[Any], omitted: Callable[[int], Any]) -> list[Any]:
+    """Returns the first and last elements, with a placeholder for the omitted ones."""
+    count = len(found) - FIRST_SHOWN - LAST_SHOWN
+    if count <= 0:
         return list(found)
-    return [*found[:FIRST_SHOWN], left_out(between), *found[-LAST_SHOWN:]]
+    return [*found[:FIRST_SHOWN], omitted(count), *found[-LAST_SHOWN:]]
 
 
 def _cell(planned: PlannedCell, outcome: Outcome, **more: Any) -> Cell:

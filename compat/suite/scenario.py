@@ -1,4 +1,4 @@
-"""What a scenario is: something that is to be true of a broker, whoever the client."""
+"""Scenarios: behaviour that a broker must show with every client."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ LIBRARY_SUBJECTS = (
     "refusing",
     "connecting",
 )
-"""What every client library is tried with."""
+"""Subjects tested with every client library."""
 SUBJECTS = (*LIBRARY_SUBJECTS, "tools", "connect", "streams", "mirroring", "spark")
-"""All of them; what is more than a library says in its manifest which it plays."""
+"""All subjects. The manifest of a client that is not a library lists its subjects as `plays`."""
 SCENARIOS_FOLDER = Path(__file__).parents[1] / "scenarios"
 
 
 class Need(StrEnum):
-    """What a scenario needs of the broker under test beyond an address."""
+    """Requirements of a scenario beyond the broker's address."""
 
     RESTART = "restart"
-    """The suite must have started the broker; the scenario runs alone."""
+    """The suite must be able to restart the broker; the scenario runs alone."""
     FILES = "files"
-    """The suite must have started the broker: its files are looked at."""
+    """The suite must have access to the broker's data directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +49,11 @@ class Scenario:
     sentence: str
     play: Play
     subject: str
-    """Reports put together what is about the same subject."""
+    """Module of the scenario; reports group scenarios by subject."""
     needs: frozenset[Need] = frozenset()
     timeout_seconds: float = TIMEOUT_SECONDS
     is_core: bool = False
-    """Whether it belongs to the quick set."""
+    """Whether the scenario belongs to the quick set."""
 
 
 SCENARIOS: dict[str, Scenario] = {}
@@ -67,12 +67,12 @@ def scenario(
     timeout_seconds: float = TIMEOUT_SECONDS,
     core: bool = False,
 ) -> Callable[[Play], Play]:
-    """Adds the scenario that a function plays."""
+    """Registers a function as a scenario."""
 
     def add(play: Play) -> Play:
         assert name not in SCENARIOS, f"two scenarios are called {name}"
-        told_in = play.func if isinstance(play, partial) else play
-        subject = told_in.__module__.rpartition(".")[2].replace("_", " ")
+        function = play.func if isinstance(play, partial) else play
+        subject = function.__module__.rpartition(".")[2].replace("_", " ")
         SCENARIOS[name] = Scenario(
             name=name,
             sentence=sentence,
@@ -88,13 +88,13 @@ def scenario(
 
 
 def all_scenarios() -> list[Scenario]:
-    """Those of every module of the folder, subject by subject, in the order of the module."""
+    """Returns the scenarios of all modules, by subject, in the order of definition."""
     for module in sorted(SCENARIOS_FOLDER.glob("*.py")):
         import_module(f"compat.scenarios.{module.stem}")
-    return sorted(SCENARIOS.values(), key=lambda it: _place(it.subject))
+    return sorted(SCENARIOS.values(), key=lambda it: _sort_key(it.subject))
 
 
-def _place(subject: str) -> tuple[int, str]:
-    """What is simple first; a subject that is not listed comes last."""
+def _sort_key(subject: str) -> tuple[int, str]:
+    """Orders subjects as in SUBJECTS; unlisted subjects come last."""
     known = SUBJECTS.index(subject) if subject in SUBJECTS else len(SUBJECTS)
     return known, subject

@@ -1,4 +1,4 @@
-"""What a scenario has to work with: the client under test, the broker, and a reference."""
+"""Context of a scenario: the tested client, the broker and the reference client."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ RESTART_SECONDS_MAX = 60.0
 
 
 class NotServedError(Exception):
-    """The broker does not offer what the scenario is about; the message names the API."""
+    """The broker does not advertise the API that the scenario tests."""
 
 
 @dataclass(slots=True, eq=False)
 class ScenarioContext:
-    """A context manager that leaves no process busy and no connection open."""
+    """A context manager that returns processes to the pool and closes connections."""
 
     stock_client: StockClient
     broker: Broker
@@ -63,7 +63,7 @@ class ScenarioContext:
         trace: TracebackType | None,
     ) -> None:
         if self.shared_restart is not None:
-            self.shared_restart.leave(has_come=self.has_restarted)
+            self.shared_restart.leave(has_restarted=self.has_restarted)
         for actor in self.actors:
             self.pool.give_back(actor.process)
         self.reference.close()
@@ -72,7 +72,7 @@ class ScenarioContext:
             self._scratch.cleanup()
 
     def client(self) -> Actor:
-        """Another process of the client, connected through the relay."""
+        """Takes a process of the tested client, connected through the relay."""
         actor = Actor(
             name=f"{self.word}-{len(self.actors)}",
             process=self.pool.take(self.stock_client),
@@ -84,36 +84,36 @@ class ScenarioContext:
         return actor
 
     def restart(self, topic: str, *, partitions: int = 1) -> None:
-        """Restart the broker, for all who play the scenario now; a topic is then led again."""
-        assert self.shared_restart is not None, "the scenario says that it needs a restart"
+        """Restarts the broker, once for all concurrent cells; waits until the topic has leaders."""
+        assert self.shared_restart is not None, "the scenario does not declare Need.RESTART"
         self.has_restarted = True
         self.shared_restart()
         self.reference.until_ready(topic, partitions, seconds=RESTART_SECONDS_MAX)
 
     def kill(self, actor: Actor) -> None:
-        """The actor's process ends without a word to the broker."""
+        """Kills the process of an actor; its connections are not closed cleanly."""
         actor.process.kill()
 
     def must_serve(self, api: ApiKey) -> None:
-        """End the scenario where the broker does not offer an API."""
+        """Ends the scenario if the broker does not advertise an API."""
         if not self.reference.is_served(api):
             name = "".join(word.capitalize() for word in api.name.split("_"))
             raise NotServedError(f"the broker does not serve {name}")
 
     @property
     def data_dir(self) -> Path:
-        """Where the broker under test has its files."""
-        assert self.broker.data_dir is not None, "the scenario says that it needs files"
+        """Data directory of the tested broker."""
+        assert self.broker.data_dir is not None, "the scenario does not declare Need.FILES"
         return self.broker.data_dir
 
     def scratch(self) -> Path:
-        """A directory for whatever the scenario and its programs write; gone afterwards."""
+        """Returns a temporary directory that is deleted after the scenario."""
         if self._scratch is None:
             self._scratch = TemporaryDirectory(prefix="compat-scratch-")
         return Path(self._scratch.name).resolve()
 
     def name(self, what: str = "topic") -> str:
-        """A name that nobody else has."""
+        """Returns a name that is unique to this scenario run."""
         return f"compat-{self.word}-{what}"
 
     def topic(
@@ -123,9 +123,9 @@ class ScenarioContext:
         partitions: int = 1,
         configs: Mapping[str, str] | None = None,
     ) -> str:
-        """A new topic, made by the reference, ready to be used.
+        """Creates a topic with the reference client and waits until it is ready.
 
-        Nothing in it grows too old: scenarios write times of years ago.
+        Retention is unlimited, because scenarios write timestamps of past years.
         """
         name = self.name(what)
         self.reference.create_topic(name, partitions, {"retention.ms": "-1", **(configs or {})})
@@ -135,7 +135,7 @@ class ScenarioContext:
         return max(0.0, self.deadline - time.monotonic())
 
 
-def open_context(  # noqa: PLR0917 (each is another thing)
+def open_context(  # noqa: PLR0917 (the fields of the context)
     stock_client: StockClient,
     broker: Broker,
     pool: ProcessPool,

@@ -1,4 +1,4 @@
-"""One restart of a broker for all the cells that play the same scenario at the same time."""
+"""One broker restart shared by all cells of a scenario that run at the same time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SharedRestart:
-    """Restarts the broker once all who are to see it have come to that point, or have ended."""
+    """Restarts the broker when each cell has requested the restart or has ended."""
 
     def __init__(self, restart: Callable[[], object], count: int) -> None:
         self._restart = restart
@@ -19,21 +19,21 @@ class SharedRestart:
         self._changed = threading.Condition()
 
     def __call__(self) -> None:
-        """Come to the point, and wait until the broker has restarted."""
+        """Requests the restart and waits until it is done."""
         with self._changed:
             self._missing -= 1
-            self._restart_when_all_are_here()
+            self._restart_if_all_ready()
             self._changed.wait_for(lambda: self._is_done)
 
-    def leave(self, *, has_come: bool) -> None:
-        """A cell has ended; if it never came to the point, nobody waits for it any more."""
-        if has_come:
+    def leave(self, *, has_restarted: bool) -> None:
+        """Removes an ended cell, so that others do not wait for its restart request."""
+        if has_restarted:
             return
         with self._changed:
             self._missing -= 1
-            self._restart_when_all_are_here()
+            self._restart_if_all_ready()
 
-    def _restart_when_all_are_here(self) -> None:
+    def _restart_if_all_ready(self) -> None:
         if self._missing == 0 and not self._is_done:
             try:
                 self._restart()

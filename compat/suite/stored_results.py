@@ -65,11 +65,11 @@ def current_matrix() -> set[CellKey]:
     return matrix(all_scenarios(), stock_clients(), broker_names())
 
 
-def stale(cells: Iterable[StoredResult], wanted: set[CellKey]) -> Iterator[str]:
+def stale(cells: Iterable[StoredResult], expected: set[CellKey]) -> Iterator[str]:
     """Yields the missing cells and those that are no longer in the matrix."""
     found = {it.key for it in cells}
-    yield from _by_client("not tried yet", wanted - found)
-    yield from _by_client("not in the suite any more", found - wanted)
+    yield from _by_client("not run yet", expected - found)
+    yield from _by_client("no longer in the suite", found - expected)
 
 
 def _by_client(what: str, keys: Iterable[CellKey]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The matrix for a terminal: a line for each cell as it comes, a table at the end."""
+"""Terminal output: a line for each finished cell, a table at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = "\x1b[0m"
 
 
 def progress(cell: Cell) -> str:
-    """One line for one cell."""
+    """Returns the line of a finished cell; the reason follows indented."""
     line = f"{coloured(cell.outcome)} {cell.scenario} · {cell.client} · {cell.broker}"
     if not cell.reason:
         return f"{line} ({cell.seconds:.1f} s)"
@@ -32,7 +32,7 @@ def progress(cell: Cell) -> str:
 
 
 def table(results: Results) -> str:
-    """One column for each client and broker, numbered below, where the signs are told, too."""
+    """Returns the matrix with one column per client and broker, and a legend below."""
     columns = [(client, broker) for client in results.clients for broker in results.brokers]
     width = max([len(name) for name, _, _ in results.scenarios], default=0)
     lines = [_numbers(width, len(columns))]
@@ -43,7 +43,7 @@ def table(results: Results) -> str:
             signs = (cells.get((name, *column)) for column in columns)
             row = " ".join(f" {coloured(it.outcome)}" if it else "  " for it in signs)
             lines.append(f"{name:<{width}} {row}")
-    legend = ", ".join(f"{coloured(it)} {it}" for it in Outcome)
+    legend = ", ".join(f"{coloured(it)} {it.label}" for it in Outcome)
     lines += ["", *_legend(columns), "", legend, "", *summary(results)]
     return "\n".join(lines)
 
@@ -51,8 +51,8 @@ def table(results: Results) -> str:
 def summary(results: Results) -> Iterator[str]:
     for broker in results.brokers:
         counts = {it: results.count(it, broker) for it in Outcome}
-        told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-        yield f"{broker}: {told or 'nothing'}"
+        text = ", ".join(f"{count} {outcome.label}" for outcome, count in counts.items() if count)
+        yield f"{broker}: {text or 'no cells'}"
 
 
 def coloured(outcome: Outcome) -> str:

@@ -1,4 +1,4 @@
-"""How much longer than usual the suite waits, on a machine that has other things to do."""
+"""Factor for all timeouts of the suite, for busy machines."""
 
 import os
 
@@ -6,5 +6,5 @@ VARIABLE = "PYKBROKER_COMPAT_PATIENCE"
 
 
 def scaled(seconds: float) -> float:
-    """A time to wait, multiplied by what the environment says."""
+    """Returns a timeout multiplied by the factor of the environment."""
     return seconds * float(os.environ.get(VARIABLE, "1"))

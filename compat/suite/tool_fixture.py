@@ -1,4 +1,4 @@
-"""An operator's fixture: a topic, names and files, and tools that must say what is right."""
+"""Test fixture of the console tools: a topic, names, files, and checks of their output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FIRST_MS: Final = 1_700_000_000_000
 RECORDS: Final = 6
-_SHOWN_MAX: Final = 1_200
+_OUTPUT_SHOWN_MAX: Final = 1_200
 PAUSE_SECONDS: Final = 0.3
 
 FILES: Final = {
@@ -31,31 +31,31 @@ FILES: Final = {
         "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
     ),
 }
-"""What tools read, by the word that stands for it after `file:`; `copy:` is of the broker's."""
+"""Content of the files that commands name as `file:NAME`. `copy:PATH` copies a broker's file."""
 
 
 class Line(NamedTuple):
-    """A command as an operator types it, and what is to be read in the answer."""
+    """A command line and its expected output."""
 
     command: str
-    answer: str = ""
-    """A regular expression, in which names stand for themselves."""
+    output: str = ""
+    """Regular expression; placeholders such as `{topic}` match literally."""
     exit_code: int = 0
     input: str = ""
     tool: str = ""
-    """Where it is another than the one that the scenario is about."""
+    """Set if the command uses another tool than that of the scenario."""
     seconds: float = 0
-    """How long it is asked again, where what it tells of comes a little later."""
+    """How long the command is repeated until its output is as expected."""
 
 
 @dataclass(slots=True)
 class ToolFixture:
-    """A topic with six records in two partitions, each a millisecond after the other."""
+    """A topic with six records in two partitions, one millisecond apart."""
 
     context: ScenarioContext
     actor: Actor = field(init=False)
     names: dict[str, str] = field(init=False)
-    """What stands for `{topic}` and the others in commands, answers and files."""
+    """Values of `{topic}` and the other placeholders in commands, outputs and files."""
 
     def __post_init__(self) -> None:
         reference = self.context.reference
@@ -75,30 +75,33 @@ class ToolFixture:
         if self.context.broker.data_dir is not None:
             self.names["data"] = str(self.context.broker.data_dir.resolve())
 
-    def types(self, tool: str, line: Line) -> str:
-        """Run a tool, which must answer as the line says; return all that it said."""
+    def run(self, tool: str, line: Line) -> str:
+        """Runs a tool, checks exit code and output, and returns the output."""
         deadline = time.monotonic() + line.seconds
         while True:
             try:
-                return self._types(line.tool or tool, line)
+                return self._run(line.tool or tool, line)
             except ScenarioFailedError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(PAUSE_SECONDS)
 
-    def _types(self, tool: str, line: Line) -> str:
-        told = self.actor.do(
+    def _run(self, tool: str, line: Line) -> str:
+        result = self.actor.do(
             "run_tool", tool=tool, arguments=self.arguments(tool, line.command), input=line.input
         )
-        said: str = told["output"] + told["errors"]
-        shown = f"{tool} {line.command}: {said[-_SHOWN_MAX:]}"
-        must_equal(told["exit_code"], line.exit_code, f"the exit code of {shown}")
-        wanted = self.filled_in(line.answer, escaped=True)
-        must(re.search(wanted, said, re.MULTILINE), f"{wanted!r} is not in the answer of {shown}")
-        return said
+        output: str = result["output"] + result["errors"]
+        shown = f"{tool} {line.command}: {output[-_OUTPUT_SHOWN_MAX:]}"
+        must_equal(result["exit_code"], line.exit_code, f"the exit code of {shown}")
+        expected = self.filled_in(line.output, escaped=True)
+        must(
+            re.search(expected, output, re.MULTILINE),
+            f"{expected!r} is not in the output of {shown}",
+        )
+        return output
 
     def arguments(self, tool: str, command: str) -> list[str]:
-        """The words of a command; where the broker is stands at the front unless it is told."""
+        """Returns the arguments of a command; adds --bootstrap-server if the tool needs it."""
         words = [self._word(it) for it in shlex.split(command)]
         if "{bootstrap}" in command or tool in WITHOUT_BROKER:
             return words
@@ -110,16 +113,16 @@ class ToolFixture:
         return text
 
     def _word(self, word: str) -> str:
-        """A file is written, or copied, and stands in the place of its word."""
-        kind, _, named = word.partition(":")
+        """Replaces `file:NAME` and `copy:PATH` by the path of a written or copied file."""
+        kind, _, name = word.partition(":")
         if kind == "file":
-            file = self.context.scratch() / named
-            file.write_text(self.filled_in(FILES[named]))
+            file = self.context.scratch() / name
+            file.write_text(self.filled_in(FILES[name]))
             return str(file)
         if kind == "copy":
-            return str(shutil.copy(self.filled_in(named), self.context.scratch()))
+            return str(shutil.copy(self.filled_in(name), self.context.scratch()))
         return self.filled_in(word)
 
 
 WITHOUT_BROKER: Final = frozenset({"dump-log", "metadata-shell", "storage"})
-"""Tools that read files."""
+"""Tools that read files instead of a broker."""

@@ -1,4 +1,4 @@
-"""The oracle itself: it starts, answers its own tools, survives a kill and explains its files."""
+"""ApacheKafka and its tools: installation, start, kill, dump of its files."""
 
 import json
 import re
@@ -13,24 +13,24 @@ from compat.apache import ApacheKafka, ApacheKafkaUnavailableError, ApacheTools
 from compat.apache.installation import CACHE_VARIABLE, install
 
 
-def test_a_machine_without_java_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_java_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ApacheKafkaUnavailableError, match="there is no `java` on the PATH"):
+    with pytest.raises(ApacheKafkaUnavailableError, match="`java` is not on the PATH"):
         install()
 
 
-def test_a_machine_without_maven_is_told_what_is_missing(
+def test_error_names_maven_if_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "java").write_text("")
     (tmp_path / "java").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    with pytest.raises(ApacheKafkaUnavailableError, match="there is no `mvn` on the PATH"):
+    with pytest.raises(ApacheKafkaUnavailableError, match="`mvn` is not on the PATH"):
         install()
 
 
-def test_two_processes_that_install_at_once_fetch_once(
+def test_two_concurrent_installations_download_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "bin"
@@ -52,7 +52,7 @@ def test_two_processes_that_install_at_once_fetch_once(
     assert fetches.read_text() == "fetched\n"
 
 
-def test_message_definitions_hold_requests_and_records(
+def test_message_definitions_contain_requests_and_records(
     apache_message_definitions: dict[str, str],
 ) -> None:
     for name in ("ProduceRequest", "TopicRecord", "OffsetCommitValue", "TransactionLogValue"):
@@ -60,7 +60,7 @@ def test_message_definitions_hold_requests_and_records(
         assert json.loads(text)["name"] == name
 
 
-def test_a_killed_node_keeps_its_topics_and_its_log_can_be_dumped(
+def test_killed_node_keeps_its_topics_and_records(
     apache_tools: ApacheTools, tmp_path: Path
 ) -> None:
     with ApacheKafka(tmp_path / "data", tools=apache_tools) as node:
@@ -76,7 +76,7 @@ def test_a_killed_node_keeps_its_topics_and_its_log_can_be_dumped(
     assert "payload: position" in dump
 
 
-def test_warm_tools_answer_as_tools_of_their_own_process_do(
+def test_warm_tools_print_the_same_as_tools_in_own_processes(
     apache: ApacheKafka, apache_tools: ApacheTools, tmp_path: Path
 ) -> None:
     cold = ApacheTools.installed()
@@ -95,7 +95,7 @@ def test_warm_tools_answer_as_tools_of_their_own_process_do(
         assert warm_answer.stdout.splitlines()[:1] == cold_answer.stdout.splitlines()[:1], call
 
 
-def test_a_tool_that_ends_its_jvm_is_answered_and_the_next_one_works(
+def test_tool_that_ends_the_jvm_returns_and_the_next_tool_works(
     apache: ApacheKafka, apache_tools: ApacheTools
 ) -> None:
     assert apache_tools.tool("cluster", "no-such-command").returncode == 1

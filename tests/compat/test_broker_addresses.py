@@ -1,4 +1,4 @@
-"""An address that is no broker's is told at once, in a line, and not in two thousand cells."""
+"""An address without a Kafka broker is a usage error before any cell runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compat.suite.brokers import addresses_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-A_WEB_SERVER = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+HTTP_RESPONSE = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def web_server() -> Iterator[int]:
         peer, _ = server.accept()
         with peer:
             peer.recv(1024)
-            peer.sendall(A_WEB_SERVER)
+            peer.sendall(HTTP_RESPONSE)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = Thread(target=answer)
@@ -32,28 +32,28 @@ def web_server() -> Iterator[int]:
         thread.join()
 
 
-def test_who_speaks_another_protocol_is_told_apart(
+def test_http_server_is_reported_in_one_line(
     web_server: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", "--bootstrap", f"127.0.0.1:{web_server}"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"pykbroker-compat: 127.0.0.1:{web_server}: ")
-    assert len(said.splitlines()) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"pykbroker-compat: 127.0.0.1:{web_server}: ")
+    assert len(error.splitlines()) == 1
 
 
 @pytest.mark.parametrize("address", ["here", "here:port", ":9092", "here:99999", ""])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_invalid_address_is_rejected(address: str) -> None:
     with pytest.raises(ValueError, match="is not host:port"):
         addresses_in(address)
 
 
-def test_addresses_of_either_family_are_read() -> None:
+def test_ipv4_and_ipv6_addresses_are_parsed() -> None:
     assert addresses_in("127.0.0.1:9092,[::1]:9093") == [("127.0.0.1", 9092), ("::1", 9093)]
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "many"])
-def test_no_cells_at_once_are_refused(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_at_once_must_be_positive(count: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["run", "--at-once", count])
     assert ended.value.code == 2
-    assert "is not a number of 1 or more" in capsys.readouterr().err
+    assert "is not a positive integer" in capsys.readouterr().err

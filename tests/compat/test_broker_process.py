@@ -1,4 +1,4 @@
-"""PyKBroker as a process: ready when it says so, back at its address, clear when it fails."""
+"""BrokerProcess: ready line, restart on the same port, error message of a failed start."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from benchmarks import wire
 from compat.broker_process import BrokerFailedError, BrokerProcess
 
 
-def test_a_broker_serves_when_it_says_so_and_ends_cleanly(tmp_path: Path) -> None:
+def test_broker_serves_after_its_ready_line_and_stops_with_exit_code_0(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data").start()
     assert f"bootstrap={broker.bootstrap}" in broker.ready_line
     assert wire.knows_itself(broker.port)
@@ -16,7 +16,7 @@ def test_a_broker_serves_when_it_says_so_and_ends_cleanly(tmp_path: Path) -> Non
     assert not broker.is_running
 
 
-def test_a_killed_broker_comes_back_at_the_same_address(tmp_path: Path) -> None:
+def test_killed_broker_restarts_on_the_same_port(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", arguments=["--topic", "trucks:3"]) as broker:
         before = broker.bootstrap
         broker.kill()
@@ -26,7 +26,7 @@ def test_a_killed_broker_comes_back_at_the_same_address(tmp_path: Path) -> None:
         assert wire.leaders(broker.port, ["trucks"]) == 3
 
 
-def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+def test_error_of_a_failed_start_contains_the_log(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data", settings={"log.segment.bytes": "many"})
     with pytest.raises(BrokerFailedError, match=r"exit code 2(.|\n)*segment\.bytes"):
         broker.start()

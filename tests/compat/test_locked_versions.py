@@ -1,4 +1,4 @@
-"""What a manifest calls a version is what the lock files beside it install."""
+"""Lock files install the versions of the manifests."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def lock(folder: str, name: str) -> Path:
 
 
 @pytest.mark.parametrize(("folder", "module"), MODULES.items())
-def test_a_module_of_go_is_required_and_summed_in_each_version_of_the_manifest(
-    folder: str, module: str
-) -> None:
+def test_go_modules_are_locked_in_the_versions_of_the_manifest(folder: str, module: str) -> None:
     locks = list((STOCK / folder).glob("*.mod"))
     required = [version_required(it, module) for it in locks]
     assert sorted(required) == sorted(versions_in_the_manifest(folder))
@@ -51,14 +49,14 @@ def test_kafkajs_is_locked_in_the_versions_of_the_manifest() -> None:
     assert [packages[it]["version"] for it in names] == versions_in_the_manifest("kafkajs")
 
 
-def test_the_packages_of_node_are_locked_by_their_digests_and_by_no_address() -> None:
+def test_node_packages_are_locked_by_digest_without_registry_address() -> None:
     packages = json.loads(lock("kafkajs", "package-lock.json").read_text())["packages"]
     for name, package in packages.items():
         assert not name or package["integrity"].startswith("sha512-"), name
         assert "resolved" not in package, name
 
 
-def test_rdkafka_is_required_in_the_versions_of_the_manifest() -> None:
+def test_rdkafka_is_locked_in_the_versions_of_the_manifest() -> None:
     required = [
         tomllib.loads(lock("rdkafka", it).read_text())["dependencies"]["rdkafka"]["version"]
         for it in ("Cargo.toml", "older/Cargo.toml")

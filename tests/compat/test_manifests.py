@@ -1,4 +1,4 @@
-"""What a manifest says of a client: believed, unless somebody wants to see it."""
+"""Client manifests: `not_true`, versions, and `run --disbelieve`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from compat.suite.manifest import StockClient
 
-TRUE = Scenario(name="true", sentence="Nothing is asked.", subject="producing", play=lambda _: None)
-FALSE = replace(TRUE, name="false", play=lambda _: must(False, "it is not so"))
-LIKEWISE_FALSE = replace(FALSE, name="likewise-false")
-BROKER = Broker(name="nobody", version="", addresses=[("127.0.0.1", 1)])
+PASSING = Scenario(name="true", sentence="Does nothing.", subject="producing", play=lambda _: None)
+FAILING = replace(PASSING, name="false", play=lambda _: must(False, "failed"))
+OTHER_FAILING = replace(FAILING, name="likewise-false")
+BROKER = Broker(name="none", version="", addresses=[("127.0.0.1", 1)])
 
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StockClient:
-    """One that needs no installation, of which the manifest says two things, one of them wrong."""
+    """A client without installation; one of its two `not_true` entries is wrong."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     folder = tmp_path / "stock"
     folder.mkdir()
     some = stock_clients()[0]
-    said = {"true": "they say so", "false": "it is so"}
-    return replace(some, folder=folder, also=(), needs=(), install=(), not_true=said)
+    not_true = {"true": "wrong entry", "false": "right entry"}
+    return replace(some, folder=folder, also=(), needs=(), install=(), not_true=not_true)
 
 
 def outcomes(client: StockClient, tmp_path: Path, *, tests_not_true: bool) -> dict[str, Outcome]:
@@ -49,22 +49,22 @@ def outcomes(client: StockClient, tmp_path: Path, *, tests_not_true: bool) -> di
             report=lambda _: None,
             tests_not_true=tests_not_true,
         )
-        cells = runner.run([TRUE, FALSE, LIKEWISE_FALSE], [client], [BROKER])
+        cells = runner.run([PASSING, FAILING, OTHER_FAILING], [client], [BROKER])
     return {it.scenario: it.outcome for it in cells}
 
 
-def test_what_a_manifest_calls_not_true_is_not_played(client: StockClient, tmp_path: Path) -> None:
+def test_scenarios_in_not_true_are_skipped(client: StockClient, tmp_path: Path) -> None:
     found = outcomes(client, tmp_path, tests_not_true=False)
     cannot = {"true": Outcome.CANNOT, "false": Outcome.CANNOT}
     assert found == {**cannot, "likewise-false": Outcome.FAILED}
 
 
-def test_in_disbelief_it_is_played_and_nothing_else(client: StockClient, tmp_path: Path) -> None:
+def test_disbelieve_runs_only_scenarios_in_not_true(client: StockClient, tmp_path: Path) -> None:
     found = outcomes(client, tmp_path, tests_not_true=True)
     assert found == {"true": Outcome.PASSED, "false": Outcome.FAILED}
 
 
-def test_a_manifest_is_wrong_where_no_broker_makes_a_scenario_fail() -> None:
+def test_not_true_entry_is_wrong_if_the_scenario_passes_on_every_broker() -> None:
     cells = [
         Cell(client="old", scenario=scenario, broker=broker, outcome=Outcome(outcome))
         for scenario, broker, outcome in (
@@ -84,15 +84,15 @@ def test_a_manifest_is_wrong_where_no_broker_makes_a_scenario_fail() -> None:
         scenarios=(),
         cells=tuple(cells),
     )
-    assert found.true_everywhere() == [("a", "old")]
+    assert found.passed_everywhere() == [("a", "old")]
 
 
-def test_what_is_played_in_disbelief_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_disbelieve_and_keep_are_mutually_exclusive(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--disbelieve", "--keep"]) == 2
-    assert "is not kept" in capsys.readouterr().err
+    assert "mutually exclusive" in capsys.readouterr().err
 
 
-def test_a_client_is_tried_in_two_versions_or_its_manifest_says_why_one_is_enough() -> None:
+def test_client_has_two_versions_or_a_reason_for_a_single_one() -> None:
     versions: dict[str, list[StockClient]] = {}
     for client in stock_clients():
         versions.setdefault(client.name, []).append(client)
@@ -100,14 +100,14 @@ def test_a_client_is_tried_in_two_versions_or_its_manifest_says_why_one_is_enoug
         assert len(its) > 1 or "; one is enough: " in its[0].why, name
 
 
-def test_several_versions_and_a_reason_for_one_contradict_each_other(tmp_path: Path) -> None:
+def test_single_is_rejected_with_several_versions(tmp_path: Path) -> None:
     manifest = tmp_path / "client.toml"
     manifest.write_text('single = "why"\nversions = { "1" = { why = "" }, "2" = { why = "" } }\n')
-    with pytest.raises(BadManifestError, match="names several"):
+    with pytest.raises(BadManifestError, match="not allowed with several versions"):
         list(read_manifest(manifest))
 
 
-def test_no_manifest_speaks_of_a_scenario_that_there_is_not() -> None:
+def test_not_true_names_existing_scenarios() -> None:
     names = {it.name for it in all_scenarios()}
     for client in stock_clients():
         assert client.not_true.keys() <= names, client

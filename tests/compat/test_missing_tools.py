@@ -15,17 +15,17 @@ from compat.missing_tool import MissingToolError, find_program
 
 @pytest.fixture(scope="session")
 def registry():
-    raise MissingToolError("mvn", "Maven could not fetch it:\\nno route to host")
+    raise MissingToolError("mvn", "Maven cannot download it:\\nno route to host")
 
 @pytest.mark.parametrize("number", range(3))
-def test_of_the_registry(registry, number): ...
+def test_with_registry(registry, number): ...
 
-def test_of_the_compiler():
+def test_with_compiler():
     find_program("no-such-compiler", "nor-this-one")
 
-def test_of_nothing(): ...
+def test_without_tools(): ...
 
-def test_that_skips_itself():
+def test_skipped():
     pytest.skip("not on this machine")
 """
 
@@ -46,17 +46,17 @@ def test_each_missing_tool_gets_one_line_with_the_number_of_skipped_tests(
     result.stdout.fnmatch_lines(
         [
             "*tools missing on this machine*",
-            "mvn: 3 tests skipped (Maven could not fetch it: no route to host)",
-            "no-such-compiler: 1 test skipped (there is no `no-such-compiler` on the PATH)",
+            "mvn: 3 tests skipped (Maven cannot download it: no route to host)",
+            "no-such-compiler: 1 test skipped (`no-such-compiler` is not on the PATH)",
         ],
         consecutive=True,
     )
 
 
-def test_a_missing_tool_is_a_failure_in_ci(
+def test_missing_tool_fails_the_test_in_ci(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = run(pytester, monkeypatch, ci="true")
     result.assert_outcomes(passed=1, skipped=1, failed=1, errors=3)
-    result.stdout.fnmatch_lines(["mvn: Maven could not fetch it*"])
+    result.stdout.fnmatch_lines(["mvn: Maven cannot download it*"])
     result.stdout.no_fnmatch_line("*tools missing on this machine*")

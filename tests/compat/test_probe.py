@@ -1,4 +1,4 @@
-"""Two brokers are asked the same: what a comparison finds, and that one kind does not differ."""
+"""Comparison of two brokers: requests, normalized responses, allowed differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from compat.apache.apache_kafka import free_port
 from compat.broker_process import BrokerProcess
-from compat.command_line import WRONG_USE, main
+from compat.command_line import USAGE_ERROR, main
 from compat.probe.allowed import KNOWN_DIFFERENCES, Allowed, Difference, read_allowed, unused_places
 from compat.probe.comparison import VERSION_RANGE, Comparison, compare, difference_lines
 from compat.probe.normalized import differences, normalized
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 TARGETS = RequestTargets(topic="t", topic_id=bytes(range(16)), group="g", new_name="n")
 
 
-def test_the_innermost_places_at_which_answers_part_are_told() -> None:
+def test_differences_are_reported_at_the_innermost_field() -> None:
     left = {"topics": [{"name": "t", "error": "NONE"}], "node": 1}
     right = {"topics": [{"name": "t", "error": "UNKNOWN"}], "node": 1}
     assert list(differences("", left, right)) == [("topics[].error", "NONE", "UNKNOWN")]
     assert not list(differences("", left, left))
 
 
-def test_ids_are_words_and_lists_have_an_order_in_plain_answers() -> None:
+def test_normalized_responses_have_no_ids_and_sorted_lists() -> None:
     topics = [MetadataResponseTopic(error_code=3, name=it, partitions=()) for it in ("b", "a")]
-    told = normalized(MetadataResponse(brokers=(), topics=topics, cluster_id="its own"), {})
-    assert [it["name"] for it in told["topics"]] == ["a", "b"]
-    assert told["topics"][0]["error_code"] == "UNKNOWN_TOPIC_OR_PARTITION"
-    assert told["topics"][0]["topic_id"] == "no id"
-    assert "cluster_id" not in told
+    response = normalized(MetadataResponse(brokers=(), topics=topics, cluster_id="its own"), {})
+    assert [it["name"] for it in response["topics"]] == ["a", "b"]
+    assert response["topics"][0]["error_code"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert response["topics"][0]["topic_id"] == "no id"
+    assert "cluster_id" not in response
 
 
 @pytest.mark.parametrize("key", [it for it in ApiKey if request_of(it) is not None])
-def test_every_question_can_be_written_in_its_version(key: ApiKey) -> None:
+def test_every_request_can_be_encoded_in_its_version(key: ApiKey) -> None:
     request = request_of(key)
     assert request is not None
     for version in range(request.versions.first, request.versions.last + 1):
@@ -56,22 +56,22 @@ def test_every_question_can_be_written_in_its_version(key: ApiKey) -> None:
             assert encode(probe.request, version) is not None, probe.note
 
 
-def test_of_lists_that_are_not_alike_what_one_side_has_alone_is_told() -> None:
+def test_difference_of_lists_contains_only_unmatched_elements() -> None:
     assert list(differences("it", ["a", "a", "b"], ["a", "c"])) == [("it", ["a", "b"], ["c"])]
 
 
-def test_properties_and_features_are_called_by_their_names() -> None:
+def test_path_contains_names_of_properties_and_features() -> None:
     left, right = ([{"name": "retention.ms", "config_source": it}] for it in (5, 3))
     assert list(differences("it", left, right)) == [("it[retention.ms].config_source", 5, 3)]
 
 
-def test_resources_of_one_name_have_an_order_in_plain_answers() -> None:
+def test_resources_of_the_same_name_are_sorted_by_type() -> None:
     kinds = [ConfigResource(resource_name="1", resource_type=it) for it in (8, 4)]
-    told = normalized(ListConfigResourcesResponse(error_code=0, config_resources=kinds), {})
-    assert [it["resource_type"] for it in told["config_resources"]] == [4, 8]
+    response = normalized(ListConfigResourcesResponse(error_code=0, config_resources=kinds), {})
+    assert [it["resource_type"] for it in response["config_resources"]] == [4, 8]
 
 
-def test_what_is_allowed_covers_its_places_and_no_more() -> None:
+def test_allowed_difference_covers_only_its_places() -> None:
     difference = Difference("FETCH", "topics=[]", "responses[].error_code", "NONE", "OTHER")
     assert Allowed(("FETCH [topics=[]] responses[].*",)).covers(difference)
     assert not Allowed(("FETCH [topics=[]] responses[]",)).covers(difference)
@@ -83,14 +83,14 @@ def test_what_is_allowed_covers_its_places_and_no_more() -> None:
     assert line == "FETCH [topics=[]] responses[].error_code, v4: 'NONE' | 'OTHER'"
 
 
-def test_a_place_that_excuses_nothing_is_told() -> None:
+def test_allowed_place_without_a_difference_is_reported() -> None:
     difference = Difference("FETCH", "", "topics", 1, 2)
     rules = [Allowed(("FETCH topics", "FETCH responses"))]
     assert list(unused_places(rules, [difference])) == ["FETCH responses"]
     assert not list(unused_places([it._replace(thorough=True) for it in rules], [difference]))
 
 
-def test_a_line_is_no_longer_than_one_can_read() -> None:
+def test_long_values_are_shortened() -> None:
     compared = Comparison()
     compared.differences_found[Difference("METADATA", "", "topics", "x" * 50_000, "")].append(1)
     (line,) = difference_lines(compared.differences_found)
@@ -98,14 +98,14 @@ def test_a_line_is_no_longer_than_one_can_read() -> None:
     assert "50002 characters" in line
 
 
-def test_every_difference_that_is_allowed_is_told_or_each_brokers_own() -> None:
+def test_allowed_difference_names_an_existing_section_or_is_broker_specific() -> None:
     sections = KNOWN_DIFFERENCES.read_text().splitlines()
     for rule in read_allowed():
         assert bool(rule.section) != bool(rule.own), rule
         assert rule.own or f"## {rule.section}" in sections, rule
 
 
-def test_every_place_names_an_api_and_a_field() -> None:
+def test_allowed_place_names_an_api_and_a_field() -> None:
     apis = {it.name for it in ApiKey}
     for place in (place for rule in read_allowed() for place in rule.places):
         assert re.split(r"[ *]", place)[0] in apis, place
@@ -119,26 +119,28 @@ def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broke
         yield [one, other]
 
 
-def test_ranges_that_differ_are_told_and_an_older_broker_is_asked_what_it_serves() -> None:
+def test_older_broker_is_compared_in_shared_versions_and_ranges_are_reported() -> None:
     with Broker() as left, Broker(as_version="2.7") as right:
-        told = compare(_address(left), _address(right), apis=["metadata", "listoffsets"])
+        compared = compare(_address(left), _address(right), apis=["metadata", "listoffsets"])
     ranges = {
-        it.api: (it.left, it.right) for it in told.differences_found if it.path == VERSION_RANGE
+        it.api: (it.left, it.right) for it in compared.differences_found if it.path == VERSION_RANGE
     }
     assert ranges == {"METADATA": ("0-13", "0-9"), "LIST_OFFSETS": ("1-11", "1-5")}
-    assert told.questions > 60
+    assert compared.requests > 60
 
 
-def test_who_cannot_be_reached_is_told_as_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    assert main(["diff", "--left", nobody, "--right", nobody]) == WRONG_USE
-    assert nobody in capsys.readouterr().err
+def test_unreachable_broker_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    assert main(["diff", "--left", address, "--right", address]) == USAGE_ERROR
+    assert address in capsys.readouterr().err
 
 
-def test_two_brokers_of_one_kind_do_not_differ(two_brokers: list[BrokerProcess]) -> None:
+def test_brokers_of_the_same_version_do_not_differ(
+    two_brokers: list[BrokerProcess],
+) -> None:
     left, right = (("127.0.0.1", it.port) for it in two_brokers)
     compared = compare(left, right, apis=["metadata", "fetch", "produce", "describe*"])
-    assert compared.questions > 200
+    assert compared.requests > 200
     assert not list(difference_lines(compared.differences_found))
 
 

@@ -1,4 +1,4 @@
-"""The core scenarios are true with every client, each installed from its registry."""
+"""The core scenarios pass with every client, installed from its registry."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LATEST = {
     for it in reversed(stock_clients())
     if any(scenario.subject in it.plays for scenario in CORE)
 }
-"""The first version that each manifest names."""
+"""The first version of each manifest."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(LATEST))
-def test_the_core_scenarios_are_true_with(
+def test_core_scenarios_pass_with(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, "4")
@@ -42,23 +42,23 @@ def test_the_core_scenarios_are_true_with(
     assert code == 0
 
 
-def test_every_client_is_in_the_quick_set_but_for_two() -> None:
-    """MirrorMaker needs another cluster; Spark's connector has tests of its own, end to end."""
+def test_quick_set_contains_every_client_except_two() -> None:
+    """MirrorMaker needs a second cluster; Spark has end-to-end tests."""
     left_out = {it.name for it in stock_clients()} - LATEST.keys()
     assert left_out == {"mirror-maker", "spark"}
 
 
-def test_a_command_line_that_asks_for_what_there_is_not_is_refused(
+def test_unknown_names_and_invalid_addresses_are_usage_errors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["run", "--clients", "nobody"]) == 2
-    assert "there is no client nobody" in capsys.readouterr().err
+    assert "unknown client nobody" in capsys.readouterr().err
     assert main(["run", "--scenarios", "nothing*"]) == 2
     assert main(["diff", "--left", "here", "--right", "there:1"]) == 2
 
 
-def test_the_list_names_clients_and_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_prints_clients_and_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    told = capsys.readouterr().out
-    assert "kafka-python 2.0.2" in told
-    assert "produce-acks-all-gzip" in told
+    output = capsys.readouterr().out
+    assert "kafka-python 2.0.2" in output
+    assert "produce-acks-all-gzip" in output

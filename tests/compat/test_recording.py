@@ -1,4 +1,4 @@
-"""What a report shows of a frame: its beginning and its end."""
+"""Decoded frames in reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykbroker_protocol.messages.api_versions import ApiVersion, ApiVersionsResp
 VERSION = 3
 
 
-def told(key_count: int, *, cut: int = 0) -> tuple[str, ...]:
+def explanation(key_count: int, *, cut: int = 0) -> tuple[str, ...]:
     keys = [ApiVersion(api_key=it, min_version=0, max_version=9) for it in range(key_count)]
     answer = ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=77)
     content = bytes(4) + bytes(encode(answer, VERSION))
@@ -27,19 +27,19 @@ def told(key_count: int, *, cut: int = 0) -> tuple[str, ...]:
     ).explanation()
 
 
-def test_a_short_frame_is_shown_as_a_whole() -> None:
-    assert not any("left out" in it for it in told(5))
+def test_short_frame_is_shown_completely() -> None:
+    assert not any("omitted" in it for it in explanation(5))
 
 
-def test_a_long_frame_is_shown_but_for_its_middle() -> None:
-    lines = told(54)
+def test_middle_of_a_long_frame_is_omitted() -> None:
+    lines = explanation(54)
     assert len(lines) == LINES_SHOWN_MAX + 1
     assert any("api_keys[0].api_key: 0 (PRODUCE)" in it for it in lines)
     assert any("api_keys[53].max_version: 9" in it for it in lines)
     assert any("throttle_time_ms: 77" in it for it in lines)
     fields = 3 * 54 + 4  # with the id, the code, the number of keys and the time
-    assert f"… {fields - LINES_SHOWN_MAX} lines are left out" in lines
+    assert f"… {fields - LINES_SHOWN_MAX} lines omitted" in lines
 
 
-def test_the_fault_of_a_long_frame_is_shown() -> None:
-    assert "MALFORMED" in told(54, cut=3)[-1]
+def test_decoding_error_of_a_long_frame_is_shown() -> None:
+    assert "MALFORMED" in explanation(54, cut=3)[-1]

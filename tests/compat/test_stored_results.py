@@ -1,4 +1,4 @@
-"""The results that are kept: they are of today's matrix, and the page says when they were found."""
+"""Stored results match the current matrix; the page shows the day of each run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def kept(key: CellKey, day: str = "2026-01-01") -> StoredResult:
     return StoredResult(*key, Outcome.PASSED, day, "")
 
 
-def test_a_later_run_takes_the_place_of_an_earlier_one_in_its_own_cells(tmp_path: Path) -> None:
+def test_later_run_replaces_results_of_its_own_cells(tmp_path: Path) -> None:
     file = tmp_path / "kept.json"
     keep(results(cell("fake 1"), cell("other 2", Outcome.FAILED)), MATRIX, file)
     keep(results(cell("other 2"), day="2026-02-02"), MATRIX, file)
@@ -62,7 +62,7 @@ def test_a_later_run_takes_the_place_of_an_earlier_one_in_its_own_cells(tmp_path
     assert json.loads(file.read_text())
 
 
-def test_what_is_in_the_suite_no_more_is_forgotten_by_the_next_run(tmp_path: Path) -> None:
+def test_cells_outside_the_matrix_are_dropped_by_the_next_run(tmp_path: Path) -> None:
     file = tmp_path / "kept.json"
     keep(results(cell("fake 1"), cell("other 2")), MATRIX, file)
     newer = CellKey("one", "fake 1", "PyKBroker 2")
@@ -71,27 +71,25 @@ def test_what_is_in_the_suite_no_more_is_forgotten_by_the_next_run(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "lines"),
     [
         (MATRIX, []),
-        ([CellKey("one", "fake 1", BROKER)], ["other 2, PyKBroker 1: 1 not tried yet: one"]),
+        ([CellKey("one", "fake 1", BROKER)], ["other 2, PyKBroker 1: 1 not run yet: one"]),
         (
             [*MATRIX, CellKey("one", "fake 0", BROKER), CellKey("two", "fake 0", BROKER)],
-            ["fake 0, PyKBroker 1: 2 not in the suite any more: one, two"],
+            ["fake 0, PyKBroker 1: 2 no longer in the suite: one, two"],
         ),
         (
             [*MATRIX, CellKey("one", "fake 1", "PyKBroker 0")],
-            ["fake 1, PyKBroker 0: 1 not in the suite any more: one"],
+            ["fake 1, PyKBroker 0: 1 no longer in the suite: one"],
         ),
     ],
 )
-def test_results_are_stale_unless_they_are_those_of_the_matrix(
-    found: list[CellKey], told: list[str]
-) -> None:
-    assert list(stale(map(kept, found), MATRIX)) == told
+def test_missing_and_extra_cells_are_stale(found: list[CellKey], lines: list[str]) -> None:
+    assert list(stale(map(kept, found), MATRIX)) == lines
 
 
-def test_the_page_tells_the_days_between_which_a_client_was_tried() -> None:
+def test_page_shows_the_days_of_a_clients_runs() -> None:
     scenarios, client = all_scenarios(), stock_clients()[0]
     keys = [CellKey(it.name, str(client), BROKER) for it in scenarios[:2]]
     days = "2026-01-01", "2026-02-02"
@@ -101,11 +99,11 @@ def test_the_page_tells_the_days_between_which_a_client_was_tried() -> None:
     assert "| never |" in compatibility_page([], scenarios, [client])
 
 
-def test_the_results_are_those_of_todays_matrix() -> None:
-    """What fails here asks for `pykbroker-compat run --oracle --keep` with what it names."""
+def test_stored_results_match_the_current_matrix() -> None:
+    """On failure run `pykbroker-compat run --oracle --keep` with the named clients."""
     assert not list(stale(read_stored(), current_matrix()))
 
 
-def test_the_page_of_the_documentation_is_up_to_date() -> None:
+def test_compatibility_page_is_up_to_date() -> None:
     written = compatibility_page(read_stored(), all_scenarios(), stock_clients())
     assert PAGE.read_text() == written, "run `make docs`"

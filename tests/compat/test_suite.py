@@ -1,4 +1,4 @@
-"""The suite's frame: manifests, programs that misbehave, the relay and the reports."""
+"""The suite itself: manifests, client programs, relay, reference client, reports."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from compat.suite import html_report, junit_report, markdown_report, terminal
 from compat.suite.actor import Actor, CannotError
 from compat.suite.commands import COMMANDS, required_features
 from compat.suite.line_process import ClientError, LineProcess, ProgramFailedError
-from compat.suite.manifest import BadManifestError, read_manifest, stock_clients
+from compat.suite.manifest import BadManifestError, read_manifest
 from compat.suite.recording import FRAMES_MAX, Frame, Recording, malformed
 from compat.suite.reference_client import ReferenceClient
 from compat.suite.relay import Relays, Which
 from compat.suite.results import Cell, Outcome, Results, ShownFrame
-from compat.suite.scenario import all_scenarios
 from compat.wire import Closed, Wire
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.messages.metadata import MetadataRequest
@@ -43,7 +42,7 @@ run = ["{python}", "{here}/program.py"]
 why = "a test"
 [cannot]
 "produce.headers" = "no headers"
-"open_producer.acks=0" = "always asks"
+"open_producer.acks=0" = "always waits for acks"
 """
 PROGRAM = """
 import json, sys
@@ -76,27 +75,21 @@ def fake(tmp_path: Path) -> Iterator[Actor]:
 # --- manifests
 
 
-def test_manifests_speak_of_scenarios_that_there_are() -> None:
-    names = {it.name for it in all_scenarios()}
-    for client in stock_clients():
-        assert client.not_true.keys() <= names, client
-
-
-def test_a_manifest_that_says_what_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_unknown_command_option_in_a_manifest_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "client.toml"
     file.write_text(MANIFEST + '"produce.colour" = "none"\n')
     with pytest.raises(BadManifestError, match=r"produce\.colour"):
         list(read_manifest(file))
 
 
-def test_the_readme_tells_of_every_command_and_option() -> None:
+def test_readme_documents_every_command_and_option() -> None:
     for command, options in COMMANDS.items():
         assert f"`{command}`" in README, command
         for option in options:
             assert re.search(rf"\b{option}\b", README), f"{command}.{option}"
 
 
-def test_what_is_asked_for_is_named_as_manifests_name_it() -> None:
+def test_required_features_are_named_as_in_manifests() -> None:
     wanted = required_features(
         "open_producer", {"acks": "0", "idempotent": False, "linger_ms": None}
     )
@@ -109,34 +102,34 @@ def test_what_is_asked_for_is_named_as_manifests_name_it() -> None:
 # --- programs
 
 
-def test_errors_are_told_by_name_whether_the_program_gives_a_name_or_a_number(fake: Actor) -> None:
+def test_numeric_error_codes_are_converted_to_names(fake: Actor) -> None:
     assert fake.refused("list_topics", "a").code == "TOPIC_ALREADY_EXISTS"
     assert fake.refused("list_groups", "a").code == "TIMED_OUT"
     with pytest.raises(ClientError, match="TIMED_OUT: late"):
         fake.do("list_groups", "a")
 
 
-def test_what_a_library_cannot_do_is_not_asked_of_its_program(fake: Actor) -> None:
-    with pytest.raises(CannotError, match="always asks"):
+def test_commands_with_missing_features_are_not_sent(fake: Actor) -> None:
+    with pytest.raises(CannotError, match="always waits for acks"):
         fake.open_producer(acks="0")
     fake.open_producer(acks="1")
 
 
-def test_a_program_that_ends_is_told_with_its_exit_code(fake: Actor) -> None:
-    with pytest.raises(ProgramFailedError, match="exit code 3"):
+def test_error_of_an_exited_program_contains_its_exit_code(fake: Actor) -> None:
+    with pytest.raises(ProgramFailedError, match="exited with code 3"):
         fake.do("describe_cluster", "a")
 
 
-def test_a_program_that_does_not_speak_the_protocol_is_ended(fake: Actor) -> None:
-    with pytest.raises(ProgramFailedError, match="no answer"):
+def test_program_with_an_invalid_response_is_killed(fake: Actor) -> None:
+    with pytest.raises(ProgramFailedError, match="invalid response"):
         fake.do("begin", "p")
     assert not fake.process.is_running
 
 
-def test_a_program_that_is_silent_is_ended(fake: Actor) -> None:
+def test_program_without_a_response_is_killed(fake: Actor) -> None:
     fake.begin_to("commit_transaction", "p")
-    with pytest.raises(ProgramFailedError, match="did not answer"):
-        fake.process.answer(0.05)
+    with pytest.raises(ProgramFailedError, match="did not respond"):
+        fake.process.receive(0.05)
     assert not fake.process.is_running
 
 
@@ -155,7 +148,7 @@ def ask_for_metadata(port: int) -> tuple[str, int]:
         return node.host, node.port
 
 
-def test_the_relay_puts_itself_in_the_brokers_place_and_records(broker: BrokerProcess) -> None:
+def test_relay_replaces_broker_addresses_and_records_frames(broker: BrokerProcess) -> None:
     address = ("127.0.0.1", broker.port)
     with Relays() as relays:
         relay = relays.open([address])
@@ -168,7 +161,7 @@ def test_the_relay_puts_itself_in_the_brokers_place_and_records(broker: BrokerPr
         relay.close()
 
 
-def test_a_recording_keeps_the_last_frames_and_counts_all_requests() -> None:
+def test_recording_keeps_the_last_frames_and_counts_all_requests() -> None:
     recording = Recording()
     fetch = Frame(
         at_seconds=0.0,
@@ -188,7 +181,7 @@ def test_a_recording_keeps_the_last_frames_and_counts_all_requests() -> None:
 
 
 @pytest.mark.parametrize("which", Which)
-def test_the_relay_cuts_a_connection_in_the_middle_of_a_frame(
+def test_relay_closes_a_connection_in_the_middle_of_a_frame(
     broker: BrokerProcess, which: Which
 ) -> None:
     address = ("127.0.0.1", broker.port)
@@ -202,7 +195,7 @@ def test_the_relay_cuts_a_connection_in_the_middle_of_a_frame(
         relay.close()
 
 
-def test_a_broker_that_is_not_there_is_not_there_through_the_relay_either() -> None:
+def test_relay_closes_connections_to_an_unreachable_broker() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with Relays() as relays:
@@ -212,7 +205,7 @@ def test_a_broker_that_is_not_there_is_not_there_through_the_relay_either() -> N
         relay.close()
 
 
-def test_the_witness_reads_what_it_wrote(broker: BrokerProcess) -> None:
+def test_reference_client_reads_its_own_records(broker: BrokerProcess) -> None:
     reference = ReferenceClient("127.0.0.1", broker.port)
     reference.create_topic("seen", 2, {"retention.ms": "1000000"})
     offset = reference.write("seen", [{"key": b"k", "value": None}, {"value": b"v"}], partition=1)
@@ -252,13 +245,13 @@ def results() -> Results:
     )
 
 
-def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_results_are_equal_after_writing_and_reading(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     results().write(file)
     assert Results.read(file) == results()
 
 
-def test_junit_counts_failures_and_holds_no_character_that_xml_forbids() -> None:
+def test_junit_report_counts_failures_and_contains_no_forbidden_characters() -> None:
     suites = ET.fromstring(junit_report.report(results()))
     assert [(it.get("tests"), it.get("failures")) for it in suites] == [("1", "0"), ("1", "1")]
     failure = suites.find(".//failure")
@@ -266,34 +259,34 @@ def test_junit_counts_failures_and_holds_no_character_that_xml_forbids() -> None
     assert "→ Produce v9" in (failure.text or "")
 
 
-def test_the_page_shows_each_failure_with_its_frames_and_nothing_unescaped() -> None:
-    told = html_report.report(results())
-    assert "→ Produce v9" in told
-    assert "@0 &lt;acks&gt;" in told
-    assert "<2>" not in told
-    assert 'href="#one-other-2-PyKBroker-1"' in told
-    assert 'id="one-other-2-PyKBroker-1"' in told
+def test_html_report_shows_frames_of_failures_and_escapes_text() -> None:
+    output = html_report.report(results())
+    assert "→ Produce v9" in output
+    assert "@0 &lt;acks&gt;" in output
+    assert "<2>" not in output
+    assert 'href="#one-other-2-PyKBroker-1"' in output
+    assert 'id="one-other-2-PyKBroker-1"' in output
 
 
-def test_the_markdown_has_a_row_for_each_scenario() -> None:
-    told = markdown_report.report(results())
-    assert "| **one**: One is one. | ✓ | ✗ |" in told
-    assert "found <2>" in told
+def test_markdown_report_has_a_row_for_each_scenario() -> None:
+    output = markdown_report.report(results())
+    assert "| **one**: One is one. | ✓ | ✗ |" in output
+    assert "found <2>" in output
 
 
-def test_a_run_without_any_client_has_tried_nothing() -> None:
+def test_run_without_available_clients_has_not_run() -> None:
     untried = [cell(it, Outcome.NOT_TRIED, reason="no such tool") for it in ("fake 1", "other 2")]
-    assert not replace(results(), cells=tuple(untried)).was_tried()
-    assert results().was_tried()
+    assert not replace(results(), cells=tuple(untried)).has_run()
+    assert results().has_run()
     assert "no such tool" in terminal.progress(untried[0])
 
 
-def test_what_pip_installs_says_where_the_suite_is(tmp_path: Path) -> None:
+def test_installed_command_without_a_checkout_names_the_reason(tmp_path: Path) -> None:
     packages = os.pathsep.join(str(CHECKOUT / it) for it in ("protocol", "storage"))
-    shutil.copytree(CHECKOUT / "pykbroker", tmp_path / "pykbroker")  # and no `compat` beside it
-    asked = "import sys; from pykbroker.cli.compat_suite import main; sys.exit(main())"
+    shutil.copytree(CHECKOUT / "pykbroker", tmp_path / "pykbroker")  # without `compat`
+    code = "import sys; from pykbroker.cli.compat_suite import main; sys.exit(main())"
     ran = subprocess.run(
-        [sys.executable, "-S", "-c", asked],
+        [sys.executable, "-S", "-c", code],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": packages},
         capture_output=True,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Address = tuple[str, int]
 Served = dict[int, tuple[int, int]]
 RESPONSE_SECONDS_MAX = 2.0
-"""Time to wait before the next request is sent."""
+"""Time to wait for the response to a compared request before the next one is sent."""
 LATE_SECONDS_MAX = 4.0
 """Maximum response time. Late responses are read at the end of the comparison."""
 LATE_POLL_SECONDS = 0.1
@@ -78,7 +78,7 @@ class ProbedBroker:
 
     def topic_count(self) -> int:
         """Returns the number of topics without internal ones."""
-        response = self.wire.ask(MetadataRequest(topics=None), 1)
+        response = self.reference.ask(MetadataRequest(topics=None), 1)
         return sum(not it.is_internal for it in response.topics)
 
     def create_targets(self, names: Iterable[str]) -> None:
@@ -170,7 +170,7 @@ class ProbedBroker:
         return wire
 
     def _served(self) -> Served:
-        response = self.wire.ask(ApiVersionsRequest(), 0)
+        response = self.reference.ask(ApiVersionsRequest(), 0)
         return {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
 
     def _topic_id(self, topic: str) -> bytes:
@@ -181,7 +181,7 @@ class ProbedBroker:
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
-        return bytes(self.wire.ask(request, version).topics[0].topic_id)
+        return bytes(self.reference.ask(request, version).topics[0].topic_id)
 
     def _wait_for_coordinators(self) -> None:
         """Waits until internal topics exist; a new cluster creates them at the first request."""
@@ -189,4 +189,4 @@ class ProbedBroker:
             until(partial(self._succeeds, request, version), f"{type(request).__name__} succeeds")
 
     def _succeeds(self, request: Message, version: int) -> bool:
-        return bool(self.wire.ask(request, version).error_code == ErrorCode.NONE)
+        return bool(self.reference.ask(request, version).error_code == ErrorCode.NONE)

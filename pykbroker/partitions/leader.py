@@ -114,11 +114,12 @@ class Leader:
         return batch
 
     def refusal_to_write(self, required_acks: int) -> Refusal | None:
-        leadership = self.partition.leadership
-        if leadership.leader != self.partition.node_id:
+        partition = self.partition
+        leadership = partition.leadership
+        if leadership.leader != partition.node_id:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if required_acks == ACKS_ALL and not may_write_to_all(
-            leadership.in_sync, self.partition.settings.min_insync_replicas
+            leadership.in_sync, partition.settings.min_insync_replicas
         ):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
         return None

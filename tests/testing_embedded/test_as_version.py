@@ -49,7 +49,7 @@ def broker_as() -> Iterator[Any]:
         broker.stop()
 
 
-def told(port: int, version: int) -> dict[int, tuple[int, int]]:
+def advertised(port: int, version: int) -> dict[int, tuple[int, int]]:
     with Wire(port) as wire:
         answer = wire.ask(ASKED, version)
     assert answer.error_code == 0
@@ -163,7 +163,7 @@ def test_the_features_of_the_release_are_advertised(
 
 def test_a_newer_version_closes_the_connection(broker_as: Any) -> None:
     port = broker_as("2.8").port
-    assert told(port, 3)[ApiKey.METADATA] == (0, 11)
+    assert advertised(port, 3)[ApiKey.METADATA] == (0, 11)
     with Wire(port) as wire:
         assert wire.ask(MetadataRequest(topics=None), 11).brokers
         wire.send(MetadataRequest(topics=None), 12)
@@ -173,7 +173,7 @@ def test_a_newer_version_closes_the_connection(broker_as: Any) -> None:
 
 def test_a_newer_api_closes_the_connection(broker_as: Any) -> None:
     port = broker_as("2.7").port
-    assert ApiKey.DESCRIBE_CLUSTER not in told(port, 3)
+    assert ApiKey.DESCRIBE_CLUSTER not in advertised(port, 3)
     with Wire(port) as wire:
         wire.send(DescribeClusterRequest(include_cluster_authorized_operations=False), 0)
         with pytest.raises(Closed):
@@ -191,7 +191,7 @@ def test_an_unsupported_api_versions_request_is_answered_in_version_0(
 
 def test_redpanda_lists_all_versions_in_that_response(broker_as: Any) -> None:
     kafka = broker_as("redpanda-24.3")
-    rows = [(key, *range_) for key, range_ in told(kafka.port, 3).items()]
+    rows = [(key, *range_) for key, range_ in advertised(kafka.port, 3).items()]
     assert asked_too_much(kafka) == rows
 
 
@@ -329,14 +329,14 @@ def test_an_old_client_recognizes_the_release(broker_as: Any, version: str, take
     """kafka-python 2.0.2 infers the release from the APIs; 2.5 is the newest that it knows."""
     old = next(it for it in stock_clients() if (it.name, it.version) == ("kafka-python", "2.0.2"))
     python, *_ = installed(old)
-    told_by_client = subprocess.run(
+    output = subprocess.run(
         [python, "-c", OLD_CLIENT, broker_as(version).bootstrap],
         capture_output=True,
         text=True,
         timeout=2 * PATIENCE_SECONDS,
         check=True,
     )
-    assert told_by_client.stdout.strip() == taken_for
+    assert output.stdout.strip() == taken_for
 
 
 # --- ways to ask for it
@@ -344,7 +344,7 @@ def test_an_old_client_recognizes_the_release(broker_as: Any, version: str, take
 
 def test_serve_takes_as_version(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", arguments=("--as-version", "2.8")) as node:
-        assert told(node.port, 3)[ApiKey.FETCH] == (4, 12)
+        assert advertised(node.port, 3)[ApiKey.FETCH] == (4, 12)
 
 
 def test_serve_rejects_an_unknown_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -355,12 +355,12 @@ def test_serve_rejects_an_unknown_version(capsys: pytest.CaptureFixture[str]) ->
 def test_a_broker_with_control_port_takes_as_version(tmp_path: Path) -> None:
     arguments = ("--as-version", "2.8", "--control", "127.0.0.1:0")
     with BrokerProcess(tmp_path / "data", arguments=arguments) as node:
-        assert told(node.port, 3)[ApiKey.FETCH] == (4, 12)
+        assert advertised(node.port, 3)[ApiKey.FETCH] == (4, 12)
 
 
 def test_a_fork_advertises_the_same_release(broker_as: Any) -> None:
     with broker_as("2.8").fork() as other:
-        assert told(other.port, 3)[ApiKey.FETCH] == (4, 12)
+        assert advertised(other.port, 3)[ApiKey.FETCH] == (4, 12)
 
 
 @pytest.mark.oracle

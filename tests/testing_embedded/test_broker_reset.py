@@ -21,7 +21,7 @@ LASTING = {
     "cluster_id": "the node's cluster",
     "controller_id": "the node itself",
     "features": "what the cluster speaks",
-    "next_producer_id": "ids are never given twice, and nobody counts on a number",
+    "next_producer_id": "ids are never reused, and tests do not depend on their value",
     "offset": "the metadata log goes on",
 }
 

@@ -327,14 +327,14 @@ def test_a_consumer_beyond_the_log_end_gets_offset_out_of_range(kafka: Broker) -
         assert consumer.poll(0.1) is None
         with kafka.faults.lose_unflushed(topic="trucks"):
             kafka.crash()
-        told = []
+        errors = []
         for _ in range(600):
             message = consumer.poll(0.1)
             if message is not None and message.error() is not None:
-                told.append(message.error().code())
-                if told[-1] == KafkaError._AUTO_OFFSET_RESET:
+                errors.append(message.error().code())
+                if errors[-1] == KafkaError._AUTO_OFFSET_RESET:
                     break
-        assert KafkaError._AUTO_OFFSET_RESET in told
+        assert KafkaError._AUTO_OFFSET_RESET in errors
     finally:
         consumer.close()
 

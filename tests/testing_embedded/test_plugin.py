@@ -297,8 +297,8 @@ def test_an_unused_fault_fails_tests_with_any_broker_fixture(run: Run) -> None:
     )
     result.assert_outcomes(failed=5, passed=1)
     assert str(result.stdout).count("broker timeline") == 5
-    told = "E *fault was never applied: respond with NOT_LEADER_OR_FOLLOWER (PRODUCE)"
-    result.stdout.fnmatch_lines([told] * 3)
+    expected = "E *fault was never applied: respond with NOT_LEADER_OR_FOLLOWER (PRODUCE)"
+    result.stdout.fnmatch_lines([expected] * 3)
 
 
 def test_keep_data_saves_failed_tests(run: Run, pytester: pytest.Pytester) -> None:

@@ -75,8 +75,8 @@ def test_a_line_has_readable_fields() -> None:
         json.loads(it) for it in recorded(passing(MetadataRequest(topics=None), 12)).splitlines()
     ]
     assert lines[0]["upstream"] == ["kafka.example:9092"]
-    told = {name: lines[1][name] for name in ("broker", "request", "version", "client_id")}
-    assert told == {
+    fields = {name: lines[1][name] for name in ("broker", "request", "version", "client_id")}
+    assert fields == {
         "broker": "kafka.example:9092",
         "request": "Metadata",
         "version": 12,

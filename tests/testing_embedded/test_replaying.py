@@ -269,9 +269,9 @@ def test_a_different_record_is_reported_with_the_recorded_one(
             assert producer.flush(SECONDS) == 0
 
     recorded(librdkafka)
-    with pytest.raises(ReplayDiffers) as told:
+    with pytest.raises(ReplayDiffers) as failure:
         drive_too_fast()
-    text = str(told.value)
+    text = str(failure.value)
     assert refused == [KafkaError.INVALID_RECORD]
     assert text.count(" differs from line ") == 1
     assert "recorded key=b'truck-0' value=b'speed 0'" in text
@@ -338,7 +338,7 @@ def test_timeouts_and_row_order_are_ignored(one: Any, other: Any, version: int) 
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "version", "told"),
+    ("one", "other", "version", "expected"),
     [
         (metadata("a"), metadata("b"), 12, ("topics[0].name: recorded 'a', now 'b'",)),
         (
@@ -350,9 +350,9 @@ def test_timeouts_and_row_order_are_ignored(one: Any, other: Any, version: int) 
     ],
 )
 def test_a_difference_lists_fields(
-    one: Any, other: Any, version: int, told: tuple[str, ...]
+    one: Any, other: Any, version: int, expected: tuple[str, ...]
 ) -> None:
-    assert differing_fields(comparable(one, version), comparable(other, version)) == told
+    assert differing_fields(comparable(one, version), comparable(other, version)) == expected
 
 
 def test_a_repeated_difference_is_reported_once_with_its_count() -> None:

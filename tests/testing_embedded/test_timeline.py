@@ -31,7 +31,7 @@ def be_away(kafka: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("do", "told"),
+    ("do", "expected"),
     [
         (
             lambda it: it.clock.advance(days=8, minutes=1),
@@ -49,10 +49,10 @@ def be_away(kafka: Broker) -> None:
     ],
 )
 def test_the_timeline_has_the_actions_of_the_test(
-    kafka: Broker, do: Callable[[Broker], None], told: list[str]
+    kafka: Broker, do: Callable[[Broker], None], expected: list[str]
 ) -> None:
     do(kafka)
-    assert [it.text for it in kafka.timeline] == told
+    assert [it.text for it in kafka.timeline] == expected
 
 
 def test_a_disk_fault_is_noted_once(kafka: Broker) -> None:
@@ -62,8 +62,8 @@ def test_a_disk_fault_is_noted_once(kafka: Broker) -> None:
             with pytest.raises(NotWritten):
                 kafka.produce("trucks", ["a"])
     assert fault.hits == 2
-    told = [it.text for it in kafka.timeline]
-    assert told == ["fault: disk full (topic trucks); first hit in trucks-0"]
+    events = [it.text for it in kafka.timeline]
+    assert events == ["fault: disk full (topic trucks); first hit in trucks-0"]
 
 
 async def test_the_clock_change_precedes_its_session_timeout() -> None:
@@ -73,7 +73,7 @@ async def test_the_clock_change_precedes_its_session_timeout() -> None:
         consumer = AIOKafkaConsumer("trucks", bootstrap_servers=kafka.bootstrap, group_id="g")
         async with consumer:
             await kafka.clock.advance(minutes=1)
-            told = [it.text for it in kafka.timeline]
-    moved = told.index("test: clock advanced by 0:01:00")
-    assert "session of " not in "".join(told[:moved])
-    assert "session of " in "".join(told[moved:])
+            events = [it.text for it in kafka.timeline]
+    moved = events.index("test: clock advanced by 0:01:00")
+    assert "session of " not in "".join(events[:moved])
+    assert "session of " in "".join(events[moved:])

@@ -23,7 +23,7 @@ changes.
 
 Checked for each request, because it depends on the records or on the state of the group:
 
-- Produce: the batch is valid and its producer is known (`Partition.append`, which also rejects
+- Produce: the batch is valid and its producer is known (`Leader.append`, which also rejects
   the records where the in-sync set is too small); it is not transactional.
 - OffsetCommit: the group is loaded here, the member and its generation may commit.
 

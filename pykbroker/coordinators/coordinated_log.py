@@ -382,8 +382,14 @@ class CoordinatedLog(Generic[AnyState]):
 
     def _refuse(self, tickets: Iterable[Ticket], refusal: Refusal) -> None:
         reason = refusal.code.name if refusal.message is None else refusal.message
-        logger.warning("%s: coordinator append failed (%s)", self.partition, reason)
-        self._release_refused(tickets, error_of_failed_append(refusal.code))
+        code = error_of_failed_append(refusal.code)
+        logger.warning(
+            "%s: coordinator append failed (%s); waiting requests get %s",
+            self.partition,
+            reason,
+            code.name,
+        )
+        self._release_refused(tickets, code)
 
     def _release_refused(self, tickets: Iterable[Ticket], code: ErrorCode) -> None:
         for ticket in tickets:

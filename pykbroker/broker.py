@@ -66,7 +66,7 @@ from pykbroker_storage.mapped_file import OpenFiles
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pykbroker.metadata.image import ClusterImage, ImageDelta
+    from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
     from pykbroker.settings import Settings
     from pykbroker.settings.current import Attempt
 
@@ -335,10 +335,9 @@ class Broker:
         attempt("the group coordinator", self.follow_group_partitions)
         attempt("the transaction coordinator", self.follow_transaction_partitions)
         if delta.topics_deleted:
-            names = [topic.name for topic in delta.topics_deleted]
             attempt(
                 f"committed offsets of deleted topics ({delta.last_offset})",
-                lambda: self.groups.topics_deleted(names),
+                partial(self.delete_offsets, delta.topics_deleted),
             )
         for resource_type, name in delta.configurations:
             self.log_without_effect(resource_type, name)
@@ -351,6 +350,14 @@ class Broker:
             attempt("settings", lambda: self.change_settings(attempt))
         elif GROUP_RESOURCE in types:
             attempt("settings of consumer groups", lambda: self.configure_groups(self.settings))
+
+    def delete_offsets(self, topics: Iterable[TopicImage]) -> None:
+        """Deletes the committed offsets of deleted topics.
+
+        A retry leaves names that exist again, because a group may have committed to the new topic.
+        OffsetFetch ignores offsets of the old one: their topic id differs.
+        """
+        self.groups.topics_deleted([it.name for it in topics if it.name not in self.image.topics])
 
     def change_settings(self, attempt: Attempt) -> None:
         self.current_settings.change(effective_settings(self._own_settings, self.image), attempt)

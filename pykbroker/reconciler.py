@@ -45,6 +45,7 @@ class Reconciler:
         self._clock = clock
         self._failures: dict[str, Failure] = {}
         self._retrying: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def attempt(self, offset: int, part: str, action: Callable[[], None]) -> None:
         """Runs an action for metadata up to `offset`; logs and retries it if it raises."""
@@ -72,7 +73,7 @@ class Reconciler:
                 offset,
                 part,
             )
-        if self._retrying is None:
+        if self._retrying is None and not self._is_closed:
             self._retrying = asyncio.get_running_loop().create_task(self._retry_until_done())
 
     def note_success(self, part: str) -> None:
@@ -120,6 +121,8 @@ class Reconciler:
             self.note_success(part)
 
     async def close(self) -> None:
+        """Ends the retries. A later failure is logged but not retried."""
+        self._is_closed = True
         if self._retrying is not None:
             self._retrying.cancel()
             with suppress(asyncio.CancelledError):

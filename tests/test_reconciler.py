@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -229,3 +229,32 @@ async def test_settings_that_one_part_rejects_reach_the_others(
     assert broker.partitions.settings.max_connections != 77
     await retried(broker.reconciler)
     assert broker.partitions.settings.max_connections == 77
+
+
+async def test_a_failure_after_closing_is_logged_and_not_retried(
+    reconciler: Reconciler, caplog: pytest.LogCaptureFixture
+) -> None:
+    await reconciler.close()
+    reconciler.attempt(1204, "orders-3", Part(failures=1).apply)
+    assert "could not be applied to orders-3" in caplog.text
+    assert not asyncio.all_tasks() - {asyncio.current_task()}
+
+
+async def test_a_retried_deletion_of_offsets_leaves_those_of_a_new_topic_with_the_same_name(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted: list[str] = []
+    failing = [True]
+
+    def fail_once(names: Sequence[str]) -> None:
+        if failing:
+            failing.clear()
+            raise RuntimeError("planted")
+        deleted.extend(names)
+
+    monkeypatch.setattr(broker.groups, "topics_deleted", fail_once)
+    await broker.controller.create_topics([NewTopic(name="orders"), NewTopic(name="payments")])
+    await broker.controller.delete_topics(["orders", "payments"])
+    await broker.controller.create_topics([NewTopic(name="orders")])
+    await retried(broker.reconciler)
+    assert deleted == ["payments"]

@@ -27,6 +27,7 @@ ROOMS = [
     "coordinators",
     "metadata",
     "partitions",
+    "reconciler.py",
 ]
 OF_THE_LOOP = frozenset({"call_later", "call_at", "time"})
 OF_ASYNCIO = frozenset({"sleep", "timeout", "timeout_at", "wait_for"})

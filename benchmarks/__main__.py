@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure both brokers and write the tables."""
+"""Runs the same workloads with PyKBroker and Apache Kafka and prints the ratios."""
 
 import argparse
 import shutil
@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import report
-from benchmarks.awake import processors_awake
 from benchmarks.bars import judge
+from benchmarks.idle_prevention import processors_awake
 from benchmarks.measurement import compare
 from benchmarks.rivals import as_installed, rivals
 from benchmarks.rounds import Plan, Results, measure
@@ -21,43 +21,54 @@ RESULTS = Path(__file__).with_name("results")
 
 
 def main() -> None:
-    asked = _arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no broker behind
+    options = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops the brokers
     as_installed()
     began = datetime.now(tz=UTC)
-    chosen = [workload for workload in WORKLOADS if not asked.only or workload.name in asked.only]
+    chosen = [
+        workload for workload in WORKLOADS if not options.only or workload.name in options.only
+    ]
     results = Results()
-    rounds = asked.rounds or (1 if asked.quick else 3)
-    scratch = Path(tempfile.mkdtemp(prefix="pykbroker-bench-", dir=asked.scratch))
+    rounds = options.rounds or (1 if options.quick else 3)
+    scratch = Path(tempfile.mkdtemp(prefix="pykbroker-bench-", dir=options.scratch))
     try:
         plan = Plan(
-            rivals={name: r for name, r in rivals().items() if asked.broker in (name, "both")},
+            rivals={name: r for name, r in rivals().items() if options.broker in (name, "both")},
             rounds=rounds,
-            warms_up=not asked.quick,
-            shares_brokers=asked.quick,
-            scale=QUICK if asked.quick else FULL,
+            warms_up=not options.quick,
+            shares_brokers=options.quick,
+            scale=QUICK if options.quick else FULL,
             scratch=scratch,
         )
-        with nullcontext() if asked.sleepy else processors_awake():
+        with nullcontext() if options.sleepy else processors_awake():
             measure(chosen, plan, results)
     finally:
         shutil.rmtree(scratch)
-    _write(results, began=began, rounds=rounds, scale="quick" if asked.quick else "full")
+    _write(results, began=began, rounds=rounds, scale="quick" if options.quick else "full")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small amount of each work")
+    parser.add_argument("--quick", action="store_true", help="Run each workload briefly")
     parser.add_argument(
         "--only",
         action="append",
         choices=[workload.name for workload in WORKLOADS],
-        help="one workload; may be repeated",
+        help="Run only this workload (repeatable)",
     )
-    parser.add_argument("--rounds", type=int, help="rounds that count (default 3, quick 1)")
-    parser.add_argument("--broker", choices=[*rivals(), "both"], default="both")
-    parser.add_argument("--sleepy", action="store_true", help="let idle processors fall asleep")
-    parser.add_argument("--scratch", type=Path, help="where the brokers' data goes meanwhile")
+    parser.add_argument(
+        "--rounds", type=int, help="Number of measured rounds (default: 3, quick 1)"
+    )
+    parser.add_argument(
+        "--broker",
+        choices=[*rivals(), "both"],
+        default="both",
+        help="Measure only this broker (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sleepy", action="store_true", help="Do not keep idle CPUs awake while measuring"
+    )
+    parser.add_argument("--scratch", type=Path, help="Parent of the temporary data directory")
     return parser.parse_args()
 
 

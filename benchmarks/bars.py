@@ -1,17 +1,17 @@
-"""What PyKBroker promises against Apache Kafka, as ratios in one run."""
+"""Performance goals of PyKBroker, as ratios to Apache Kafka in the same run."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.measurement import Comparison
 
-# Above this share of a core, the client's own speed is what a throughput shows.
+# Above this CPU usage the client limits the throughput.
 _CLIENT_IS_THE_LIMIT_CORES = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A promise about one metric of one workload, in some or all of its cases."""
+    """A limit for one metric of a workload, in some or all of its cases."""
 
     promise: str
     workload: str
@@ -19,7 +19,7 @@ class Bar:
     case_contains: str = ""
     at_most: float | None = None
     at_least: float | None = None
-    absolute: bool = False  # about PyKBroker's own number, not the ratio
+    absolute: bool = False  # limits PyKBroker's value instead of the ratio
 
     def covers(self, comparison: Comparison) -> bool:
         case = comparison.case
@@ -37,7 +37,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """How one case stands against one bar."""
+    """The result of one case compared with a bar."""
 
     bar: Bar
     comparison: Comparison
@@ -46,7 +46,7 @@ class Judgement:
 
     @property
     def holds(self) -> bool | None:
-        """None when a broker gave no number."""
+        """None if a broker has no measurement."""
         if self.value is None:
             return None
         if self.bar.at_most is not None:
@@ -56,12 +56,12 @@ class Judgement:
 
 
 _CPU_PER_GB = "broker CPU per GB"
-_THROUGHPUT = "throughput at least Apache's where the client is not the limit"
-_COMMITS = "offset commits not slower"
+_THROUGHPUT = "throughput, unless the client is the limit"
+_COMMITS = "offset commits"
 _SPARK = "broker CPU while Spark reads"
-_FLUSHING = "a flushing topic not slower"
-_SLOW_DISK = "a slow disk of others is not noticed"
-_HOSTILE = "one connection keeps no other waiting"
+_FLUSHING = "topic with flush.messages=1"
+_SLOW_DISK = "produce while others use a slow disk"
+_HOSTILE = "produce while another connection sends large requests"
 
 BARS = (
     Bar(promise=_CPU_PER_GB, workload="librdkafka", metric="broker CPU per GB", at_most=0.6),
@@ -84,7 +84,7 @@ BARS = (
         at_most=1 / 15,
     ),
     Bar(
-        promise="warm start under half a second",
+        promise="warm start in seconds",
         workload="start",
         metric="start to first Metadata",
         case_contains="warm",
@@ -103,20 +103,20 @@ BARS = (
     Bar(promise=_COMMITS, workload="offset-commits", metric="p99", at_most=1.0),
     Bar(promise=_COMMITS, workload="offset-commits", metric="broker CPU per request", at_most=1.0),
     Bar(
-        promise="transactions not slower",
+        promise="transactions",
         workload="transactions",
         metric="transactions",
         at_least=1.0,
     ),
     Bar(
-        promise="compaction leaves produces alone",
+        promise="produce during compaction",
         workload="compaction",
         metric="p99",
         case_contains="during compaction",
         at_most=1.0,
     ),
     Bar(
-        promise="a large group shares out anew",
+        promise="rebalance of a large group",
         workload="group-rebalance",
         metric="last join to stable",
         at_most=1.0,
@@ -128,7 +128,7 @@ BARS = (
         at_most=1.0,
     ),
     Bar(
-        promise="many groups are back after a kill",
+        promise="loading many groups after a kill",
         workload="many-groups",
         metric="kill -9 to all groups' offsets",
         at_most=1.0,
@@ -158,7 +158,7 @@ BARS = (
     ),
     Bar(promise=_HOSTILE, workload="hostile-requests", metric="p99", at_most=50.0, absolute=True),
     Bar(promise=_HOSTILE, workload="hostile-requests", metric="max", at_most=250.0, absolute=True),
-    Bar(promise="Spark does not wait", workload="spark", metric="wall", at_most=1.05),
+    Bar(promise="wall time of Spark", workload="spark", metric="wall", at_most=1.05),
 )
 
 
@@ -173,7 +173,7 @@ def judge(comparisons: Iterable[Comparison]) -> Iterator[Judgement]:
 
 
 def _client_limit(throughput: Comparison, compared: list[Comparison]) -> str:
-    """A throughput below the bar says nothing when the client could not have gone faster."""
+    """Returns a note if the client was too busy for a higher throughput."""
     busy_case = throughput.case._replace(metric="client busy", unit="cores")
     for comparison in compared:
         if comparison.case == busy_case and comparison.pykbroker is not None:

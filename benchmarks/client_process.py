@@ -1,4 +1,4 @@
-"""A client in a process of its own, so that the broker's cost and the client's do not mix."""
+"""Runs clients in their own processes, so that broker and client CPU are measured separately."""
 
 import json
 import subprocess
@@ -11,11 +11,11 @@ CLIENT_TIMEOUT_SECONDS = 600.0
 
 
 class ClientFailedError(RuntimeError):
-    """A client did not do its work; the message is what it said."""
+    """A client failed; the message is its standard error."""
 
 
 def run_client(module: str, *arguments: object) -> dict[str, float]:
-    """Run `benchmarks.clients.<module>` to its end and return the numbers it prints."""
+    """Runs `benchmarks.clients.<module>` to its end; returns the numbers it prints."""
     finished = subprocess.run(
         _command(module, arguments),
         check=False,
@@ -31,14 +31,14 @@ def run_client(module: str, *arguments: object) -> dict[str, float]:
 
 @dataclass(slots=True)
 class RunningClient:
-    """A client that works until it is told to stop; then its numbers are here."""
+    """A client that runs until its input ends; it reports its numbers at the end."""
 
     numbers: dict[str, float] = field(default_factory=dict)
 
 
 @contextmanager
 def running_client(module: str, *arguments: object) -> Iterator[RunningClient]:
-    """Run `benchmarks.clients.<module>` beside something else, and end its input after that."""
+    """Runs `benchmarks.clients.<module>` in the background; the exit ends its input."""
     process = subprocess.Popen(
         _command(module, arguments),
         stdin=subprocess.PIPE,
@@ -49,13 +49,13 @@ def running_client(module: str, *arguments: object) -> Iterator[RunningClient]:
     client = RunningClient()
     try:
         yield client
-        said, complaint = process.communicate(timeout=CLIENT_TIMEOUT_SECONDS)
+        output, errors = process.communicate(timeout=CLIENT_TIMEOUT_SECONDS)
     finally:
         process.kill()
         process.wait()
     if process.returncode != 0:
-        raise ClientFailedError(complaint.strip() or f"exit code {process.returncode}")
-    client.numbers.update(json.loads(said))
+        raise ClientFailedError(errors.strip() or f"exit code {process.returncode}")
+    client.numbers.update(json.loads(output))
 
 
 def _command(module: str, arguments: tuple[object, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""How long a test waits for its broker: `python -m benchmarks.embedded` prints a table."""
+"""Durations of the embedded broker in tests: `python -m benchmarks.embedded` prints a table."""
 
 from __future__ import annotations
 
@@ -31,27 +31,30 @@ def main() -> None:
 
 
 def measurements() -> Iterator[tuple[str, float]]:
-    yield "import of the embedded broker, processor time", best(imported, rounds=5)
+    yield "import of the embedded broker, CPU time", best(imported, rounds=5)
     yield "start with 10 partitions", best(started)
-    yield "start to the first record of a producer, its imports included", first_record()
-    yield "start to the first record of a producer", best(first_record)
-    yield "librdkafka's mock cluster, to its first record", best(first_record_of_the_mock)
+    yield "start to the first record, imports included", first_record()
+    yield "start to the first record", best(first_record)
+    yield "librdkafka's mock cluster: start to the first record", best(first_record_of_the_mock)
     yield "stop", best(stopped)
     with Broker(topics={"trucks": 10}) as kafka:
-        yield "reset of 10 partitions that were written to", best(lambda: reset(kafka))
+        yield "reset of 10 partitions with records", best(lambda: reset(kafka))
         kafka.produce("trucks", [b"x" * 100] * MANY)
         yield f"fork with {MANY} records", best(lambda: forked(kafka))
-        yield f"fork with {MANY} records, and its start", best(lambda: forked(kafka, start=True))
-        yield f"snapshot with {MANY} records, in and out", best(lambda: gone_back(kafka))
+        yield f"fork with {MANY} records and start", best(lambda: forked(kafka, start=True))
+        yield f"snapshot and restore of {MANY} records", best(lambda: restored(kafka))
     with Broker(topics={"trucks": 10}) as kafka:
         read_in_a_group(kafka)
-        yield "eight days, with a group", best(lambda: travelled(kafka), rounds=5)
+        yield (
+            "advance of the clock by eight days, with a group",
+            best(lambda: advanced(kafka), rounds=5),
+        )
     with Broker() as kafka:
-        yield f"{TESTS} times: a clean broker, a producer, a record", many_tests(kafka)
+        yield f"{TESTS} times: reset, producer, one record", many_tests(kafka)
 
 
 def best(measure: Callable[[], float], *, rounds: int = ROUNDS) -> float:
-    """Of several rounds the one that others disturbed least."""
+    """Returns the minimum of several rounds, the one least disturbed by other processes."""
     return min(measure() for _ in range(rounds))
 
 
@@ -119,7 +122,7 @@ def forked(kafka: Broker, *, start: bool = False) -> float:
     return seconds
 
 
-def gone_back(kafka: Broker) -> float:
+def restored(kafka: Broker) -> float:
     snapshot: AbstractContextManager[object] = kafka.snapshot()
     return timed(snapshot.__enter__) + timed(lambda: snapshot.__exit__(None, None, None))
 
@@ -133,7 +136,7 @@ def read_in_a_group(kafka: Broker) -> None:
     consumer.close()
 
 
-def travelled(kafka: Broker) -> float:
+def advanced(kafka: Broker) -> float:
     return timed(lambda: kafka.clock.advance(days=8))
 
 

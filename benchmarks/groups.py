@@ -1,4 +1,4 @@
-"""What the benchmarks ask of a group coordinator, in the project's own messages."""
+"""Requests of the benchmarks to a group coordinator."""
 
 import socket
 import time
@@ -44,15 +44,15 @@ _MARK = 0x7ABC
 
 
 class NotServedError(RuntimeError):
-    """The broker does not serve what a workload needs, or not yet."""
+    """The broker does not support an API that a workload needs, or is not ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFrames:
-    """An OffsetCommit of one partition, and where its answer keeps the error code."""
+    """An OffsetCommit of one partition, and the position of the error code in its response."""
 
     request: bytes
-    error_position: int  # in a whole answer, its length prefix included
+    error_position: int  # in the response including its size prefix
 
 
 def commit_frames(group: str, topic: str, partition: int) -> CommitFrames:
@@ -69,7 +69,7 @@ def commit_frames(group: str, topic: str, partition: int) -> CommitFrames:
 
 
 def commit_frame(group: str, topic: str, offsets: dict[int, int]) -> bytes:
-    """A commit of a consumer that chose its partitions itself."""
+    """Builds a commit of a consumer with manual assignment."""
     partitions = [
         OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata=""
@@ -89,7 +89,7 @@ def refused_commits(answer: bytes) -> set[int]:
 def offsets_are_served(
     port: int, groups: Iterable[str], topic: str, offsets: dict[int, int]
 ) -> bool:
-    """Whether every one of these groups has these offsets and no error."""
+    """Returns whether all groups have these committed offsets."""
     asked = OffsetFetchRequestTopics(name=topic, partition_indexes=list(offsets))
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked]) for group in groups]
@@ -109,7 +109,7 @@ def offsets_are_served(
 
 
 def wait_for_coordinator(port: int, groups: Sequence[str]) -> None:
-    """The first question of this kind creates the offsets topic; wait until groups are served."""
+    """Waits until groups are served; the first request creates the offsets topic."""
     deadline = time.monotonic() + _COORDINATOR_TIMEOUT_SECONDS
     while not (_has_coordinators(port, groups) and offsets_are_served(port, groups, "", {})):
         if time.monotonic() > deadline:
@@ -131,7 +131,7 @@ def serves(port: int, api_key: int) -> bool:
 
 
 def ask(port: int, requests: Iterable[bytes]) -> Iterator[bytes]:
-    """The answers to these requests, asked a hundred at a time on a connection of their own."""
+    """Sends the requests on a new connection, a hundred at a time; yields the responses."""
     left = iter(requests)
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         while window := list(islice(left, _IN_FLIGHT)):

@@ -1,4 +1,4 @@
-"""What a benchmark measures, and how two brokers' measurements become one ratio."""
+"""Measurements of a benchmark, and the ratio of both brokers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ APACHE = "apache"
 
 
 class Case(NamedTuple):
-    """One number's place in the table."""
+    """Workload, case and metric of a number."""
 
     workload: str
     case: str
@@ -20,7 +20,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One number, as a workload reports it."""
+    """A number reported by a workload."""
 
     case: str
     metric: str
@@ -30,7 +30,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One number, with who gave it, when, and how busy the machine was."""
+    """A number with broker, round and load of the machine."""
 
     case: Case
     broker: str
@@ -41,7 +41,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The medians of both brokers over all rounds; a broker that gave no number has None."""
+    """Medians of both brokers over all rounds; None for a broker without measurements."""
 
     case: Case
     pykbroker: float | None
@@ -57,7 +57,7 @@ class Comparison:
 
 
 def compare(measurements: Iterable[Measurement]) -> list[Comparison]:
-    """One comparison per case, in the order in which the cases were first measured."""
+    """Returns one comparison per case, in the order of the first measurement."""
     by_case: dict[Case, list[Measurement]] = {}
     for measurement in measurements:
         by_case.setdefault(measurement.case, []).append(measurement)

@@ -55,7 +55,7 @@ async def create(controller: Controller, partitions: int, topics: int) -> None:
 
 
 async def measure(path: str, partitions: int, topics: int, *, memory: bool) -> tuple[float, int]:
-    """CPU seconds of creating, and bytes if `memory` is traced (which takes CPU time)."""
+    """Returns CPU seconds of the creation, and bytes if `memory` is traced (which costs CPU)."""
     directory = opened_directory(path)
     controller = await opened_controller(directory)
     await controller.join(listeners={"PLAINTEXT": ("127.0.0.1", 9092)}, rack=None)

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.profile`: where PyKBroker's own time goes, kind of work by kind of work.
+"""CPU profile of PyKBroker by workload: `python -m benchmarks.profile`.
 
-The broker runs in this process, its client in another one. Each work runs twice: alone, which
-gives its true cost, and under cProfile, which makes every call dearer, small ones most of all, and
-so is good for the order of the rows only.
+The broker runs in this process, the client in another one. Each workload runs twice: without a
+profiler for its cost, and with cProfile, whose overhead per call distorts the times, so only the
+order of the rows is meaningful.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _PARTITIONS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A client, and what it asks for."""
+    """A client with its arguments."""
 
     client: str
     arguments: str
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 async def profile(name: str, work: Work, data: str, rows: int) -> str:
-    """The table of one kind of work."""
+    """Prints the table of one workload."""
     overrides = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "log.dirs": data,
@@ -102,7 +102,7 @@ async def profile(name: str, work: Work, data: str, rows: int) -> str:
         began = time.process_time()
         await run_client(work, broker, "alone")
         cost_us = (time.process_time() - began) / work.amount * 1e6
-        profiler = cProfile.Profile(time.thread_time)  # not what others took from us meanwhile
+        profiler = cProfile.Profile(time.thread_time)  # excludes other processes
         profiler.enable()
         await run_client(work, broker, "profiled")
         profiler.disable()
@@ -125,7 +125,7 @@ async def run_client(work: Work, broker: Broker, topic: str) -> None:
 
 
 def table(profiler: cProfile.Profile, rows: int) -> str:
-    """The functions that took most time themselves; what they called is not counted."""
+    """Returns the functions with the most own time, without called functions."""
     text = io.StringIO()
     pstats.Stats(profiler, stream=text).sort_stats("tottime").print_stats(rows)
     lines = text.getvalue().replace(f"{_CHECKOUT}/", "").splitlines()

@@ -1,4 +1,4 @@
-"""A run's tables, for people as Markdown and for programs as JSON."""
+"""Reports of a run as Markdown and JSON."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from benchmarks.measurement import Comparison, Measurement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A broker that could not do a workload, and why."""
+    """A workload that failed with a broker."""
 
     workload: str
     broker: str
@@ -23,7 +23,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """All that came out of one run."""
+    """All results of a run."""
 
     began: str
     rounds: int
@@ -45,8 +45,8 @@ def machine() -> str:
 def markdown(run: Run) -> str:
     reading = (
         f"{machine()}; {run.rounds} rounds, scale {run.scale}. "
-        "Medians; the ratio is PyKBroker's median by Apache's, "
-        "the range that of the rounds. Load is the one-minute average while measuring."
+        "Medians; the ratio is PyKBroker's median divided by Apache Kafka's, "
+        "the range is that of the ratios of the rounds. Load is the one-minute load average."
     )
     parts = [
         f"# Benchmark of {run.began}",
@@ -106,7 +106,7 @@ def as_json(run: Run) -> str:
 
 
 def _comparison_table(comparisons: Iterable[Comparison]) -> Iterable[str]:
-    yield "| workload | case | metric | PyKBroker | Apache | ratio | range | load |"
+    yield "| workload | case | metric | PyKBroker | Apache Kafka | ratio | range | load |"
     yield "|---|---|---|--:|--:|--:|--:|--:|"
     for c in comparisons:
         yield (
@@ -117,7 +117,7 @@ def _comparison_table(comparisons: Iterable[Comparison]) -> Iterable[str]:
 
 
 def _bar_table(judgements: Iterable[Judgement]) -> Iterable[str]:
-    yield "| bar | case | limit | value | |"
+    yield "| bar | case | limit | value | result |"
     yield "|---|---|--:|--:|---|"
     for j in judgements:
         case = f"{j.comparison.case.workload}: {j.comparison.case.case}"
@@ -134,8 +134,8 @@ def _verdict(judgement: Judgement) -> str:
     if judgement.holds is None:
         return "not measured"
     if judgement.holds:
-        return "holds"
-    return f"({judgement.note})" if judgement.note else "**fails**"
+        return "met"
+    return f"({judgement.note})" if judgement.note else "**missed**"
 
 
 def _range(ratios: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""The two brokers that are measured, each as a process of its own."""
+"""The two measured brokers, each in its own process."""
 
 import compileall
 import os
@@ -21,10 +21,10 @@ START_TIMEOUT_SECONDS = 120.0
 _POLL_SECONDS = 0.002
 
 _FOR_BOTH = {
-    # What is deleted goes at once, and its memory with it: a virtual machine that has to be given
-    # fresh memory for what is written takes five times the CPU for it, from whoever writes.
+    # Deleted files are removed immediately, which frees their page cache. In a virtual machine that
+    # must allocate new memory for writes, writing takes five times the CPU.
     "log.segment.delete.delay.ms": 0,
-    # Waiting for members that might yet come would be measured instead of the broker.
+    # The delays would be measured instead of the broker.
     "group.initial.rebalance.delay.ms": 0,
     "group.consumer.min.assignment.interval.ms": 0,
     "group.consumer.assignment.interval.ms": 0,
@@ -39,7 +39,7 @@ _APACHE = {
 
 
 class Broker(Protocol):
-    """A broker's process: what a workload needs of it."""
+    """Interface of a broker process, as used by workloads."""
 
     port: int
     data_dir: Path
@@ -58,7 +58,7 @@ class Broker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """A kind of broker, and how to make one on a data directory."""
+    """A kind of broker, with a factory for a data directory."""
 
     name: str
     make: Callable[[Path], Broker]
@@ -73,7 +73,7 @@ def rivals() -> Mapping[str, Rival]:
 
 @contextmanager
 def ended_after(broker: Broker) -> Iterator[Broker]:
-    """Leave no broker behind, however the work with it ends."""
+    """Stops the broker at the end, or kills it after an error."""
     try:
         yield broker
         broker.stop()
@@ -82,18 +82,18 @@ def ended_after(broker: Broker) -> Iterator[Broker]:
 
 
 def seconds_until_metadata(broker: Broker) -> float:
-    """Start a broker and return how long it took from the spawn to its first Metadata answer."""
+    """Starts a broker; returns the seconds from the spawn to the first Metadata response."""
     return seconds_until(broker, lambda: wire.knows_itself(broker.port))
 
 
 def seconds_until(broker: Broker, is_served: Callable[[], bool]) -> float:
-    """Start a broker and return how long it took from the spawn until it served something."""
+    """Starts a broker; returns the seconds from the spawn until `is_served` returns true."""
     began = time.perf_counter()
     broker.start(wait=False)
     while not _served(is_served):
         if not broker.is_running or time.perf_counter() - began > START_TIMEOUT_SECONDS:
-            broker.wait_until_serving()  # it knows best why the broker does not serve
-            raise NeverServedError(f"the broker on {broker.data_dir} is up without what was asked")
+            broker.wait_until_serving()  # raises with the reason if the broker is not ready
+            raise NeverServedError(f"the broker on {broker.data_dir} is ready, but not its data")
         time.sleep(_POLL_SECONDS)
     elapsed = time.perf_counter() - began
     broker.wait_until_serving()
@@ -101,7 +101,7 @@ def seconds_until(broker: Broker, is_served: Callable[[], bool]) -> float:
 
 
 class NeverServedError(RuntimeError):
-    """A broker says that it serves, yet not what the work waits for."""
+    """A broker is ready, but does not serve what the workload waits for."""
 
 
 def _served(is_served: Callable[[], bool]) -> bool:
@@ -112,7 +112,7 @@ def _served(is_served: Callable[[], bool]) -> bool:
 
 
 def as_installed() -> None:
-    """Leave our modules as pip would, compiled: no start may compile, whatever the shell says."""
+    """Compiles all modules like pip does, so that no measured start compiles."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for package in (pykbroker, pykbroker_protocol, pykbroker_storage):
         for folder in package.__path__:
@@ -124,7 +124,7 @@ def _pykbroker(data_dir: Path) -> Broker:
 
 
 def _apache(data_dir: Path) -> Broker:
-    """Apache as it is shipped, with the heap and the collector of its own start script."""
+    """Apache Kafka with the heap and garbage collector of its start script."""
     node = ApacheKafka(data_dir, settings=_APACHE, heap="1g", jvm=SERVER_JVM)
-    node.prepare()  # formatting is no part of a start
+    node.prepare()  # formatting is not part of the measured start
     return node

@@ -1,4 +1,4 @@
-"""Rounds of one workload: both brokers in turn, each round beginning with the other one."""
+"""Rounds of a workload: both brokers in turn; the first broker alternates by round."""
 
 import shutil
 import subprocess
@@ -16,14 +16,14 @@ from benchmarks.report import Failure
 from benchmarks.rivals import Broker, Rival, ended_after
 from benchmarks.workloads.kinds import LifecycleWorkload, Scale, ServingWorkload, Workload
 
-# What a broker that cannot do a workload makes a client, a tool or a socket raise.
+# Exceptions of clients, tools and sockets if a broker fails a workload.
 _FAILURES = (OSError, RuntimeError, ValueError, subprocess.SubprocessError, KafkaException)
 WARM_UP = 0
 
 
 @dataclass(slots=True)
 class Results:
-    """What all workloads gave so far."""
+    """Measurements and failures of all workloads."""
 
     measurements: list[Measurement] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Who is measured, how much, how often, and where their data goes."""
+    """Brokers, rounds, scale and data directory of a run."""
 
     rivals: Mapping[str, Rival]
     rounds: int
@@ -42,7 +42,7 @@ class Plan:
 
 
 def measure(workloads: Sequence[Workload], plan: Plan, results: Results) -> None:
-    """Run each workload in all rounds, those that need running brokers first."""
+    """Runs all rounds of each workload. Workloads on running brokers come first."""
     serving = [it for it in workloads if isinstance(it, ServingWorkload)]
     for together in [serving] if plan.shares_brokers and serving else [[it] for it in serving]:
         with _brokers(together, plan, results) as brokers:
@@ -66,7 +66,7 @@ def _all_rounds(
     *,
     warms_up: bool,
 ) -> None:
-    """A round that warms up comes first and does not count."""
+    """Runs the warm-up round, which is not measured, and all rounds."""
     first = WARM_UP if warms_up and plan.warms_up else WARM_UP + 1
     for number in range(first, plan.rounds + 1):
         for name in _turn(list(workers), number):
@@ -77,7 +77,7 @@ def _all_rounds(
 def _brokers(
     workloads: Sequence[ServingWorkload], plan: Plan, results: Results
 ) -> Iterator[dict[str, Broker]]:
-    """The brokers that these workloads share; one that does not start is left out."""
+    """Starts the brokers that the workloads share; omits brokers that fail to start."""
     with _directories(workloads[0].name, plan) as directories, ExitStack() as stack:
         brokers: dict[str, Broker] = {}
         for name, directory in directories.items():
@@ -95,7 +95,7 @@ def _brokers(
 
 @contextmanager
 def _directories(workload: str, plan: Plan) -> Iterator[dict[str, Path]]:
-    """For each rival, where its data lies over all rounds."""
+    """Creates a data directory for each broker, used in all rounds."""
     directories = {name: plan.scratch / workload / name for name in plan.rivals}
     for directory in directories.values():
         directory.mkdir(parents=True)
@@ -149,7 +149,7 @@ def _one_round(workload: str, broker: str, number: int, worker: _Worker, results
 
 
 def _turn(names: Sequence[str], number: int) -> Sequence[str]:
-    """Nobody is always the one who goes first."""
+    """Alternates the order of the brokers by round."""
     return names if number % 2 == 0 else names[::-1]
 
 

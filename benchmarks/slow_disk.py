@@ -1,4 +1,4 @@
-"""A slow disk for a broker's data: ext4 on a loop device whose bytes and operations are limited.
+"""A slow disk for a broker's data: ext4 on a loop device with limited bandwidth and IOPS.
 
 Needs root, loop devices, and the block I/O controller of cgroup v1 (`blkio`) or v2 (`io`).
 """
@@ -17,15 +17,15 @@ MAKE_TIMEOUT_SECONDS = 60.0
 
 
 class SlowDiskUnavailableError(RuntimeError):
-    """This machine or user cannot make a slow disk; the message says what is missing."""
+    """A slow disk cannot be created; the message names the missing requirement."""
 
 
 class SlowDisk:
-    """A mounted file system, at full speed until it is slowed down."""
+    """A mounted file system, without limits until `slowed_down`."""
 
     def __init__(self, path: Path, device: str) -> None:
         self.path = path
-        self._device = device  # its loop device
+        self._device = device  # the loop device
         number = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()
         self._limits = _LimitsV1(number) if _has_v1() else _LimitsV2(number)
 
@@ -33,7 +33,7 @@ class SlowDisk:
     def slowed_down(
         self, pid: int, *, bytes_per_second: int, operations_per_second: int
     ) -> Iterator[None]:
-        """Limit the disk for this process, and for the kernel's threads where that is possible."""
+        """Limits the disk for a process, and for kernel threads where possible."""
         self._limits.impose(pid, bytes_per_second, operations_per_second)
         try:
             yield
@@ -41,14 +41,14 @@ class SlowDisk:
             self._limits.lift()
 
     def forget_cached(self) -> None:
-        """Empty its page cache: unmount and mount again. No file of it may be open."""
+        """Drops the page cache by remounting. No file may be open."""
         _run("umount", str(self.path))
         _run("mount", self._device, str(self.path))
 
 
 @contextmanager
 def slow_disk(scratch: Path, *, size_bytes: int) -> Iterator[SlowDisk]:
-    """Raises SlowDiskUnavailableError."""
+    """Mounts a new disk. Raises SlowDiskUnavailableError."""
     _refuse_if_unavailable()
     image, path = scratch / "disk.img", scratch / "disk"
     path.mkdir()
@@ -65,13 +65,13 @@ def slow_disk(scratch: Path, *, size_bytes: int) -> Iterator[SlowDisk]:
 
 
 class _LimitsV1:
-    """In the root group, where the kernel's own threads write back; and in that of the process."""
+    """Limits in the root group, which contains kernel write-back, and in that of the process."""
 
     def __init__(self, number: str) -> None:
         self._number = number
 
     def impose(self, pid: int, bytes_per_second: int, operations_per_second: int) -> None:
-        del pid  # a child of ours, thus in our group
+        del pid  # a child process is in the same group
         for group in self._groups():
             for kind, value in (("bps", bytes_per_second), ("iops", operations_per_second)):
                 for direction in ("read", "write"):
@@ -92,7 +92,7 @@ class _LimitsV1:
 
 
 class _LimitsV2:
-    """In a group that the process moves to; write-back is charged to it, too."""
+    """Limits in a new group to which the process moves; write-back is charged to it."""
 
     def __init__(self, number: str) -> None:
         self._number = number

@@ -1,4 +1,4 @@
-"""Writes down what a start loads: `python -m benchmarks.start_files`, when a test asks for it."""
+"""Writes `start_files.txt`, the files a start reads: `python -m benchmarks.start_files`."""
 
 import importlib.util
 import re
@@ -12,8 +12,8 @@ import pykbroker.cli
 from pykbroker.cli.read_ahead import START_FILES
 
 _IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
-_ASKS = "pykbroker.cli.read_ahead"
-"""What is loaded up to here is there before anything can be asked for."""
+_READ_AHEAD = "pykbroker.cli.read_ahead"
+"""Modules imported before this one cannot be read ahead."""
 
 
 def main() -> None:
@@ -23,24 +23,24 @@ def main() -> None:
 
 
 def loaded_by_a_start() -> list[str]:
-    """Modules that lie in files of their own, as `read_ahead` names them."""
-    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryFile("w+") as told:
+    """Returns the imported modules that have files, in the notation of `read_ahead`."""
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryFile("w+") as log:
         command = [sys.executable, "-X", "importtime", "-m", "pykbroker", "serve"]
         command += ["--listen", "127.0.0.1:0", "--data", f"{directory}/data"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told) as broker:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as broker:
             assert broker.stdout is not None
             broker.stdout.readline()
             broker.terminate()
-        told.seek(0)
-        names = _IMPORTED.findall(told.read())
-    return list(_in_files(names[names.index(_ASKS) + 1 :]))
+        log.seek(0)
+        names = _IMPORTED.findall(log.read())
+    return list(_in_files(names[names.index(_READ_AHEAD) + 1 :]))
 
 
 def _in_files(names: list[str]) -> Iterator[str]:
     for name in names:
         try:
             spec = importlib.util.find_spec(name)
-        except (ImportError, ValueError):  # tried by the standard library for other systems
+        except (ImportError, ValueError):  # modules of other systems, tried by the standard library
             continue
         origin = "" if spec is None else spec.origin or ""
         if origin.endswith(".py"):

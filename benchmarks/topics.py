@@ -1,4 +1,4 @@
-"""Topics for the benchmarks to write to, through a stock admin client."""
+"""Creates and configures topics for benchmarks with librdkafka's admin client."""
 
 import itertools
 import time
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.cimpl import NewTopic  # where the untyped module says it lives
+from confluent_kafka.cimpl import NewTopic  # its module in the untyped package
 
 from benchmarks import wire
 from benchmarks.rivals import Broker
@@ -18,14 +18,14 @@ _numbers = itertools.count()
 
 
 class TopicsNotReadyError(RuntimeError):
-    """Created partitions did not get their leaders in time."""
+    """Created partitions have no leaders in time."""
 
 
 @contextmanager
 def topic(
     broker: Broker, *, partitions: int, settings: Mapping[str, object] | None = None
 ) -> Iterator[str]:
-    """A new topic for one piece of work, deleted after it."""
+    """Creates a topic and deletes it at the end."""
     name = f"work-{next(_numbers)}"
     create(broker, [name], partitions=partitions, settings=settings)
     yield name
@@ -35,7 +35,7 @@ def topic(
 
 
 def ensure(broker: Broker, name: str, *, partitions: int) -> bool:
-    """A topic that stays over all rounds; says whether it is new."""
+    """Creates a topic for all rounds; returns False if it exists."""
     if name in _admin(broker).list_topics(timeout=_TIMEOUT_SECONDS).topics:
         return False
     create(broker, [name], partitions=partitions)
@@ -49,7 +49,7 @@ def create(
     partitions: int,
     settings: Mapping[str, object] | None = None,
 ) -> None:
-    """Create topics and wait until each of their partitions has a leader."""
+    """Creates topics and waits until all partitions have leaders."""
     wanted = len(names) * partitions
     config = {name: str(value) for name, value in (settings or {}).items()}
     new = [
@@ -67,12 +67,12 @@ def create(
 
 
 def change(broker: Broker, name: str, settings: Mapping[str, object]) -> None:
-    """A topic's properties while it is used."""
+    """Changes properties of a topic."""
     _alter(broker, ResourceType.TOPIC, name, settings)
 
 
 def change_broker(broker: Broker, settings: Mapping[str, object]) -> None:
-    """The broker's own properties while it runs."""
+    """Changes dynamic properties of the broker."""
     (node_id,) = _admin(broker).list_topics(timeout=_TIMEOUT_SECONDS).brokers
     _alter(broker, ResourceType.BROKER, str(node_id), settings)
 
@@ -89,5 +89,5 @@ def _alter(broker: Broker, kind: ResourceType, name: str, settings: Mapping[str,
 
 
 def _admin(broker: Broker) -> AdminClient:
-    """A client whose answers are lost with it: keep it until they are there."""
+    """Returns an admin client. Keep a reference until its futures are done."""
     return AdminClient({"bootstrap.servers": broker.bootstrap})

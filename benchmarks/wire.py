@@ -1,4 +1,4 @@
-"""The few frames the benchmarks write themselves, so that no client library is measured."""
+"""Request frames written by the benchmarks, so that no client library is measured."""
 
 import socket
 import struct
@@ -11,20 +11,20 @@ from crc32c import crc32c
 _METADATA, _LIST_OFFSETS, _PRODUCE = 3, 2, 0
 _LATEST = -1
 _CORRELATION_ID = 7
-_HEAD_BYTES = 8  # of an answer: its length and the correlation id
+_HEAD_BYTES = 8  # of a response: size and correlation id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceFrames:
-    """A one-record Produce request and where its answer keeps what matters."""
+    """A Produce request with one record, and positions of fields in its response."""
 
     request: bytes
-    error_position: int  # in a whole answer, its length prefix included
+    error_position: int  # in the response including its size prefix
     base_offset_position: int
 
 
 def produce_frames(topic: str, partition: int, record: bytes) -> ProduceFrames:
-    """Produce version 9, acks=all: every broker and most clients speak it."""
+    """Builds a Produce request in version 9 with acks=all."""
     name = topic.encode()
     batch = _one_record_batch(record)
     body = b"\x00" + struct.pack(">hi", -1, 30_000)
@@ -39,24 +39,24 @@ def produce_frames(topic: str, partition: int, record: bytes) -> ProduceFrames:
 
 
 def knows_itself(port: int) -> bool:
-    """Whether a broker answers Metadata and counts at least one broker: itself."""
+    """Returns whether a broker responds to Metadata with at least one broker."""
     return _int32(_ask(port, METADATA_WITHOUT_TOPICS), 0) > 0
 
 
 def leaders(port: int, topics: Container[str]) -> int:
-    """How many partitions of these topics have a leader."""
+    """Returns the number of partitions of these topics that have a leader."""
     return count_leaders(_ask(port, METADATA_WITH_TOPICS), topics)
 
 
 def log_end_offset(port: int, topic: str, partition: int = 0) -> int:
-    """Where the partition's log ends, or -1 when the broker cannot say yet."""
+    """Returns the log end offset of a partition; -1 if it is not available yet."""
     request, error_position = list_offsets_frames(topic, partition)
     error, _, offset = struct.unpack_from(">hqq", _ask(port, request), error_position - _HEAD_BYTES)
     return int(offset) if error == 0 else -1
 
 
 def list_offsets_frames(topic: str, partition: int) -> tuple[bytes, int]:
-    """A ListOffsets request for the log's end; where a whole answer keeps the error code."""
+    """Returns a ListOffsets request for the log end, and the error code position in responses."""
     name = topic.encode()
     body = struct.pack(">iih", -1, 1, len(name)) + name
     body += struct.pack(">iiq", 1, partition, _LATEST)
@@ -65,13 +65,13 @@ def list_offsets_frames(topic: str, partition: int) -> tuple[bytes, int]:
 
 
 def receive_frame(connection: socket.socket) -> bytes:
-    """One whole answer, its length prefix included."""
+    """Reads a response including its size prefix."""
     head = _receive_exactly(connection, 4)
     return head + _receive_exactly(connection, _int32(head, 0))
 
 
 def _ask(port: int, request: bytes) -> bytes:
-    """The body of the answer, on a connection of its own."""
+    """Sends a request on a new connection; returns the body of the response."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(request)
         return receive_frame(connection)[_HEAD_BYTES:]
@@ -113,7 +113,7 @@ def count_leaders(answer: bytes, counted: Container[str]) -> int:
     topics, position = _int32(answer, position), position + 4
     found = 0
     for _ in range(topics):
-        name, position = position + 4, _after_string(answer, position + 2)  # behind the error
+        name, position = position + 4, _after_string(answer, position + 2)  # after the error
         is_counted = answer[name:position].decode() in counted
         position += 1  # is internal
         partitions, position = _int32(answer, position), position + 4

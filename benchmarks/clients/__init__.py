@@ -1,1 +1,1 @@
-"""Clients that run in processes of their own and print their numbers as one JSON object."""
+"""Clients that run as separate processes and print their measurements as one JSON object."""

@@ -1,4 +1,4 @@
-"""A member of a classic group: it joins, syncs and beats, and shares out when it leads."""
+"""A member of a classic group: JoinGroup, SyncGroup, Heartbeat, and assignment as leader."""
 
 import asyncio
 import time
@@ -76,7 +76,7 @@ class ClassicMember(Member):
             self.member_id = answer.member_id
 
     async def _sync(self, joined: JoinGroupResponse) -> int | None:
-        """How many partitions are this member's; none to tell when it has to join again."""
+        """Returns the number of assigned partitions, or None if the member must rejoin."""
         request = SyncGroupRequest(
             group_id=self.group.name,
             generation_id=joined.generation_id,
@@ -93,7 +93,7 @@ class ClassicMember(Member):
         return sum(map(len, read_assignment(answer.assignment).values()))
 
     def _share_out(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        """Ranges of one topic: the first members take one more where it does not come out even."""
+        """Range assignment of one topic: the first members get the remainder of the division."""
         least, more = divmod(self.group.partitions, len(joined.members))
         shared, first = [], 0
         for number, member in enumerate(sorted(joined.members, key=lambda it: it.member_id)):
@@ -107,7 +107,7 @@ class ClassicMember(Member):
         return shared
 
     async def _stay(self, generation: int) -> None:
-        """Beat until the generation has ended."""
+        """Sends heartbeats until the generation ends."""
         request = HeartbeatRequest(
             group_id=self.group.name, generation_id=generation, member_id=self.member_id
         )

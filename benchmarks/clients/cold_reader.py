@@ -1,4 +1,4 @@
-"""A consumer that reads a partition from its start, again and again, until its input ends."""
+"""A consumer that repeatedly reads a partition from its start until its input ends."""
 
 from __future__ import annotations
 

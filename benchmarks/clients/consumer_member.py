@@ -1,4 +1,4 @@
-"""A member of a next-generation group (KIP-848): it beats, takes and gives back partitions."""
+"""A member of a KIP-848 group: heartbeats, accepts and revokes partitions."""
 
 import asyncio
 import time

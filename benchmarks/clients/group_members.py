@@ -1,4 +1,4 @@
-"""The members of one group, each on a connection of its own; times how soon they agree."""
+"""Members of a group on separate connections; measures the time until the group is stable."""
 
 import argparse
 import asyncio
@@ -42,7 +42,7 @@ def main() -> None:
 async def rebalance(
     group: Group, kind: Callable[[Group, Peer], Member], port: int, members: int
 ) -> dict[str, float]:
-    """All but one join at once; when they are stable, the last one joins."""
+    """All members except one join at once; the last one joins when the group is stable."""
     joining = [kind(group, await Peer.connect(port)) for _ in range(members)]
     gc.freeze()
     gc.disable()
@@ -73,7 +73,7 @@ async def stable_after(
     start: Callable[[Coroutine[None, None, None]], asyncio.Task[None]],
     living: list[asyncio.Task[None]],
 ) -> float:
-    """From the last of these joins until all members share the partitions out."""
+    """Measures from the last join until all members have their partitions."""
     stable = group.expect(len(living) + len(joining))
     living += [start(member.live()) for member in joining]
     async with asyncio.timeout(STABLE_SECONDS_MAX):

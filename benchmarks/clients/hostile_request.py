@@ -1,6 +1,6 @@
-"""One connection that asks for much: it sends its requests in turn until its input ends.
+"""A connection that repeatedly sends very large requests until its input ends.
 
-A request that the broker refuses by closing the connection is sent again on a new one.
+If the broker closes the connection, the next request uses a new one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TIMEOUT_SECONDS = 120.0
 TIMEOUT_MS = 60_000
 PAUSE_SECONDS = 0.02
 BETWEEN_CHANGES_SECONDS = 1.0
-"""Otherwise the work that changes leave behind would be measured: logs to delete."""
+"""Pause after requests with delayed work, such as deleting logs, so that it is not measured."""
 NO_LIMIT = 50 << 20
 GROWN_BY = 2000
 
@@ -87,7 +87,7 @@ def commit_partitions(count: int, topic: str) -> Sequence[Ask]:
 
 
 def lookup_by_time(count: int, topic: str) -> Sequence[Ask]:
-    """The last record of one compressed batch, by its time."""
+    """Looks up the last record of a compressed batch by timestamp."""
     now_ms = time.time_ns() // 1_000_000 - count
     builder = BatchBuilder(compression=Compression.ZSTD)
     for number in range(count):

@@ -1,4 +1,4 @@
-"""A librdkafka client that writes records whose keys come again and again, as state changes do."""
+"""A librdkafka client that writes records with repeating keys, like state changes."""
 
 import argparse
 import json
@@ -46,20 +46,20 @@ def main() -> None:
 
 
 def _queue(producer: Producer, topic: str, batch: list[dict[str, bytes]], partition: int) -> None:
-    """Waiting for room; all of it goes to one partition."""
+    """Produces a batch to one partition; waits while the queue is full."""
     queued = 0
     while queued < len(batch):
         with suppress(BufferError):
             queued += producer.produce_batch(topic, batch[queued:], partition=partition)
         if queued < len(batch):
-            batch[-1].pop("_error", None)  # the note that the queue was full
+            batch[-1].pop("_error", None)  # the queue-full error
             producer.poll(0.01)
     producer.poll(0)
 
 
 def _refuse_failure(error: object, _message: object) -> None:
     if error is not None:
-        raise SystemExit(f"a record was not delivered: {error}")
+        raise SystemExit(f"record not delivered: {error}")
 
 
 if __name__ == "__main__":

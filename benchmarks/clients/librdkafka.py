@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def produce(asked: argparse.Namespace) -> tuple[float, float]:
-    """From the first record handed over until the last one is acknowledged by all replicas."""
+    """Measures from the first produced record until all records are acknowledged."""
     producer = Producer(
         {
             "bootstrap.servers": asked.bootstrap,
@@ -59,13 +59,13 @@ def produce(asked: argparse.Namespace) -> tuple[float, float]:
 
 
 def _queue(producer: Any, topic: str, batch: list[dict[str, bytes]], partition: int) -> int:
-    """Queue a batch, waiting for room; all of it goes to one partition."""
+    """Produces a batch to one partition; waits while the queue is full."""
     queued = 0
     while queued < len(batch):
         with suppress(BufferError):
             queued += producer.produce_batch(topic, batch[queued:], partition=partition)
         if queued < len(batch):
-            batch[-1].pop("_error", None)  # the note that the queue was full
+            batch[-1].pop("_error", None)  # the queue-full error
             producer.poll(0.01)
     producer.poll(0)
     return queued
@@ -73,11 +73,11 @@ def _queue(producer: Any, topic: str, batch: list[dict[str, bytes]], partition: 
 
 def _refuse_failure(error: object, _message: object) -> None:
     if error is not None:
-        raise SystemExit(f"a record was not delivered: {error}")
+        raise SystemExit(f"record not delivered: {error}")
 
 
 def consume(asked: argparse.Namespace) -> tuple[float, float]:
-    """From the first record received until the last."""
+    """Measures from the first to the last received record."""
     consumer = Consumer(
         {
             "bootstrap.servers": asked.bootstrap,
@@ -85,8 +85,8 @@ def consume(asked: argparse.Namespace) -> tuple[float, float]:
             "enable.auto.commit": False,
             "enable.partition.eof": False,
             "queued.min.messages": 200_000,
-            # By default it rests a second whenever its queue is full, and the faster the broker
-            # the sooner: that second would be all that is measured.
+            # By default librdkafka pauses for a second when its queue is full. With a fast broker
+            # only this second would be measured.
             "fetch.queue.backoff.ms": 1,
         }
     )

@@ -1,9 +1,9 @@
-"""A client of bare sockets that asks for the end of a partition's log, again and again."""
+"""A socket client that repeatedly requests the log end offset of a partition."""
 
 import argparse
 import json
 
-from benchmarks.clients.lanes import Lane, run
+from benchmarks.clients.pipelined_connections import Lane, run
 from benchmarks.wire import list_offsets_frames
 
 

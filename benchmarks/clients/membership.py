@@ -1,4 +1,4 @@
-"""What members of both protocols have in common: a connection, and a view of the whole group."""
+"""Common parts of group members of both protocols: the connection, and a view of the group."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from typing import Self, cast
 from benchmarks.groups import AnyMessage, framed, read_answer
 from pykbroker_protocol.message import Message
 
-# Real members beat every few seconds: then the interval would be measured instead of the broker.
+# Shorter than in real clients, so that the broker is measured and not the interval.
 HEARTBEAT_SECONDS = 0.1
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 60_000
@@ -19,11 +19,11 @@ _SIZE_BYTES = 4
 
 
 class RefusedError(RuntimeError):
-    """The coordinator refused what a well-behaved member asks for."""
+    """The coordinator rejected a valid request of a member."""
 
 
 class Peer(asyncio.Protocol):
-    """A connection to the coordinator; answers come in the order of the requests."""
+    """A connection to the coordinator; responses arrive in request order."""
 
     def __init__(self) -> None:
         self._received = bytearray()
@@ -66,7 +66,7 @@ class Peer(asyncio.Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """Who is settled in which generation with how many partitions, as the members hear it."""
+    """Generation and number of partitions of each member, as received by the members."""
 
     name: str
     topic: str
@@ -76,7 +76,7 @@ class Group:
     _stable: asyncio.Future[float] | None = None
 
     def expect(self, members: int) -> asyncio.Future[float]:
-        """The moment at which so many members agree and share all partitions out evenly."""
+        """Returns a future of the time at which the members agree on a balanced assignment."""
         self._members = members
         self._stable = asyncio.get_running_loop().create_future()
         return self._stable
@@ -95,7 +95,7 @@ class Group:
 
 
 class Member(ABC):
-    """A member that joins, stays and does as the coordinator says until it is cancelled."""
+    """A group member. `live` joins and stays in the group until it is cancelled."""
 
     def __init__(self, group: Group, peer: Peer) -> None:
         self.group = group
@@ -109,4 +109,4 @@ class Member(ABC):
     @staticmethod
     @abstractmethod
     async def leave(members: Sequence["Member"]) -> None:
-        """All of them leave, so that no session is left to time out."""
+        """Removes all members from the group, so that no session times out later."""

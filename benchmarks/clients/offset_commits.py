@@ -1,9 +1,9 @@
-"""A client of bare sockets that commits offsets, each connection those of a group of its own."""
+"""A socket client that commits offsets; each connection has its own group."""
 
 import argparse
 import json
 
-from benchmarks.clients.lanes import Lane, run
+from benchmarks.clients.pipelined_connections import Lane, run
 from benchmarks.groups import commit_frames, wait_for_coordinator
 
 

@@ -1,9 +1,9 @@
-"""A client of bare sockets that sends one-record Produce requests and times every answer."""
+"""A socket client that sends Produce requests with one record and times every response."""
 
 import argparse
 import json
 
-from benchmarks.clients.lanes import Lane, run
+from benchmarks.clients.pipelined_connections import Lane, run
 from benchmarks.wire import produce_frames
 
 RECORD_SIZE = 100
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 class ProduceLane(Lane):
-    """A connection that produces to a partition of its own."""
+    """A connection that produces to its own partition."""
 
     def __init__(self, port: int, topic: str, partition: int, depth: int, requests: int) -> None:
         frames = produce_frames(topic, partition, b"x" * RECORD_SIZE)
@@ -37,7 +37,7 @@ class ProduceLane(Lane):
         self._first_offset = self._offset(answer) + 1
 
     def check_last(self, answer: bytes) -> None:
-        """Every request was appended once: the last one's offset says so."""
+        """Checks with the offset of the last record that each request was appended once."""
         expected = self._first_offset + len(self.latencies) - 1
         offset = self._offset(answer)
         if offset != expected:
@@ -49,14 +49,14 @@ class ProduceLane(Lane):
 
 
 class SharingLane(ProduceLane):
-    """A connection that produces to the partition to which all of them produce."""
+    """A connection that produces to a partition shared by all connections."""
 
     def __init__(self, port: int, topic: str, number: int, depth: int, requests: int) -> None:
         del number
         super().__init__(port, topic, 0, depth, requests)
 
     def check_last(self, answer: bytes) -> None:
-        """Others have written in between."""
+        """Offsets are not checked, because other connections write to the partition."""
 
 
 if __name__ == "__main__":

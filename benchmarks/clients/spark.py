@@ -1,4 +1,4 @@
-"""A Spark with two cores: it counts a topic, streams it into nothing, and writes another one."""
+"""Spark with two cores: counts a topic, streams it to the noop sink, writes another topic."""
 
 import argparse
 import json
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 class Work:
-    """What is measured, one method for each."""
+    """The measured jobs, one per method."""
 
     def __init__(self, spark: "SparkSession", bootstrap: str, source: str, target: str) -> None:
         self.spark = spark
@@ -55,7 +55,7 @@ class Work:
         self.source, self.target = source, target
 
     def warm_up(self) -> None:
-        """Java compiles what it runs often: each kind of work is done before it is measured."""
+        """Runs each job once before the measurement, because the JVM compiles hot code."""
         self.count({})
         self.count(READ_OPTIONS)
         self.stream(bounded_to=100_000)
@@ -66,7 +66,7 @@ class Work:
         return self.spark.read.format("kafka").options(**chosen).load().count()
 
     def stream(self, bounded_to: int | None = None) -> int:
-        """Count what comes, as the query itself does."""
+        """Streams the source to the noop sink; returns the number of rows that the query reports."""
         chosen = {**self.broker, "subscribe": self.source, "startingOffsets": "earliest"}
         if bounded_to is not None:
             chosen["maxOffsetsPerTrigger"] = str(bounded_to)
@@ -76,7 +76,7 @@ class Work:
             trigger = {"once": True} if bounded_to is not None else {"availableNow": True}
             query = writer.trigger(**trigger).start()
             if not query.awaitTermination(STREAM_SECONDS_MAX):
-                raise SystemExit("the stream did not end")
+                raise SystemExit("the stream did not end in time")
             return sum(progress.numInputRows for progress in query.recentProgress)
 
     def write(self, records: int) -> int:
@@ -90,7 +90,7 @@ class Work:
 
 @contextmanager
 def measured(name: str, broker_pid: int, numbers: dict[str, float]) -> Iterator[None]:
-    """Wall time, and what the broker and this Spark, its JVM included, spent on the work."""
+    """Measures wall time, and CPU time of the broker and of Spark including its JVM."""
     readings: tuple[tuple[str, Callable[[], float]], ...] = (
         ("broker_cpu", lambda: process_usage.cpu_seconds(broker_pid)),
         ("spark_cpu", lambda: process_usage.cpu_seconds(os.getpid())),

@@ -1,4 +1,4 @@
-"""A client of bare sockets that produces one record every few milliseconds until its input ends."""
+"""A socket client that produces one record every few milliseconds until its input ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import time
 from array import array
 
-from benchmarks.clients.lanes import quantile
+from benchmarks.clients.pipelined_connections import quantile
 from benchmarks.wire import produce_frames, receive_frame
 
 RECORD_SIZE = 100
@@ -34,7 +34,7 @@ def main() -> None:
 def measure(
     connection: socket.socket, request: bytes, error_position: int, each_seconds: float
 ) -> array[int]:
-    """A request that waits behind a late answer counts its waiting: it had its moment."""
+    """Measures from the scheduled times, so delays by an earlier late response count."""
     latencies = array("q")
     due = time.perf_counter()
     while not input_has_ended(due - time.perf_counter()):
@@ -45,7 +45,7 @@ def measure(
         answer = receive_frame(connection)
         latencies.append(int((time.perf_counter() - began) * 1e9))
         if answer[error_position : error_position + 2] != b"\0\0":
-            raise SystemExit("a request was refused")
+            raise SystemExit("request failed")
         due += each_seconds
     return latencies
 

@@ -1,4 +1,4 @@
-"""A librdkafka producer that writes one transaction after another, and aborts some of them."""
+"""A librdkafka producer that writes consecutive transactions and aborts some of them."""
 
 import argparse
 import gc
@@ -8,7 +8,7 @@ from array import array
 
 from confluent_kafka import Producer
 
-from benchmarks.clients.lanes import quantile
+from benchmarks.clients.pipelined_connections import quantile
 
 _TIMEOUT_SECONDS = 60.0
 _WARM_UP = 3
@@ -55,14 +55,14 @@ def main() -> None:
 def write_transaction(
     producer: Producer, topic: str, batch: list[dict[str, bytes]], *, is_aborted: bool
 ) -> int:
-    """How many nanoseconds from its beginning until it was known to be committed or aborted."""
+    """Runs a transaction; returns nanoseconds from its begin until the commit or abort returned."""
     began = time.perf_counter_ns()
     producer.begin_transaction()
     queued = producer.produce_batch(topic, batch, partition=0)
     if queued < len(batch):
         raise SystemExit(f"only {queued} of {len(batch)} records found room")
     if is_aborted:
-        producer.flush(_TIMEOUT_SECONDS)  # so that it is aborted in the log, too
+        producer.flush(_TIMEOUT_SECONDS)  # so that the log contains aborted records
         producer.abort_transaction(_TIMEOUT_SECONDS)
     else:
         producer.commit_transaction(_TIMEOUT_SECONDS)

@@ -1,1 +1,1 @@
-"""A broker for tests beside its rivals: `python -m benchmarks.embedded_rivals`."""
+"""Compares the embedded broker with other brokers for tests."""

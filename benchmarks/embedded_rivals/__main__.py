@@ -1,4 +1,4 @@
-"""Prints the table: a row for each thing measured, a column for each rival, and the bars."""
+"""Prints a table of brokers for tests: `python -m benchmarks.embedded_rivals`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def misses(found: dict[str, Found]) -> list[str]:
     if own is None:
         return []
     over = [
-        f"{case.name}: {number:.3g} {case.unit}, the bar is {case.bar:g}"
+        f"{case.name}: {number:.3g} {case.unit}, bar {case.bar:g}"
         for case, number in own.numbers.items()
         if case.bar is not None and number > case.bar
     ]

@@ -1,4 +1,4 @@
-"""What is measured of every rival, and what each has to offer; None is what it has not."""
+"""Measured cases of each broker. None: the broker lacks the feature."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Case:
     unit: str
     """`ms`, `s` or `MB`."""
     bar: float | None = None
-    """What the product has set itself, for its own number."""
+    """Limit for PyKBroker's value."""
 
 
 START = Case(name="start in the process, after import", unit="ms", bar=50)
@@ -34,12 +34,12 @@ COMMAND = Case(name="start from the command line, warm", unit="s", bar=0.5)
 IDLE = Case(name="memory of an idle process", unit="MB")
 CASES = (START, FIRST_RECORD, RESET, SNAPSHOT, FORK, SUITE, COMMAND, IDLE)
 IDLE_SHARE_MAX = 1 / 8
-"""Of Apache's idle memory."""
+"""Share of Apache Kafka's idle memory."""
 
 
 @dataclass(slots=True)
 class Found:
-    """A rival's numbers, each in its case's unit, and what must be said to them."""
+    """Numbers of a broker in the units of their cases, with remarks."""
 
     numbers: dict[Case, float] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
@@ -52,15 +52,15 @@ class Rival(Protocol):
 
 
 def best(measure: Callable[[], float], rounds: int) -> float:
-    """Of several rounds the one that others disturbed least."""
+    """Returns the minimum of several rounds, the one least disturbed by other processes."""
     return min(measure() for _ in range(rounds))
 
 
 def send_one(**settings: str | int) -> None:
-    """The same client for every rival: librdkafka, one record, acknowledged."""
+    """Produces one acknowledged record with librdkafka, for every broker."""
     from confluent_kafka import Producer
 
     producer = Producer({"linger.ms": 0, "log_level": 0, **settings})
     producer.produce(TOPIC, b"x")
     if producer.flush(60):
-        raise TimeoutError("the record was not acknowledged within a minute")
+        raise TimeoutError("record not acknowledged within 60 s")

@@ -1,4 +1,4 @@
-"""The rivals: kfake of franz-go, the mock cluster of librdkafka, and Apache Kafka itself."""
+"""The other brokers: kfake (franz-go), librdkafka's mock cluster, Apache Kafka."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SETTLE_SECONDS = 1.0
 
 
 class Kfake:
-    """A cluster in memory for tests in Go; here a process that makes one at each line it reads."""
+    """kfake, an in-memory cluster for Go tests; this process creates one per input line."""
 
     name = "kfake (franz-go)"
 
@@ -61,8 +61,8 @@ class Kfake:
         found.numbers[COMMAND] = min(seconds for seconds, _ in served)
         found.numbers[IDLE] = min(idle_bytes for _, idle_bytes in served) / 1e6
         found.remarks = [
-            "a clean cluster is a new one, at another address; it has no reset, snapshot or fork",
-            "in the process means a Go program; records are kept in memory",
+            "clean: a new cluster at another address; no reset, snapshot or fork",
+            "in the process: a Go program; records are stored in memory",
         ]
         return found
 
@@ -87,7 +87,7 @@ def running(program: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def new_cluster(process: subprocess.Popen[str]) -> tuple[str, float]:
-    """Its address, and the seconds that it took within the process."""
+    """Returns the address, and the seconds of the creation inside the process."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("\n")
@@ -104,7 +104,7 @@ def first_record(process: subprocess.Popen[str]) -> float:
 
 
 class MockCluster:
-    """Lives within one client of librdkafka."""
+    """librdkafka's mock cluster, which is part of a client instance."""
 
     name = "librdkafka's mock cluster"
 
@@ -116,8 +116,8 @@ class MockCluster:
             mocked()
         found.numbers[SUITE] = time.perf_counter() - began
         found.remarks = [
-            "it is a part of its client, without a start, a process or memory of its own",
-            "clean means a new client with a new cluster; it has no snapshot or fork",
+            "part of its client: no start, process or memory of its own",
+            "clean: a new client with a new cluster; no snapshot or fork",
         ]
         return found
 
@@ -155,10 +155,10 @@ class Apache:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         found.remarks = [
-            "one process with broker and controller, a heap of 256 MB",
-            "clean means that the topic is deleted and made again",
+            "one process with broker and controller, 256 MB of heap",
+            "clean: the topic is deleted and created again",
             f"{APACHE_TESTS} tests were run, and their time taken for {TESTS}",
-            "it does not run in the process of a test, and has no snapshot or fork",
+            "does not run in the process of a test; no snapshot or fork",
         ]
         return found
 
@@ -171,7 +171,7 @@ def make_topic(bootstrap: str, topic: str) -> None:
 
 
 def made_anew(bootstrap: str) -> float:
-    """Until the topic can be made again: its deletion is answered before it is done."""
+    """Retries until the topic is created; DeleteTopics responds before the deletion is complete."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 

@@ -1,4 +1,4 @@
-"""PyKBroker: the embedded broker, and the command."""
+"""PyKBroker: the embedded broker and the command line."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def suite(kafka: Broker) -> float:
 
 
 def serve() -> tuple[float, int]:
-    """Seconds to the line that says it is ready, and the memory a moment after."""
+    """Returns the seconds until the ready line, and the memory shortly after."""
     began = time.perf_counter()
     with subprocess.Popen(
         [*SERVE, "--topic", f"{TOPIC}:{PARTITIONS}"], stdout=subprocess.PIPE, text=True

@@ -1,1 +1,1 @@
-"""Mutation testing by sample: changes one operator, constant or call; does a test fail?"""
+"""Mutation testing by sample: changes one operator, constant or call and runs the tests."""

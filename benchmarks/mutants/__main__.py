@@ -1,4 +1,4 @@
-"""`make mutants`: how many of some mutants do the tests notice, and which do they not?"""
+"""`make mutants`: the share of sampled mutants that tests detect, and the undetected ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.mutants.trial import Mutant
 
 WANTED = 0.95
-"""Of the mutants that change what matters; which do, a reader decides."""
+"""Bar for relevant mutants; a reader decides which are relevant."""
 
 
 def main() -> int:
@@ -31,7 +31,7 @@ def main() -> int:
         for tests in (*(ROOMS[room].tests for room in rooms), *EVERYWHERE):
             if not trial.passes_without_mutation(tests):
                 print(trial.last_output[-3000:], file=sys.stderr)
-                print(f"{tests}: fails without any mutation, or takes too long", file=sys.stderr)
+                print(f"{tests}: fails without a mutation, or times out", file=sys.stderr)
                 return 2
         survivors = try_all(trial, mutants)
     report(mutants, survivors, options.seed)
@@ -55,11 +55,11 @@ def try_all(trial: Trial, mutants: list[Mutant]) -> list[Mutant]:
     survivors = []
     for number, mutant in enumerate(mutants, 1):
         started = time.monotonic()
-        noticed_by = trial.noticed_by(mutant)
-        if noticed_by is None:
+        detected_by = trial.detected_by(mutant)
+        if detected_by is None:
             survivors.append(mutant)
         seconds = time.monotonic() - started
-        outcome = "NOT NOTICED" if noticed_by is None else f"noticed by {noticed_by}"
+        outcome = "NOT NOTICED" if detected_by is None else f"detected by {detected_by}"
         print(f"{number}/{len(mutants)} {mutant}\n    {outcome} ({seconds:.0f} s)", flush=True)
     return survivors
 
@@ -69,7 +69,7 @@ def report(mutants: list[Mutant], survivors: list[Mutant], seed: int) -> None:
     share = noticed / max(len(mutants), 1)
     print(f"\nseed {seed}: {noticed} of {len(mutants)} noticed ({share:.0%}, wanted {WANTED:.0%})")
     for it in survivors:
-        print(f"not noticed: {it}")
+        print(f"not detected: {it}")
 
 
 if __name__ == "__main__":

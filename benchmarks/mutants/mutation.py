@@ -28,12 +28,12 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.FloorDiv: ast.Mult,
 }
 LOGGERS = frozenset({"logger", "_logger", "logging"})
-"""Calls of these are not dropped, nor is `assert_never`, which is there for the type checker."""
+"""Calls of these are kept, and `assert_never`, which serves the type checker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """A piece of a source file and what stands in its place."""
+    """A piece of a source file and its replacement."""
 
     line: int
     start: int
@@ -55,7 +55,7 @@ def shortened(text: str, limit: int = 70) -> str:
 
 
 def mutations_of(source: bytes) -> list[Mutation]:
-    """In the order of the source; one node can have several."""
+    """Yields mutations in source order; a node can have several."""
     lines = source.split(b"\n")
     starts = [0]
     for line in lines:
@@ -72,11 +72,11 @@ def mutations_of(source: bytes) -> list[Mutation]:
 
 
 class _Candidates:
-    """Walks through the parts of a module that decide something when it runs."""
+    """Visits the parts of a module that affect its behaviour."""
 
     def of(self, node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
         for child in self._children(node):
-            if not _is_left_out(child):
+            if not _is_ignored(child):
                 yield from self._changes(child)
                 yield from self.of(child)
 
@@ -106,7 +106,7 @@ class _Candidates:
                 node.test, ast.Compare | ast.BoolOp | ast.UnaryOp
             ):
                 yield node.test, f"(not {_text(node.test)})"
-            case ast.Expr(value=ast.Call() | ast.Await()) if not _is_of_no_account(node.value):
+            case ast.Expr(value=ast.Call() | ast.Await()) if not _is_ignored_call(node.value):
                 yield node, "pass"
 
 
@@ -117,23 +117,23 @@ def _compared(node: ast.Compare) -> Iterator[str]:
 
 
 def _text(node: ast.expr) -> str:
-    """In brackets, so that it stands where the original stood, whatever is around it."""
+    """Adds parentheses, so that the replacement is valid in any expression."""
     return f"({ast.unparse(node)})"
 
 
-def _is_left_out(node: ast.AST) -> bool:
-    """Imports for type checkers, log lines, and what only a failing assertion runs."""
+def _is_ignored(node: ast.AST) -> bool:
+    """Whether this is a type-checking import, a log call or an assertion."""
     match node:
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
         case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.JoinedStr():
             return True
         case ast.Expr():
-            return _is_of_no_account(node.value)
+            return _is_ignored_call(node.value)
     return False
 
 
-def _is_of_no_account(node: ast.expr) -> bool:
+def _is_ignored_call(node: ast.expr) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
             return name in LOGGERS
@@ -147,7 +147,7 @@ def _is_of_sequences(node: ast.BinOp) -> bool:
 
 
 def _is_sequence(node: ast.expr) -> bool:
-    """Sequences are not subtracted: such a mutant fails wherever it runs."""
+    """Additions of sequences are not mutated, because a subtraction always fails."""
     match node:
         case ast.Constant(value=str() | bytes()):
             return True

@@ -1,4 +1,4 @@
-"""A copy of the tree in which one mutation after the other is tried against the tests."""
+"""A copy of the tree in which tests run with one mutation after the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 COPIED = frozenset(
     ("pykbroker", "protocol", "storage", "tests", "compat", "benchmarks", "docs", "examples")
 )
-"""With all files at the top, which tests of documents read."""
+"""With all files of the top directory, which tests of documents read."""
 FROM_THE_START = 1_000_000_000
 """Modification times of mutated files, one second apart: Python compares whole seconds."""
 
@@ -47,7 +47,7 @@ ROOMS = {
     "transport": Room("pykbroker/transport", "tests/transport"),
 }
 EVERYWHERE = ("tests/simulation", "tests/testing_embedded")
-"""Asked after the tests of the room, which are quicker."""
+"""Run after the tests of the room, which are faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Mutant:
 def sample(
     rooms: Iterable[str], size: int, seed: int, root: Path = ROOT, only: str = ""
 ) -> list[Mutant]:
-    """The same of the same tree: as many mutants of each room as of any other."""
+    """Returns a sample with equally many mutants per room; the seed determines it."""
     # Not a secret: the same seed selects the same sample.
     chance = random.Random(seed)
     piles = {room: all_mutants(room, root, only) for room in sorted(rooms)}
@@ -87,18 +87,18 @@ def all_mutants(room: str, root: Path, only: str = "") -> list[Mutant]:
 
 
 SLOWER_MAX, SECONDS_LEAST = 3, 60
-"""Of a mutant, which may end late and be sound: so many times longer than without it, and more."""
+"""Time limit of a mutant: a multiple of the time without a mutation, plus a constant."""
 
 
 class Trial:
-    """The copy, and how tests are run in it."""
+    """The copy of the tree; runs tests in it."""
 
     def __init__(self, folder: Path, seconds_max: float, root: Path = ROOT) -> None:
         self.folder = folder
         self.seconds_max = seconds_max
         self.root = root
         self.seconds_of: dict[str, float] = {}
-        """Limits of tests that have been run without a mutation."""
+        """Time limits of tests that have passed without a mutation."""
         self._times = count(FROM_THE_START)
 
     def prepare(self) -> None:
@@ -120,13 +120,13 @@ class Trial:
             self._write(path, source)
 
     def _write(self, path: Path, source: bytes) -> None:
-        """Python would take the compiled former version for one of the same time and size."""
+        """Sets a new modification time; with the same time and size Python reuses bytecode."""
         path.write_bytes(source)
         second = next(self._times)
         os.utime(path, (second, second))
 
-    def noticed_by(self, mutant: Mutant) -> str | None:
-        """The first tests that fail with it, or do not end in time."""
+    def detected_by(self, mutant: Mutant) -> str | None:
+        """Returns the first tests that fail or time out with this mutant."""
         with self.mutated(mutant):
             for tests in (ROOMS[mutant.room].tests, *EVERYWHERE):
                 if not self.passes(tests):
@@ -134,7 +134,7 @@ class Trial:
         return None
 
     def passes_without_mutation(self, tests: str) -> bool:
-        """How long that takes becomes the measure for mutants."""
+        """Runs the tests without a mutation; the duration determines the limit for mutants."""
         started = time.monotonic()
         passes = self.passes(tests)
         seconds = SLOWER_MAX * (time.monotonic() - started) + SECONDS_LEAST
@@ -147,7 +147,7 @@ class Trial:
         return self.run([*command, "-m", "not oracle and not slow", tests], seconds_max)
 
     def run(self, command: Sequence[str], seconds_max: float) -> bool:
-        """Whether it ends well in time; with all that it has started it is ended otherwise."""
+        """Returns whether the command succeeds in time; then kills its process group."""
         paths = (self.folder / it for it in (".", "protocol", "storage"))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
         with (
@@ -174,6 +174,6 @@ class Trial:
 
 
 def end_group(process_id: int) -> None:
-    """Of a session that was started here, which may have left brokers behind."""
+    """Kills the remaining processes of a test run, such as brokers."""
     with suppress(ProcessLookupError):
         os.killpg(process_id, signal.SIGKILL)

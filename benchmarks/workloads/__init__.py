@@ -1,4 +1,4 @@
-"""The work that is measured, one module for each kind."""
+"""The workloads of the benchmark, one per module."""
 
 from benchmarks.workloads import (
     compaction,

@@ -1,4 +1,4 @@
-"""Compaction of one large log: how fast it is, and what a produce beside it notices."""
+"""Compaction of a large log: its speed, and the latency of concurrent produce requests."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ RECORDS_PER_KEY = 5
 SEGMENT_BYTES = 64 << 20
 PRODUCE_EACH_MS = 2
 ALONE_SECONDS = 5.0
-# The cleaner looks for work so often; shipped brokers rest 15 seconds.
+# Poll interval of the cleaner; the default is 15 seconds.
 LOOK_EACH_MS = 50
 SETTLE_SECONDS = 2.0
 TIMEOUT_SECONDS = 300.0
@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.01
 
 
 class NotCompactedError(RuntimeError):
-    """The broker's cleaner did not come to the end in time."""
+    """The log cleaner did not finish in time."""
 
 
 def run(broker: Broker, scale: Scale) -> Iterator[Sample]:
@@ -55,7 +55,7 @@ def run(broker: Broker, scale: Scale) -> Iterator[Sample]:
 
 
 def _compact(broker: Broker, name: str) -> float:
-    """Let the cleaner at the topic; how long until it has come to the active segment."""
+    """Enables compaction; returns the time until the cleaner has reached the active segment."""
     began = time.perf_counter()
     change(broker, name, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.01})
     end_offset = max(_sizes_of_segments(broker, name))
@@ -67,7 +67,7 @@ def _compact(broker: Broker, name: str) -> float:
 
 
 def _sizes_of_segments(broker: Broker, name: str) -> dict[int, int]:
-    """The size of each segment, by its first offset."""
+    """Returns the size of each segment by base offset."""
     logs = (broker.data_dir / f"{name}-0").glob("*.log")
     return {int(path.stem): path.stat().st_size for path in logs}
 
@@ -79,7 +79,7 @@ def _sealed_bytes(broker: Broker, name: str) -> int:
 
 
 def _compacted_up_to(broker: Broker, name: str) -> int:
-    """Both brokers write it down in the same file."""
+    """Reads the offset from the cleaner checkpoint file, which both brokers write."""
     checkpoint = broker.data_dir / _CHECKPOINT
     for line in checkpoint.read_text().splitlines() if checkpoint.exists() else ():
         if line.startswith(f"{name} 0 "):

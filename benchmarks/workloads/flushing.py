@@ -1,4 +1,4 @@
-"""A topic that is flushed for every record, with one producer and with many."""
+"""A topic with flush.messages=1, with one producer and with many."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ PRODUCERS = (1, 16, 64)
 
 
 def run(broker: Broker, scale: Scale) -> Iterator[Sample]:
-    """All producers write to one partition, each with one request in flight."""
+    """All producers write to one partition with one request in flight each."""
     for producers in PRODUCERS:
         with (
             topic(broker, partitions=1, settings={"flush.messages": 1}) as name,

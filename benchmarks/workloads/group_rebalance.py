@@ -1,4 +1,4 @@
-"""A large group shares out its partitions anew: from the last join until everyone is settled."""
+"""Rebalance of a large group: from the last join until all members are stable."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""One-record Produce requests beside one connection that asks for much at a time."""
+"""Produce requests with one record while another connection sends very large requests."""
 
 import tempfile
 import time
@@ -12,11 +12,11 @@ from benchmarks.topics import topic
 from benchmarks.workloads.kinds import Scale, ServingWorkload
 
 PRODUCE_EACH_MS = 20
-"""Seldom enough to keep the schedule: else a backlog would be measured, not a wait."""
+"""Long enough to keep the schedule, so that no backlog is measured."""
 READY_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 
-# The first of a kind is more than a request may have here (socket.request.max.elements).
+# The first of each kind exceeds socket.request.max.elements.
 REQUESTS = (
     ("Metadata with 900,000 names", "metadata-names", 900_000),
     ("Metadata with 190,000 names", "metadata-names", 190_000),
@@ -35,11 +35,11 @@ SETTINGS = {"max.message.bytes": 64 << 20}
 
 
 class NotReadyError(RuntimeError):
-    """The hostile client did not make its requests in time."""
+    """The hostile client did not send its requests in time."""
 
 
 def run(broker: Broker, scale: Scale) -> Iterator[Sample]:
-    """Alone first: what the machine itself adds is in all the other numbers, too."""
+    """Measures Produce without the other connection first, as the baseline."""
     with (
         topic(broker, partitions=1) as bystander,
         running_client("steady_produce", broker.port, bystander, PRODUCE_EACH_MS) as client,

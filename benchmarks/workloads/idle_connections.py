@@ -1,4 +1,4 @@
-"""Thousands of connections that do nothing: what they cost, and whether others feel them."""
+"""Thousands of idle connections: their memory, and the latency of other requests."""
 
 import resource
 import shutil
@@ -50,7 +50,7 @@ def _measure(broker: Broker, scale: Scale) -> Iterator[Sample]:
 
 
 def _connect(port: int) -> socket.socket:
-    """A connection that has been used once: a broker holds its state from then on."""
+    """Opens a connection and sends one request, so that the broker allocates its state."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=30)
     connection.sendall(wire.METADATA_WITHOUT_TOPICS)
     wire.receive_frame(connection)

@@ -31,7 +31,7 @@ def run(broker: Broker, scale: Scale) -> Iterator[Sample]:
 
 def _produce(broker: Broker, name: str, records: int) -> Iterator[Sample]:
     case = f"producer-perf {RECORD_BYTES} B"
-    with cost_of(broker) as cost, _busyness() as busy:
+    with cost_of(broker) as cost, _cores_used() as busy:
         said = _tool(
             "producer-perf",
             *("--bootstrap-server", broker.bootstrap, "--topic", name),
@@ -46,7 +46,7 @@ def _produce(broker: Broker, name: str, records: int) -> Iterator[Sample]:
 
 
 def _consume_one_partition(broker: Broker, name: str, records: int) -> Iterator[Sample]:
-    """The console consumer assigns itself a partition; it needs no group."""
+    """Uses the console consumer with manual assignment, so no group is needed."""
     with cost_of(broker) as cost:
         said = _tool(
             "console-consumer",
@@ -61,7 +61,7 @@ def _consume_one_partition(broker: Broker, name: str, records: int) -> Iterator[
 
 
 def _consume_as_group(broker: Broker, name: str, records: int) -> Iterator[Sample]:
-    with cost_of(broker) as cost, _busyness() as busy:
+    with cost_of(broker) as cost, _cores_used() as busy:
         said = _tool(
             "consumer-perf",
             *("--bootstrap-server", broker.bootstrap, "--topic", name, "--num-records", records),
@@ -83,8 +83,8 @@ def _cpu_per_gigabyte(case: str, cpu_seconds: float, records: int) -> Sample:
 
 
 @contextmanager
-def _busyness() -> Iterator[list[float]]:
-    """How many cores the tools that ended meanwhile kept busy, their own start included."""
+def _cores_used() -> Iterator[list[float]]:
+    """Appends the number of cores used by tools that ended meanwhile, including their start."""
     busy: list[float] = []
     began, before = time.perf_counter(), _ended_children_cpu_seconds()
     yield busy
@@ -92,7 +92,7 @@ def _busyness() -> Iterator[list[float]]:
 
 
 def _ended_children_cpu_seconds() -> float:
-    """The brokers are children too, but they have not ended."""
+    """Brokers are also child processes, but they are still running."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

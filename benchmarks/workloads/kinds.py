@@ -1,4 +1,4 @@
-"""Two kinds of work: on a broker that runs already, and on brokers the work starts itself."""
+"""Interfaces of workloads: on a running broker, or starting brokers themselves."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from benchmarks.rivals import Broker, Rival
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much work is done: enough to measure, or just enough to see that it runs."""
+    """Amount of work: enough to measure, or only enough to check that it runs."""
 
     small_records: int  # of 100 bytes
     large_records: int  # of 1 KB
@@ -81,7 +81,7 @@ QUICK = Scale(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingWorkload:
-    """Work for a broker that runs already, and stays the same over all rounds."""
+    """A workload for a running broker, the same in all rounds."""
 
     name: str
     run: Callable[[Broker, Scale], Iterable[Sample]]
@@ -89,11 +89,11 @@ class ServingWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleWorkload:
-    """Work that starts and ends brokers itself, in a directory that it keeps over all rounds."""
+    """A workload that starts and stops brokers, with one directory for all rounds."""
 
     name: str
     run: Callable[[Rival, Path, Scale], Iterable[Sample]]
-    warms_up: bool = False  # new processes have nothing to warm up but the kernel's cache
+    warms_up: bool = False  # new processes only need a warm page cache
 
 
 Workload = ServingWorkload | LifecycleWorkload
@@ -101,7 +101,7 @@ Workload = ServingWorkload | LifecycleWorkload
 
 @dataclass(slots=True)
 class Cost:
-    """What a broker spent on a piece of work."""
+    """CPU time and wall time of a piece of work."""
 
     cpu_seconds: float = 0.0
 

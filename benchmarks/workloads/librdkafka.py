@@ -14,7 +14,7 @@ SMALL_BYTES, LARGE_BYTES = 100, 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """So many records of one size over so many partitions."""
+    """Number and size of records, and number of partitions."""
 
     partitions: int
     records: int

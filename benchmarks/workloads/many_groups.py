@@ -1,4 +1,4 @@
-"""Thousands of groups with offsets: what each costs in memory, and how soon they are back."""
+"""Thousands of groups with offsets: memory per group, and loading time after a kill."""
 
 import shutil
 import time
@@ -62,12 +62,12 @@ def _commit(port: int, groups: list[str]) -> float:
     began = time.perf_counter()
     for answer in ask(port, frames):
         if codes := refused_commits(answer):
-            raise NotServedError(f"a commit was refused: {codes}")
+            raise NotServedError(f"commit failed: {codes}")
     return time.perf_counter() - began
 
 
 def _wait_for_all(port: int, groups: list[str]) -> None:
-    """Nothing that was committed is lost: each group's offsets come back."""
+    """Waits until each group has its committed offsets."""
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     for first in range(0, len(groups), _GROUPS_PER_QUESTION):
         some = groups[first : first + _GROUPS_PER_QUESTION]

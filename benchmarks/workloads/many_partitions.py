@@ -1,4 +1,4 @@
-"""Thousands of partitions in one process: making them, holding them, starting with them."""
+"""Thousands of partitions: creation, memory and start."""
 
 import shutil
 import time

@@ -1,4 +1,4 @@
-"""OffsetCommit requests of one partition: what it costs to remember how far a group has read."""
+"""OffsetCommit requests with one partition."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""One-record Produce requests over bare sockets: what a request costs when nothing batches."""
+"""Produce requests with one record: the cost of a request without batching."""
 
 from collections.abc import Iterator, Mapping
 
@@ -31,7 +31,7 @@ def _measure(
 def request_samples(
     connections: int, depth: int, client: Mapping[str, float], broker_cpu_seconds: float
 ) -> Iterator[Sample]:
-    """What a client of bare sockets and the broker's CPU time say about one kind of request."""
+    """Measures latency, throughput and broker CPU of one kind of request."""
     case = f"{connections} connection{'s' * (connections > 1)}, depth {depth}"
     cpu_per_request_us = broker_cpu_seconds / client["requests"] * 1e6
     for metric, unit, value in (

@@ -1,4 +1,4 @@
-"""A restart with a gigabyte of data, after a clean end and after kill -9."""
+"""A restart with a gigabyte of data, after a clean stop and after kill -9."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ TOPIC = "restart"
 
 
 def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
-    """Every round starts on a copy of the same two directories: recovery must not get easier."""
+    """Each round starts from copies of the same two directories, because recovery changes them."""
     records = scale.restart_bytes // RECORD_BYTES
     clean, killed = scratch / "clean", scratch / "killed"
     if not clean.exists():
@@ -30,7 +30,7 @@ def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
 
 
 def _prepare(rival: Rival, scratch: Path, records: int) -> None:
-    """What a process leaves that is killed is what its files hold while it stands still."""
+    """Copies the files of a suspended broker, which is the state after a kill."""
     shutil.rmtree(scratch)
     data = scratch / "data"
     with ended_after(rival.make(data)) as broker:

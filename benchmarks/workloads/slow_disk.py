@@ -1,4 +1,4 @@
-"""One-record Produce requests on a slow disk, beside a reader of old records and beside flushes."""
+"""Produce requests with one record on a slow disk, during reads of old records and flushes."""
 
 import time
 from collections.abc import Iterator, Mapping

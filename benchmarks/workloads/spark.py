@@ -1,4 +1,4 @@
-"""Spark reads a topic of many small records, in batches and as a stream, and writes one."""
+"""Spark reads a topic of small records as batch and stream, and writes a topic."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from benchmarks.workloads.kinds import Scale, ServingWorkload
 
 RECORD_BYTES, PARTITIONS, TRUCKS = 100, 10, 10_000
 SOURCE = "spark-reads-this"
-WRITTEN_OF_READ = 10  # Spark writes a tenth of what it reads
+WRITTEN_OF_READ = 10  # Spark writes a tenth of the records it reads
 CASES = {
     "count_default": "count, default options",
     "count_tuned": "count, tuned options",
@@ -33,7 +33,7 @@ def run(broker: Broker, scale: Scale) -> Iterator[Sample]:
 
 
 def _fill(broker: Broker, records: int) -> None:
-    """The same records for both brokers, written once for all rounds."""
+    """Writes the same records to both brokers, once for all rounds."""
     if ensure(broker, SOURCE, partitions=PARTITIONS):
         amounts = (records, TRUCKS, RECORD_BYTES, PARTITIONS)
         run_client("keyed_records", broker.bootstrap, SOURCE, *amounts)

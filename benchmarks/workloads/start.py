@@ -1,4 +1,4 @@
-"""From the start of the process to the first Metadata answer, and the memory of an idle broker."""
+"""Time from process start to the first Metadata response, and memory of an idle broker."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ _SETTLE_SECONDS = 3.0
 
 
 def run(rival: Rival, scratch: Path, _scale: Scale) -> Iterator[Sample]:
-    """Cold means that the program is read from disk, warm that the kernel still remembers it."""
+    """Cold: the program is read from disk. Warm: it is in the page cache."""
     for case in ("cold, no data", "warm, no data"):
         shutil.rmtree(scratch, ignore_errors=True)
         broker = rival.make(scratch / "data")
@@ -32,7 +32,7 @@ def run(rival: Rival, scratch: Path, _scale: Scale) -> Iterator[Sample]:
 
 
 def _forget_program(rival: Rival) -> None:
-    """Ask the kernel to drop the program's files; pages another process maps stay."""
+    """Drops the program's files from the page cache; pages mapped by other processes stay."""
     for folder in _program_folders(rival):
         for file in folder.rglob("*"):
             if file.is_file():

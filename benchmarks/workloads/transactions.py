@@ -1,4 +1,4 @@
-"""Transactions of one producer, small and large, and readers of what was committed."""
+"""Small and large transactions of one producer, and read_committed consumers."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from benchmarks.workloads.kinds import Scale, ServingWorkload, cost_of
 
 RECORD_BYTES = 100
 RECORDS_EACH = (1, 100, 1000)
-# Of what is read, one transaction in ten has been aborted.
+# One in ten of the transactions that are read is aborted.
 READ_RECORDS_EACH, ABORT_EACH = 500, 10
 NEVER = 0
 
@@ -40,7 +40,7 @@ def _write(broker: Broker, name: str, transactions: int, records_each: int) -> I
 
 
 def _read_committed(broker: Broker, name: str, records: int) -> Iterator[Sample]:
-    """librdkafka's consumer reads what was committed unless it is told otherwise."""
+    """librdkafka's consumer uses read_committed by default."""
     transactions = records // READ_RECORDS_EACH
     amount = (transactions, READ_RECORDS_EACH, RECORD_BYTES, ABORT_EACH)
     run_client("transactions", broker.bootstrap, name, *amount)

@@ -1,9 +1,9 @@
-"""Medians, ratios and bars: how two brokers' numbers become a verdict."""
+"""Medians, ratios and bars."""
 
 import pytest
 
 from benchmarks.bars import BARS, judge
-from benchmarks.clients.lanes import quantile
+from benchmarks.clients.pipelined_connections import quantile
 from benchmarks.measurement import APACHE, PYKBROKER, Case, Comparison, Measurement, compare
 
 P50 = Case("one-record", "1 connection, depth 1", "p50", "us")
@@ -22,7 +22,7 @@ def compared(case: Case, pykbroker: float | None, apache: float | None) -> Compa
     )
 
 
-def test_a_ratio_is_one_of_medians_and_one_bad_round_does_not_move_it() -> None:
+def test_ratio_of_medians_ignores_one_bad_round() -> None:
     ours = [measured(PYKBROKER, number, value) for number, value in enumerate([10, 12, 900], 1)]
     theirs = [measured(APACHE, number, value) for number, value in enumerate([24, 20, 30], 1)]
     (comparison,) = compare([*ours, *theirs])
@@ -30,7 +30,7 @@ def test_a_ratio_is_one_of_medians_and_one_bad_round_does_not_move_it() -> None:
     assert comparison.round_ratios == pytest.approx((10 / 24, 12 / 20, 900 / 30))
 
 
-def test_a_broker_that_gave_no_number_leaves_no_ratio() -> None:
+def test_missing_measurement_has_no_ratio() -> None:
     (comparison,) = compare([measured(APACHE, 1, 20)])
     assert comparison.pykbroker is None
     assert comparison.ratio is None
@@ -50,21 +50,21 @@ def test_a_broker_that_gave_no_number_leaves_no_ratio() -> None:
         (compared(P50._replace(metric="p99.9"), 500, 100), []),
     ],
 )
-def test_bars_judge_the_ratio_or_the_number_itself(
+def test_bars_limit_the_ratio_or_the_absolute_value(
     comparison: Comparison, verdicts: list[bool]
 ) -> None:
     assert [judgement.holds for judgement in judge([comparison])] == verdicts
 
 
 @pytest.mark.parametrize(("busy", "note"), [(0.95, "client is the limit"), (0.5, "")])
-def test_a_lost_throughput_is_excused_only_by_a_busy_client(busy: float, note: str) -> None:
+def test_low_throughput_has_a_note_only_if_the_client_is_busy(busy: float, note: str) -> None:
     comparisons = [compared(THROUGHPUT, 90, 100), compared(CLIENT_BUSY, busy, busy)]
     assert [judgement.note for judgement in judge(comparisons)] == [note]
 
 
-def test_every_bar_has_one_limit() -> None:
+def test_every_bar_has_exactly_one_limit() -> None:
     assert all((bar.at_most is None) != (bar.at_least is None) for bar in BARS)
 
 
-def test_quantiles_of_few_latencies_are_latencies_that_occurred() -> None:
+def test_quantiles_of_few_latencies_are_measured_values() -> None:
     assert [quantile([1000, 2000, 3000], share) for share in (0.5, 0.99, 0.999)] == [2.0, 3.0, 3.0]

@@ -1,4 +1,4 @@
-"""What the comparison of brokers for tests says of its numbers."""
+"""Output of the comparison of brokers for tests."""
 
 import pytest
 
@@ -16,9 +16,7 @@ from benchmarks.embedded_rivals.cases import IDLE, RESET, START, Case, Found
         (IDLE, 30.2, "30 MB"),
     ],
 )
-def test_a_number_is_told_as_exactly_as_it_is_known(
-    case: Case, number: float | None, text: str
-) -> None:
+def test_numbers_are_rounded_to_two_digits(case: Case, number: float | None, text: str) -> None:
     assert shown(case, number) == text
 
 
@@ -30,7 +28,7 @@ def test_a_number_is_told_as_exactly_as_it_is_known(
         ({START: 49.0, RESET: 4.9, IDLE: 30.1}, 240.0, ["idle memory"]),
     ],
 )
-def test_a_bar_that_is_missed_is_told(
+def test_missed_bars_are_reported(
     own: dict[Case, float], apache: float, sentences: list[str]
 ) -> None:
     found = {

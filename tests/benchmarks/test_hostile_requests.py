@@ -1,4 +1,4 @@
-"""What the hostile client sends is what the broker's own protocol reads."""
+"""Requests of the hostile client are valid."""
 
 import pytest
 
@@ -9,10 +9,10 @@ from pykbroker_protocol.frame import body_position, read_request_header, write_r
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_request_is_read_as_it_was_meant(kind: str) -> None:
-    asked = KINDS[kind](GROWN_BY + 3, "topic")
-    assert len(asked) > 1 or kind not in CHANGES
-    for request, version in asked[:3]:
+def test_requests_are_equal_after_decoding_and_encoding(kind: str) -> None:
+    requests = KINDS[kind](GROWN_BY + 3, "topic")
+    assert len(requests) > 1 or kind not in CHANGES
+    for request, version in requests[:3]:
         frame = b"".join(write_request(request, version, 7, "hostile"))
         position = body_position(read_request_header(frame), frame, type(request))
         read = decode(type(request), version, frame, position)

@@ -1,4 +1,4 @@
-"""Mutants are made of what decides something, one change each, the same ones for the same seed."""
+"""Mutation testing: mutants change one expression; a seed selects the sample."""
 
 import ast
 import sys
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def lines_after(source: str) -> list[str]:
-    """The one line of each mutant that differs."""
+    """Returns the changed line of each mutant."""
     text = textwrap.dedent(source).strip()
     found = []
     for mutation in mutations_of(text.encode()):
@@ -64,12 +64,12 @@ def test_a_statement_has_these_mutants(source: str, mutants: list[str]) -> None:
         "a = b",
     ],
 )
-def test_what_decides_nothing_has_none(source: str) -> None:
+def test_code_without_behaviour_has_no_mutants(source: str) -> None:
     assert mutations_of(source.encode()) == []
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_every_mutant_of_a_room_is_python_that_differs(room: str) -> None:
+def test_every_mutant_is_valid_and_differs_from_the_source(room: str) -> None:
     mutants = all_mutants(room, ROOT)
     assert mutants
     for mutant in mutants[:: max(1, len(mutants) // 50)]:
@@ -78,7 +78,7 @@ def test_every_mutant_of_a_room_is_python_that_differs(room: str) -> None:
         assert ast.dump(before) != ast.dump(after), str(mutant)
 
 
-def test_a_seed_gives_the_same_sample_with_all_rooms_in_it() -> None:
+def test_seed_determines_a_sample_of_all_rooms() -> None:
     first = sample(ROOMS, 16, seed=7)
     assert first == sample(ROOMS, 16, seed=7)
     assert first != sample(ROOMS, 16, seed=8)
@@ -87,10 +87,12 @@ def test_a_seed_gives_the_same_sample_with_all_rooms_in_it() -> None:
     assert {Path(it.file).name.endswith("index.py") for it in only} == {True}
 
 
-def test_tests_run_against_the_mutant_in_the_copy_and_the_original_comes_back(
+def test_mutant_is_tested_in_the_copy_and_removed_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # ours is not in this small tree
+    monkeypatch.setenv(
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
+    )  # the plugin is not in this small tree
     root, folder = tmp_path / "root", tmp_path / "copy"
     folder.mkdir()
     source = root / "pykbroker" / "apis" / "rule.py"
@@ -106,7 +108,7 @@ def test_tests_run_against_the_mutant_in_the_copy_and_the_original_comes_back(
     (mutant,) = sample(["apis"], 5, seed=1, root=root)
     trial = Trial(folder, 60, root)
     trial.prepare()
-    for _ in range(2):  # also where both are compiled
+    for _ in range(2):  # the second time with bytecode of both
         assert trial.passes_without_mutation("tests/apis")
         with trial.mutated(mutant):
             assert not trial.passes("tests/apis")
@@ -114,11 +116,11 @@ def test_tests_run_against_the_mutant_in_the_copy_and_the_original_comes_back(
     assert (folder / "pykbroker/apis/rule.py").read_text() == source.read_text()
 
 
-def test_tests_that_do_not_end_are_ended(tmp_path: Path) -> None:
+def test_tests_are_killed_after_their_time_limit(tmp_path: Path) -> None:
     assert not Trial(tmp_path, 60).run([sys.executable, "-c", "import time; time.sleep(600)"], 0.2)
 
 
-def test_tests_that_end_say_whether_they_passed(tmp_path: Path) -> None:
+def test_run_returns_whether_tests_passed(tmp_path: Path) -> None:
     trial = Trial(tmp_path, 60)
     assert trial.run([sys.executable, "-c", ""], 60)
     assert not trial.run([sys.executable, "-c", "raise SystemExit(1)"], 60)

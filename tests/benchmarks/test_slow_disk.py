@@ -1,4 +1,4 @@
-"""The slow disk of the benchmarks: it is slow while asked for, and leaves nothing behind."""
+"""The slow disk of the benchmarks: limits, and removal afterwards."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def flushed_write_seconds(disk: SlowDisk, size_bytes: int) -> float:
     return time.monotonic() - began
 
 
-def test_a_slow_disk_takes_no_more_bytes_than_it_is_allowed(tmp_path: Path) -> None:
+def test_slow_disk_limits_bandwidth_and_is_removed_afterwards(tmp_path: Path) -> None:
     try:
         with slow_disk(tmp_path, size_bytes=64 * MEGABYTE) as disk:
             with disk.slowed_down(

@@ -1,4 +1,4 @@
-"""The frames that the benchmarks write by hand mean what they say, as our own codec reads them."""
+"""Handwritten frames of the benchmarks, decoded with the protocol package."""
 
 from benchmarks import groups, wire
 from pykbroker_protocol.compiler import decode, encode
@@ -29,7 +29,7 @@ from pykbroker_protocol.messages.produce import (
 from pykbroker_protocol.records.batch import RecordBatch
 
 
-def test_a_produce_frame_holds_one_record_for_one_partition() -> None:
+def test_produce_frame_contains_one_record_for_one_partition() -> None:
     request = wire.produce_frames("trucks", 3, b"position").request
     frame = request[4:]
     header = read_request_header(frame)
@@ -46,7 +46,7 @@ def test_a_produce_frame_holds_one_record_for_one_partition() -> None:
     assert [record.value for record in batch.records()] == [b"position"]
 
 
-def test_error_and_offset_are_where_a_produce_answer_keeps_them() -> None:
+def test_positions_of_error_and_offset_in_produce_responses() -> None:
     frames = wire.produce_frames("trucks", 3, b"position")
     partition = PartitionProduceResponse(index=3, error_code=6, base_offset=42)
     topic = TopicProduceResponse(name="trucks", partition_responses=(partition,))
@@ -57,7 +57,7 @@ def test_error_and_offset_are_where_a_produce_answer_keeps_them() -> None:
     assert int.from_bytes(answer[offset : offset + 8], "big") == 42
 
 
-def test_metadata_is_asked_for_all_topics_or_none() -> None:
+def test_metadata_requests_name_all_topics_or_none() -> None:
     for request, topics in (
         (wire.METADATA_WITH_TOPICS, None),
         (wire.METADATA_WITHOUT_TOPICS, ()),
@@ -68,7 +68,7 @@ def test_metadata_is_asked_for_all_topics_or_none() -> None:
         assert (body.topics if body.topics is None else tuple(body.topics)) == topics
 
 
-def test_only_partitions_of_these_topics_with_a_leader_are_counted() -> None:
+def test_leaders_of_the_given_topics_are_counted() -> None:
     broker = MetadataResponseBroker(node_id=1, host="127.0.0.1", port=9092, rack="a")
     topics = tuple(
         MetadataResponseTopic(
@@ -92,7 +92,7 @@ def test_only_partitions_of_these_topics_with_a_leader_are_counted() -> None:
     assert wire.count_leaders(answer, {"topic-1"}) == 2
 
 
-def test_the_error_is_where_answers_to_commits_and_list_offsets_keep_it() -> None:
+def test_positions_of_errors_in_commit_and_list_offsets_responses() -> None:
     commit = groups.commit_frames("drivers", "trucks", 3)
     refused = OffsetCommitResponsePartition(partition_index=3, error_code=25)
     topic = OffsetCommitResponseTopic(name="trucks", partitions=[refused])

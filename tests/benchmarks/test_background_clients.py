@@ -1,4 +1,4 @@
-"""Clients that run beside something else, and what a broker's processes cost together."""
+"""Background clients, latencies and CPU time of process trees."""
 
 import os
 import subprocess
@@ -14,9 +14,9 @@ from benchmarks.process_usage import cpu_seconds
 BUSY = "import time; ends = time.process_time() + 0.3\nwhile time.process_time() < ends: pass"
 
 
-def test_latencies_are_told_by_their_quantiles() -> None:
-    told = numbers(array("q", [3_000_000, *[1_000_000] * 97, 2_000_000, 9_000_000]))
-    assert told == {
+def test_latencies_are_reported_as_quantiles() -> None:
+    found = numbers(array("q", [3_000_000, *[1_000_000] * 97, 2_000_000, 9_000_000]))
+    assert found == {
         "requests": 100,
         "p50_us": 1000,
         "p99_us": 9000,
@@ -25,7 +25,7 @@ def test_latencies_are_told_by_their_quantiles() -> None:
     }
 
 
-def test_a_client_that_fails_beside_the_work_says_why() -> None:
+def test_error_of_a_background_client_is_raised() -> None:
     with (
         pytest.raises(ClientFailedError, match="refused"),
         running_client("steady_produce", 1, "topic", 1),
@@ -33,7 +33,7 @@ def test_a_client_that_fails_beside_the_work_says_why() -> None:
         pass
 
 
-def test_child_processes_count_while_they_run_and_when_they_have_ended() -> None:
+def test_cpu_time_includes_running_and_ended_children() -> None:
     before = cpu_seconds(os.getpid())
     with subprocess.Popen(
         [sys.executable, "-c", BUSY + "\nprint(flush=True); input()"],

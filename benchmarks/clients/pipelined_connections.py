@@ -1,4 +1,4 @@
-"""Connections that keep so many requests in flight, all alike, and time every answer."""
+"""Connections that keep several equal requests in flight and time every response."""
 
 import gc
 import select
@@ -15,7 +15,7 @@ _NANOSECONDS_PER_MICROSECOND = 1000
 
 
 class Lane:
-    """One connection that sends the same request again and again."""
+    """A connection that repeatedly sends the same request."""
 
     def __init__(
         self, port: int, request: bytes, error_position: int, depth: int, requests: int
@@ -33,7 +33,7 @@ class Lane:
         self.answer_size = self._try_out(request)
 
     def _try_out(self, request: bytes) -> int:
-        """All answers are of one size; the first one tells which."""
+        """All responses have the size of the first one."""
         self.socket.sendall(request)
         answer = receive_frame(self.socket)
         self._refuse_error(answer, 0)
@@ -41,10 +41,10 @@ class Lane:
         return len(answer)
 
     def check_first(self, answer: bytes) -> None:
-        """Look closer at the answer before the measured ones."""
+        """Checks the response of the warm-up request."""
 
     def check_last(self, answer: bytes) -> None:
-        """Look closer at the last answer."""
+        """Checks the last response."""
 
     def send(self, count: int) -> None:
         count = min(count, self.unsent)
@@ -55,7 +55,7 @@ class Lane:
             self.socket.sendall(self.bursts[count])
 
     def receive(self) -> None:
-        """Take whatever has arrived, and send one request for every answer."""
+        """Reads available responses and sends one request for each."""
         chunk = self.socket.recv(_RECEIVE_BYTES)
         now = time.perf_counter_ns()
         if not chunk:
@@ -77,11 +77,11 @@ class Lane:
     def _refuse_error(self, data: bytes | bytearray, start: int) -> None:
         error = start + self.error_position
         if data[error : error + 2] != b"\0\0":
-            raise SystemExit(f"a request was refused: {data[error : error + 2].hex()}")
+            raise SystemExit(f"request failed: {data[error : error + 2].hex()}")
 
 
 def run(lanes: Sequence[Lane]) -> dict[str, float]:
-    """Send all requests of all lanes; what that gave."""
+    """Sends all requests of all lanes; returns the measurements."""
     gc.collect()
     gc.disable()
     began, cpu_began = time.perf_counter(), time.process_time()
@@ -94,7 +94,7 @@ def run(lanes: Sequence[Lane]) -> dict[str, float]:
 
 
 def _run_one(lane: Lane) -> None:
-    """A single connection needs no poll: its recv waits."""
+    """A single connection needs no poll, because recv blocks."""
     lane.send(lane.depth)
     while lane.unanswered:
         lane.receive()

@@ -1,9 +1,9 @@
-"""Processors that do not fall asleep between two requests.
+"""Keeps CPUs awake while a benchmark runs.
 
-A broker with one request in flight sleeps between any two. On a virtual machine its processor is
-then given away, and comes back with cold caches: the same request cost 36 us of CPU on a busy
-machine and 120 us on a quiet one. What is measured then is the hypervisor. So somebody keeps each
-processor busy at the lowest class of all, who yields at once to whoever has work to do.
+A broker with one request in flight sleeps between requests. On a virtual machine the hypervisor
+then reassigns the CPU, and its caches are cold afterwards: the same request took 36 us of CPU on a
+busy machine and 120 us on an idle one. So a process per CPU spins with SCHED_IDLE, the lowest
+scheduling class, which yields to every other process.
 """
 
 import os
@@ -24,7 +24,7 @@ os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 @contextmanager
 def processors_awake() -> Iterator[None]:
-    """None of the processors that we may use is idle meanwhile."""
+    """Keeps all CPUs of this process's affinity mask busy."""
     with ExitStack() as stack:
         for processor in os.sched_getaffinity(0):
             arguments = [sys.executable, "-c", _SPIN, str(os.getpid()), str(processor)]

@@ -66,7 +66,7 @@ class Work:
         return self.spark.read.format("kafka").options(**chosen).load().count()
 
     def stream(self, bounded_to: int | None = None) -> int:
-        """Streams the source to the noop sink; returns the number of rows that the query reports."""
+        """Streams the source to the noop sink; returns the number of rows it reports."""
         chosen = {**self.broker, "subscribe": self.source, "startingOffsets": "earliest"}
         if bounded_to is not None:
             chosen["maxOffsetsPerTrigger"] = str(bounded_to)

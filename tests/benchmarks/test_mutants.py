@@ -90,9 +90,7 @@ def test_seed_determines_a_sample_of_all_rooms() -> None:
 def test_mutant_is_tested_in_the_copy_and_removed_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
-    )  # the plugin is not in this small tree
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # not in this tree
     root, folder = tmp_path / "root", tmp_path / "copy"
     folder.mkdir()
     source = root / "pykbroker" / "apis" / "rule.py"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.apis.answers import Deferred
-from pykbroker.environment import Environment
+from pykbroker.environment import Environment, SystemNetwork
 from pykbroker.testing.response_errors import errors_in
 from pykbroker.testing.simulation.inline_compaction import InlineCompaction
 from pykbroker.testing.simulation.virtual_listeners import VirtualListener
 from pykbroker_protocol.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from pykbroker.apis import Api, Handle
     from pykbroker.apis.node import Call
@@ -40,8 +39,8 @@ def simulated_environment(
     )
 
 
-class SimulatedNetwork:
-    """A host's access to the network of the world."""
+class SimulatedNetwork(SystemNetwork):
+    """Listens on simulated hosts; `connect` is inherited, the virtual event loop serves it."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -50,13 +49,6 @@ class SimulatedNetwork:
         del limits  # of sockets
         listening = self._network.listen(host, port, lambda _: None)
         return VirtualListener(name, listening, partial(self._network.close_port, listening))
-
-    async def connect(
-        self, new_protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int
-    ) -> asyncio.BaseTransport:
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_connection(new_protocol, host, port)
-        return transport
 
 
 class RequestTrace:

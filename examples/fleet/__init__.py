@@ -1,1 +1,1 @@
-"""A fleet of trucks on Kafka: what simulates it, what computes, what shows and what notifies."""
+"""A fleet of trucks on Kafka: simulator, pipeline, dashboard and notification service."""

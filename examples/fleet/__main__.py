@@ -1,4 +1,4 @@
-"""`python -m examples.fleet`: the whole fleet, or one of its parts."""
+"""`python -m examples.fleet`: runs the fleet or one of its parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPEED_MAX = 10_000
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
-    logging.getLogger("kafka").setLevel(logging.ERROR)  # it warns of every busy moment
+    logging.getLogger("kafka").setLevel(logging.ERROR)  # it warns frequently under load
     for part in ("demo", "dashboard", "notifications"):
         logging.getLogger(part).setLevel(logging.INFO)
     return PARTS.get(options.part, demonstrate)(options)
@@ -32,36 +32,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m examples.fleet", description=__doc__)
     parts = whole.add_subparsers(dest="part", metavar="PART")
-    demo = parts.add_parser("demo", help="all of it, with a broker of its own (the default)")
-    simulate = parts.add_parser("simulate", help="the trucks")
-    show = parts.add_parser("show", help="the location dashboard")
-    notify = parts.add_parser("notify", help="the notification service")
-    create = parts.add_parser("topics", help="make the topics that are not there yet")
+    demo = parts.add_parser("demo", help="Run all parts with their own broker (default)")
+    simulate = parts.add_parser("simulate", help="Run the simulated trucks")
+    show = parts.add_parser("show", help="Run the location dashboard")
+    notify = parts.add_parser("notify", help="Run the notification service")
+    create = parts.add_parser("topics", help="Create missing topics")
     for one in (simulate, show, notify, create):
         one.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
     for one in (whole, demo, simulate):
-        one.add_argument("--trucks", type=some, default=100, metavar="N")
-        one.add_argument("--seed", type=int, default=4, metavar="N", help="same seed, same ways")
+        one.add_argument("--trucks", type=truck_count, default=100, metavar="N")
+        one.add_argument("--seed", type=int, default=4, metavar="N", help="Seed of the routes")
         one.add_argument(
-            "--speed", type=fast, default=60, metavar="X", help="times as fast as the clock"
+            "--speed", type=speed_factor, default=60, metavar="X", help="Speed of simulated time"
         )
     for one in (whole, demo, show):
-        one.add_argument("--port", type=int, default=0, help="of the page (default: a free one)")
+        one.add_argument(
+            "--port", type=int, default=0, help="Port of the page (default: free port)"
+        )
     for one in (whole, demo):
-        one.add_argument("--without-pipeline", action="store_true", help="do not start Spark")
-    notify.add_argument("--name", default="notifier", help="each running service has its own")
+        one.add_argument("--without-pipeline", action="store_true", help="Do not start Spark")
+    notify.add_argument("--name", default="notifier", help="Unique name of the service")
     return whole
 
 
-def some(text: str) -> int:
+def truck_count(text: str) -> int:
     if not 1 <= (number := int(text)) <= TRUCKS_MAX:
-        raise argparse.ArgumentTypeError(f"1 to {TRUCKS_MAX}")
+        raise argparse.ArgumentTypeError(f"must be 1 to {TRUCKS_MAX}")
     return number
 
 
-def fast(text: str) -> float:
+def speed_factor(text: str) -> float:
     if not 1 <= (times := float(text)) <= SPEED_MAX:
-        raise argparse.ArgumentTypeError(f"1 to {SPEED_MAX}")
+        raise argparse.ArgumentTypeError(f"must be 1 to {SPEED_MAX}")
     return times
 
 
@@ -88,7 +90,7 @@ def simulate(options: argparse.Namespace) -> int:
 
     plan = Plan(trucks=options.trucks, seed=options.seed)
     producer = KafkaProducer(bootstrap_servers=options.bootstrap, acks="all", linger_ms=50)
-    drive(producer, plan, speed=options.speed, is_over=stop_signal().is_set)
+    drive(producer, plan, speed=options.speed, is_stopped=stop_signal().is_set)
     producer.close()
     return 0
 
@@ -114,7 +116,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def stop_signal() -> Event:
-    """Set by Ctrl-C, or when somebody ends us politely."""
+    """Returns an event that SIGINT and SIGTERM set."""
     stopped = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())

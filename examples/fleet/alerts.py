@@ -1,12 +1,12 @@
-"""What the pipeline raises: a truck fell silent, or drives where it must not."""
+"""Alerts of the pipeline: a truck is silent, or is in a closed zone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .geography import Place
-from .validation import fields_of, moment, number, text
+from .geography import Point
+from .validation import fields_of, number, text, time_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,18 +18,18 @@ SILENCE = "silence"
 class Alert:
     truck_id: str
     subject: str
-    """`silence`, or the name of the zone it is in."""
+    """`silence`, or the name of the zone."""
     at: datetime
-    """When the truck reported last, or from inside the zone."""
-    place: Place
+    """Time of the last report, or of the report from inside the zone."""
+    position: Point
 
 
 def decode(value: bytes | None) -> Alert:
-    """Raises ValueError, KeyError or TypeError for what is no alert."""
+    """Decodes an alert; raises ValueError, KeyError or TypeError for an invalid one."""
     found = fields_of(value)
     return Alert(
         truck_id=text(found["truck_id"]),
         subject=text(found["subject"]),
-        at=moment(found["at"]),
-        place=Place(number(found["lat"]), number(found["lon"])),
+        at=time_of(found["at"]),
+        position=Point(number(found["lat"]), number(found["lon"])),
     )

@@ -1,4 +1,4 @@
-"""The location dashboard: a consumer group that keeps a live state of the fleet on a web page."""
+"""The location dashboard: a consumer group that shows the fleet live on a web page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GROUP = "location-dashboard"
 TOPICS = [TRUCKS, STATISTICS, ALERTS, NOTIFICATIONS]
 LOOK_BACK_RECORDS = 2000
-"""So many of each partition are read again at the start, and make the first state."""
+"""Number of records per partition that are read after an assignment."""
 POLL_MS = 200
 
 log = logging.getLogger("dashboard")
@@ -30,7 +30,7 @@ log = logging.getLogger("dashboard")
 async def run(
     bootstrap: str, stopped: asyncio.Event, *, port: int = 0, ready: Callable[[str], None] = print
 ) -> None:
-    """Shows the fleet until it is told to stop; `ready` hears the page's address."""
+    """Shows the fleet until `stopped` is set; calls `ready` with the URL of the page."""
     state = FleetState()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
@@ -39,34 +39,34 @@ async def run(
         auto_offset_reset="earliest",
         isolation_level="read_committed",
     )
-    consumer.subscribe(TOPICS, listener=LookBack(consumer, state))
+    consumer.subscribe(TOPICS, listener=RewindOnAssignment(consumer, state))
     async with served(state, port) as url, consumer:
         ready(url)
         while not stopped.is_set():
-            await follow(consumer, state)
+            await apply_records(consumer, state)
 
 
-async def follow(consumer: AIOKafkaConsumer, state: FleetState) -> None:
-    for place, records in (await consumer.getmany(timeout_ms=POLL_MS)).items():
+async def apply_records(consumer: AIOKafkaConsumer, state: FleetState) -> None:
+    for partition, records in (await consumer.getmany(timeout_ms=POLL_MS)).items():
         for record in records:
-            state.take(place.topic, place.partition, record.value)
+            state.apply(partition.topic, partition.partition, record.value)
 
 
-class LookBack(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is untyped
-    """A state is in memory: whoever gets a partition reads the last of it once more."""
+class RewindOnAssignment(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is untyped
+    """Rewinds assigned partitions, because the state is only in memory."""
 
     def __init__(self, consumer: AIOKafkaConsumer, state: FleetState) -> None:
         self._consumer = consumer
         self._state = state
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self._state.forget({it.partition for it in revoked if it.topic == TRUCKS})
+        self._state.remove_partitions({it.partition for it in revoked if it.topic == TRUCKS})
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        places = list(assigned)
-        if not places:
+        partitions = list(assigned)
+        if not partitions:
             return
-        first = await self._consumer.beginning_offsets(places)
-        for place, end in (await self._consumer.end_offsets(places)).items():
-            self._consumer.seek(place, max(first[place], end - LOOK_BACK_RECORDS))
-        log.info("shows %d partitions", len(places))
+        first = await self._consumer.beginning_offsets(partitions)
+        for partition, end in (await self._consumer.end_offsets(partitions)).items():
+            self._consumer.seek(partition, max(first[partition], end - LOOK_BACK_RECORDS))
+        log.info("%d partitions assigned", len(partitions))

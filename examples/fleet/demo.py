@@ -1,4 +1,4 @@
-"""The whole fleet on one machine: each part in a process of its own, until Ctrl-C."""
+"""Runs the fleet on one machine, each part in its own process, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PIPELINE = Path(__file__).with_name("pipeline.toml")
 STOP_SECONDS_MAX = 30
-LOOK_SECONDS = 0.3
+POLL_SECONDS = 0.3
 
 Process = subprocess.Popen[str]
 
@@ -29,36 +29,36 @@ log = logging.getLogger("demo")
 
 
 def run(stopped: Event, *, simulator: Sequence[str], port: int, with_pipeline: bool) -> int:
-    """Starts the parts one by one and ends them in the opposite order."""
+    """Starts the parts in order and stops them in reverse order."""
     fleet = __package__ or "fleet"
     with ExitStack() as running:
         start = running.enter_context
         data = Path(start(tempfile.TemporaryDirectory(prefix="fleet-", ignore_cleanup_errors=True)))
         broker = start(process("pykbroker", *BROKER, f"--data={data / 'broker'}", output=PIPE))
-        bootstrap = place_of(broker, mark="bootstrap=")
+        bootstrap = address_of(broker, mark="bootstrap=")
         topics.create(bootstrap)
         address = f"--bootstrap={bootstrap}"
         dashboard = start(process(fleet, "show", address, f"--port={port}", output=PIPE))
-        url = place_of(dashboard, mark="")
+        url = address_of(dashboard, mark="")
         parts = {
             "broker": broker,
             "dashboard": dashboard,
             "notification service": start(process(fleet, "notify", address)),
             "simulator": start(process(fleet, "simulate", address, *simulator)),
         }
-        log.info("the fleet is on the road: %s", url)
-        log.info("the broker is at %s; Ctrl-C ends everything", bootstrap)
+        log.info("dashboard: %s", url)
+        log.info("broker: %s; press Ctrl-C to stop", bootstrap)
         if with_pipeline and can_run_pipeline():
             parts["pipeline"] = start(pipeline(address, data))
-            log.info("the pipeline starts; its archive and its log are in %s", data)
+            log.info("pipeline: starting; archive and log are in %s", data)
         else:
-            log.info("no pipeline: the page will have no statistics and no alerts")
+            log.info("pipeline: not started; the page shows no statistics and no alerts")
         return watch(parts, stopped)
 
 
 @contextmanager
 def pipeline(address: str, data: Path) -> Iterator[Process]:
-    """What it tells of its batches goes to a file."""
+    """Runs the pipeline with its output in a file."""
     words = ("pipeline", "run", str(PIPELINE), address, f"--directory={data}")
     with (
         (data / "pipeline.log").open("w") as batches,
@@ -67,29 +67,29 @@ def pipeline(address: str, data: Path) -> Iterator[Process]:
         try:
             yield part
         finally:
-            log.info("waits for the pipeline, which ends its batch; at most %d s", STOP_SECONDS_MAX)
+            log.info("pipeline: finishing its batch, at most %d s", STOP_SECONDS_MAX)
 
 
 QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
-"""A demo wants its first statistics soon: the JVM compiles quickly rather than well."""
+"""Reduces the start time of the JVM with fast compilation."""
 
 BROKER = ["serve", "--listen=127.0.0.1:0", "--log-level=warning"]
 
 
 def can_run_pipeline() -> bool:
-    """Asks the doctor, who tells what is missing."""
+    """Runs `pipeline doctor`, which prints what is missing."""
     doctor = [sys.executable, "-m", "pykbroker", "pipeline", "doctor"]
     return subprocess.run(doctor, check=False).returncode == 0
 
 
 def watch(parts: dict[str, Process], stopped: Event) -> int:
-    """Until somebody has enough; a part that ends by itself ends the demo."""
-    while not stopped.wait(LOOK_SECONDS):
+    """Waits for the stop signal; returns 1 if a part exits before."""
+    while not stopped.wait(POLL_SECONDS):
         for name, part in parts.items():
             if part.poll() is not None:
-                log.error("the %s has ended by itself, exit code %d", name, part.returncode)
+                log.error("%s: exited with code %d; stopping the demo", name, part.returncode)
                 return 1
-    log.info("ends")
+    log.info("stopping")
     return 0
 
 
@@ -97,7 +97,7 @@ def watch(parts: dict[str, Process], stopped: Event) -> int:
 def process(
     module: str, *arguments: str, output: int | TextIO | None = None, **environment: str
 ) -> Iterator[Process]:
-    """A part in a session of its own: Ctrl-C is heard by us alone, and we know the right order."""
+    """Runs a part in its own session, so that Ctrl-C reaches only this process."""
     part = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         stdout=output,
@@ -116,11 +116,11 @@ def process(
             part.wait()
 
 
-def place_of(part: Process, *, mark: str) -> str:
-    """Where a part is to be found: it says so on its first line, when it is ready."""
+def address_of(part: Process, *, mark: str) -> str:
+    """Returns the address that a part prints in its first line once it is ready."""
     assert part.stdout is not None
     words = part.stdout.readline().split()
     found = [it.removeprefix(mark) for it in words if it.startswith(mark)]
     if not found:
-        raise RuntimeError("a part did not start; what it said stands above")
+        raise RuntimeError("a part did not start; its output is above")
     return found[0]

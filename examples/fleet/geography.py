@@ -1,4 +1,4 @@
-"""The country that the trucks drive in: its border, its cities, its roads, its closed zones."""
+"""The map: border, cities, roads and closed zones."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from itertools import pairwise
 
 EARTH_RADIUS_KM = 6371.0
 BEND = 0.07
-"""How far a road leaves the straight line in the middle, as a part of its length."""
+"""Distance of the middle of a road from the straight line, as fraction of its length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Point:
     """A point on the map, in degrees."""
 
     lat: float
     lon: float
 
-    def distance_km(self, other: Place) -> float:
-        """The haversine formula; the pipeline computes the same in SQL."""
+    def distance_km(self, other: Point) -> float:
+        """Returns the distance by the haversine formula, which the pipeline uses in SQL."""
         lat, other_lat = math.radians(self.lat), math.radians(other.lat)
         half_lat = math.sin((other_lat - lat) / 2) ** 2
         half_lon = math.sin(math.radians(other.lon - self.lon) / 2) ** 2
@@ -30,32 +30,32 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """A circle that no truck of ours may enter."""
+    """A circle that trucks must not enter."""
 
     name: str
-    center: Place
+    center: Point
     radius_km: float
 
-    def contains(self, place: Place) -> bool:
-        return self.center.distance_km(place) <= self.radius_km
+    def contains(self, position: Point) -> bool:
+        return self.center.distance_km(position) <= self.radius_km
 
 
 @dataclass(frozen=True)
 class Road:
-    """A road from city to city, slightly bent as roads are: a quadratic Bézier curve."""
+    """A road between two cities: a slightly bent quadratic Bézier curve."""
 
     start: str
     end: str
 
     @cached_property
-    def bend(self) -> Place:
-        """The control point of the curve; the way back is bent the same way."""
+    def bend(self) -> Point:
+        """The control point of the curve, the same in both directions."""
         start, end = CITIES[min(self.start, self.end)], CITIES[max(self.start, self.end)]
         shrink = math.cos(math.radians((start.lat + end.lat) / 2))
         across_lat = -(end.lon - start.lon) * shrink
         across_lon = (end.lat - start.lat) / shrink
         side = 2 * BEND if (len(self.start) + len(self.end)) % 2 else -2 * BEND
-        return Place(
+        return Point(
             (start.lat + end.lat) / 2 + side * across_lat,
             (start.lon + end.lon) / 2 + side * across_lon,
         )
@@ -65,73 +65,73 @@ class Road:
         points = [self.at(step / 8) for step in range(9)]
         return sum(a.distance_km(b) for a, b in pairwise(points))
 
-    def at(self, fraction: float) -> Place:
-        """The point at 0 (start) to 1 (end) of the curve."""
+    def at(self, fraction: float) -> Point:
+        """Returns the point at a fraction of the curve, 0 (start) to 1 (end)."""
         start, bend, end = CITIES[self.start], self.bend, CITIES[self.end]
         a, b, c = (1 - fraction) ** 2, 2 * fraction * (1 - fraction), fraction**2
-        return Place(
+        return Point(
             a * start.lat + b * bend.lat + c * end.lat,
             a * start.lon + b * bend.lon + c * end.lon,
         )
 
     def heading_at(self, fraction: float) -> int:
-        """Degrees clockwise from north."""
+        """Returns the heading in degrees clockwise from north."""
         here, there = self.at(max(fraction - 0.01, 0)), self.at(min(fraction + 0.01, 1))
         east = (there.lon - here.lon) * math.cos(math.radians(here.lat))
         return round(math.degrees(math.atan2(east, there.lat - here.lat))) % 360
 
 
-def nearest_city(place: Place) -> str:
-    return min(CITIES, key=lambda city: CITIES[city].distance_km(place))
+def nearest_city(position: Point) -> str:
+    return min(CITIES, key=lambda city: CITIES[city].distance_km(position))
 
 
 def roads_from(city: str) -> list[Road]:
-    """All roads that leave a city, in one order for every run."""
+    """Returns all roads from a city, in the same order in every run."""
     out = [Road(a, b) for a, b in ROADS if a == city]
     return out + [Road(b, a) for a, b in ROADS if b == city]
 
 
 CITIES = {
-    "Augsburg": Place(48.37, 10.90),
-    "Berlin": Place(52.52, 13.40),
-    "Bielefeld": Place(52.02, 8.53),
-    "Bremen": Place(53.08, 8.80),
-    "Chemnitz": Place(50.83, 12.92),
-    "Cologne": Place(50.94, 6.96),
-    "Cottbus": Place(51.76, 14.33),
-    "Dortmund": Place(51.51, 7.47),
-    "Dresden": Place(51.05, 13.74),
-    "Emden": Place(53.37, 7.21),
-    "Erfurt": Place(50.98, 11.03),
-    "Flensburg": Place(54.78, 9.44),
-    "Frankfurt": Place(50.11, 8.68),
-    "Freiburg": Place(48.00, 7.85),
-    "Hamburg": Place(53.55, 9.99),
-    "Hanover": Place(52.37, 9.73),
-    "Hof": Place(50.31, 11.91),
-    "Karlsruhe": Place(49.01, 8.40),
-    "Kassel": Place(51.31, 9.48),
-    "Kempten": Place(47.73, 10.32),
-    "Kiel": Place(54.32, 10.14),
-    "Koblenz": Place(50.36, 7.59),
-    "Leipzig": Place(51.34, 12.37),
-    "Lübeck": Place(53.87, 10.69),
-    "Magdeburg": Place(52.13, 11.63),
-    "Mannheim": Place(49.49, 8.47),
-    "Munich": Place(48.14, 11.58),
-    "Münster": Place(51.96, 7.63),
-    "Nuremberg": Place(49.45, 11.08),
-    "Osnabrück": Place(52.28, 8.05),
-    "Passau": Place(48.57, 13.45),
-    "Regensburg": Place(49.01, 12.10),
-    "Rostock": Place(54.09, 12.10),
-    "Saarbrücken": Place(49.24, 6.99),
-    "Schwerin": Place(53.63, 11.41),
-    "Stralsund": Place(54.31, 13.09),
-    "Stuttgart": Place(48.78, 9.18),
-    "Trier": Place(49.75, 6.64),
-    "Ulm": Place(48.40, 9.99),
-    "Würzburg": Place(49.79, 9.95),
+    "Augsburg": Point(48.37, 10.90),
+    "Berlin": Point(52.52, 13.40),
+    "Bielefeld": Point(52.02, 8.53),
+    "Bremen": Point(53.08, 8.80),
+    "Chemnitz": Point(50.83, 12.92),
+    "Cologne": Point(50.94, 6.96),
+    "Cottbus": Point(51.76, 14.33),
+    "Dortmund": Point(51.51, 7.47),
+    "Dresden": Point(51.05, 13.74),
+    "Emden": Point(53.37, 7.21),
+    "Erfurt": Point(50.98, 11.03),
+    "Flensburg": Point(54.78, 9.44),
+    "Frankfurt": Point(50.11, 8.68),
+    "Freiburg": Point(48.00, 7.85),
+    "Hamburg": Point(53.55, 9.99),
+    "Hanover": Point(52.37, 9.73),
+    "Hof": Point(50.31, 11.91),
+    "Karlsruhe": Point(49.01, 8.40),
+    "Kassel": Point(51.31, 9.48),
+    "Kempten": Point(47.73, 10.32),
+    "Kiel": Point(54.32, 10.14),
+    "Koblenz": Point(50.36, 7.59),
+    "Leipzig": Point(51.34, 12.37),
+    "Lübeck": Point(53.87, 10.69),
+    "Magdeburg": Point(52.13, 11.63),
+    "Mannheim": Point(49.49, 8.47),
+    "Munich": Point(48.14, 11.58),
+    "Münster": Point(51.96, 7.63),
+    "Nuremberg": Point(49.45, 11.08),
+    "Osnabrück": Point(52.28, 8.05),
+    "Passau": Point(48.57, 13.45),
+    "Regensburg": Point(49.01, 12.10),
+    "Rostock": Point(54.09, 12.10),
+    "Saarbrücken": Point(49.24, 6.99),
+    "Schwerin": Point(53.63, 11.41),
+    "Stralsund": Point(54.31, 13.09),
+    "Stuttgart": Point(48.78, 9.18),
+    "Trier": Point(49.75, 6.64),
+    "Ulm": Point(48.40, 9.99),
+    "Würzburg": Point(49.79, 9.95),
 }
 
 ROADS = [
@@ -209,13 +209,13 @@ ROADS = [
 ]
 
 ZONES = [
-    Zone(name="Munich", center=Place(48.14, 11.58), radius_km=15.0),
-    Zone(name="Berlin", center=Place(52.52, 13.40), radius_km=15.0),
-    Zone(name="Harz", center=Place(51.72, 10.60), radius_km=30.0),
+    Zone(name="Munich", center=Point(48.14, 11.58), radius_km=15.0),
+    Zone(name="Berlin", center=Point(52.52, 13.40), radius_km=15.0),
+    Zone(name="Harz", center=Point(51.72, 10.60), radius_km=30.0),
 ]
 
 BORDER = [
-    Place(lat, lon)
+    Point(lat, lon)
     for lon, lat in [
         *((9.43, 54.82), (9.95, 54.72), (10.02, 54.47), (10.20, 54.33), (10.75, 54.32)),
         *((11.10, 54.42), (11.05, 54.17), (10.80, 53.97), (11.35, 53.95), (11.95, 54.16)),

@@ -1,4 +1,4 @@
-"""Which notifications follow from alerts and reports: a matter is told when it opens and ends."""
+"""Derives notifications from alerts and reports: one when an incident begins, one when it ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from .alerts import SILENCE, Alert
-from .geography import ZONES, Place, nearest_city
+from .geography import ZONES, Point, nearest_city
 from .reports import Report, in_text
-from .validation import fields_of, moment, text
+from .validation import fields_of, text, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,8 +19,8 @@ ZONE_OF = {zone.name: zone for zone in ZONES}
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
-class Matter(NamedTuple):
-    """A truck's silence, or its visit to a zone."""
+class Incident(NamedTuple):
+    """A silence of a truck, or its visit to a zone."""
 
     truck_id: str
     subject: str
@@ -28,7 +28,7 @@ class Matter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    matter: Matter
+    incident: Incident
     is_over: bool
     at: datetime
     text: str
@@ -36,8 +36,8 @@ class Notification:
     def encode(self) -> bytes:
         return json.dumps(
             {
-                "truck_id": self.matter.truck_id,
-                "subject": self.matter.subject,
+                "truck_id": self.incident.truck_id,
+                "subject": self.incident.subject,
                 "is_over": self.is_over,
                 "at": in_text(self.at),
                 "text": self.text,
@@ -46,68 +46,70 @@ class Notification:
 
 
 def decode(value: bytes | None) -> Notification:
-    """Raises ValueError, KeyError or TypeError for what is no notification."""
+    """Decodes a notification; raises ValueError, KeyError or TypeError for an invalid one."""
     found = fields_of(value)
     return Notification(
-        matter=Matter(text(found["truck_id"]), text(found["subject"])),
+        incident=Incident(text(found["truck_id"]), text(found["subject"])),
         is_over=bool(found["is_over"]),
-        at=moment(found["at"]),
+        at=time_of(found["at"]),
         text=text(found["text"]),
     )
 
 
-class Told:
-    """What has been told so far, and hence what is news.
+class NotificationHistory:
+    """The last notification of each incident, from which new notifications are derived.
 
-    It is a fold of the notifications themselves: whoever has read them all knows what their
-    writer knew. Alerts and reports come from two topics and in no common order, and an alert
-    may come twice: what is not later than the last thing told of a matter is no news.
+    It is computed only from notifications, so any reader of their topic can rebuild it. Alerts and
+    reports are in two topics without a common order, and alerts can be duplicates: events that are
+    not later than the last notification of their incident are ignored.
     """
 
     def __init__(self, notifications: Iterable[Notification] = ()) -> None:
-        self._last = {it.matter: it for it in notifications}
+        self._last = {it.incident: it for it in notifications}
 
-    def news_of_alert(self, alert: Alert) -> list[Notification]:
-        matter = Matter(alert.truck_id, alert.subject)
-        last = self._last.get(matter)
+    def for_alert(self, alert: Alert) -> list[Notification]:
+        incident = Incident(alert.truck_id, alert.subject)
+        last = self._last.get(incident)
         if last is not None and (not last.is_over or alert.at <= last.at):
             return []
-        return [self._tell(matter, opening(alert), at=alert.at, is_over=False)]
+        return [self._add(incident, opening(alert), at=alert.at, is_over=False)]
 
-    def news_of_report(self, report: Report) -> list[Notification]:
-        """A truck that reports is not silent, and has left the zones it is not in."""
+    def for_report(self, report: Report) -> list[Notification]:
+        """Ends the silence of the truck and its visits to zones that it has left."""
         return [
-            self._tell(matter, ending(matter.subject, report), at=report.reported_at, is_over=True)
-            for matter in self._matters_of(report.truck_id)
-            if not (last := self._last[matter]).is_over
+            self._add(
+                incident, ending(incident.subject, report), at=report.reported_at, is_over=True
+            )
+            for incident in self._incidents_of(report.truck_id)
+            if not (last := self._last[incident]).is_over
             and report.reported_at > last.at
-            and not still_there(matter.subject, report.place)
+            and not is_still_in(incident.subject, report.position)
         ]
 
-    def _matters_of(self, truck_id: str) -> list[Matter]:
+    def _incidents_of(self, truck_id: str) -> list[Incident]:
         subjects = (SILENCE, *ZONE_OF)
-        return [it for name in subjects if (it := Matter(truck_id, name)) in self._last]
+        return [it for name in subjects if (it := Incident(truck_id, name)) in self._last]
 
-    def _tell(self, matter: Matter, text: str, *, at: datetime, is_over: bool) -> Notification:
-        notification = Notification(matter=matter, is_over=is_over, at=at, text=text)
-        self._last[matter] = notification
+    def _add(self, incident: Incident, text: str, *, at: datetime, is_over: bool) -> Notification:
+        notification = Notification(incident=incident, is_over=is_over, at=at, text=text)
+        self._last[incident] = notification
         return notification
 
 
-def still_there(subject: str, place: Place) -> bool:
-    return subject != SILENCE and ZONE_OF[subject].contains(place)
+def is_still_in(subject: str, position: Point) -> bool:
+    return subject != SILENCE and ZONE_OF[subject].contains(position)
 
 
 def opening(alert: Alert) -> str:
     if alert.subject == SILENCE:
-        where = nearest_city(alert.place)
+        where = nearest_city(alert.position)
         return f"{alert.truck_id} has been silent since {alert.at:%H:%M}, last seen near {where}"
     return f"{alert.truck_id} is in the closed zone {alert.subject} at {alert.at:%H:%M}"
 
 
 def ending(subject: str, report: Report) -> str:
-    """Says what the report says, not for how long: an alert may have come long after its cause."""
-    here = f"{report.reported_at:%H:%M} near {nearest_city(report.place)}"
+    """Returns the text, without a duration, because the alert may be late."""
+    here = f"{report.reported_at:%H:%M} near {nearest_city(report.position)}"
     if subject == SILENCE:
         return f"{report.truck_id} reports again at {here}"
     return f"{report.truck_id} is out of the closed zone {subject} at {here}"

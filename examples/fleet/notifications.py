@@ -1,9 +1,8 @@
 """The notification service: reads alerts and reports, writes each notification exactly once.
 
-A batch of records, the notifications that follow from it and the offsets behind it are one
-transaction: after a crash at any moment either all of it has happened or nothing, and the service
-goes on from its committed offsets. It keeps no file: what has been told is read back from the topic
-of notifications. Services with different names share the trucks among them.
+A transaction contains the notifications for a batch of records and commits the offsets of the
+batch. After a crash the service continues from its committed offsets. It stores no files: it reads
+earlier notifications from their topic. Services with different names share the trucks.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from confluent_kafka import (
 )
 
 from . import alerts, notification_rules, reports
-from .notification_rules import Notification, Told
+from .notification_rules import Notification, NotificationHistory
 from .topics import ALERTS, NOTIFICATIONS
 
 if TYPE_CHECKING:
@@ -31,42 +30,42 @@ if TYPE_CHECKING:
     from threading import Event
 
 GROUP = "notification-service"
-RECORDS_AT_ONCE = 1000
+BATCH_RECORDS = 1000
 POLL_SECONDS = 0.3
 TRANSACTION_SECONDS = 30
 SESSION_SECONDS = 10
-"""A service that is not heard of for so long has lost its trucks to the others."""
-PAUSE_SECONDS = 1
+"""Session timeout; afterwards the other services get the trucks of this one."""
+RESTART_SECONDS = 1
 
 log = logging.getLogger("notifications")
 
 
 def run(bootstrap: str, name: str, stopped: Event) -> None:
-    """Works until it is told to stop; whatever fails is begun again from what is committed."""
+    """Runs until `stopped` is set; restarts from the committed offsets after an error."""
     while not stopped.is_set():
         try:
-            with Service(bootstrap, name).working() as service:
+            with Service(bootstrap, name).running() as service:
                 while not stopped.is_set():
-                    service.work_once()
+                    service.process_batch()
         except KafkaException as refused:
-            if refused.args[0].fatal():  # another service has our name, and our trucks
+            if refused.args[0].fatal():  # fenced by another service with this name
                 raise
-            log.warning("begins again: %s", refused.args[0].str())
-            stopped.wait(PAUSE_SECONDS)
+            log.warning("restarting (%s)", refused.args[0].str())
+            stopped.wait(RESTART_SECONDS)
 
 
 class Service:
-    """One member of the group, from its joining to its leaving or its first failure."""
+    """A member of the group until it leaves or fails."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self._common = {
             "bootstrap.servers": bootstrap,
             "client.id": name,
-            # librdkafka 2.16 begins anew when all brokers are gone for a moment, and then never
-            # finds the coordinator of its open transaction again
+            # Otherwise librdkafka 2.16 bootstraps again when all brokers are unreachable, and
+            # does not find the coordinator of its open transaction afterwards.
             "metadata.recovery.strategy": "none",
         }
-        self._told = Told()
+        self._history = NotificationHistory()
         self._producer = Producer({**self._common, "transactional.id": f"{GROUP}-{name}"})
         self._consumer = Consumer(
             {
@@ -76,31 +75,31 @@ class Service:
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                # topics that are cut alike: a truck's alerts come to whom its reports come
+                # Assigns partitions with the same number in both topics to the same member.
                 "partition.assignment.strategy": "range",
             }
         )
 
     @contextmanager
-    def working(self) -> Iterator[Service]:
+    def running(self) -> Iterator[Service]:
         try:
-            # whoever had this name before is shut out, and its open transaction aborted
+            # Fences the previous service with this name and aborts its open transaction.
             self._producer.init_transactions(TRANSACTION_SECONDS)
-            self._consumer.subscribe([reports.TRUCKS, ALERTS], on_assign=self._remember)
+            self._consumer.subscribe([reports.TRUCKS, ALERTS], on_assign=self._load_history)
             yield self
         finally:
             self._consumer.close()
             self._producer.close()
 
-    def work_once(self) -> None:
-        """One batch, one transaction."""
-        found = self._consumer.consume(RECORDS_AT_ONCE, timeout=POLL_SECONDS)
+    def process_batch(self) -> None:
+        """Processes a batch of records in one transaction."""
+        found = self._consumer.consume(BATCH_RECORDS, timeout=POLL_SECONDS)
         records = [it for it in found if it.error() is None]
         if not records:
             return
         self._producer.begin_transaction()
         try:
-            told = self._tell(records)
+            notifications = self._produce(records)
             self._producer.send_offsets_to_transaction(
                 self._consumer.position(self._consumer.assignment()),
                 self._consumer.consumer_group_metadata(),
@@ -110,36 +109,36 @@ class Service:
         except KafkaException:
             self._producer.abort_transaction(TRANSACTION_SECONDS)
             raise
-        for notification in told:
+        for notification in notifications:
             log.info("%s", notification.text)
 
-    def _tell(self, records: list[Message]) -> list[Notification]:
-        told = [notification for it in records for notification in self._news_of(it)]
-        for notification in told:
-            key = " ".join(notification.matter)
+    def _produce(self, records: list[Message]) -> list[Notification]:
+        notifications = [found for it in records for found in self._notifications_for(it)]
+        for notification in notifications:
+            key = " ".join(notification.incident)
             self._producer.produce(NOTIFICATIONS, notification.encode(), key)
-        return told
+        return notifications
 
-    def _news_of(self, record: Message) -> list[Notification]:
-        """What cannot be read is no news: the pipeline puts it aside for others to look at."""
+    def _notifications_for(self, record: Message) -> list[Notification]:
+        """Skips broken records; the pipeline writes them to the dead-letter topic."""
         try:
             if record.topic() == ALERTS:
-                return self._told.news_of_alert(alerts.decode(record.value()))
-            return self._told.news_of_report(reports.decode(record.value()))
+                return self._history.for_alert(alerts.decode(record.value()))
+            return self._history.for_report(reports.decode(record.value()))
         except (ValueError, KeyError, TypeError):
             return []
 
-    def _remember(self, _: Consumer, __: list[TopicPartition]) -> None:
-        """Other trucks are ours now: learns what has been told of them."""
-        self._told = Told(notifications_so_far(self._common))
+    def _load_history(self, _: Consumer, __: list[TopicPartition]) -> None:
+        """Reads earlier notifications after a change of the assignment."""
+        self._history = NotificationHistory(notifications_so_far(self._common))
 
 
 def notifications_so_far(common: dict[str, str]) -> Iterator[Notification]:
-    """All that was committed, the last of each matter at least."""
+    """Yields committed notifications, at least the last one of each incident."""
     reader = Consumer(
         {
             **common,
-            "group.id": f"{GROUP}-memory",  # demanded by the client; nothing is committed
+            "group.id": f"{GROUP}-history",  # required by the client; never commits
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
@@ -147,25 +146,27 @@ def notifications_so_far(common: dict[str, str]) -> Iterator[Notification]:
     )
     try:
         partitions = reader.list_topics(NOTIFICATIONS, TRANSACTION_SECONDS).topics[NOTIFICATIONS]
-        places = [TopicPartition(NOTIFICATIONS, it) for it in partitions.partitions]
-        for place in places:
-            place.offset = OFFSET_BEGINNING
-        reader.assign(places)
-        yield from read_to_the_end(reader, places)
+        assignment = [
+            TopicPartition(NOTIFICATIONS, it, OFFSET_BEGINNING) for it in partitions.partitions
+        ]
+        reader.assign(assignment)
+        yield from read_to_the_end(reader, assignment)
     finally:
         reader.close()
 
 
-def read_to_the_end(reader: Consumer, places: list[TopicPartition]) -> Iterator[Notification]:
-    """The end is behind transactions that are still open: what they tell is waited for."""
-    ends = {it.partition: reader.get_watermark_offsets(it, TRANSACTION_SECONDS)[1] for it in places}
+def read_to_the_end(reader: Consumer, assignment: list[TopicPartition]) -> Iterator[Notification]:
+    """Reads to the end offset, which is after open transactions; waits until they end."""
+    ends = {
+        it.partition: reader.get_watermark_offsets(it, TRANSACTION_SECONDS)[1] for it in assignment
+    }
     deadline = time.monotonic() + 3 * TRANSACTION_SECONDS
     while any(
-        it.offset < ends[it.partition] for it in reader.position(places) if ends[it.partition]
+        it.offset < ends[it.partition] for it in reader.position(assignment) if ends[it.partition]
     ):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{NOTIFICATIONS} cannot be read to its end")
+            raise TimeoutError(f"timed out reading {NOTIFICATIONS} to its end")
         record = reader.poll(POLL_SECONDS)
         if record is not None and record.error() is None:
-            with suppress(ValueError, KeyError, TypeError):  # that has told nobody anything
+            with suppress(ValueError, KeyError, TypeError):
                 yield notification_rules.decode(record.value())

@@ -1,4 +1,4 @@
-"""What a truck reports every 20 seconds, as a value and as the bytes of a record."""
+"""The report that a truck sends every 20 seconds, as value and as record."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from .geography import Place
-from .validation import fields_of, moment, number, text
+from .geography import Point
+from .validation import fields_of, number, text, time_of
 
 TRUCKS = "trucks"
-"""The topic of the reports: 10 partitions, keyed by truck, so that each truck's stay in order."""
+"""Topic of the reports; keyed by truck, so that reports of a truck are in order."""
 
 REPORT_SECONDS = 20
 
@@ -25,24 +25,24 @@ class Report:
     heading: int
 
     @property
-    def place(self) -> Place:
-        return Place(self.lat, self.lon)
+    def position(self) -> Point:
+        return Point(self.lat, self.lon)
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self) | {"reported_at": in_text(self.reported_at)}).encode()
 
 
 class BrokenReport(ValueError):
-    """A record on the topic that no truck in order would send."""
+    """Raised for a record that is not a valid report."""
 
 
 def decode(value: bytes | None) -> Report:
-    """Believes nothing: a topic outlives the programs that write to it."""
+    """Validates all fields, because any program can write to a topic."""
     try:
         found = fields_of(value)
         report = Report(
             truck_id=text(found["truck_id"]),
-            reported_at=moment(found["reported_at"]),
+            reported_at=time_of(found["reported_at"]),
             lat=number(found["lat"]),
             lon=number(found["lon"]),
             kmh=number(found["kmh"]),
@@ -51,7 +51,7 @@ def decode(value: bytes | None) -> Report:
     except (ValueError, TypeError, KeyError) as reason:
         raise BrokenReport(f"{type(reason).__name__}: {reason}") from reason
     if not (-90 <= report.lat <= 90 and -180 <= report.lon <= 180):
-        raise BrokenReport(f"{report.lat}, {report.lon} is no place on earth")
+        raise BrokenReport(f"{report.lat}, {report.lon} is not a position on earth")
     return report
 
 

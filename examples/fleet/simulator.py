@@ -1,4 +1,4 @@
-"""Trucks on the road: each reports every 20 seconds, some break a record, a few fall silent."""
+"""Simulated trucks: each reports every 20 seconds; some records are broken, some trucks silent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from .geography import CITIES, Place, Road, roads_from
+from .geography import CITIES, Point, Road, roads_from
 from .reports import REPORT_SECONDS, TRUCKS, Report, in_milliseconds
 
 if TYPE_CHECKING:
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from kafka import KafkaProducer
 
 LEAD_MAX = timedelta(days=6)
-"""Older records would be near the end of the week that a topic keeps them."""
+"""Older records would soon exceed the retention time of a week."""
 FAST_MOTION = timedelta(hours=1)
-"""How long a simulation runs faster than the clock before it has caught up with it."""
+"""Duration of a simulation until it has caught up with the clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A simulation: the same plan makes the same trucks drive the same ways."""
+    """Parameters of a simulation; equal parameters produce equal routes."""
 
     trucks: int = 100
     seed: int = 4
     broken_share: float = 0.008
     silent_trucks: int = 5
     silence_minutes: tuple[float, float] = (3, 12)
-    loud_minutes: tuple[float, float] = (5, 40)
-    """How long a truck that falls silent reports in between."""
+    reporting_minutes: tuple[float, float] = (5, 40)
+    """Range of the time between two silences of a truck."""
 
 
 class Transmission(NamedTuple):
-    """What leaves a truck: mostly a report."""
+    """A record of a truck, usually a report."""
 
     at: datetime
     truck_id: str
@@ -45,11 +45,11 @@ class Transmission(NamedTuple):
 
 
 def transmissions(plan: Plan, departure: datetime) -> Iterator[Transmission]:
-    """All that the fleet sends from its departure on, in the order of time, without end."""
+    """Yields all records of the fleet from its departure, ordered by time, without end."""
     silent = min(plan.silent_trucks, plan.trucks)
-    forgetful = set(Random(f"{plan.seed} silent").sample(range(plan.trucks), silent))
+    silent_numbers = set(Random(f"{plan.seed} silent").sample(range(plan.trucks), silent))
     trucks = [
-        Truck(plan, number, falls_silent=number in forgetful) for number in range(plan.trucks)
+        Truck(plan, number, falls_silent=number in silent_numbers) for number in range(plan.trucks)
     ]
     for turn in count():
         for number, truck in enumerate(trucks):
@@ -60,27 +60,27 @@ def transmissions(plan: Plan, departure: datetime) -> Iterator[Transmission]:
 
 
 class Truck:
-    """One truck; all its chances come from its own generator, whatever the others do."""
+    """A truck; its random generator is independent of other trucks."""
 
     def __init__(self, plan: Plan, number: int, *, falls_silent: bool) -> None:
         self.truck_id = f"truck-{number:03}"
         self._plan = plan
-        self._chance = Random(f"{plan.seed} {number}")
+        self._rng = Random(f"{plan.seed} {number}")
         self._legs = journey(Random(f"{plan.seed} {number} journey"))
         self._leg = next(self._legs)
-        self._leg_began_s = -self._chance.uniform(0, self._leg.duration_s)
-        self._silences = silences(plan, self._chance) if falls_silent else iter(())
+        self._leg_began_s = -self._rng.uniform(0, self._leg.duration_s)
+        self._silences = silences(plan, self._rng) if falls_silent else iter(())
         self._silence = next(self._silences, NEVER)
 
     def value_at(self, elapsed_s: float, departure: datetime) -> bytes | None:
-        """The record sent at that moment, or nothing; moments only go forward."""
+        """Returns the record sent at this time, or None; the time must not decrease."""
         while elapsed_s >= self._silence.ends_s:
             self._silence = next(self._silences, NEVER)
         report = self.report_at(elapsed_s, departure)
         if elapsed_s >= self._silence.begins_s:
             return None
-        if self._chance.random() < self._plan.broken_share:
-            return broken(report, self._chance)
+        if self._rng.random() < self._plan.broken_share:
+            return broken(report, self._rng)
         return report.encode()
 
     def report_at(self, elapsed_s: float, departure: datetime) -> Report:
@@ -88,40 +88,40 @@ class Truck:
             self._leg_began_s += self._leg.duration_s
             self._leg = next(self._legs)
         fraction = (elapsed_s - self._leg_began_s) / self._leg.duration_s
-        place, heading = self._leg.at(fraction)
-        wobble = self._chance.uniform(-3, 3) if self._leg.kmh else 0
+        position, heading = self._leg.at(fraction)
+        wobble = self._rng.uniform(-3, 3) if self._leg.kmh else 0
         return Report(
             truck_id=self.truck_id,
             reported_at=departure + timedelta(seconds=elapsed_s),
-            lat=round(place.lat, 5),
-            lon=round(place.lon, 5),
+            lat=round(position.lat, 5),
+            lon=round(position.lon, 5),
             kmh=round(self._leg.kmh + wobble, 1),
             heading=heading,
         )
 
 
 class Leg(NamedTuple):
-    """A drive from city to city, or a rest in one (0 km/h)."""
+    """A drive between two cities, or a rest in a city (0 km/h)."""
 
     road: Road
     kmh: float
     duration_s: float
 
-    def at(self, fraction: float) -> tuple[Place, int]:
+    def at(self, fraction: float) -> tuple[Point, int]:
         if not self.kmh:
             return CITIES[self.road.start], 0
         return self.road.at(fraction), self.road.heading_at(fraction)
 
 
-def journey(chance: Random) -> Iterator[Leg]:
-    """From city to city, with a rest now and then; nobody turns back while there is a way on."""
-    city, came_from = chance.choice(list(CITIES)), ""
+def journey(rng: Random) -> Iterator[Leg]:
+    """Yields drives and rests; a truck turns back only at dead ends."""
+    city, came_from = rng.choice(list(CITIES)), ""
     while True:
         roads = roads_from(city)
-        road = chance.choice([it for it in roads if it.end != came_from] or roads)
-        if chance.random() < 0.3:
-            yield Leg(road, 0, chance.uniform(5, 45) * 60)
-        kmh = chance.uniform(62, 86)
+        road = rng.choice([it for it in roads if it.end != came_from] or roads)
+        if rng.random() < 0.3:
+            yield Leg(road, 0, rng.uniform(5, 45) * 60)
+        kmh = rng.uniform(62, 86)
         yield Leg(road, kmh, road.length_km / kmh * 3600)
         city, came_from = road.end, city
 
@@ -134,18 +134,18 @@ class Silence(NamedTuple):
 NEVER = Silence(float("inf"), float("inf"))
 
 
-def silences(plan: Plan, chance: Random) -> Iterator[Silence]:
+def silences(plan: Plan, rng: Random) -> Iterator[Silence]:
     now_s = 0.0
     while True:
-        begins_s = now_s + chance.uniform(*plan.loud_minutes) * 60
-        now_s = begins_s + chance.uniform(*plan.silence_minutes) * 60
+        begins_s = now_s + rng.uniform(*plan.reporting_minutes) * 60
+        now_s = begins_s + rng.uniform(*plan.silence_minutes) * 60
         yield Silence(begins_s, now_s)
 
 
-def broken(report: Report, chance: Random) -> bytes:
-    """The ways in which records break in the field."""
+def broken(report: Report, rng: Random) -> bytes:
+    """Returns a report broken in a random way."""
     whole = report.encode()
-    return chance.choice(
+    return rng.choice(
         [
             whole[: len(whole) // 2],
             whole.replace(b'"lat"', b'"latitude"'),
@@ -157,13 +157,13 @@ def broken(report: Report, chance: Random) -> bytes:
     )
 
 
-# --- on the wire
+# --- sending
 
 
 def departure_of(speed: float, now: datetime) -> datetime:
-    """In the past, as far as the fast motion needs it.
+    """Returns the simulated departure, which is in the past if time runs faster than the clock.
 
-    Records of the future are refused by a broker, and records of long ago are dropped by it.
+    A broker rejects records of the future and deletes records older than the retention time.
     """
     return now - min(LEAD_MAX, FAST_MOTION * (speed - 1))
 
@@ -173,16 +173,16 @@ def drive(
     plan: Plan,
     *,
     speed: float,
-    is_over: Callable[[], bool] = lambda: False,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Sends what the fleet sends, `speed` times as fast as the clock until it is the present."""
+    """Sends the records, `speed` times as fast as the clock until the present is reached."""
     begun = datetime.now(UTC)
     departure = departure_of(speed, begun)
     for sent in transmissions(plan, departure):
         due = max(begun + (sent.at - departure) / speed, sent.at)
-        while (wait_s := (due - datetime.now(UTC)).total_seconds()) > 0 and not is_over():
+        while (wait_s := (due - datetime.now(UTC)).total_seconds()) > 0 and not is_stopped():
             time.sleep(min(wait_s, 0.2))
-        if is_over():
+        if is_stopped():
             return
         producer.send(
             TRUCKS,

@@ -1,4 +1,4 @@
-"""The topics of the fleet: who writes them, how they are cut and kept."""
+"""Topics of the fleet: their writers, partitions and configuration."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from .reports import TRUCKS
 
 STATISTICS = "fleet-stats"
-"""By the pipeline: what each truck did in each five minutes."""
+"""Written by the pipeline: statistics per truck and five minutes."""
 
 ALERTS = "fleet-alerts"
-"""By the pipeline: trucks that fell silent, trucks in closed zones.
+"""Written by the pipeline: silent trucks and trucks in closed zones.
 
-Keyed and cut like the reports: a group that reads both has a truck's alerts where its reports are.
+Keyed and partitioned like the reports, so that a member gets alerts and reports of a truck.
 """
 
 NOTIFICATIONS = "fleet-notifications"
-"""By the notification service: what somebody should hear of, each thing once.
+"""Written by the notification service, each notification once.
 
-Compacted: the last notification of each matter stays, and is the memory of the service.
+Compacted: the service reads the last notification of each incident after a restart.
 """
 
 BROKEN = "trucks-broken"
-"""By the pipeline: reports that nobody can read."""
+"""Written by the pipeline: broken reports."""
 
 PARTITIONS = {TRUCKS: 10, STATISTICS: 3, ALERTS: 10, NOTIFICATIONS: 3, BROKEN: 1}
 CONFIG = {NOTIFICATIONS: {"cleanup.policy": "compact"}}
 
 
 def create(bootstrap: str) -> None:
-    """Makes the topics that are not there yet."""
+    """Creates the missing topics."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    there = set(admin.list_topics())
+    existing = set(admin.list_topics())
     admin.create_topics(
         [
             NewTopic(name, partitions, replication_factor=1, topic_configs=CONFIG.get(name, {}))
             for name, partitions in PARTITIONS.items()
-            if name not in there
+            if name not in existing
         ]
     )
     admin.close()

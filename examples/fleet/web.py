@@ -1,4 +1,4 @@
-"""The dashboard's web server: three files, the map, and the state as server-sent events."""
+"""Web server of the dashboard: three files, the map, and the state as server-sent events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .geography import BORDER, CITIES, ROADS, ZONES, Place, Road
+from .geography import BORDER, CITIES, ROADS, ZONES, Point, Road
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -26,31 +26,31 @@ FILES = {
 FRAME_SECONDS = 0.25
 REQUEST_SECONDS_MAX = 10
 WRITE_SECONDS_MAX = 30
-"""A browser that reads nothing for so long is let go."""
+"""Connections of browsers that do not read for this time are closed."""
 
 
 @asynccontextmanager
 async def served(state: FleetState, port: int = 0) -> AsyncIterator[str]:
-    """The page is there, at the address given, while the block lasts; on loopback only."""
-    visits: set[asyncio.Task[None]] = set()
+    """Serves the page on loopback; yields its URL."""
+    connections: set[asyncio.Task[None]] = set()
 
-    async def visit(reader: StreamReader, writer: StreamWriter) -> None:
-        task = asyncio.ensure_future(answer(state, reader, writer))
-        visits.add(task)
-        task.add_done_callback(visits.discard)
+    async def connected(reader: StreamReader, writer: StreamWriter) -> None:
+        task = asyncio.ensure_future(respond(state, reader, writer))
+        connections.add(task)
+        task.add_done_callback(connections.discard)
 
-    server = await asyncio.start_server(visit, "127.0.0.1", port)
+    server = await asyncio.start_server(connected, "127.0.0.1", port)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     finally:
         server.close()
-        for task in visits:
+        for task in connections:
             task.cancel()
-        await asyncio.gather(*visits, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
 
 
-async def answer(state: FleetState, reader: StreamReader, writer: StreamWriter) -> None:
-    """One connection, one request."""
+async def respond(state: FleetState, reader: StreamReader, writer: StreamWriter) -> None:
+    """Handles the one request of a connection."""
     try:
         async with asyncio.timeout(REQUEST_SECONDS_MAX):
             head = await reader.readuntil(b"\r\n\r\n")
@@ -58,23 +58,23 @@ async def answer(state: FleetState, reader: StreamReader, writer: StreamWriter) 
         if method != "GET":
             send(writer, HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"GET only\n")
         elif path == "/events":
-            await tell(state, writer)
+            await send_events(state, writer)
         elif path == "/map":
             send(writer, HTTPStatus.OK, "application/json", json.dumps(country()).encode())
         elif path in FILES:
             name, content_type = FILES[path]
             send(writer, HTTPStatus.OK, content_type, (PAGE / name).read_bytes())
         else:
-            send(writer, HTTPStatus.NOT_FOUND, "text/plain", b"not here\n")
+            send(writer, HTTPStatus.NOT_FOUND, "text/plain", b"not found\n")
         await writer.drain()
     except (OSError, EOFError, ValueError, TimeoutError, asyncio.LimitOverrunError):
-        pass  # the browser went away, or was none
+        pass  # the browser disconnected, or the request is invalid
     finally:
         writer.close()
 
 
-async def tell(state: FleetState, writer: StreamWriter) -> None:
-    """What changed, a few times a second: a slow browser gets fewer frames, not a longer queue."""
+async def send_events(state: FleetState, writer: StreamWriter) -> None:
+    """Sends changes several times a second; a slow browser gets fewer frames, not a queue."""
     head(writer, HTTPStatus.OK, "text/event-stream", "Cache-Control: no-store")
     known = 0
     while True:
@@ -102,7 +102,7 @@ def head(writer: StreamWriter, status: HTTPStatus, content_type: str, line: str)
 
 
 def country() -> dict[str, Any]:
-    """The map as the page draws it; places are [lat, lon]."""
+    """Returns the map for the page; points are [lat, lon]."""
     return {
         "border": [pair(it) for it in BORDER],
         "cities": {name: pair(it) for name, it in CITIES.items()},
@@ -113,5 +113,5 @@ def country() -> dict[str, Any]:
     }
 
 
-def pair(place: Place) -> list[float]:
-    return [round(place.lat, 4), round(place.lon, 4)]
+def pair(position: Point) -> list[float]:
+    return [round(position.lat, 4), round(position.lon, 4)]

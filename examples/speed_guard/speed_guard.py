@@ -1,4 +1,4 @@
-"""Reads the positions of trucks, and writes a warning for each that is too fast."""
+"""Reads positions of trucks and writes a warning for each truck that is too fast."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 POSITIONS, WARNINGS = "positions", "warnings"
-POSITIONS_AT_ONCE = 500
+BATCH_RECORDS = 500
 POLL_SECONDS = 0.1
 WRITE_SECONDS_MAX = 30
-GIVEN_UP_FOR_DEAD = {
+REMOVED_FROM_GROUP = {
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.REBALANCE_IN_PROGRESS,
@@ -21,10 +21,9 @@ GIVEN_UP_FOR_DEAD = {
 
 
 class SpeedGuard:
-    """One of any number of guards that share the trucks among them.
+    """A member of the group of guards, which share the trucks.
 
-    Positions are committed when their warnings have been written: a guard that dies warns of
-    them again rather than never.
+    Offsets are committed after the warnings are written, so warnings are at-least-once.
     """
 
     def __init__(self, bootstrap: str, *, limit_kmh: float, name: str) -> None:
@@ -42,30 +41,30 @@ class SpeedGuard:
         self._consumer.subscribe([POSITIONS])
 
     def run(self, stopped: Event) -> None:
-        """Works until it is told to stop."""
+        """Runs until `stopped` is set."""
         while not stopped.is_set():
-            self.work_once()
+            self.process_batch()
         self._consumer.close()
 
-    def work_once(self) -> None:
-        found = self._consumer.consume(POSITIONS_AT_ONCE, timeout=POLL_SECONDS)
+    def process_batch(self) -> None:
+        found = self._consumer.consume(BATCH_RECORDS, timeout=POLL_SECONDS)
         positions = [it for it in found if it.error() is None]
         for position in positions:
-            self.look_at(position)
+            self.check(position)
         if self._producer.flush(WRITE_SECONDS_MAX):
-            raise TimeoutError("the broker takes no warnings")
+            raise TimeoutError("timed out writing warnings")
         if positions:
             self.commit()
 
     def commit(self) -> None:
-        """A guard that was given up for dead has nothing to commit: another has its trucks."""
+        """Commits offsets, unless the group has removed this guard and reassigned its trucks."""
         try:
             self._consumer.commit(asynchronous=False)
         except KafkaException as refused:
-            if refused.args[0].code() not in GIVEN_UP_FOR_DEAD:
+            if refused.args[0].code() not in REMOVED_FROM_GROUP:
                 raise
 
-    def look_at(self, position: Message) -> None:
+    def check(self, position: Message) -> None:
         warning = self.warning_of(position.value())
         if warning is not None:
             self._producer.produce(
@@ -73,7 +72,7 @@ class SpeedGuard:
             )
 
     def warning_of(self, value: bytes | None) -> dict[str, Any] | None:
-        """What is no position is passed over: one odd record must not end the service."""
+        """Returns a warning or None. Skips invalid records, which must not stop the service."""
         try:
             position = json.loads(value or b"")
             over_kmh = position["kmh"] - self._limit_kmh
@@ -89,7 +88,7 @@ def expect_written(error: Any, _: Message) -> None:
 
 
 class InBackground:
-    """A guard that works while its block lasts."""
+    """Runs a guard in a thread within a `with` block."""
 
     def __init__(self, guard: SpeedGuard) -> None:
         self._stopped = Event()

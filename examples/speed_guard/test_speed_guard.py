@@ -1,4 +1,4 @@
-"""The speed guard warns of every truck that is too fast, whatever happens to its broker."""
+"""The speed guard warns of every truck that is too fast, also when the broker fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT_KMH = 80
 
 
 def drive(kafka: Broker, speeds: Iterable[int]) -> None:
-    """Each truck reports once."""
+    """Produces one report per truck."""
     reports = [{"truck": f"truck-{number}", "kmh": kmh} for number, kmh in enumerate(speeds)]
     kafka.produce(POSITIONS, reports, key="truck")
 
@@ -29,7 +29,7 @@ def guard(kafka: Broker, name: str = "guard") -> InBackground:
     return InBackground(SpeedGuard(kafka.bootstrap, limit_kmh=LIMIT_KMH, name=name))
 
 
-def test_those_who_are_too_fast_are_warned_of(kafka: Broker) -> None:
+def test_too_fast_trucks_get_warnings(kafka: Broker) -> None:
     drive(kafka, [80, 81, 50, 95])
     with guard(kafka):
         warnings = kafka.wait_for(WARNINGS, count=2)
@@ -41,7 +41,7 @@ def test_those_who_are_too_fast_are_warned_of(kafka: Broker) -> None:
     )
 
 
-def test_what_is_no_position_stops_no_guard(kafka: Broker) -> None:
+def test_invalid_positions_are_skipped(kafka: Broker) -> None:
     odd = [None, b"", b"{}", b"[1]", b'{"truck": "a", "kmh": NaN}', b'{"truck": "a", "kmh": 1e999}']
     kafka.produce(POSITIONS, [*odd, 100_000 * b"["])
     drive(kafka, [90])
@@ -50,7 +50,7 @@ def test_what_is_no_position_stops_no_guard(kafka: Broker) -> None:
     assert warning == a_record({"truck": "truck-0", "over_kmh": 10}, key="truck-0")
 
 
-def test_what_was_seen_is_not_looked_at_again(kafka: Broker) -> None:
+def test_restarted_guard_continues_from_committed_offsets(kafka: Broker) -> None:
     drive(kafka, [90])
     with guard(kafka):
         kafka.wait_for(WARNINGS, count=1)
@@ -61,7 +61,7 @@ def test_what_was_seen_is_not_looked_at_again(kafka: Broker) -> None:
     assert sum(kafka.offsets("speed-guards").values()) == 2
 
 
-def test_a_leader_that_moves_costs_no_warning(kafka: Broker) -> None:
+def test_warning_is_written_after_a_leader_change(kafka: Broker) -> None:
     drive(kafka, [90])
     with (
         kafka.faults.refuse("PRODUCE", "NOT_LEADER_OR_FOLLOWER", topic=WARNINGS, times=2),
@@ -70,7 +70,7 @@ def test_a_leader_that_moves_costs_no_warning(kafka: Broker) -> None:
         assert len(kafka.wait_for(WARNINGS, count=1)) == 1
 
 
-def test_an_answer_that_is_lost_makes_no_second_warning(kafka: Broker) -> None:
+def test_lost_response_does_not_duplicate_a_warning(kafka: Broker) -> None:
     drive(kafka, [90])
     with kafka.faults.lose_answer("PRODUCE", topic=WARNINGS, times=1):
         with guard(kafka):
@@ -81,7 +81,7 @@ def test_an_answer_that_is_lost_makes_no_second_warning(kafka: Broker) -> None:
     assert [it.json()["over_kmh"] for it in warnings] == [10, 5]
 
 
-def test_guards_go_on_when_their_broker_has_crashed(kafka: Broker) -> None:
+def test_guard_continues_after_a_crash_of_the_broker(kafka: Broker) -> None:
     with guard(kafka):
         drive(kafka, [90])
         kafka.wait_for(WARNINGS, count=1)
@@ -91,17 +91,17 @@ def test_guards_go_on_when_their_broker_has_crashed(kafka: Broker) -> None:
     assert [it.json()["over_kmh"] for it in warnings] == [10, 20]
 
 
-def test_a_guard_takes_over_from_one_that_cannot_be_reached(kafka: Broker) -> None:
+def test_guard_takes_over_from_an_unreachable_one(kafka: Broker) -> None:
     with guard(kafka, "lost"):
         drive(kafka, [90])
         kafka.wait_for(WARNINGS, count=1)
         with kafka.faults.drop(None, client="lost"), guard(kafka, "found"):
-            kafka.clock.advance(minutes=1)  # its session is over
+            kafka.clock.advance(minutes=1)  # its session expires
             drive(kafka, [90] * 8)
             kafka.wait_for(WARNINGS, count=9, timeout_seconds=30)
 
 
-def test_positions_are_forgotten_after_a_week(kafka: Broker) -> None:
+def test_positions_are_deleted_after_a_week(kafka: Broker) -> None:
     drive(kafka, [80, 80])
     kafka.clock.advance(days=8)
     assert kafka.records(POSITIONS) == []

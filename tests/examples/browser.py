@@ -1,4 +1,4 @@
-"""A headless Chromium that a test looks through: the DevTools protocol over a pair of pipes."""
+"""A headless Chromium for tests, controlled by the DevTools protocol over pipes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WAIT_SECONDS = 60
-LOOK_SECONDS = 0.05
-FREE_FROM = 10
+POLL_SECONDS = 0.05
+DESCRIPTOR_MIN = 10
 OPTIONS = (
     "--headless",
     "--remote-debugging-pipe",
-    "--no-sandbox",  # tests may be run as root, and look at our own pages alone
+    "--no-sandbox",  # tests may run as root, and open only their own pages
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--no-first-run",
@@ -32,7 +32,7 @@ OPTIONS = (
     "--disable-component-update",
     "--disable-extensions",
 )
-# Chromium reads commands from descriptor 3 and answers on descriptor 4.
+# Chromium reads commands from descriptor 3 and writes responses to descriptor 4.
 LAUNCH = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)
@@ -42,33 +42,33 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 class Browser:
-    """One page at a time; every command waits for its answer."""
+    """Shows one page at a time; every command waits for its response."""
 
     def __init__(self, executable: str, profile: Path) -> None:
-        its_in, self._out = pipe()
-        self._in, its_out = pipe()
+        child_in, self._out = pipe()
+        self._in, child_out = pipe()
         self._log = (profile / "log").open("wb")
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-S", "-c", LAUNCH, str(its_in), str(its_out)),
+                *(sys.executable, "-S", "-c", LAUNCH, str(child_in), str(child_out)),
                 *(executable, *OPTIONS, f"--user-data-dir={profile}"),
             ],
-            pass_fds=(its_in, its_out),
+            pass_fds=(child_in, child_out),
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
-        os.close(its_in)
-        os.close(its_out)
+        os.close(child_in)
+        os.close(child_out)
         self._received = b""
         self._numbers = count(1)
         self._page: dict[str, str] = {}
         self._targets: list[str] = []
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         """Exceptions and failed requests of the page."""
 
     def close(self) -> None:
         try:
-            self.ask("Browser.close", of_page=False)
+            self.send("Browser.close", of_page=False)
             self._process.wait(WAIT_SECONDS)
         finally:
             self._process.kill()
@@ -79,18 +79,18 @@ class Browser:
 
     def close_pages(self) -> None:
         for target in self._targets:
-            self.ask("Target.closeTarget", of_page=False, targetId=target)
+            self.send("Target.closeTarget", of_page=False, targetId=target)
         self._targets.clear()
-        self.complaints.clear()
+        self.errors.clear()
 
     def open(self, url: str, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:
-        target = self.ask("Target.createTarget", of_page=False, url="about:blank")["targetId"]
+        target = self.send("Target.createTarget", of_page=False, url="about:blank")["targetId"]
         self._targets.append(target)
-        session = self.ask("Target.attachToTarget", of_page=False, targetId=target, flatten=True)
+        session = self.send("Target.attachToTarget", of_page=False, targetId=target, flatten=True)
         self._page = {"sessionId": session["sessionId"]}
-        self.ask("Runtime.enable")
-        self.ask("Log.enable")
-        self.ask(
+        self.send("Runtime.enable")
+        self.send("Log.enable")
+        self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
@@ -98,27 +98,27 @@ class Browser:
             mobile=width < 600,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.ask("Emulation.setEmulatedMedia", features=[scheme])
-        self.ask("Page.navigate", url=url)
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        self.send("Page.navigate", url=url)
 
     def evaluate(self, script: str) -> Any:
-        answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True)
-        if "exceptionDetails" in answer:
-            raise AssertionError(answer["exceptionDetails"])
-        return answer["result"].get("value")
+        response = self.send("Runtime.evaluate", expression=script, returnByValue=True)
+        if "exceptionDetails" in response:
+            raise AssertionError(response["exceptionDetails"])
+        return response["result"].get("value")
 
     def wait_for(self, script: str) -> Any:
-        """The first true value of an expression; one that fails is not true yet."""
+        """Waits until an expression is true and returns its value; errors count as false."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not (value := self.evaluate(f"(() => {{ try {{ return {script} }} catch {{}} }})()")):
-            assert time.monotonic() < deadline, f"{script}: never true; {self.complaints}"
-            time.sleep(LOOK_SECONDS)
+            assert time.monotonic() < deadline, f"{script}: never true; {self.errors}"
+            time.sleep(POLL_SECONDS)
         return value
 
-    def picture(self) -> bytes:
-        return base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"])
+    def screenshot(self) -> bytes:
+        return base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"])
 
-    def ask(self, method: str, *, of_page: bool = True, **parameters: Any) -> dict[str, Any]:
+    def send(self, method: str, *, of_page: bool = True, **parameters: Any) -> dict[str, Any]:
         number = next(self._numbers)
         command = {"id": number, "method": method, "params": parameters}
         if of_page:
@@ -129,21 +129,21 @@ class Browser:
                 assert "error" not in message, f"{method}: {message['error']}"
                 result: dict[str, Any] = message["result"]
                 return result
-            self._hear(message)
-        raise AssertionError(f"{method}: the browser has gone")
+            self._record(message)
+        raise AssertionError(f"{method}: the browser has exited")
 
-    def _hear(self, event: dict[str, Any]) -> None:
+    def _record(self, event: dict[str, Any]) -> None:
         match event:
             case {"method": "Runtime.exceptionThrown", "params": {"exceptionDetails": details}}:
-                self.complaints.append(str(details.get("exception", details)))
+                self.errors.append(str(details.get("exception", details)))
             case {"method": "Log.entryAdded", "params": {"entry": {"level": "error"} as entry}}:
-                self.complaints.append(f"{entry['text']} {entry.get('url', '')}")
+                self.errors.append(f"{entry['text']} {entry.get('url', '')}")
 
     def _messages(self) -> Iterator[dict[str, Any]]:
         while True:
             while b"\0" not in self._received:
                 ready, _, _ = select.select([self._in], [], [], WAIT_SECONDS)
-                assert ready, "the browser says nothing"
+                assert ready, "the browser does not respond"
                 more = os.read(self._in, 1 << 20)
                 if not more:
                     return
@@ -153,9 +153,9 @@ class Browser:
 
 
 def pipe() -> tuple[int, int]:
-    """With numbers out of the way of 3 and 4."""
+    """Returns a pipe whose descriptors are not 3 or 4."""
     ends = os.pipe()
-    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, FREE_FROM) for end in ends]
+    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, DESCRIPTOR_MIN) for end in ends]
     for end in ends:
         os.close(end)
     return moved[0], moved[1]

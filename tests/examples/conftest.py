@@ -1,4 +1,4 @@
-"""A browser for the tests of the examples' pages."""
+"""A browser for tests of example pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One process for all pages; a Chromium that is missing fails in CI."""
+    """One process for all pages; a missing Chromium fails in CI."""
     browser = Browser(find_program(*NAMES), tmp_path_factory.mktemp("chromium"))
     try:
         yield browser

@@ -1,4 +1,4 @@
-"""The fleet's topics for an embedded broker, and rows to write to them."""
+"""Topics of the fleet for an embedded broker, and rows for them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def at(minute: float) -> datetime:
 
 
 def alert(truck: str, minute: float, *, subject: str = SILENCE, city: str = "Ulm") -> Row:
-    place = CITIES[city]
+    position = CITIES[city]
     found = {"truck_id": truck, "subject": subject, "at": in_text(at(minute))}
-    return Row(found | {"lat": place.lat, "lon": place.lon}, key=truck)
+    return Row(found | {"lat": position.lat, "lon": position.lon}, key=truck)
 
 
 def report(truck: str, minute: float, *, city: str = "Ulm", kmh: float = 80) -> Row:
-    place = CITIES[city]
+    position = CITIES[city]
     found = Report(
         truck_id=truck,
         reported_at=at(minute),
-        lat=place.lat,
-        lon=place.lon,
+        lat=position.lat,
+        lon=position.lon,
         kmh=kmh,
         heading=90,
     )

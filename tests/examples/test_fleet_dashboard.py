@@ -1,4 +1,4 @@
-"""The location dashboard as a browser shows it, live from the topics."""
+"""The location dashboard in a browser."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka(topics=TOPICS)
 
 FLEET = [f"truck-{number:03}" for number in range(20)]
-ASKED_MAX = 600
+POLLS_MAX = 600
 PHONE = {"width": 390, "height": 844}
 
 
 @contextmanager
 def shown(kafka: Broker) -> Iterator[str]:
-    """The address of a dashboard that runs while the block lasts."""
+    """Runs a dashboard and yields its URL."""
     loop = asyncio.new_event_loop()
     stopped = asyncio.Event()
     url: list[str] = []
@@ -63,20 +63,20 @@ def text_of(selector: str) -> str:
     return f"document.querySelector({selector!r}).textContent"
 
 
-def place_of(truck: str) -> str:
-    """The transform of a truck: where it is drawn."""
+def transform_of(truck: str) -> str:
+    """Returns a script for the position of a truck on the page."""
     return f"document.querySelector('[data-truck={truck}]').style.transform"
 
 
-def test_trucks_appear_move_rest_and_fall_silent(kafka: Broker, browser: Browser) -> None:
+def test_trucks_are_shown_moving_resting_and_silent(kafka: Broker, browser: Browser) -> None:
     with shown(kafka) as url:
         browser.open(url)
         kafka.produce(TRUCKS, [report(truck, 0) for truck in FLEET])
         browser.wait_for(f"{trucks_shown('moving')} === {len(FLEET)}")
-        ulm = browser.evaluate(place_of("truck-000"))
+        ulm = browser.evaluate(transform_of("truck-000"))
 
         kafka.produce(TRUCKS, [report("truck-000", 0.3, city="Berlin")])
-        browser.wait_for(f"{place_of('truck-000')} !== {ulm!r}")
+        browser.wait_for(f"{transform_of('truck-000')} !== {ulm!r}")
         kafka.produce(TRUCKS, [report("truck-000", 0.6, city="Berlin", kmh=0)])
         browser.wait_for(f"{trucks_shown('resting')} === 1")
 
@@ -87,10 +87,10 @@ def test_trucks_appear_move_rest_and_fall_silent(kafka: Broker, browser: Browser
         assert browser.evaluate(text_of("#clock")) == f"{at(5):%Y-%m-%d %H:%M} UTC"
         kafka.produce(TRUCKS, [report("truck-000", 5)])
         browser.wait_for(f"{trucks_shown('moving')} === {len(FLEET)}")
-        assert browser.complaints == []
+        assert browser.errors == []
 
 
-def test_the_map_has_roads_cities_and_closed_zones(kafka: Broker, browser: Browser) -> None:
+def test_map_has_roads_cities_and_closed_zones(kafka: Broker, browser: Browser) -> None:
     with shown(kafka) as url:
         browser.open(url)
         browser.wait_for("document.querySelector('#connection').dataset.state === 'live'")
@@ -106,9 +106,7 @@ def test_the_map_has_roads_cities_and_closed_zones(kafka: Broker, browser: Brows
         }
 
 
-def test_what_the_pipeline_and_the_notification_service_write_is_shown(
-    kafka: Broker, browser: Browser
-) -> None:
+def test_statistics_alerts_and_notifications_are_shown(kafka: Broker, browser: Browser) -> None:
     with shown(kafka) as url:
         browser.open(url)
         browser.wait_for(f"{text_of('#statistics .none')}.includes('no statistics yet')")
@@ -117,19 +115,17 @@ def test_what_the_pipeline_and_the_notification_service_write_is_shown(
         browser.wait_for("document.querySelectorAll('#chart rect').length === 2")
         browser.wait_for(f"{text_of('#window')}.includes('60 km/h on average')")
 
-        told = {"truck_id": "truck-1", "subject": "silence", "is_over": False}
-        text = "<b>truck-1</b> has been silent"  # whatever stands in a record is text
-        told |= {"at": at(7).isoformat(), "text": text}
-        kafka.produce(NOTIFICATIONS, [Row(told, key="truck-1 silence")])
+        notification = {"truck_id": "truck-1", "subject": "silence", "is_over": False}
+        text = "<b>truck-1</b> has been silent"  # must be shown as text
+        notification |= {"at": at(7).isoformat(), "text": text}
+        kafka.produce(NOTIFICATIONS, [Row(notification, key="truck-1 silence")])
         browser.wait_for(f"{text_of('#news ol')}.includes({text!r})")
         kafka.produce(ALERTS, [alert("truck-1", 4)])
         browser.wait_for("document.querySelector('#alerts').dataset.drawn === '1'")
-        assert browser.complaints == []
+        assert browser.errors == []
 
 
-def test_a_record_that_nobody_can_read_is_counted_and_stops_nothing(
-    kafka: Broker, browser: Browser
-) -> None:
+def test_broken_records_are_counted_and_skipped(kafka: Broker, browser: Browser) -> None:
     with shown(kafka) as url:
         browser.open(url)
         kafka.produce(TRUCKS, [b"\x00\xff", b"", *[report(it, 0) for it in FLEET[:6]]])
@@ -137,9 +133,7 @@ def test_a_record_that_nobody_can_read_is_counted_and_stops_nothing(
         assert browser.evaluate(trucks_shown("moving")) == 6
 
 
-def test_a_dashboard_that_was_restarted_has_the_picture_at_once(
-    kafka: Broker, browser: Browser
-) -> None:
+def test_restarted_dashboard_shows_all_trucks(kafka: Broker, browser: Browser) -> None:
     kafka.produce(TRUCKS, [report(truck, 0) for truck in FLEET])
     for _ in range(2):
         with shown(kafka) as url:
@@ -147,7 +141,7 @@ def test_a_dashboard_that_was_restarted_has_the_picture_at_once(
             browser.wait_for(f"{trucks_shown('moving')} === {len(FLEET)}")
 
 
-def test_the_page_goes_on_when_the_broker_has_crashed(kafka: Broker, browser: Browser) -> None:
+def test_page_is_updated_after_a_crash_of_the_broker(kafka: Broker, browser: Browser) -> None:
     with shown(kafka) as url:
         browser.open(url)
         kafka.produce(TRUCKS, [report(truck, 0) for truck in FLEET])
@@ -160,23 +154,23 @@ def test_the_page_goes_on_when_the_broker_has_crashed(kafka: Broker, browser: Br
 def test_two_dashboards_share_the_trucks(kafka: Broker) -> None:
     kafka.produce(TRUCKS, [report(truck, 0) for truck in FLEET])
     with shown(kafka) as first, shown(kafka) as second:
-        for _ in range(ASKED_MAX):
-            here, there = trucks_told_by(first), trucks_told_by(second)
+        for _ in range(POLLS_MAX):
+            here, there = trucks_in_first_event(first), trucks_in_first_event(second)
             if here and there and len(here) + len(there) == len(FLEET):
                 break
             time.sleep(0.1)
         assert here | there == set(FLEET)
 
 
-def trucks_told_by(url: str) -> set[str]:
-    """In the first event, which tells everything."""
+def trucks_in_first_event(url: str) -> set[str]:
+    """Returns the trucks in the first event, which contains the whole state."""
     with urllib.request.urlopen(url + "events", timeout=60) as events:
         frame = json.loads(events.readline().removeprefix(b"data: "))
     return {truck for truck, *_ in frame["trucks"]}
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_page_fits_a_phone_and_goes_dark_with_it(
+def test_page_fits_a_phone_and_follows_its_color_scheme(
     kafka: Broker, browser: Browser, *, dark: bool
 ) -> None:
     with shown(kafka) as url:
@@ -189,7 +183,7 @@ def test_the_page_fits_a_phone_and_goes_dark_with_it(
         assert (lightness < 128) == dark
 
 
-def test_the_group_commits_what_it_has_shown(kafka: Broker, browser: Browser) -> None:
+def test_group_commits_the_offsets_of_shown_records(kafka: Broker, browser: Browser) -> None:
     kafka.produce(TRUCKS, [report(truck, 0) for truck in FLEET])
     with shown(kafka) as url:
         browser.open(url)
@@ -202,10 +196,10 @@ def test_the_group_commits_what_it_has_shown(kafka: Broker, browser: Browser) ->
     ("path", "method", "status"),
     [("/../web.py", "GET", 404), ("/nothing", "GET", 404), ("/", "POST", 405)],
 )
-def test_nothing_but_the_page_is_served(kafka: Broker, path: str, method: str, status: int) -> None:
+def test_only_the_page_is_served(kafka: Broker, path: str, method: str, status: int) -> None:
     with shown(kafka) as url:
-        asked = urllib.request.Request(url.rstrip("/") + path, method=method)
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(asked, timeout=60)
-    assert refused.value.code == status
-    refused.value.close()
+        request = urllib.request.Request(url.rstrip("/") + path, method=method)
+        with pytest.raises(urllib.error.HTTPError) as response:
+            urllib.request.urlopen(request, timeout=60)
+    assert response.value.code == status
+    response.value.close()

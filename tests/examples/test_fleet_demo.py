@@ -1,4 +1,4 @@
-"""The whole fleet starts with one command, and leaves nothing behind."""
+"""The demo starts all parts with one command and removes everything at its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
 ROOT = Path(__file__).parents[2]
-ADDRESS = r"on the road: (http://\S+)"
+ADDRESS = r"dashboard: (http://\S+)"
 STOP_SECONDS_MAX = 120
 EVENT_SECONDS_MAX = 60
 
@@ -44,7 +44,7 @@ def demonstration(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes
             demo.wait()
 
 
-def said(pattern: str, log: Path, demo: subprocess.Popen[bytes]) -> str:
+def wait_for_log(pattern: str, log: Path, demo: subprocess.Popen[bytes]) -> str:
     while (found := re.search(pattern, log.read_text())) is None:
         assert demo.poll() is None, log.read_text()
         time.sleep(0.05)
@@ -52,7 +52,7 @@ def said(pattern: str, log: Path, demo: subprocess.Popen[bytes]) -> str:
 
 
 def frames_of(url: str) -> Iterator[dict[str, Any]]:
-    """What a browser is told."""
+    """Yields the events for a browser."""
     with urllib.request.urlopen(url + "events", timeout=EVENT_SECONDS_MAX) as events:
         for line in events:
             if line.startswith(b"data: "):
@@ -60,12 +60,12 @@ def frames_of(url: str) -> Iterator[dict[str, Any]]:
 
 
 def descendants(pid: int) -> set[int]:
-    """The process's children and theirs."""
+    """Returns all descendants of a process."""
     found: set[int] = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = status.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended
             continue
         if int(fields[1]) == pid:
             child = int(status.parent.name)
@@ -73,14 +73,14 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def test_the_fleet_drives_and_ends_with_one_signal(
+def test_demo_runs_and_stops_with_one_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     log = tmp_path / "log"
     with demonstration("--without-pipeline", "--trucks=30", log=log) as demo:
         seen: set[str] = set()
-        for frame in frames_of(said(ADDRESS, log, demo)):
+        for frame in frames_of(wait_for_log(ADDRESS, log, demo)):
             seen |= {truck for truck, *_ in frame["trucks"]}
             if len(seen) == 30 and frame["silent"]:
                 break
@@ -91,10 +91,10 @@ def test_the_fleet_drives_and_ends_with_one_signal(
     assert list(tmp_path.iterdir()) == [log]
 
 
-def test_a_part_that_dies_ends_the_demo_which_says_so(tmp_path: Path) -> None:
+def test_demo_stops_if_a_part_exits(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with demonstration("--without-pipeline", log=log) as demo:
-        assert said("(no pipeline)", log, demo)
+        assert wait_for_log("(pipeline: not started)", log, demo)
         (simulator,) = [
             pid
             for pid in descendants(demo.pid)
@@ -102,4 +102,4 @@ def test_a_part_that_dies_ends_the_demo_which_says_so(tmp_path: Path) -> None:
         ]
         subprocess.run(["kill", "-KILL", str(simulator)], check=True)
         assert demo.wait(STOP_SECONDS_MAX) == 1
-    assert "the simulator has ended by itself, exit code -9" in log.read_text()
+    assert "simulator: exited with code -9" in log.read_text()

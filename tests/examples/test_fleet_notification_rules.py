@@ -1,4 +1,4 @@
-"""A matter is told when it opens and when it ends, whatever comes twice or late."""
+"""A notification is derived when an incident begins and when it ends."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from examples.fleet.alerts import SILENCE, Alert
-from examples.fleet.geography import CITIES, Place
-from examples.fleet.notification_rules import Notification, Told, decode
+from examples.fleet.geography import CITIES, Point
+from examples.fleet.notification_rules import Notification, NotificationHistory, decode
 from examples.fleet.reports import Report
 
 MORNING = datetime(2026, 5, 4, 6, 0, tzinfo=UTC)
 ULM, MUNICH = CITIES["Ulm"], CITIES["Munich"]
 
-Event = tuple[str, int, Place]
+Event = tuple[str, int, Point]
 
 
 def at(minute: int) -> datetime:
     return MORNING + timedelta(minutes=minute)
 
 
-def told_of(told: Told, events: list[Event]) -> list[Notification]:
-    """Events are alerts by subject, or reports, at a minute and a place."""
+def notifications_for(history: NotificationHistory, events: list[Event]) -> list[Notification]:
+    """Events are alerts by subject, or reports, with minute and position."""
     found = []
-    for what, minute, place in events:
-        if what == "report":
+    for kind, minute, position in events:
+        if kind == "report":
             report = Report(
                 truck_id="truck-1",
                 reported_at=at(minute),
-                lat=place.lat,
-                lon=place.lon,
+                lat=position.lat,
+                lon=position.lon,
                 kmh=80,
                 heading=0,
             )
-            found += told.news_of_report(report)
+            found += history.for_report(report)
         else:
-            alert = Alert(truck_id="truck-1", subject=what, at=at(minute), place=place)
-            found += told.news_of_alert(alert)
+            alert = Alert(truck_id="truck-1", subject=kind, at=at(minute), position=position)
+            found += history.for_alert(alert)
     return found
 
 
@@ -46,10 +46,10 @@ BACK = "truck-1 reports again at 06:12 near Ulm"
 INSIDE = "truck-1 is in the closed zone Munich at 06:01"
 OUTSIDE = "truck-1 is out of the closed zone Munich at 06:07 near Ulm"
 
-STORIES: dict[str, tuple[list[Event], list[str]]] = {
+SCENARIOS: dict[str, tuple[list[Event], list[str]]] = {
     "silence begins and ends": ([(SILENCE, 4, ULM), ("report", 12, ULM)], [SILENT, BACK]),
-    "an alert comes twice": ([(SILENCE, 4, ULM), (SILENCE, 4, ULM)], [SILENT]),
-    "an alert comes twice, once late": (
+    "a duplicate alert": ([(SILENCE, 4, ULM), (SILENCE, 4, ULM)], [SILENT]),
+    "a late duplicate alert": (
         [(SILENCE, 4, ULM), ("report", 12, ULM), (SILENCE, 4, ULM)],
         [SILENT, BACK],
     ),
@@ -57,12 +57,12 @@ STORIES: dict[str, tuple[list[Event], list[str]]] = {
         [(SILENCE, 4, ULM), ("report", 3, ULM), ("report", 4, ULM), ("report", 12, ULM)],
         [SILENT, BACK],
     ),
-    "reports of one who was never silent": ([("report", 1, ULM), ("report", 2, MUNICH)], []),
+    "reports of a truck that was never silent": ([("report", 1, ULM), ("report", 2, MUNICH)], []),
     "a second silence": (
         [(SILENCE, 4, ULM), ("report", 12, ULM), (SILENCE, 30, ULM)],
         [SILENT, BACK, "truck-1 has been silent since 06:30, last seen near Ulm"],
     ),
-    "a visit has many alerts": (
+    "a visit with many alerts": (
         [
             ("Munich", 1, MUNICH),
             ("Munich", 2, MUNICH),
@@ -72,11 +72,11 @@ STORIES: dict[str, tuple[list[Event], list[str]]] = {
         ],
         [INSIDE, OUTSIDE],
     ),
-    "alerts of a visit that come after it was left": (
+    "alerts of a visit after its end": (
         [("Munich", 1, MUNICH), ("report", 7, ULM), ("Munich", 3, MUNICH)],
         [INSIDE, OUTSIDE],
     ),
-    "matters are apart": (
+    "incidents are independent": (
         [("Munich", 1, MUNICH), (SILENCE, 4, MUNICH), ("report", 12, MUNICH)],
         [
             INSIDE,
@@ -87,20 +87,20 @@ STORIES: dict[str, tuple[list[Event], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("events", "texts"), STORIES.values(), ids=STORIES)
-def test_a_matter_is_told_when_it_opens_and_when_it_ends(
+@pytest.mark.parametrize(("events", "texts"), SCENARIOS.values(), ids=SCENARIOS)
+def test_notification_is_derived_when_an_incident_begins_and_ends(
     events: list[Event], texts: list[str]
 ) -> None:
-    assert [it.text for it in told_of(Told(), events)] == texts
+    assert [it.text for it in notifications_for(NotificationHistory(), events)] == texts
 
 
-@pytest.mark.parametrize(("events", "texts"), STORIES.values(), ids=STORIES)
-def test_whoever_has_read_what_was_told_goes_on_as_its_writer_would(
+@pytest.mark.parametrize(("events", "texts"), SCENARIOS.values(), ids=SCENARIOS)
+def test_history_rebuilt_from_notifications_derives_the_same_ones(
     events: list[Event], texts: list[str]
 ) -> None:
-    """A crash between any two events changes nothing."""
-    told: list[Notification] = []
+    """Restarts after each event."""
+    notifications: list[Notification] = []
     for event in events:
-        memory = Told(decode(it.encode()) for it in told)
-        told += told_of(memory, [event])
-    assert [it.text for it in told] == texts
+        history = NotificationHistory(decode(it.encode()) for it in notifications)
+        notifications += notifications_for(history, [event])
+    assert [it.text for it in notifications] == texts

@@ -1,4 +1,4 @@
-"""Each notification is told once, whatever dies."""
+"""Each notification is written once, also when services or the broker crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka(topics=TOPICS)
 
 ROOT = Path(__file__).parents[2]
-LONG_ENOUGH_S = 60
+TIMEOUT_SECONDS = 60
 FLEET = [f"truck-{number:03}" for number in range(39)]
 
 
@@ -54,20 +54,20 @@ def notifying_process(kafka: Broker) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def texts(kafka: Broker, count: int) -> list[str]:
-    found = kafka.wait_for(NOTIFICATIONS, count=count, timeout_seconds=LONG_ENOUGH_S)
+    found = kafka.wait_for(NOTIFICATIONS, count=count, timeout_seconds=TIMEOUT_SECONDS)
     return sorted(str(it.json()["text"]) for it in found)
 
 
-def told(kafka: Broker) -> list[tuple[str, bool]]:
-    """Truck and whether it is over."""
+def notified(kafka: Broker) -> list[tuple[str, bool]]:
+    """Returns truck and `is_over` of all notifications."""
     found = [it.json() for it in kafka.records(NOTIFICATIONS)]
     return sorted((it["truck_id"], it["is_over"]) for it in found)
 
 
-def wait_until(kafka: Broker, committed: Callable[[], int], wanted: int) -> None:
-    """The group has read everything."""
-    for _ in range(LONG_ENOUGH_S * 20):
-        if committed() == wanted:
+def wait_until(kafka: Broker, committed: Callable[[], int], expected: int) -> None:
+    """Waits until the group has committed the expected offsets."""
+    for _ in range(TIMEOUT_SECONDS * 20):
+        if committed() == expected:
             return
         Event().wait(0.05)
     raise AssertionError(kafka.story())
@@ -78,12 +78,12 @@ def read_by_the_group(kafka: Broker, topic: str) -> int:
 
 
 def report_after_all_alerts(kafka: Broker) -> None:
-    """Two topics have no common order: a report that is read before its alert ends nothing."""
+    """Produces reports after the group has read all alerts; earlier reports end no incident."""
     wait_until(kafka, lambda: read_by_the_group(kafka, ALERTS), len(FLEET))
     kafka.produce(TRUCKS, [report(truck, 12) for truck in FLEET])
 
 
-def test_a_silence_and_its_end_are_told(kafka: Broker) -> None:
+def test_silence_and_its_end_are_notified(kafka: Broker) -> None:
     with notifying(kafka):
         kafka.produce(ALERTS, [alert("truck-1", 4)])
         (silent,) = texts(kafka, 1)
@@ -92,7 +92,7 @@ def test_a_silence_and_its_end_are_told(kafka: Broker) -> None:
     assert silent.endswith("last seen near Ulm")
 
 
-def test_what_was_told_before_a_restart_is_not_told_again_and_what_came_meanwhile_is(
+def test_restarted_service_writes_only_new_notifications(
     kafka: Broker,
 ) -> None:
     with notifying(kafka):
@@ -104,56 +104,56 @@ def test_what_was_told_before_a_restart_is_not_told_again_and_what_came_meanwhil
     with notifying(kafka):
         texts(kafka, 3)
         wait_until(kafka, lambda: read_by_the_group(kafka, ALERTS), 3)
-    assert told(kafka) == [("truck-1", False), ("truck-1", True), ("truck-2", False)]
+    assert notified(kafka) == [("truck-1", False), ("truck-1", True), ("truck-2", False)]
 
 
-def test_records_that_nobody_can_read_are_passed_over(kafka: Broker) -> None:
+def test_broken_records_are_skipped(kafka: Broker) -> None:
     kafka.produce(ALERTS, ["no alert", b"\xff", None, {"truck_id": "truck-1"}])
     kafka.produce(TRUCKS, ["no report", b"", None])
     kafka.produce(ALERTS, [alert("truck-1", 4)])
     with notifying(kafka):
         texts(kafka, 1)
         wait_until(kafka, lambda: read_by_the_group(kafka, ALERTS), 5)
-    assert told(kafka) == [("truck-1", False)]
+    assert notified(kafka) == [("truck-1", False)]
 
 
-def test_an_answer_that_is_lost_makes_no_second_notification(kafka: Broker) -> None:
+def test_lost_response_does_not_duplicate_a_notification(kafka: Broker) -> None:
     with kafka.faults.lose_answer("END_TXN", times=1), notifying(kafka):
         kafka.produce(ALERTS, [alert("truck-1", 4)])
         texts(kafka, 1)
         kafka.produce(ALERTS, [alert("truck-2", 4)])
         texts(kafka, 2)
-    assert told(kafka) == [("truck-1", False), ("truck-2", False)]
+    assert notified(kafka) == [("truck-1", False), ("truck-2", False)]
 
 
-def test_a_broker_that_crashes_costs_no_notification_and_doubles_none(kafka: Broker) -> None:
+def test_crashed_broker_neither_loses_nor_duplicates_notifications(kafka: Broker) -> None:
     with notifying(kafka):
         for half in (FLEET[::2], FLEET[1::2]):
             before = len(kafka.records(NOTIFICATIONS))
             kafka.produce(ALERTS, [alert(truck, 4) for truck in half])
-            kafka.wait_for(NOTIFICATIONS, count=before + 1, timeout_seconds=LONG_ENOUGH_S)
+            kafka.wait_for(NOTIFICATIONS, count=before + 1, timeout_seconds=TIMEOUT_SECONDS)
             kafka.crash()
         report_after_all_alerts(kafka)
         texts(kafka, 2 * len(FLEET))
-    assert told(kafka) == sorted((truck, over) for truck in FLEET for over in (False, True))
+    assert notified(kafka) == sorted((truck, over) for truck in FLEET for over in (False, True))
 
 
 @pytest.mark.slow
-def test_a_service_that_is_killed_again_and_again_tells_everything_once(kafka: Broker) -> None:
-    """Each time in the middle of its work: a third of the trucks is just being told."""
+def test_killed_service_writes_each_notification_once(kafka: Broker) -> None:
+    """Kills the service while it writes notifications for a third of the trucks."""
     for third in range(3):
         kafka.produce(ALERTS, [alert(truck, 4) for truck in FLEET[third::3]])
         with notifying_process(kafka) as process:
-            kafka.wait_for(NOTIFICATIONS, count=third * 13 + 1, timeout_seconds=LONG_ENOUGH_S)
+            kafka.wait_for(NOTIFICATIONS, count=third * 13 + 1, timeout_seconds=TIMEOUT_SECONDS)
             os.kill(process.pid, signal.SIGKILL)
         kafka.clock.advance(seconds=2 * SESSION_SECONDS)
     with notifying(kafka):
         report_after_all_alerts(kafka)
         texts(kafka, 2 * len(FLEET))
-    assert told(kafka) == sorted((truck, over) for truck in FLEET for over in (False, True))
+    assert notified(kafka) == sorted((truck, over) for truck in FLEET for over in (False, True))
 
 
-def test_two_services_share_the_trucks_and_tell_each_thing_once(kafka: Broker) -> None:
+def test_two_services_share_the_trucks_and_write_each_notification_once(kafka: Broker) -> None:
     with notifying(kafka, "first"):
         kafka.produce(ALERTS, [alert(truck, 4) for truck in FLEET])
         texts(kafka, len(FLEET))
@@ -166,4 +166,4 @@ def test_two_services_share_the_trucks_and_tell_each_thing_once(kafka: Broker) -
         texts(kafka, 4 * len(FLEET))
         wait_until(kafka, lambda: read_by_the_group(kafka, TRUCKS), 2 * len(FLEET))
     twice = [(truck, over) for truck in FLEET for over in (False, True)] * 2
-    assert told(kafka) == sorted(twice)
+    assert notified(kafka) == sorted(twice)

@@ -1,4 +1,4 @@
-"""The declared pipeline finds in the trucks' reports what a few lines of Python find there."""
+"""The pipeline computes the same results from reports as a few lines of Python."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ QUICK_JVM = '{ "driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 GAP = timedelta(seconds=65)
 WINDOW = timedelta(minutes=5)
 STILL_OPEN = timedelta(minutes=3)
-"""What is younger than this at the end may wait for the watermark."""
+"""Newer results may still wait for the watermark."""
 
 
 @dataclass
 class Expected:
-    """What follows from the reports, found without Spark."""
+    """Results computed from the reports without Spark."""
 
     broken: int = 0
     silences: set[tuple[str, datetime]] = field(default_factory=set)
@@ -63,7 +63,7 @@ def expected_of(sent: list[Row], now: datetime) -> Expected:
         expected.visits |= {
             (report.truck_id, zone.name, report.reported_at)
             for zone in ZONES
-            if zone.contains(report.place)
+            if zone.contains(report.position)
         }
     for truck, reports in by_truck.items():
         times = [it.reported_at for it in reports]
@@ -80,10 +80,10 @@ def read(row: Row) -> Report | None:
 
 
 def simulated(minutes: int) -> list[Row]:
-    """Reports up to now; a place that is no place is another matter than a record that is none."""
+    """Returns reports up to now, without those with an invalid position, which Spark accepts."""
     now = datetime.now(UTC).replace(microsecond=0)
     departure = now - timedelta(minutes=minutes)
-    plan = Plan(trucks=40, broken_share=0.02, loud_minutes=(4, 8), silence_minutes=(2, 5))
+    plan = Plan(trucks=40, broken_share=0.02, reporting_minutes=(4, 8), silence_minutes=(2, 5))
     rows: list[Any] = []
     for sent in transmissions(plan, departure):
         if sent.at > now:
@@ -95,7 +95,7 @@ def simulated(minutes: int) -> list[Row]:
 
 
 def run_pipeline(kafka: Broker, directory: Path) -> None:
-    """As declared, in a JVM that compiles quickly rather than well."""
+    """Runs the pipeline in a JVM with fast compilation."""
     declaration = directory / PIPELINE.name
     declaration.write_text(f"spark = {QUICK_JVM}\n{PIPELINE.read_text()}")
     command = [sys.executable, "-m", "pykbroker", "pipeline", "run", str(declaration), "--once"]
@@ -114,7 +114,7 @@ def run_pipeline(kafka: Broker, directory: Path) -> None:
 @pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("spark_jars")
 @pytest.mark.kafka(topics=TOPICS)
-def test_spark_finds_what_python_finds(kafka: Broker, tmp_path: Path) -> None:
+def test_pipeline_computes_the_expected_results(kafka: Broker, tmp_path: Path) -> None:
     sent = simulated(minutes=30)
     kafka.produce(TRUCKS, sent)
     newest = max(datetime.fromtimestamp((it.timestamp_ms or 0) / 1000, UTC) for it in sent)
@@ -122,14 +122,14 @@ def test_spark_finds_what_python_finds(kafka: Broker, tmp_path: Path) -> None:
     run_pipeline(kafka, tmp_path)
 
     archive = pyarrow.dataset.dataset(tmp_path / "fleet-data/archive", format="parquet")
-    places = archive.to_table(columns=["partition", "offset"]).to_pylist()
-    assert len(places) == len(sent)
-    assert len({(it["partition"], it["offset"]) for it in places}) == len(sent)
+    records = archive.to_table(columns=["partition", "offset"]).to_pylist()
+    assert len(records) == len(sent)
+    assert len({(it["partition"], it["offset"]) for it in records}) == len(sent)
 
     assert len(kafka.records(BROKEN)) == expected.broken > 0
 
-    places_of_trucks = {(it.key, it.partition) for it in kafka.records(TRUCKS)}
-    assert {(it.key, it.partition) for it in kafka.records(ALERTS)} <= places_of_trucks
+    partitions_of_trucks = {(it.key, it.partition) for it in kafka.records(TRUCKS)}
+    assert {(it.key, it.partition) for it in kafka.records(ALERTS)} <= partitions_of_trucks
 
     alerts = [decode(it.value) for it in kafka.records(ALERTS)]
     visits = {(it.truck_id, it.subject, it.at) for it in alerts if it.subject != SILENCE}
@@ -151,7 +151,7 @@ def test_spark_finds_what_python_finds(kafka: Broker, tmp_path: Path) -> None:
         assert statistic["top_kmh"] == max(speeds)
 
 
-def test_the_declaration_names_the_topics_that_the_fleet_has() -> None:
+def test_pipeline_uses_the_topics_of_the_fleet() -> None:
     pipeline = read_pipeline(PIPELINE)
     (source,) = pipeline.source.values()
     named = {*source.topics, source.dead_letters, *(it.topic for it in pipeline.sink.values())}
@@ -159,13 +159,13 @@ def test_the_declaration_names_the_topics_that_the_fleet_has() -> None:
     assert named <= PARTITIONS.keys()
 
 
-def test_the_closed_zones_of_the_declaration_are_those_on_the_map() -> None:
+def test_closed_zones_of_pipeline_and_map_are_equal() -> None:
     number = r"([\d.]+)D"
     found = re.findall(rf"\('(\w+)', {number}, {number}, {number}\)", PIPELINE.read_text())
     zones = [(it.name, it.center.lat, it.center.lon, it.radius_km) for it in ZONES]
     assert [(name, *map(float, numbers)) for name, *numbers in found] == zones
 
 
-def test_reports_and_alerts_are_cut_alike() -> None:
-    """Else a member of the notification service would have a truck's alerts without its reports."""
+def test_reports_and_alerts_have_equal_partition_counts() -> None:
+    """Otherwise a service could get the alerts of a truck without its reports."""
     assert PARTITIONS[TRUCKS] == PARTITIONS[ALERTS]

@@ -1,4 +1,4 @@
-"""The dashboard's state: what a browser is told, and that nothing on a topic can stop it."""
+"""State of the dashboard: changes for browsers, and invalid records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from examples.fleet.alerts import SILENCE
 from examples.fleet.fleet_state import NEWS_KEPT, WINDOWS_KEPT, FleetState
-from examples.fleet.notification_rules import Matter, Notification
+from examples.fleet.notification_rules import Incident, Notification
 from examples.fleet.reports import TRUCKS, Report, in_text
 from examples.fleet.topics import ALERTS, NOTIFICATIONS, STATISTICS
 
@@ -30,8 +30,8 @@ def alert(truck: str, second: int) -> bytes:
 
 def notification(truck: str, second: int) -> bytes:
     at = MORNING + timedelta(seconds=second)
-    matter = Matter(truck, SILENCE)
-    return Notification(matter=matter, is_over=False, at=at, text=f"{truck} is silent").encode()
+    incident = Incident(truck, SILENCE)
+    return Notification(incident=incident, is_over=False, at=at, text=f"{truck} is silent").encode()
 
 
 def statistic(truck: str, minute: int, *, reports: int = 15, kmh: float = 80) -> bytes:
@@ -44,63 +44,63 @@ def trucks_in(frame: dict[str, list[list[str]]]) -> list[str]:
     return [it[0] for it in frame["trucks"]]
 
 
-def test_a_browser_is_told_only_what_is_new_to_it() -> None:
+def test_frame_contains_only_changes() -> None:
     state = FleetState()
-    state.take(TRUCKS, 0, report("truck-1", 0))
-    state.take(TRUCKS, 1, report("truck-2", 0))
+    state.apply(TRUCKS, 0, report("truck-1", 0))
+    state.apply(TRUCKS, 1, report("truck-2", 0))
     known = state.change
-    state.take(TRUCKS, 1, report("truck-2", 20))
+    state.apply(TRUCKS, 1, report("truck-2", 20))
     assert trucks_in(state.since(0)) == ["truck-1", "truck-2"]
-    assert state.since(0)["anew"]
+    assert state.since(0)["reset"]
     assert trucks_in(state.since(known)) == ["truck-2"]
-    assert not state.since(known)["anew"]
+    assert not state.since(known)["reset"]
     assert trucks_in(state.since(state.change)) == []
 
 
-def test_a_truck_is_silent_when_the_others_have_gone_on_for_more_than_a_minute() -> None:
+def test_truck_is_silent_a_minute_behind_the_newest_report() -> None:
     state = FleetState()
-    state.take(TRUCKS, 0, report("truck-1", 0))
-    state.take(TRUCKS, 1, report("truck-2", 60))
+    state.apply(TRUCKS, 0, report("truck-1", 0))
+    state.apply(TRUCKS, 1, report("truck-2", 60))
     assert state.silent() == []
-    state.take(TRUCKS, 1, report("truck-2", 61))
+    state.apply(TRUCKS, 1, report("truck-2", 61))
     assert state.silent() == ["truck-1"]
-    state.take(TRUCKS, 0, report("truck-1", 62))
+    state.apply(TRUCKS, 0, report("truck-1", 62))
     assert state.silent() == []
 
 
-def test_an_old_report_that_is_read_again_moves_no_truck_back() -> None:
+def test_older_report_does_not_replace_a_newer_one() -> None:
     state = FleetState()
-    state.take(TRUCKS, 0, report("truck-1", 20, kmh=50))
-    state.take(TRUCKS, 0, report("truck-1", 0, kmh=70))
+    state.apply(TRUCKS, 0, report("truck-1", 20, kmh=50))
+    state.apply(TRUCKS, 0, report("truck-1", 0, kmh=70))
     assert state.trucks["truck-1"].report.kmh == 50
 
 
 @pytest.mark.parametrize("topic", [TRUCKS, STATISTICS, ALERTS, NOTIFICATIONS, "another"])
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"[]", b"7", b"null", b"{}", b'{"lat":'])
-def test_nothing_on_a_topic_stops_the_dashboard(topic: str, value: bytes | None) -> None:
+def test_invalid_records_are_ignored(topic: str, value: bytes | None) -> None:
     state = FleetState()
-    state.take(topic, 0, value)
+    state.apply(topic, 0, value)
     frame = state.since(0)
     assert (frame["trucks"], frame["news"]) == ([], [])
     assert frame["broken"] == frame["read"] == (topic == TRUCKS)
 
 
-ODD = {
+INVALID_VALUES = {
     "infinity": b"1e999",
     "NaN": b"NaN",
     "a number of 400 digits": b"1" + 400 * b"0",
     "a huge number": b"1e300",
-    "a text of a number": b'"Infinity"',
-    "half a letter": rb'"\ud800"',
+    "a number as text": b'"Infinity"',
+    "a lone surrogate": rb'"\ud800"',
     "a time without zone": b'"2026-05-04T06:00:00"',
-    "a time before all others": b'"0001-01-01T00:00:00+23:00"',
-    "the first moment": b'"0001-01-01T00:00:00Z"',
+    "a time before year 1": b'"0001-01-01T00:00:00+23:00"',
+    "the minimum time": b'"0001-01-01T00:00:00Z"',
     "a list in a list": 100_000 * b"[",
 }
 
 
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_an_odd_value_in_any_field_stops_nobody(odd: bytes) -> None:
+@pytest.mark.parametrize("invalid", INVALID_VALUES.values(), ids=INVALID_VALUES)
+def test_invalid_fields_are_ignored(invalid: bytes) -> None:
     for topic, good in (
         (TRUCKS, report("truck-1", 0)),
         (STATISTICS, statistic("truck-1", 0)),
@@ -109,29 +109,29 @@ def test_an_odd_value_in_any_field_stops_nobody(odd: bytes) -> None:
     ):
         for name, value in json.loads(good).items():
             state = FleetState()
-            state.take(topic, 0, good.replace(json.dumps(value).encode(), odd, 1))
-            state.take(TRUCKS, 0, report("truck-2", 0))
+            state.apply(topic, 0, good.replace(json.dumps(value).encode(), invalid, 1))
+            state.apply(TRUCKS, 0, report("truck-2", 0))
             frame = json.dumps(state.since(0), allow_nan=False, ensure_ascii=False).encode()
             assert b"truck-2" in frame, name
 
 
-def test_trucks_of_partitions_that_another_dashboard_shows_are_forgotten() -> None:
+def test_trucks_of_revoked_partitions_are_removed() -> None:
     state = FleetState()
-    state.take(TRUCKS, 0, report("truck-1", 0))
-    state.take(TRUCKS, 1, report("truck-2", 0))
+    state.apply(TRUCKS, 0, report("truck-1", 0))
+    state.apply(TRUCKS, 1, report("truck-2", 0))
     known = state.change
-    state.forget({0})
+    state.remove_partitions({0})
     frame = state.since(known)
-    assert frame["anew"]
+    assert frame["reset"]
     assert trucks_in(frame) == ["truck-2"]
     assert frame["read"] == 1
 
 
-def test_the_statistics_of_all_trucks_make_those_of_the_fleet() -> None:
+def test_statistics_of_trucks_are_aggregated() -> None:
     state = FleetState()
-    state.take(STATISTICS, 0, statistic("truck-1", 0, reports=15, kmh=80))
-    state.take(STATISTICS, 0, statistic("truck-2", 0, reports=5, kmh=40))
-    state.take(STATISTICS, 0, statistic("truck-2", 0, reports=5, kmh=40))  # at least once
+    state.apply(STATISTICS, 0, statistic("truck-1", 0, reports=15, kmh=80))
+    state.apply(STATISTICS, 0, statistic("truck-2", 0, reports=5, kmh=40))
+    state.apply(STATISTICS, 0, statistic("truck-2", 0, reports=5, kmh=40))  # at least once
     assert state.since(0)["windows"] == [
         {
             "start": in_text(MORNING),
@@ -144,21 +144,21 @@ def test_the_statistics_of_all_trucks_make_those_of_the_fleet() -> None:
     assert "windows" not in state.since(state.change)
 
 
-def test_news_that_comes_twice_is_shown_once() -> None:
+def test_duplicate_alerts_and_notifications_are_shown_once() -> None:
     state = FleetState()
     for _ in range(2):
-        state.take(ALERTS, 0, alert("truck-1", 0))
-        state.take(NOTIFICATIONS, 0, notification("truck-1", 0))
+        state.apply(ALERTS, 0, alert("truck-1", 0))
+        state.apply(NOTIFICATIONS, 0, notification("truck-1", 0))
     assert len(state.since(0)["news"]) == 1
     assert len(state.since(0)["alerts"]) == 1
 
 
-def test_what_is_kept_has_a_bound() -> None:
+def test_state_is_bounded() -> None:
     state = FleetState()
     for number in range(3 * NEWS_KEPT):
-        state.take(ALERTS, 0, alert("truck-1", number))
-        state.take(NOTIFICATIONS, 0, notification("truck-1", number))
-        state.take(STATISTICS, 0, statistic("truck-1", 5 * number))
+        state.apply(ALERTS, 0, alert("truck-1", number))
+        state.apply(NOTIFICATIONS, 0, notification("truck-1", number))
+        state.apply(STATISTICS, 0, statistic("truck-1", 5 * number))
     assert len(state.since(0)["alerts"]) == NEWS_KEPT
     assert len(state.since(0)["news"]) == NEWS_KEPT
     windows = state.since(0)["windows"]

@@ -1,4 +1,4 @@
-// Draws the map once, then moves what the server's events tell of.
+// Draws the map, then applies the server-sent events.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -11,7 +11,7 @@ const trucks = new Map(); // by id: { node, lat, lon, kmh, heading, at }
 const news = [];
 let silent = new Set();
 let chosen = null;
-let place; // (lat, lon) -> [x, y] on the map as it is now
+let toPixels; // (lat, lon) -> [x, y] on the map in its current size
 let country;
 
 // --- the map
@@ -31,8 +31,8 @@ function projection(border, width, height) {
 
 function draw() {
   const { width, height } = $("#map").getBoundingClientRect();
-  place = projection(country.border, width, height);
-  const at = ([lat, lon]) => place(lat, lon).map((it) => it.toFixed(1)).join(" ");
+  toPixels = projection(country.border, width, height);
+  const at = ([lat, lon]) => toPixels(lat, lon).map((it) => it.toFixed(1)).join(" ");
   const land = $("#land");
   land.replaceChildren();
   for (let lat = 40; lat <= 62; lat += 1) add(land, "path", { class: "graticule", d: `M${at([lat, -20])}L${at([lat, 40])}` });
@@ -40,19 +40,19 @@ function draw() {
   add(land, "path", { class: "border", d: rounded(country.border, at) });
   for (const [start, bend, end] of country.roads) add(land, "path", { class: "road", d: `M${at(start)}Q${at(bend)} ${at(end)}` });
   for (const zone of country.zones) {
-    const [cx, cy] = place(...zone.center);
-    const circle = add(land, "circle", { class: "closed", cx, cy, r: zone.radius_km * place.pixelsPerKm });
+    const [cx, cy] = toPixels(...zone.center);
+    const circle = add(land, "circle", { class: "closed", cx, cy, r: zone.radius_km * toPixels.pixelsPerKm });
     add(circle, "title").textContent = `closed: ${zone.name}`;
   }
   for (const [name, where] of Object.entries(country.cities)) {
-    const [x, y] = place(...where);
+    const [x, y] = toPixels(...where);
     add(land, "circle", { class: "city", cx: x, cy: y, r: 2.4 });
     if (width > 500 || name.length < 7) add(land, "text", { class: "name", x: x + 6, y: y + 4 }).textContent = name;
   }
   for (const truck of trucks.values()) move(truck);
 }
 
-// Through the middles of the sides, with the corners as control points.
+// Returns a curve through the middles of the sides, with the corners as control points.
 function rounded(corners, at) {
   const middle = (i) => at(corners[i].map((it, axis) => (it + corners[(i + 1) % corners.length][axis]) / 2));
   return `M${middle(corners.length - 1)}${corners.map((corner, i) => `Q${at(corner)} ${middle(i)}`).join("")}Z`;
@@ -82,7 +82,7 @@ function newTruck(id) {
 }
 
 function move(truck) {
-  const [x, y] = place(truck.lat, truck.lon);
+  const [x, y] = toPixels(truck.lat, truck.lon);
   truck.node.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
   const arrow = truck.node.querySelector("path");
   arrow.setAttribute("d", truck.kmh > 0 ? "M0 -7L5 5.5L0 3L-5 5.5Z" : "M-3.5 -3.5H3.5V3.5H-3.5Z");
@@ -166,13 +166,13 @@ function showNews(items) {
   }));
 }
 
-// A ring where each truck was; those of long ago, in the first frame, are not drawn.
+// Draws a ring at the position of each alert, except those of the first frame.
 function showAlerts(alerts) {
   new Map(alerts.map((it) => [it.truck_id, it])).forEach(ping);
 }
 
 function ping({ lat, lon, subject }) {
-  const [cx, cy] = place(lat, lon);
+  const [cx, cy] = toPixels(lat, lon);
   const ring = add($("#alerts"), "circle", { class: `ping ${subject === "silence" ? "silence" : ""}`, cx, cy, r: 16 });
   $("#alerts").dataset.drawn = Number($("#alerts").dataset.drawn ?? 0) + 1;
   setTimeout(() => ring.remove(), 2000);
@@ -185,7 +185,7 @@ function clock(at) {
 // --- the events
 
 function show(frame) {
-  if (frame.anew) {
+  if (frame.reset) {
     trucks.clear();
     news.length = 0;
     $("#trucks").replaceChildren();
@@ -195,16 +195,16 @@ function show(frame) {
   showStates();
   if (frame.windows) showWindows(frame.windows);
   showNews(frame.news);
-  if (!frame.anew) showAlerts(frame.alerts);
+  if (!frame.reset) showAlerts(frame.alerts);
   $("#clock").textContent = frame.now ? new Date(frame.now).toISOString().slice(0, 16).replace("T", " ") + " UTC" : "waiting for the first report";
   $("#broken").textContent = frame.read ? `${(100 * frame.broken / frame.read).toFixed(1)} %` : "–";
   $("#broken").title = `${frame.broken} of ${frame.read} records read`;
 }
 
-function follow() {
+function connect() {
   const events = new EventSource("/events");
   events.onopen = () => connection("live", "live");
-  events.onerror = () => connection("lost", "connection lost, trying again");
+  events.onerror = () => connection("lost", "connection lost, reconnecting");
   events.onmessage = (event) => show(JSON.parse(event.data));
 }
 
@@ -217,5 +217,5 @@ fetch("/map").then((answer) => answer.json()).then((found) => {
   country = found;
   draw();
   new ResizeObserver(draw).observe($("#map"));
-  follow();
+  connect();
 });

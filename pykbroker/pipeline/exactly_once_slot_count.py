@@ -39,16 +39,16 @@ def decide_slot_count(output: TopicOutput, batch_id: int) -> int:
     configured = output.target.slots_of(partitions)
     topic = output.target.topic
     with output.member(output.slots_group) as consumer:
-        settled = read_marks(consumer, topic, [0]).get(0)
-        if settled is not None and settled.metadata == str(configured):
+        current = read_marks(consumer, topic, [0]).get(0)
+        if current is not None and current.metadata == str(configured):
             return configured
         producer = output.slot_count_producer()
         write(producer, consumer, topic, batch_id, CHANGING)
         fence_all_slots(output, partitions)
-        begun = slots_of_published(output, batch_id, partitions)
+        published = slots_of_published(output, batch_id, partitions)
         reached(CrashPoint.CHANGING_SLOTS)
-        write(producer, consumer, topic, batch_id, str(begun or configured))
-    return begun or configured
+        write(producer, consumer, topic, batch_id, str(published or configured))
+    return published or configured
 
 
 def write(producer: Producer, consumer: Consumer, topic: str, batch_id: int, metadata: str) -> None:
@@ -76,13 +76,13 @@ def fence_all_slots(output: TopicOutput, partitions: int) -> None:
 
 
 def slots_of_published(output: TopicOutput, batch_id: int, partitions: int) -> int | None:
-    with output.member(output.batches_group) as marker:
-        marks = read_marks(marker, output.target.topic, range(partitions))
+    with output.member(output.batches_group) as consumer:
+        marks = read_marks(consumer, output.target.topic, range(partitions))
     for mark in marks.values():
         reject_old_batch(mark, output, batch_id)
-    begun = {mark.metadata for mark in marks.values() if mark.offset == batch_id + 1}
-    if len(begun) > 1:
+    published = {mark.metadata for mark in marks.values() if mark.offset == batch_id + 1}
+    if len(published) > 1:
         raise CannotPublish(
-            f"batch {batch_id} is published with {' and with '.join(sorted(begun))} slots"
+            f"batch {batch_id} is published with {' and with '.join(sorted(published))} slots"
         )
-    return int(begun.pop()) if begun else None
+    return int(published.pop()) if published else None

@@ -59,22 +59,22 @@ def publish_slot(slot: SlotOfBatch, records: Iterable[Outgoing]) -> int:
     """Publishes a slot and returns the record count; returns 0 if it is already published."""
     producer = slot.output.transactional_producer(slot.slot)
     reject_other_slot_count(slot)
-    with slot.output.member(slot.output.batches_group) as marker:
-        if is_published(marker, slot):
+    with slot.output.member(slot.output.batches_group) as consumer:
+        if is_published(consumer, slot):
             return 0
         try:
-            return publish(producer, marker, slot, records)
+            return publish(producer, consumer, slot, records)
         except Exception as failure:
             if not is_fatal(failure):
                 producer.abort_transaction(RESPONSE_TIMEOUT_SECONDS)
                 raise
             # Fenced by another attempt: a speculative task or a restarted query.
-            wait_for_successor(marker, slot, failure)
+            wait_for_successor(consumer, slot, failure)
             return 0
 
 
 def publish(
-    producer: Producer, marker: Consumer, slot: SlotOfBatch, records: Iterable[Outgoing]
+    producer: Producer, consumer: Consumer, slot: SlotOfBatch, records: Iterable[Outgoing]
 ) -> int:
     count = 0
     topic = slot.output.target.topic
@@ -86,7 +86,7 @@ def publish(
     producer.flush()
     reached(CrashPoint.PRODUCED)
     mark = TopicPartition(topic, slot.slot, slot.batch_id + 1, metadata=str(slot.slots))
-    commit(producer, marker, [mark])
+    commit(producer, consumer, [mark])
     return count
 
 
@@ -106,30 +106,30 @@ def produce(producer: Producer, topic: str, record: Outgoing) -> None:
             return
 
 
-def commit(producer: Producer, marker: Consumer, marks: list[TopicPartition]) -> None:
+def commit(producer: Producer, consumer: Consumer, marks: list[TopicPartition]) -> None:
     """Commits the transaction; retries, because a commit without a response may have succeeded."""
-    group = marker.consumer_group_metadata()
+    group = consumer.consumer_group_metadata()
     retried(lambda: producer.send_offsets_to_transaction(marks, group, RESPONSE_TIMEOUT_SECONDS))
     reached(CrashPoint.MARKED)
     retried(lambda: producer.commit_transaction(RESPONSE_TIMEOUT_SECONDS))
     reached(CrashPoint.PUBLISHED)
 
 
-def is_published(marker: Consumer, slot: SlotOfBatch) -> bool:
-    mark = read_marks(marker, slot.output.target.topic, [slot.slot]).get(slot.slot)
+def is_published(consumer: Consumer, slot: SlotOfBatch) -> bool:
+    mark = read_marks(consumer, slot.output.target.topic, [slot.slot]).get(slot.slot)
     if mark is None:
         return False
     reject_old_batch(mark, slot.output, slot.batch_id)
     return mark.offset == slot.batch_id + 1
 
 
-def wait_for_successor(marker: Consumer, slot: SlotOfBatch, failure: Exception) -> None:
+def wait_for_successor(consumer: Consumer, slot: SlotOfBatch, failure: Exception) -> None:
     """Waits until the other attempt has published the slot.
 
     An immediate error would make Spark retry the task, which would fence the other attempt.
     """
     deadline = time.monotonic() + SUCCESSOR_TIMEOUT_SECONDS
-    while not is_published(marker, slot):
+    while not is_published(consumer, slot):
         reject_other_slot_count(slot)
         if time.monotonic() > deadline:
             raise failure

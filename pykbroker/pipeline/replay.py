@@ -69,12 +69,12 @@ def replay(request: Replay, *, progress: Callable[[int], None] = lambda _: None)
     spans = archived_partitions(request)
     reject_narrow_topic(request, max(spans), output.partitions())
     producer = output.transactional_producer(ONLY_SLOT)
-    with output.member(output.batches_group) as marker:
-        starts = starts_of(marker, request.target.topic, spans)
+    with output.member(output.batches_group) as consumer:
+        starts = starts_of(consumer, request.target.topic, spans)
         records = in_time_range(request, in_time_order(spans, starts))
         count = 0
         while chunk := list(next_transaction(records, request.transaction_records)):
-            publish(producer, marker, request, chunk)
+            publish(producer, consumer, request, chunk)
             count += len(chunk)
             progress(count)
     return count
@@ -109,8 +109,8 @@ def reject_narrow_topic(request: Replay, last_partition: int, partitions: int) -
         )
 
 
-def starts_of(marker: Consumer, topic: str, partitions: Mapping[int, object]) -> dict[int, int]:
-    marks = read_marks(marker, topic, partitions)
+def starts_of(consumer: Consumer, topic: str, partitions: Mapping[int, object]) -> dict[int, int]:
+    marks = read_marks(consumer, topic, partitions)
     return {it: marks[it].offset if it in marks else 0 for it in partitions}
 
 
@@ -139,7 +139,7 @@ def in_time_range(request: Replay, records: Iterator[ArchivedRecord]) -> Iterato
 
 
 def publish(
-    producer: Producer, marker: Consumer, request: Replay, records: Sequence[ArchivedRecord]
+    producer: Producer, consumer: Consumer, request: Replay, records: Sequence[ArchivedRecord]
 ) -> None:
     producer.begin_transaction()
     try:
@@ -150,7 +150,7 @@ def publish(
         reached(CrashPoint.PRODUCED)
         ends = {record.partition: record.offset + 1 for record in records}
         marks = [TopicPartition(request.target.topic, *end) for end in ends.items()]
-        commit(producer, marker, marks)
+        commit(producer, consumer, marks)
     except KafkaException as failure:
         if is_fatal(failure):
             raise CannotReplay(

@@ -307,8 +307,8 @@ class Partitions:
             del self._partitions[name]
             self.generation.advance()
             partition.end_waits()
-        is_here = name not in self._partitions and name in self.directory
-        if is_here and self.directory.topic_id(name) == topic.id:  # also in a retry
+        is_recreated = name in self._partitions or name in self._without_log
+        if not is_recreated and name in self.directory and self._is_of(name, topic):
             self.directory.delete_log(name, now_ms=self.clock.now_ms())
 
 

@@ -1,12 +1,13 @@
 """Partitions of a node when topics are created and deleted."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from pykbroker.generation import Generation
 from pykbroker.metadata.image import ClusterImage, PartitionImage, TopicImage
-from pykbroker.partitions.partition_registry import Partitions
+from pykbroker.partitions.partition_registry import Partitions, log_configuration
 from tests.partitions.local_partitions import LocalPartitions
 
 HERE, TOPIC = 1, "trucks"
@@ -69,3 +70,28 @@ def test_a_recreated_topic_survives_the_deletion_of_the_previous_one(
     assert found is not None
     assert found.topic_id == second.id
     partitions.directory.abandon()
+
+
+def test_a_log_whose_topic_id_was_never_restored_is_deleted_with_its_topic(
+    partitions: Partitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a new topic with the same name would serve the old records."""
+    image, first = ClusterImage(cluster_id="c", controller_id=HERE), topic(b"1" * 16)
+    directory = partitions.directory
+    directory.create_log(
+        (TOPIC, 0),
+        topic_id=first.id,
+        configuration=log_configuration(partitions.settings.topic_defaults),
+        now_ms=0,
+    )
+    directory._topic_ids[TOPIC, 0] = None  # partition.metadata is corrupt
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(directory, "write_topic_id", fail)
+    partitions.follow(image, [first])
+    assert partitions.get(TOPIC, 0) is None
+    partitions.drop(first)
+    assert (TOPIC, 0) not in directory
+    directory.abandon()

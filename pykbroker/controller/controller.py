@@ -334,9 +334,13 @@ class Controller:
             return decision.outcome
 
     async def _commit(self, records: Sequence[Message]) -> None:
+        # Replayed before the append: records that do not fit the image must not reach the log.
+        last_offset = self.log.end_offset + len(records) - 1
+        replaying = replay(self.image, records, last_offset=last_offset)
+        delta = await in_slices(replaying, begins_at_once=True)
         try:
             appending = self.log.append(records, self.clock.now_ms())
-            last_offset = await in_slices(appending, begins_at_once=True)
+            await in_slices(appending, begins_at_once=True)
         except OSError as failure:  # the log is unchanged
             logger.warning(
                 "metadata log: append failed (%s); the request is rejected, metadata is unchanged",
@@ -355,8 +359,6 @@ class Controller:
             )
             raise CannotCommit(str(failure)) from failure
         await self._remove_deleted_offsets(records)
-        replaying = replay(self.image, records, last_offset=last_offset)
-        delta = await in_slices(replaying, begins_at_once=True)
         self.image.apply(delta)
         for deliver in self._subscribers:
             await self._deliver(deliver, delta)

@@ -186,16 +186,19 @@ def delete_topics(
 ) -> Slices[Decision[list[TopicImage | Refusal]]]:
     """Finds each topic by its name or id."""
     twice = _named_twice(named)
-    records: list[Message] = []
+    records: dict[bytes, Message] = {}
     outcomes: list[TopicImage | Refusal] = []
     for count, name in enumerate(named):
         if count % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
             yield
         outcome = _refuse_twice(name) if name in twice else _find(image, name)
         if isinstance(outcome, TopicImage):
-            records.append(RemoveTopicRecord(topic_id=outcome.id))
+            if outcome.id in records:  # given by name and by id
+                outcome = _refuse_twice(name)
+            else:
+                records[outcome.id] = RemoveTopicRecord(topic_id=outcome.id)
         outcomes.append(outcome)
-    return bounded(records, outcomes)
+    return bounded([*records.values()], outcomes)
 
 
 def _find(image: ClusterImage, name: str | bytes) -> TopicImage | Refusal:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pykbroker.controller.controller import Controller
+from pykbroker.controller.decision import Decision
 from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
 from pykbroker.controller.snapshot_files import newest_snapshot
 from pykbroker.controller_access import (
@@ -23,7 +24,7 @@ from pykbroker.controller_access import (
 from pykbroker.generators import run_to_end
 from pykbroker.metadata.batches import records_of
 from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
-from pykbroker.metadata.replay import replay
+from pykbroker.metadata.replay import InconsistentRecord, replay
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_protocol.metadata.security import ClientQuotaRecord
@@ -585,3 +586,22 @@ def test_a_topic_record_alone_is_a_topic_without_partitions() -> None:
     image = ClusterImage(cluster_id="test")
     apply(image, TopicRecord(name="bare", topic_id=bytes(16)))
     assert image.topics["bare"].partitions == ()
+
+
+async def test_a_topic_given_by_name_and_by_id_is_deleted_once(node: Any) -> None:
+    controller = await node.start()
+    (made,) = await controller.create_topics([NewTopic(name="brief")])
+    outcomes = await controller.delete_topics(["brief", made.id])
+    assert outcomes == [made, Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")]
+    assert reloaded(controller).topics == {}
+
+
+async def test_records_that_do_not_fit_the_image_are_not_appended(node: Any) -> None:
+    controller = await node.start()
+    (made,) = await controller.create_topics([NewTopic(name="kept")])
+    end = controller.log.end_offset
+    inconsistent = Decision([TopicRecord(name="kept", topic_id=bytes(16))], None)
+    with pytest.raises(InconsistentRecord):
+        await controller._execute(lambda: inconsistent)
+    assert controller.log.end_offset == end
+    assert reloaded(controller).topics == {"kept": made}
